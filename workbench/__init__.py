@@ -1,0 +1,49 @@
+"""Hybrid KV Workbench: which KV-cache block size an engine will choose, and why.
+
+The public names are loaded on first use, so that `import workbench` stays cheap: it imports
+neither torch, nor plotly, nor ipywidgets.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
+    from workbench.models import catalog_names, load_model
+    from workbench.plan import Plan, remedies_of_refusal, resolve
+    from workbench.scenario import Scenario
+    from workbench.ui import explore
+    from workbench.views import figures
+
+_HOME = {
+    "ConfigError": "workbench.core.errors",
+    "Refused": "workbench.core.errors",
+    "ScenarioError": "workbench.core.errors",
+    "WorkbenchError": "workbench.core.errors",
+    "catalog_names": "workbench.models",
+    "load_model": "workbench.models",
+    "Plan": "workbench.plan",
+    "remedies_of_refusal": "workbench.plan",
+    "resolve": "workbench.plan",
+    "Scenario": "workbench.scenario",
+    "explore": "workbench.ui",
+    "figures": "workbench.views",
+}
+__all__ = [*sorted(_HOME), "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+    home = import_module(_HOME[name])
+    value = home.figures if name == "figures" else getattr(home, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "core", "models"]

@@ -1,0 +1,1 @@
+"""The rules of the engine: pure Python, frozen dataclasses in and out; imports nothing of ours."""

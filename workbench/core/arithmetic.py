@@ -1,0 +1,29 @@
+"""Integer arithmetic that the rules share."""
+
+from __future__ import annotations
+
+
+def cdiv(dividend: int, divisor: int) -> int:
+    """Ceiling division of non-negative integers."""
+    return -(-dividend // divisor)
+
+
+def next_power_of_2(value: int) -> int:
+    """The smallest power of two that is >= `value` (1 for 0 and 1)."""
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def is_power_of_2(value: int) -> bool:
+    """True for 1, 2, 4, 8, ...; false for everything else, negatives included."""
+    return value > 0 and value & (value - 1) == 0
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is >= `value`."""
+    return cdiv(value, multiple) * multiple
+
+
+def divisors(value: int) -> tuple[int, ...]:
+    """All positive divisors of `value`, ascending."""
+    small = [d for d in range(1, int(value**0.5) + 1) if value % d == 0]
+    return tuple(sorted({*small, *(value // d for d in small)}))

@@ -1,0 +1,183 @@
+"""What an attention backend is: a record of what it supports, and why it may refuse a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
+from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.model import Attention
+
+UNQUANTIZED = ("auto", "float16", "bfloat16")
+FP8_ANY = ("fp8", "fp8_e4m3", "fp8_e5m2")
+FP8_E4M3 = ("fp8", "fp8_e4m3")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSizes:
+    """Which head sizes a kernel can take: an explicit list, or a range with a step."""
+
+    exact: tuple[int, ...] = ()
+    multiple_of: int = 1
+    at_least: int = 1
+    at_most: int | None = None
+
+    def accepts(self, head_size: int) -> bool:
+        """Whether a head of `head_size` elements is supported."""
+        if self.exact:
+            return head_size in self.exact
+        fits = self.at_most is None or head_size <= self.at_most
+        return head_size % self.multiple_of == 0 and head_size >= self.at_least and fits
+
+    def __str__(self) -> str:
+        if self.exact:
+            return ", ".join(map(str, self.exact))
+        parts = [f"multiple of {self.multiple_of}"] if self.multiple_of > 1 else []
+        if self.at_least > 1:
+            parts.append(f">= {self.at_least}")
+        if self.at_most is not None:
+            parts.append(f"<= {self.at_most}")
+        return ", ".join(parts) or "any"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerQuery:
+    """What a layer asks of a backend. `capability` is None outside CUDA."""
+
+    platform: str
+    capability: tuple[int, int] | None
+    attention: Attention
+    heads_per_rank: int
+    model_dtype: str
+    kv_cache_dtype: str
+    block_size: int | None
+
+
+Condition = Callable[[LayerQuery], bool]
+
+
+def always(_query: LayerQuery) -> bool:
+    """A condition that holds everywhere."""
+    return True
+
+
+def never(_query: LayerQuery) -> bool:
+    """A condition that holds nowhere."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One attention backend, as data.
+
+    supported: kernel block sizes; with_float32_state: the list that replaces it for hybrid models
+    whose SSM state is configured as float32 (None: no difference).
+    preferred_at_least: platform -> smallest preferred block in tokens.
+    kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
+    capabilities: accepts a (major, minor); layout: forced cache layout name or None.
+    cache_shape: of one layer, in words (kernel blocks come first unless the engine says else).
+    own_reason: a refusal that only this backend has, or None.
+    """
+
+    name: str
+    platforms: tuple[str, ...]
+    supported: tuple[BlockSize, ...]
+    with_float32_state: tuple[BlockSize, ...] | None = None
+    preferred_at_least: Mapping[str, int] = field(default_factory=dict)
+    is_mla: bool = False
+    is_ssm: bool = False
+    is_sparse: bool = False
+    batch_invariant: bool = False
+    head_sizes: HeadSizes = HeadSizes()
+    large_head_sizes: tuple[HeadSizes, Condition] | None = None
+    dtypes: tuple[str, ...] = ("bfloat16", "float16")
+    kv_cache_dtypes: tuple[str, ...] = UNQUANTIZED
+    extra_kv_cache_dtypes: tuple[tuple[str, ...], Condition] | None = None
+    accepts_capability: Callable[[tuple[int, int]], bool] | None = None
+    supports_sinks: Condition = never
+    cuda_graphs: str = "NEVER"
+    cache_shape: tuple[str, ...] = ()
+    layout: str | None = None
+    own_reason: Callable[[LayerQuery], str | None] | None = None
+    reported_name: str | None = None
+
+    def supported_for(self, *, float32_state: bool) -> tuple[BlockSize, ...]:
+        """The supported kernel block sizes, given whether the hybrid's state is float32."""
+        if float32_state and self.with_float32_state is not None:
+            return self.with_float32_state
+        return self.supported
+
+    def preferred_block_size(
+        self, default: int, platform: str, supported: tuple[BlockSize, ...]
+    ) -> int:
+        """The block size that phase 1 takes: `default` if supported, else the smallest base.
+
+        Source: AttentionBackend.get_preferred_block_size, 0.23 (#37467).
+        """
+        if platform in self.preferred_at_least:
+            return max(default, self.preferred_at_least[platform])
+        return default if supports_block_size(supported, default) else smallest_base(supported)
+
+    def accepted_kv_cache_dtypes(self, query: LayerQuery) -> tuple[str, ...]:
+        """The KV-cache dtypes that this backend takes for `query`'s platform and capability."""
+        if self.extra_kv_cache_dtypes is None:
+            return self.kv_cache_dtypes
+        extra, condition = self.extra_kv_cache_dtypes
+        return (*self.kv_cache_dtypes, *extra) if condition(query) else self.kv_cache_dtypes
+
+    def accepts_head_size(self, query: LayerQuery) -> bool:
+        """Whether the query's head size is supported where the query runs."""
+        if self.head_sizes.accepts(query.attention.head_size):
+            return True
+        if self.large_head_sizes is None:
+            return False
+        sizes, condition = self.large_head_sizes
+        return condition(query) and sizes.accepts(query.attention.head_size)
+
+    def reasons_against(self, query: LayerQuery, supported: tuple[BlockSize, ...]) -> list[str]:
+        """Every reason to refuse `query`, in vLLM's words; empty when the backend is valid.
+
+        `supported` is the list that holds for the model (see `supported_for`).
+        """
+        attention = query.attention
+        reasons = []
+        if not self.accepts_head_size(query):
+            reasons.append("head_size not supported")
+        if query.model_dtype not in self.dtypes:
+            reasons.append("dtype not supported")
+        if query.kv_cache_dtype not in self.accepted_kv_cache_dtypes(query):
+            reasons.append("kv_cache_dtype not supported")
+        if not supports_block_size(supported, query.block_size):
+            reasons.append("block_size not supported")
+        if attention.use_mla and not self.is_mla:
+            reasons.append("MLA not supported")
+        if self.is_mla and not attention.use_mla:
+            reasons.append("non-MLA not supported")
+        if attention.has_sinks and not self.supports_sinks(query):
+            reasons.append("attention sinks not supported")
+        if attention.is_sparse and not self.is_sparse:
+            reasons.append("sparse not supported")
+        if self.is_sparse and not attention.is_sparse:
+            reasons.append("non-sparse not supported")
+        if query.capability and self.accepts_capability:
+            if not self.accepts_capability(query.capability):
+                reasons.append("compute capability not supported")
+        if self.own_reason is not None and (own := self.own_reason(query)) is not None:
+            reasons.append(own)
+        return reasons
+
+
+__all__ = [
+    "FP8_ANY",
+    "FP8_DTYPES",
+    "FP8_E4M3",
+    "UNQUANTIZED",
+    "Backend",
+    "Condition",
+    "HeadSizes",
+    "LayerQuery",
+    "MultipleOf",
+    "always",
+    "never",
+]

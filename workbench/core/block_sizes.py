@@ -1,0 +1,69 @@
+"""Sets of kernel block sizes that a backend supports, and the two predicates over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleOf:
+    """Every positive multiple of `base` tokens."""
+
+    base: int
+
+    def __str__(self) -> str:
+        return f"MultipleOf({self.base})"
+
+
+BlockSize = int | MultipleOf
+"""An exact kernel block size in tokens, or all multiples of one."""
+
+
+def base_of(entry: BlockSize) -> int:
+    """The exact size itself, or the base of a multiple."""
+    return entry if isinstance(entry, int) else entry.base
+
+
+def smallest_base(supported: Sequence[BlockSize]) -> int:
+    """The smallest base of a list (1 for an empty one, which supports everything)."""
+    return min((base_of(entry) for entry in supported), default=1)
+
+
+def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) -> bool:
+    """Whether some entry divides `block_size`; an exact size counts by modulo here.
+
+    True for no size and for an empty list. Source: AttentionBackend.supports_block_size, 0.23.
+    """
+    if block_size is None or not supported:
+        return True
+    return any(block_size % base_of(entry) == 0 for entry in supported)
+
+
+def accepts_kernel_block(supported: Sequence[BlockSize], size: int) -> bool:
+    """Whether a kernel may see blocks of `size`: exact entries by equality, multiples by modulo."""
+    return any(
+        size == entry if isinstance(entry, int) else size % entry.base == 0 for entry in supported
+    )
+
+
+def common_kernel_block(supported: Sequence[Sequence[BlockSize]], block_size: int) -> int | None:
+    """The kernel block of a group whose backends support `supported`, or None without a common one.
+
+    The manager block itself when all accept it, else the largest exact size that divides it and
+    that all accept. Source: select_common_block_size, 0.23 (#38831 for its use in block tables).
+    """
+    if all(accepts_kernel_block(entries, block_size) for entries in supported):
+        return block_size
+    exact = {entry for entries in supported for entry in entries if isinstance(entry, int)}
+    for size in sorted(exact, reverse=True):
+        if block_size % size == 0 and all(
+            accepts_kernel_block(entries, size) for entries in supported
+        ):
+            return size
+    return None
+
+
+def describe(supported: Sequence[BlockSize]) -> list[int | str]:
+    """The published form: exact sizes as numbers, multiples as "MultipleOf(n)"."""
+    return [entry if isinstance(entry, int) else str(entry) for entry in supported]

@@ -1,0 +1,78 @@
+"""Errors that a person can act on: what was given, what is allowed, the nearest valid value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+
+class WorkbenchError(ValueError):
+    """Base of every error that the workbench raises on purpose.
+
+    `code` is stable and machine-readable; `field` names the input that has to change
+    (a scenario field, or a JSON pointer into a config.json).
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        field: str | None = None,
+        operands: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.field = field
+        self.operands: dict[str, Any] = dict(operands or {})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form that batch output uses: `code`, `message`, `field`."""
+        return {"code": self.code, "message": self.message, "field": self.field}
+
+
+class ScenarioError(WorkbenchError):
+    """A scenario field has an impossible value, or does not exist."""
+
+
+class ConfigError(WorkbenchError):
+    """A config.json cannot be understood; `field` is the JSON pointer of the offending entry."""
+
+
+class Refused(WorkbenchError):
+    """vLLM refuses this configuration before any block size exists.
+
+    `candidates` are changes of scenario fields that may lift the refusal, best first;
+    `workbench.core.remedies` tries them.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        field: str,
+        operands: Mapping[str, Any] | None = None,
+        candidates: Sequence[Mapping[str, Any]] = (),
+        vllm_text: str | None = None,
+    ) -> None:
+        super().__init__(code, message, field=field, operands=operands)
+        self.candidates = tuple(dict(change) for change in candidates)
+        self.vllm_text = vllm_text
+
+
+def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
+    """The allowed names most like `given`, best first; empty when nothing is similar."""
+    names = {name.casefold(): name for name in allowed}
+    matches = get_close_matches(str(given).casefold(), names, n=count, cutoff=0.4)
+    return tuple(names[match] for match in matches)
+
+
+def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:
+    """One sentence for a name that is not in a list: the nearest ones first, then all."""
+    names = sorted(allowed)
+    near = nearest_names(given, names)
+    hint = f" Nearest: {', '.join(near)}." if near else ""
+    return f"{what} {str(given)[:120]!r} is not known.{hint} Allowed: {', '.join(names)}."

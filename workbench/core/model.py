@@ -1,0 +1,101 @@
+"""A model as the rules see it: which layers it has, and the geometry of their caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workbench.core.states import State
+
+FULL = "full_attention"
+SLIDING = "sliding_attention"
+CHUNKED = "chunked_attention"
+SSM = "ssm"
+LAYER_KINDS = (FULL, SLIDING, CHUNKED, SSM)
+
+
+class Layer(NamedTuple):
+    """One cache-keeping part of a layer: `kind` is one of LAYER_KINDS.
+
+    A layer that has both attention and a state space gives two entries, attention first.
+    """
+
+    index: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Geometry of the attention layers, of the whole model (not per rank).
+
+    head_size: elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim.
+    window_tokens: of sliding layers, None without any.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    use_mla: bool = False
+    is_sparse: bool = False
+    has_sinks: bool = False
+    window_tokens: int | None = None
+    qk_nope_head_dim: int | None = None
+    qk_rope_head_dim: int | None = None
+    v_head_dim: int | None = None
+
+    def kv_heads_per_rank(self, tensor_parallel: int) -> int:
+        """KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
+        if self.use_mla:
+            return 1
+        return max(1, self.num_kv_heads // tensor_parallel)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What the rules need to know of a model; every number comes from its config.json.
+
+    is_hybrid: vLLM treats it as attention beside SSM layers (chapter "cache modes" applies).
+    is_attention_free: a pure mamba model.
+    model_dtype: the checkpoint's dtype, or None when config.json names none.
+    kv_cache_dtype: what the checkpoint's quantization asks for when the user says "auto".
+    ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
+    derived_max_model_len: tokens, or None when config.json limits nothing.
+    chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
+    names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
+    origins: field -> where in config.json it came from.
+    """
+
+    name: str
+    family: str
+    model_type: str
+    architecture: str
+    layers: tuple[Layer, ...]
+    attention: Attention | None
+    state: State | None
+    is_hybrid: bool
+    is_attention_free: bool
+    supports_all_mode: bool
+    total_num_attention_heads: int
+    model_dtype: str | None
+    kv_cache_dtype: str
+    ssm_cache_dtype: str | None
+    derived_max_model_len: int | None
+    chunk_size: int
+    names_attention_layers: bool = True
+    origins: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def attention_layers(self) -> int:
+        """Number of attention layers."""
+        return sum(layer.kind != SSM for layer in self.layers)
+
+    @property
+    def ssm_layers(self) -> int:
+        """Number of SSM layers."""
+        return sum(layer.kind == SSM for layer in self.layers)
+
+    def origin(self, name: str) -> str:
+        """"num_kv_heads = 2 from text_config.num_key_value_heads"-style sentence of one field."""
+        return self.origins[name]

@@ -1,0 +1,165 @@
+"""The plan: everything that follows from a model and the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.block_sizes import BlockSize, describe
+from workbench.core.model import Model
+from workbench.core.problems import ERROR, Problem
+from workbench.core.run import Run
+from workbench.core.settings import Settings
+from workbench.core.states import Shape
+from workbench.core.trace import Step
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """What vLLM makes of one scenario. Sizes are per rank; None where a model has no such thing.
+
+    block_size: tokens of a manager block of the attention group. mamba_page_size_bytes: unpadded
+    bytes of one state block; mamba_page_size_padded: the padded size if vLLM records one.
+    attention_bytes_per_token: what the alignment counts; attention_page_size_bytes: the page that
+    the attention layer asks for. kernel_block_size: None also when there is no common one.
+    log_lines: what vLLM will print, character for character.
+    """
+
+    model: Model
+    settings: Settings
+    backend: str | None
+    model_dtype: str
+    kv_cache_dtype: str
+    enable_prefix_caching: bool
+    mamba_cache_mode: str
+    mamba_cache_dtype: str
+    mamba_ssm_cache_dtype: str
+    max_model_len: int
+    max_num_batched_tokens: int
+    block_size: int
+    mamba_block_size: int | None
+    attention_bytes_per_token: int | None
+    attention_page_size_bytes: int | None
+    mamba_page_size_bytes: int | None
+    mamba_page_size_padded: int | None
+    kernel_block_size: int | None
+    mamba_state_shapes: tuple[Shape, ...]
+    mamba_state_dtypes: tuple[str, ...]
+    supported_kernel_block_sizes: tuple[BlockSize, ...]
+    problems: tuple[Problem, ...]
+    steps: tuple[Step, ...]
+    log_lines: tuple[str, ...]
+
+    @classmethod
+    def from_run(cls, run: Run) -> Plan:
+        """Freeze the working state of a finished resolution."""
+        return cls(
+            model=run.model,
+            settings=run.settings,
+            backend=None if run.backend is None else run.backend.name,
+            model_dtype=run.model_dtype,
+            kv_cache_dtype=run.kv_cache_dtype,
+            enable_prefix_caching=run.prefix_caching,
+            mamba_cache_mode=run.mamba_cache_mode,
+            mamba_cache_dtype=run.mamba_cache_dtype,
+            mamba_ssm_cache_dtype=run.mamba_ssm_cache_dtype,
+            max_model_len=run.max_model_len,
+            max_num_batched_tokens=run.max_num_batched_tokens,
+            block_size=run.block_size,
+            mamba_block_size=run.mamba_block_size,
+            attention_bytes_per_token=run.attention_bytes_per_token,
+            attention_page_size_bytes=run.attention_page_size_bytes,
+            mamba_page_size_bytes=run.mamba_page_size_bytes,
+            mamba_page_size_padded=run.mamba_page_size_padded,
+            kernel_block_size=run.kernel_block_size,
+            mamba_state_shapes=run.state_shapes,
+            mamba_state_dtypes=run.state_dtypes,
+            supported_kernel_block_sizes=run.supported,
+            problems=tuple(run.problems),
+            steps=tuple(run.steps),
+            log_lines=tuple(run.log_lines),
+        )
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Whether attention and SSM layers share the cache."""
+        return self.model.is_hybrid
+
+    @property
+    def final_mamba_page_size_bytes(self) -> int | None:
+        """Bytes that one state block really takes: padded if padding is recorded."""
+        return self.mamba_page_size_padded or self.mamba_page_size_bytes
+
+    @property
+    def padding_bytes(self) -> int:
+        """Bytes of padding in every mamba page of every layer."""
+        if not self.mamba_page_size_bytes or self.mamba_page_size_padded is None:
+            return 0
+        return self.mamba_page_size_padded - self.mamba_page_size_bytes
+
+    @property
+    def padding_percent(self) -> float | None:
+        """Padding relative to the unpadded mamba page; None without an SSM layer."""
+        if not self.mamba_page_size_bytes:
+            return None
+        return 100 * self.padding_bytes / self.mamba_page_size_bytes
+
+    @property
+    def kernel_blocks_per_block(self) -> int | None:
+        """r: kernel blocks in one manager block."""
+        return self.block_size // self.kernel_block_size if self.kernel_block_size else None
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that keep vLLM from starting."""
+        return tuple(problem for problem in self.problems if problem.severity == ERROR)
+
+    def __repr__(self) -> str:
+        place = f"{self.settings.platform}, {self.backend or 'no attention'}"
+        words = [f"{self.model.name} on {place}: block_size {self.block_size}"]
+        if self.kernel_block_size:
+            words.append(f"kernel block {self.kernel_block_size}")
+        if self.padding_percent is not None:
+            words.append(f"mamba page padded by {self.padding_percent:.2f} %")
+        if self.problems:
+            words.append("problems: " + ", ".join(problem.code for problem in self.problems))
+        return ", ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published plan: stable names, JSON-able values."""
+        attention = self.model.attention
+        return {
+            "model": self.model.name,
+            "rules": self.settings.rules,
+            "is_hybrid": self.is_hybrid,
+            "use_mla": attention is not None and attention.use_mla,
+            "backend": self.backend,
+            "mamba_backend": None if self.model.state is None else self.model.state.backend,
+            "block_size": self.block_size,
+            "mamba_block_size": self.mamba_block_size,
+            "mamba_cache_mode": self.mamba_cache_mode,
+            "mamba_cache_dtype": self.mamba_cache_dtype,
+            "mamba_ssm_cache_dtype": self.mamba_ssm_cache_dtype,
+            "enable_prefix_caching": self.enable_prefix_caching,
+            "model_dtype": self.model_dtype,
+            "kv_cache_dtype": self.kv_cache_dtype,
+            "max_model_len": self.max_model_len,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+            "num_kv_heads_per_rank": None
+            if attention is None
+            else attention.kv_heads_per_rank(self.settings.tensor_parallel),
+            "head_size": None if attention is None else attention.head_size,
+            "attention_bytes_per_token": self.attention_bytes_per_token,
+            "attention_page_size_bytes": self.attention_page_size_bytes,
+            "mamba_page_size_bytes": self.mamba_page_size_bytes,
+            "mamba_page_size_padded": self.mamba_page_size_padded,
+            "padding_percent": self.padding_percent,
+            "kernel_block_size": self.kernel_block_size,
+            "kernel_blocks_per_block": self.kernel_blocks_per_block,
+            "mamba_state_shapes": [list(shape) for shape in self.mamba_state_shapes] or None,
+            "mamba_state_dtypes": list(self.mamba_state_dtypes) or None,
+            "supported_kernel_block_sizes": describe(self.supported_kernel_block_sizes),
+            "log_lines": list(self.log_lines),
+            "problems": [problem.to_dict() for problem in self.problems],
+            "trace": [step.to_dict() for step in self.steps],
+        }

@@ -1,0 +1,44 @@
+"""Platforms: where the engine runs, and what that decides before any backend is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """One platform as vLLM 0.23 treats it.
+
+    capabilities: compute capabilities to choose from ("9.0"), the first is the default; empty
+    where the notion does not exist. float_dtypes: supported model dtypes, preferred first.
+    checks_backend: whether a backend asked for by name is tested at all.
+    """
+
+    name: str
+    title: str
+    capabilities: tuple[str, ...] = ()
+    float_dtypes: tuple[str, ...] = ("bfloat16", "float16", "float32")
+    checks_backend: bool = True
+
+    @property
+    def default_capability(self) -> str | None:
+        """The capability assumed when none is picked."""
+        return self.capabilities[0] if self.capabilities else None
+
+
+PLATFORMS: Registry[Platform] = Registry("platform", "platform")
+for _platform in (
+    Platform("cuda", "NVIDIA CUDA", capabilities=("9.0", "8.0", "10.0", "12.0")),
+    Platform("rocm", "AMD ROCm (gfx942)"),
+    Platform("xpu", "Intel XPU", checks_backend=False),
+    Platform("cpu", "CPU", checks_backend=False),
+):
+    PLATFORMS.add(_platform.name, _platform)
+
+
+def parse_capability(capability: str) -> tuple[int, int]:
+    """"9.0" -> (9, 0)."""
+    major, _, minor = capability.partition(".")
+    return int(major), int(minor or 0)

@@ -1,0 +1,76 @@
+"""Remedies: changes of a scenario that were tried, and that make a problem go away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.core.errors import Refused, WorkbenchError
+from workbench.core.model import Model
+from workbench.core.plan import Plan
+from workbench.core.problems import Problem
+from workbench.core.resolve import resolve
+from workbench.core.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A change of scenario fields that was resolved again: the problem is gone, no error is new."""
+
+    changes: Mapping[str, Any]
+    plan: Plan
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{name} = {value}" for name, value in self.changes.items())
+        return f"{changes} (block size {self.plan.block_size})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published form: the changes, and the block size that they lead to."""
+        return {"changes": dict(self.changes), "block_size": self.plan.block_size}
+
+
+def try_changes(
+    model: Model,
+    settings: Settings,
+    code: str,
+    candidates: Iterable[Mapping[str, Any]],
+    allowed_errors: frozenset[str] = frozenset(),
+    limit: int = 3,
+    plan_type: type[Plan] = Plan,
+) -> tuple[Remedy, ...]:
+    """The first `limit` candidates after which `code` is gone and no new error has come.
+
+    `allowed_errors` are the codes of errors that were there before.
+    """
+    found: list[Remedy] = []
+    for changes in candidates:
+        changed = replace(settings, **changes)
+        if changed == settings:
+            continue
+        try:
+            plan = resolve(model, changed, plan_type)
+        except WorkbenchError:
+            continue
+        codes = {problem.code for problem in plan.problems}
+        if code in codes or {problem.code for problem in plan.errors} - allowed_errors:
+            continue
+        found.append(Remedy(dict(changes), plan))
+        if len(found) == limit:
+            break
+    return tuple(found)
+
+
+def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
+    """Tried remedies for one problem of a plan, best first; empty when none of them works."""
+    before = frozenset(other.code for other in plan.errors) - {problem.code}
+    return try_changes(
+        plan.model, plan.settings, problem.code, problem.candidates, before, plan_type=type(plan)
+    )
+
+
+def remedies_for_refusal(
+    model: Model, settings: Settings, refusal: Refused
+) -> tuple[Remedy, ...]:
+    """Tried remedies for a refused configuration, best first."""
+    return try_changes(model, settings, refusal.code, refusal.candidates)

@@ -1,0 +1,31 @@
+"""The rules before #37467: aligned in the model configuration, before any backend is known.
+
+Everything else is as in 0.23; only the order differs, and with it the granule. On XPU the
+platform's 64 then overwrites the aligned block, and the pages no longer fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.core.rule_set import RULE_SETS
+from workbench.core.rules.v0_23 import CHECK_RESULT, RESOLVE_CONFIGURATION, V0_23
+from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
+
+BEFORE_37467 = RULE_SETS.add(
+    "before-37467",
+    replace(
+        V0_23,
+        name="before-37467",
+        title="vLLM before #37467",
+        stages=(
+            *RESOLVE_CONFIGURATION,
+            attention_bytes.attention_token_bytes,
+            hybrid_alignment.align_without_backend,
+            block_size.cpu_block_size,
+            backend_choice.backend_choice,
+            block_size.xpu_default_block_size,
+            *CHECK_RESULT,
+        ),
+    ),
+)

@@ -1,0 +1,64 @@
+"""The rule set of vLLM 0.23: two-phase block size, all backends asked (#37467)."""
+
+from __future__ import annotations
+
+from workbench.core.rule_set import RULE_SETS, RuleSet
+from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.core.selection import selection_order
+from workbench.core.stages import (
+    attention_bytes,
+    backend_choice,
+    block_size,
+    cache_mode,
+    hybrid_alignment,
+    pages,
+    refusals,
+)
+
+RESOLVE_CONFIGURATION = (
+    refusals.model_dtype,
+    refusals.max_model_len,
+    refusals.kv_cache_dtype,
+    refusals.tensor_parallel,
+    refusals.nvfp4_with_mla,
+    cache_mode.prefix_caching,
+    cache_mode.state_dtype_field,
+    cache_mode.cache_mode,
+    refusals.mamba_block_size,
+    cache_mode.states,
+)
+"""Steps 1 and 2 of the start: arguments, then the model-specific verification."""
+
+CHECK_RESULT = (
+    cache_mode.align_budget,
+    attention_bytes.attention_page,
+    pages.unify_pages,
+    pages.kernel_block_size,
+    cache_mode.group_replication,
+    cache_mode.mamba_block_advice,
+)
+"""From `validate_block_size` to the runner's kernel blocks."""
+
+V0_23 = RULE_SETS.add(
+    "0.23",
+    RuleSet(
+        name="0.23",
+        title="vLLM 0.23",
+        cache_modes=("none", "align", "all"),
+        default_block_size=16,
+        cpu_block_size=128,
+        backends=BACKENDS,
+        selection_order=selection_order,
+        draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
+        stages=(
+            *RESOLVE_CONFIGURATION,
+            block_size.cpu_block_size,
+            backend_choice.backend_choice,
+            block_size.preferred_block_size,
+            attention_bytes.attention_token_bytes,
+            hybrid_alignment.hybrid_alignment,
+            hybrid_alignment.xpu_gdn_rounding,
+            *CHECK_RESULT,
+        ),
+    ),
+)

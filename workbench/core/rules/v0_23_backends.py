@@ -1,0 +1,319 @@
+"""The attention backends of vLLM 0.23, one record each.
+
+Sources: `get_supported_kernel_block_sizes`, `get_preferred_block_size`, `supports_*`,
+`validate_configuration` and `get_kv_cache_shape` of every backend class in 0.23; backend
+selection of `vllm/platforms/{cuda,rocm,xpu,cpu}.py` (#37467 for `is_ssm` and preferred sizes).
+To add a backend, add a record here and its name to the selection orders in `selection.py`.
+"""
+
+from __future__ import annotations
+
+from workbench.core.backends import (
+    FP8_ANY,
+    FP8_E4M3,
+    UNQUANTIZED,
+    Backend,
+    HeadSizes,
+    LayerQuery,
+    MultipleOf,
+    always,
+)
+from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.registry import Registry
+
+ALL_FLOATS = ("bfloat16", "float16", "float32")
+M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
+KV_SECOND = ("num_blocks", "2", "block_size", "num_kv_heads", "head_size")
+KV_FIRST = ("2", "num_blocks", "block_size", "num_kv_heads", "head_size")
+LATENT = ("num_blocks", "block_size", "head_size")
+MLA_HEADS = HeadSizes(exact=(320, 576))
+SPARSE_HEADS = HeadSizes(exact=(576,))
+
+
+def _flash_attention_fp8(query: LayerQuery) -> bool:
+    return query.platform == "xpu" or (query.capability or (0, 0))[0] == 9
+
+
+def _flash_attention_4(query: LayerQuery) -> bool:
+    return (query.capability or (0, 0))[0] in (9, 10)
+
+
+def _flash_attention_sinks(query: LayerQuery) -> bool:
+    return query.platform == "xpu" or (query.capability or (0, 0))[0] == 9
+
+
+def _blackwell(query: LayerQuery) -> bool:
+    return (query.capability or (0, 0))[0] == 10
+
+
+def _major(*majors: int):  # type: ignore[no-untyped-def]
+    return lambda capability: capability[0] in majors
+
+
+def _flashinfer_mla_nope(query: LayerQuery) -> str | None:
+    nope = query.attention.qk_nope_head_dim
+    if nope in (64, 128, 192):
+        return None
+    return f"FlashInfer MLA needs qk_nope_head_dim 64, 128 or 192; the model has {nope}"
+
+
+def _tokenspeed_dimensions(query: LayerQuery) -> str | None:
+    attention = query.attention
+    given = (attention.qk_nope_head_dim, attention.qk_rope_head_dim, attention.v_head_dim)
+    if given == (128, 64, 128):
+        return None
+    return f"TokenSpeed MLA needs nope/rope/v head dims 128/64/128; the model has {given}"
+
+
+_ATTENTION = (
+    Backend(
+        "FLASH_ATTN",
+        platforms=("cuda", "xpu"),
+        supported=M16,
+        with_float32_state=(16, 32, 64),
+        preferred_at_least={"xpu": 64},
+        batch_invariant=True,
+        head_sizes=HeadSizes(multiple_of=8, at_most=256),
+        large_head_sizes=(HeadSizes(multiple_of=8, at_most=512), _flash_attention_4),
+        extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_fp8),
+        accepts_capability=lambda capability: capability >= (8, 0),
+        supports_sinks=_flash_attention_sinks,
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=KV_SECOND,
+    ),
+    Backend(
+        "FLASHINFER",
+        platforms=("cuda",),
+        supported=(16, 32, 64),
+        head_sizes=HeadSizes(exact=(64, 128, 256, 512)),
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY, "nvfp4"),
+        accepts_capability=lambda capability: (7, 5) <= capability <= (12, 1),
+        supports_sinks=_blackwell,
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache_shape=KV_SECOND,
+    ),
+    Backend(
+        "TRITON_ATTN",
+        platforms=("cuda", "rocm", "xpu"),
+        supported=M16,
+        batch_invariant=True,
+        head_sizes=HeadSizes(at_least=32),
+        dtypes=ALL_FLOATS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY, *PER_TOKEN_HEAD_DTYPES),
+        supports_sinks=always,
+        cuda_graphs="ALWAYS",
+        cache_shape=KV_SECOND,
+    ),
+    Backend(
+        "FLEX_ATTENTION",
+        platforms=("cuda",),
+        supported=M16,
+        batch_invariant=True,
+        dtypes=ALL_FLOATS,
+        cuda_graphs="ALWAYS",
+        cache_shape=KV_SECOND,
+    ),
+    Backend(
+        "TURBOQUANT",
+        platforms=("cuda", "rocm", "xpu"),
+        supported=(16, 32, 64, 128),
+        kv_cache_dtypes=tuple(TURBOQUANT_BITS),
+        cache_shape=("num_blocks", "block_size", "num_kv_heads", "slot_bytes"),
+    ),
+    Backend(
+        "ROCM_ATTN",
+        platforms=("rocm",),
+        supported=M16,
+        head_sizes=HeadSizes(exact=(32, 64, 80, 96, 128, 160, 192, 224, 256)),
+        dtypes=ALL_FLOATS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        cuda_graphs="ALWAYS",
+        cache_shape=KV_FIRST,
+    ),
+    Backend(
+        "ROCM_AITER_FA",
+        platforms=("rocm",),
+        supported=(16, 32),
+        head_sizes=HeadSizes(exact=(64, 128, 256)),
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=KV_SECOND,
+        reported_name="FLASH_ATTN",
+    ),
+    Backend(
+        "ROCM_AITER_UNIFIED_ATTN",
+        platforms=("rocm",),
+        supported=M16,
+        preferred_at_least={"rocm": 64},
+        head_sizes=HeadSizes(at_least=32),
+        dtypes=ALL_FLOATS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        supports_sinks=always,
+        cuda_graphs="ALWAYS",
+        cache_shape=KV_SECOND,
+    ),
+    Backend(
+        "CPU_ATTN",
+        platforms=("cpu",),
+        supported=M16,
+        head_sizes=HeadSizes(exact=(32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)),
+        dtypes=ALL_FLOATS,
+        kv_cache_dtypes=("auto", *FP8_ANY),
+        cache_shape=("num_blocks", "num_kv_heads", "block_size", "2*head_size"),
+        layout="HND",
+    ),
+)
+
+_MLA = (
+    Backend(
+        "FLASHMLA",
+        platforms=("cuda",),
+        supported=(64,),
+        is_mla=True,
+        head_sizes=MLA_HEADS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        accepts_capability=_major(9, 10),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "FLASH_ATTN_MLA",
+        platforms=("cuda",),
+        supported=M16,
+        is_mla=True,
+        batch_invariant=True,
+        head_sizes=MLA_HEADS,
+        accepts_capability=_major(9),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "CUTLASS_MLA",
+        platforms=("cuda",),
+        supported=(128,),
+        is_mla=True,
+        head_sizes=MLA_HEADS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        accepts_capability=_major(10),
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "FLASHINFER_MLA",
+        platforms=("cuda",),
+        supported=(32, 64),
+        is_mla=True,
+        head_sizes=MLA_HEADS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        accepts_capability=_major(10),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+        layout="HND",
+        own_reason=_flashinfer_mla_nope,
+    ),
+    Backend(
+        "TOKENSPEED_MLA",
+        platforms=("cuda",),
+        supported=(32, 64),
+        is_mla=True,
+        head_sizes=MLA_HEADS,
+        kv_cache_dtypes=FP8_E4M3,
+        accepts_capability=_major(10),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+        layout="HND",
+        own_reason=_tokenspeed_dimensions,
+    ),
+    Backend(
+        "TRITON_MLA",
+        platforms=("cuda", "rocm", "xpu"),
+        supported=M16,
+        is_mla=True,
+        batch_invariant=True,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "ROCM_AITER_MLA",
+        platforms=("rocm",),
+        supported=M1,
+        is_mla=True,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "ROCM_AITER_TRITON_MLA",
+        platforms=("rocm",),
+        supported=M1,
+        is_mla=True,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache_shape=LATENT,
+        reported_name="AITER_TRITON_MLA",
+    ),
+)
+
+_SPARSE_MLA = (
+    Backend(
+        "FLASHMLA_SPARSE",
+        platforms=("cuda",),
+        supported=(64,),
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=SPARSE_HEADS,
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_ds_mla"),
+        accepts_capability=_major(9, 10),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "FLASHINFER_MLA_SPARSE",
+        platforms=("cuda",),
+        supported=(32, 64),
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=SPARSE_HEADS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        accepts_capability=_major(10),
+        cuda_graphs="UNIFORM_BATCH",
+        cache_shape=LATENT,
+        layout="HND",
+    ),
+    Backend(
+        "ROCM_AITER_MLA_SPARSE",
+        platforms=("rocm",),
+        supported=(1, 64),
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=SPARSE_HEADS,
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache_shape=LATENT,
+    ),
+    Backend(
+        "XPU_MLA_SPARSE",
+        platforms=("xpu",),
+        supported=(64,),
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=SPARSE_HEADS,
+        cache_shape=LATENT,
+    ),
+)
+
+_EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
+_SSM = tuple(
+    Backend(name, platforms=_EVERYWHERE, supported=M1, is_ssm=True, cuda_graphs=cuda_graphs)
+    for name, cuda_graphs in (
+        ("MAMBA1_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
+        ("MAMBA2_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
+        ("SHORT_CONV_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
+        ("LINEAR_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
+        ("GDN_ATTN", "UNIFORM_BATCH"),
+    )
+)
+
+BACKENDS: Registry[Backend] = Registry("backend", "backend")
+for _backend in (*_ATTENTION, *_MLA, *_SPARSE_MLA, *_SSM):
+    BACKENDS.add(_backend.name, _backend)

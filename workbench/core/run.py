@@ -1,0 +1,124 @@
+"""The working state of one resolution: stages read it, change it, and write the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from workbench.core.backends import Backend, LayerQuery
+from workbench.core.block_sizes import BlockSize
+from workbench.core.model import Model
+from workbench.core.platforms import PLATFORMS, Platform, parse_capability
+from workbench.core.problems import ERROR, Problem
+from workbench.core.settings import DEFAULT_MAX_NUM_BATCHED_TOKENS, Settings
+from workbench.core.states import Shape
+from workbench.core.trace import Rule, Step
+
+if TYPE_CHECKING:
+    from workbench.core.rule_set import RuleSet
+
+
+class Run:
+    """Mutable inside `resolve`, never seen outside. Sizes in tokens or bytes, per rank.
+
+    Fields whose value a stage still has to decide start as None (or as the user's value).
+    """
+
+    __slots__ = (
+        "attention_bytes_per_token",
+        "attention_page_size_bytes",
+        "backend",
+        "block_size",
+        "capability",
+        "float32_state",
+        "kernel_block_size",
+        "kv_cache_dtype",
+        "log_lines",
+        "mamba_block_size",
+        "mamba_cache_dtype",
+        "mamba_cache_mode",
+        "mamba_page_size_bytes",
+        "mamba_page_size_padded",
+        "mamba_ssm_cache_dtype",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "model",
+        "model_dtype",
+        "platform",
+        "prefix_caching",
+        "problems",
+        "rules",
+        "settings",
+        "state_dtypes",
+        "state_shapes",
+        "steps",
+        "supported",
+    )
+
+    def __init__(self, model: Model, settings: Settings, rules: RuleSet) -> None:
+        self.model = model
+        self.settings = settings
+        self.rules = rules
+        self.platform: Platform = PLATFORMS[settings.platform]
+        capability = settings.compute_capability or self.platform.default_capability
+        self.capability = parse_capability(capability) if capability else None
+        self.steps: list[Step] = []
+        self.problems: list[Problem] = []
+        self.log_lines: list[str] = []
+
+        self.model_dtype = "bfloat16"
+        self.kv_cache_dtype = settings.kv_cache_dtype
+        self.mamba_cache_dtype = settings.mamba_cache_dtype
+        self.mamba_ssm_cache_dtype = settings.mamba_ssm_cache_dtype
+        self.max_model_len = 0
+        self.max_num_batched_tokens = (
+            settings.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS
+        )
+        self.prefix_caching = False
+        self.mamba_cache_mode = "none"
+        self.block_size = settings.block_size or rules.default_block_size
+        self.mamba_block_size = settings.mamba_block_size
+        self.mamba_page_size_padded: int | None = None
+        self.backend: Backend | None = None
+        self.supported: tuple[BlockSize, ...] = ()
+        self.float32_state = False
+        self.state_shapes: tuple[Shape, ...] = ()
+        self.state_dtypes: tuple[str, ...] = ()
+        self.mamba_page_size_bytes: int | None = None
+        self.attention_bytes_per_token: int | None = None
+        self.attention_page_size_bytes: int | None = None
+        self.kernel_block_size: int | None = None
+
+    def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
+        """Append one step to the trace."""
+        self.steps.append(Step(rule, operands, result, note))
+
+    def problem(
+        self,
+        code: str,
+        field: str,
+        message: str,
+        *,
+        operands: Mapping[str, Any] | None = None,
+        severity: str = ERROR,
+        vllm_text: str | None = None,
+        candidates: tuple[Mapping[str, Any], ...] = (),
+    ) -> None:
+        """Record one problem."""
+        self.problems.append(
+            Problem(code, severity, field, message, operands or {}, vllm_text, candidates)
+        )
+
+    def query(self) -> LayerQuery:
+        """What an attention layer asks of a backend; only a typed block size is asked for."""
+        attention = self.model.attention
+        assert attention is not None
+        return LayerQuery(
+            self.platform.name,
+            self.capability,
+            attention,
+            attention.num_heads // self.settings.tensor_parallel,
+            self.model_dtype,
+            self.kv_cache_dtype,
+            self.settings.block_size,
+        )

@@ -1,0 +1,60 @@
+"""Which backend an attention layer gets when none is asked for (0.23)."""
+
+from __future__ import annotations
+
+from workbench.core.backends import LayerQuery
+
+SM10X = ("FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT")
+CUDA = ("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT")
+SM10X_MLA = (
+    "FLASHINFER_MLA",
+    "TOKENSPEED_MLA",
+    "CUTLASS_MLA",
+    "FLASH_ATTN_MLA",
+    "FLASHMLA",
+    "TRITON_MLA",
+)
+CUDA_MLA = ("FLASH_ATTN_MLA", "FLASHMLA", "FLASHINFER_MLA", "TRITON_MLA", "FLASHMLA_SPARSE")
+ROCM = ("ROCM_ATTN", "ROCM_AITER_UNIFIED_ATTN", "TRITON_ATTN", "TURBOQUANT")
+
+
+def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
+    """CUDA: by generation; on SM10x the sparse kinds depend on KV dtype and heads."""
+    sm10x = (query.capability or (0, 0))[0] == 10
+    if not query.attention.use_mla:
+        return SM10X if sm10x else CUDA
+    if not sm10x:
+        return CUDA_MLA
+    flashinfer_first = query.kv_cache_dtype.startswith("fp8") or query.heads_per_rank <= 16
+    sparse = ("FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE")
+    return (*SM10X_MLA, *(sparse if flashinfer_first else sparse[::-1]))
+
+
+def _rocm_order(query: LayerQuery) -> tuple[str, ...]:
+    """ROCm with AITER off, as it starts without environment variables."""
+    if query.attention.is_sparse:
+        return ("ROCM_AITER_MLA_SPARSE",)
+    return ("TRITON_MLA",) if query.attention.use_mla else ROCM
+
+
+def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
+    """XPU takes the first match and tests nothing further."""
+    if query.attention.use_mla:
+        return ("TRITON_MLA",)
+    if query.kv_cache_dtype.startswith("turboquant_"):
+        return ("TURBOQUANT",)
+    return ("TRITON_ATTN",) if query.model_dtype == "float32" else ("FLASH_ATTN",)
+
+
+def selection_order(query: LayerQuery) -> tuple[str, ...]:
+    """The backends that a layer tries, in order.
+
+    Source: `get_attn_backend_cls` of each platform in 0.23.
+    """
+    if query.platform == "cuda":
+        return _cuda_order(query)
+    if query.platform == "rocm":
+        return _rocm_order(query)
+    if query.platform == "xpu":
+        return _xpu_order(query)
+    return () if query.attention.use_mla else ("CPU_ATTN",)

@@ -1,0 +1,99 @@
+"""Bytes of attention cache: of one token in one layer, and of the layer's page."""
+
+from __future__ import annotations
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS, kv_element_bytes
+from workbench.core.model import Attention
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+TOKEN_BYTES = Rule(
+    "attention_bytes_per_token",
+    "Attention bytes of one token",
+    "kv_heads * 2 * head_size * bytes; MLA: head_size * bytes; packed types: see operands",
+    "bytes",
+    "vLLM 0.23, page_size_bytes of a one-token spec (the probe of the platform hook)",
+)
+SCALE_BYTES = 4
+FP8_DS_MLA_BYTES_PER_TOKEN = 656
+
+
+def turboquant_slot_bytes(kv_cache_dtype: str, head_size: int) -> int:
+    """Bytes of one token's packed keys and values of one head, rounded up to an even number."""
+    key_bits, value_bits = TURBOQUANT_BITS[kv_cache_dtype]
+    key = head_size if key_bits == 8 else cdiv(head_size * key_bits, 8) + 2
+    value = cdiv(head_size * value_bits, 8) + 4
+    return key + value + (key + value) % 2
+
+
+def token_bytes(
+    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str
+) -> tuple[int, str]:
+    """Bytes that the alignment counts for one token in one layer, per rank, and the formula used.
+
+    MLA is tested first: a packed dtype then counts one byte per element.
+    """
+    scales = 2 * kv_heads * SCALE_BYTES if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
+    size = attention.head_size
+    if attention.use_mla:
+        plain = size * kv_element_bytes(kv_cache_dtype, model_dtype)
+        return plain + scales, "head_size * bytes" + (" + 8 of scales" if scales else "")
+    if kv_cache_dtype in TURBOQUANT_BITS:
+        slot = turboquant_slot_bytes(kv_cache_dtype, size)
+        return kv_heads * slot, f"kv_heads * packed slot of {slot}"
+    if kv_cache_dtype == "nvfp4":
+        return 2 * kv_heads * (size // 2 + size // 16), "2 * kv_heads * (head/2 + head/16)"
+    element = kv_element_bytes(kv_cache_dtype, model_dtype)
+    plain = kv_heads * 2 * size * element
+    return plain + scales, "kv_heads * 2 * head_size * bytes" + (" + scales" if scales else "")
+
+
+def layer_token_bytes(
+    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str
+) -> int:
+    """Bytes of one token in the layer's real page.
+
+    Differs from `token_bytes` for MLA only: fp8_ds_mla packs 656 bytes, and MLA pages hold no
+    per-token-head scales.
+    """
+    if not attention.use_mla:
+        return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)[0]
+    if kv_cache_dtype == "fp8_ds_mla":
+        return FP8_DS_MLA_BYTES_PER_TOKEN
+    return attention.head_size * kv_element_bytes(kv_cache_dtype, model_dtype)
+
+
+def attention_token_bytes(run: Run) -> None:
+    """Set `attention_bytes_per_token`."""
+    attention = run.model.attention
+    if attention is None:
+        return
+    kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
+    run.attention_bytes_per_token, formula = token_bytes(
+        attention, kv_heads, run.kv_cache_dtype, run.model_dtype
+    )
+    run.step(
+        TOKEN_BYTES,
+        run.attention_bytes_per_token,
+        formula,
+        kv_heads_per_rank=kv_heads,
+        head_size=attention.head_size,
+        kv_cache_dtype=run.kv_cache_dtype,
+        model_dtype=run.model_dtype,
+        use_mla=attention.use_mla,
+    )
+
+
+def attention_page(run: Run) -> None:
+    """Set `attention_page_size_bytes`: the page that the layer itself will ask for."""
+    attention = run.model.attention
+    if attention is None:
+        return
+    per_token = layer_token_bytes(
+        attention,
+        attention.kv_heads_per_rank(run.settings.tensor_parallel),
+        run.kv_cache_dtype,
+        run.model_dtype,
+    )
+    run.attention_page_size_bytes = run.block_size * per_token

@@ -1,0 +1,158 @@
+"""The attention backend: chosen from the platform's list, or asked for and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workbench.core.backends import Backend, LayerQuery
+from workbench.core.block_sizes import BlockSize
+from workbench.core.problems import WARNING
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+BACKEND = Rule(
+    "backend",
+    "Attention backend",
+    "the typed backend, else the first of the platform's list without a refusal reason",
+    "",
+    "vLLM 0.23, get_attn_backend_cls of the platform",
+)
+BLOCK_SIZE_REASON = ["block_size not supported"]
+
+
+def attention_backends(run: Run) -> dict[str, Backend]:
+    """The backends that a person may pick for this run: of the platform and of the right kind."""
+    attention = run.model.attention
+    return {
+        name: backend
+        for name, backend in run.rules.backends.items()
+        if not backend.is_ssm
+        and run.platform.name in backend.platforms
+        and attention is not None
+        and backend.is_mla == attention.use_mla
+    }
+
+
+def _supported(run: Run, backend: Backend) -> tuple[BlockSize, ...]:
+    return backend.supported_for(float32_state=run.float32_state)
+
+
+def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
+    """Backends of the platform without any reason against them, in selection order first."""
+    order = [*run.rules.selection_order(query), *attention_backends(run)]
+    names = dict.fromkeys(name for name in order if name in attention_backends(run))
+    return tuple(
+        name
+        for name in names
+        if not run.rules.backends[name].reasons_against(
+            query, _supported(run, run.rules.backends[name])
+        )
+    )
+
+
+def backend_choice(run: Run) -> None:
+    """Set `run.backend` and the kernel block sizes that it supports for this model."""
+    if run.model.attention is None:
+        return
+    query = run.query()
+    if run.settings.backend is None:
+        _choose(run, query)
+    else:
+        _check(run, query, run.settings.backend)
+    if run.backend is not None:
+        run.supported = _supported(run, run.backend)
+
+
+def _choose(run: Run, query: LayerQuery) -> None:
+    reasons: dict[str, list[str]] = {}
+    for name in run.rules.selection_order(query):
+        backend = run.rules.backends[name]
+        against = backend.reasons_against(query, _supported(run, backend))
+        if not against or not run.platform.checks_backend:
+            run.backend = backend
+            break
+        reasons[name] = against
+    chosen = None if run.backend is None else run.backend.name
+    run.step(
+        BACKEND,
+        chosen,
+        platform=run.platform.name,
+        compute_capability=_capability(run),
+        head_size=query.attention.head_size,
+        refused={name: "; ".join(why) for name, why in reasons.items()},
+    )
+    if chosen is None:
+        _none_valid(run, reasons)
+        return
+    pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
+    if pushed_out:
+        run.problem(
+            "block_size_precludes_backend",
+            "block_size",
+            f"block_size = {query.block_size} rules out {', '.join(pushed_out)}, which would come "
+            f"first; {chosen} is used instead and may be slower. Leave block_size to the engine.",
+            severity=WARNING,
+            operands={"block_size": query.block_size, "precluded": pushed_out, "used": chosen},
+            candidates=({"block_size": None},),
+            vllm_text=f"--block-size {query.block_size} precluded higher-priority backend(s)",
+        )
+
+
+def _none_valid(run: Run, reasons: Mapping[str, list[str]]) -> None:
+    table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
+    run.problem(
+        "no_valid_backend",
+        "backend",
+        f"No attention backend of {run.platform.title} takes this configuration. "
+        f"{table or 'The platform has no backend of the kind that the model needs (MLA).'}",
+        operands={"platform": run.platform.name, "reasons": dict(reasons)},
+        candidates=(
+            {"block_size": None},
+            {"kv_cache_dtype": "auto"},
+            {"dtype": "bfloat16"},
+            {"platform": "cuda", "compute_capability": None},
+        ),
+        vllm_text="No valid attention backend found for",
+    )
+
+
+def _check(run: Run, query: LayerQuery, name: str) -> None:
+    backend = run.backend = run.rules.backends[name]
+    reasons = (
+        backend.reasons_against(query, _supported(run, backend))
+        if run.platform.checks_backend
+        else []
+    )
+    if backend.is_mla != query.attention.use_mla and not reasons:
+        reasons = ["non-MLA not supported" if backend.is_mla else "MLA not supported"]
+    if run.platform.name not in backend.platforms:
+        reasons = [f"not available on {run.platform.title}", *reasons]
+    run.step(
+        BACKEND,
+        name,
+        "asked for",
+        platform=run.platform.name,
+        compute_capability=_capability(run),
+        reasons_against=reasons,
+    )
+    if not reasons:
+        return
+    others = valid_backends(run, query)
+    run.problem(
+        "backend_not_valid",
+        "backend",
+        f"{name} is not valid for this configuration: {', '.join(reasons)}. "
+        f"Valid here: {', '.join(others) or 'none'}.",
+        operands={"backend": name, "reasons": reasons, "valid": list(others)},
+        candidates=(
+            {"backend": None},
+            *({"backend": other} for other in others),
+            {"kv_cache_dtype": "auto"},
+            {"block_size": None},
+        ),
+        vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:",
+    )
+
+
+def _capability(run: Run) -> str | None:
+    return None if run.capability is None else ".".join(map(str, run.capability))

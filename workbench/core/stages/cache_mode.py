@@ -1,0 +1,205 @@
+"""Cache mode and state dtypes: what vLLM makes of them when it verifies the model."""
+
+from __future__ import annotations
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.problems import WARNING
+from workbench.core.run import Run
+from workbench.core.states import KimiDeltaAttention
+from workbench.core.trace import Rule
+
+PREFIX_CACHING = Rule(
+    "enable_prefix_caching",
+    "Prefix caching",
+    "the typed choice, else off for hybrid and attention-free models, on for others",
+    "",
+    "vLLM 0.23, engine argument defaults",
+)
+CACHE_MODE = Rule(
+    "mamba_cache_mode",
+    "Mamba cache mode",
+    'prefix caching off: none; on and none: "all" if the model can, else "align"',
+    "",
+    "vLLM 0.23, verification of mamba-based models",
+)
+STATE_DTYPE_FIELD = Rule(
+    "mamba_ssm_cache_dtype",
+    "State dtype written by the model",
+    "an auto mamba_ssm_cache_dtype is replaced by what the model ships",
+    "",
+    "vLLM 0.23, model-specific configuration (Nemotron-H, Qwen3.5)",
+)
+STATE_PAGE = Rule(
+    "mamba_page_size_bytes",
+    "Mamba page",
+    "sum over states of prod(shape) * bytes(dtype)",
+    "bytes",
+    "vLLM 0.23, get_mamba_state_shape_from_config and MambaSpec.page_size_bytes",
+)
+ALIGN_BUDGET = Rule(
+    "align_budget",
+    "Block fits the token budget",
+    "align mode needs block_size <= max_num_batched_tokens",
+    "",
+    "vLLM 0.23, CacheConfig validate_block_size",
+)
+
+
+def state_dtype_field(run: Run) -> None:
+    """Replace an auto `mamba_ssm_cache_dtype`; a typed value always wins."""
+    if run.mamba_ssm_cache_dtype == "auto" and run.model.ssm_cache_dtype is not None:
+        run.mamba_ssm_cache_dtype = run.model.ssm_cache_dtype
+        run.step(
+            STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, typed="auto", family=run.model.family
+        )
+    run.float32_state = run.model.is_hybrid and "float32" in (
+        run.mamba_cache_dtype,
+        run.mamba_ssm_cache_dtype,
+    )
+
+
+def prefix_caching(run: Run) -> None:
+    """Resolve whether prefix caching is on."""
+    typed = run.settings.enable_prefix_caching
+    ordinary = not (run.model.is_hybrid or run.model.is_attention_free)
+    run.prefix_caching = ordinary if typed is None else typed
+    run.step(PREFIX_CACHING, run.prefix_caching, typed=typed, ordinary_decoder=ordinary)
+
+
+def cache_mode(run: Run) -> None:
+    """Resolve the cache mode and the mamba block size that alignment starts from."""
+    typed = run.settings.mamba_cache_mode or "none"
+    model = run.model
+    if not (model.is_hybrid or model.is_attention_free):
+        run.mamba_cache_mode = typed
+        return
+    able = model.supports_all_mode
+    note = ""
+    if not run.prefix_caching:
+        mode = "none"
+        if typed != "none":
+            note = "a mode was asked for, but prefix caching is off"
+            run.log_lines.append("Mamba cache mode is set to 'none' when prefix caching is disabled")
+    elif typed == "none":
+        mode = "all" if able else "align"
+        note = "chosen by the engine"
+        run.log_lines.append(
+            f"Mamba cache mode is set to '{mode}' for {model.architecture} by default when "
+            "prefix caching is enabled"
+        )
+    elif typed == "all" and not able:
+        mode = "align"
+        note = "the model cannot keep a state per block"
+        run.log_lines.append(
+            "Hybrid or mamba-based model detected without support for prefix caching with Mamba "
+            "cache 'all' mode: falling back to 'align' mode."
+        )
+    else:
+        mode = typed
+    run.mamba_cache_mode = mode
+    if run.mamba_block_size is None:
+        run.mamba_block_size = run.block_size if run.prefix_caching else run.max_model_len
+    run.step(
+        CACHE_MODE,
+        mode,
+        note,
+        typed=typed,
+        enable_prefix_caching=run.prefix_caching,
+        model_supports_all=able,
+        mamba_block_size=run.mamba_block_size,
+    )
+
+
+def states(run: Run) -> None:
+    """Shapes, dtypes and bytes of the states of one SSM layer, per rank."""
+    model, state = run.model, run.model.state
+    if state is None:
+        return
+    tp = run.settings.tensor_parallel
+    drafts = run.settings.num_speculative_tokens
+    if not run.rules.counts_drafts(state.kind, model.family):
+        drafts = 0
+    run.state_shapes = state.shapes(tp, drafts)
+    conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
+    if isinstance(state, KimiDeltaAttention):
+        recurrent = "float32"
+    else:
+        recurrent = conv if run.mamba_ssm_cache_dtype == "auto" else run.mamba_ssm_cache_dtype
+    run.state_dtypes = (conv, recurrent) if len(run.state_shapes) == 2 else (conv,)
+    total = 0
+    for shape, dtype in zip(run.state_shapes, run.state_dtypes, strict=True):
+        elements = FLOAT_BYTES[dtype]
+        for size in shape:
+            elements *= size
+        total += elements
+    run.mamba_page_size_bytes = total
+    run.step(
+        STATE_PAGE,
+        total,
+        kind=state.kind,
+        state_shapes=run.state_shapes,
+        state_dtypes=run.state_dtypes,
+        tensor_parallel=tp,
+        draft_tokens=drafts,
+    )
+
+
+def group_replication(run: Run) -> None:
+    """The Mamba-2 layer itself refuses groups that it can neither split nor replicate whole."""
+    state, tp = run.model.state, run.settings.tensor_parallel
+    groups = getattr(state, "n_groups", 1)
+    if not getattr(state, "checks_groups", False) or groups % tp == 0 or groups == 1:
+        return
+    run.problem(
+        "n_groups_not_divisible",
+        "tensor_parallel",
+        f"The Mamba-2 layer has n_groups = {groups}, which tensor_parallel = {tp} does not "
+        "divide; only a single group is replicated. The sizes shown are what the shape formula "
+        "yields, but the layer refuses to be built.",
+        operands={"n_groups": groups, "tensor_parallel": tp},
+        candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
+    )
+
+
+def align_budget(run: Run) -> None:
+    """In align mode a prefill step must be able to hold a whole block, else it never runs."""
+    if run.mamba_cache_mode != "align":
+        return
+    block, budget = run.block_size, run.max_num_batched_tokens
+    run.step(ALIGN_BUDGET, block <= budget, block_size=block, max_num_batched_tokens=budget)
+    if block > budget:
+        run.problem(
+            "block_exceeds_token_budget",
+            "max_num_batched_tokens",
+            f"In align mode a step must hold a whole block: block_size = {block} is larger than "
+            f"max_num_batched_tokens = {budget}. Nearest valid budget: {block}.",
+            operands={"block_size": block, "max_num_batched_tokens": budget},
+            vllm_text=f"In Mamba cache align mode, block_size ({block}) must be <= "
+            f"max_num_batched_tokens ({budget}).",
+            candidates=(
+                {"max_num_batched_tokens": block},
+                {"mamba_ssm_cache_dtype": "bfloat16"},
+                {"enable_prefix_caching": False, "mamba_cache_mode": None},
+            ),
+        )
+
+
+def mamba_block_advice(run: Run) -> None:
+    """Values that 0.23 documents as wrong but does not check."""
+    typed = run.settings.mamba_block_size
+    if typed is None or run.model.state is None or typed == run.max_model_len:
+        return
+    chunk = run.model.chunk_size
+    multiple = chunk if run.mamba_cache_mode == "all" else 8
+    if typed % multiple:
+        nearest = max(multiple, round(typed / multiple) * multiple)
+        run.problem(
+            "mamba_block_size_not_multiple",
+            "mamba_block_size",
+            f"mamba_block_size = {typed} is not a multiple of {multiple}, as it should be "
+            f"in mode {run.mamba_cache_mode}; vLLM 0.23 accepts it unchecked. "
+            f"Nearest valid value: {nearest}.",
+            severity=WARNING,
+            operands={"mamba_block_size": typed, "multiple": multiple},
+            candidates=({"mamba_block_size": nearest}, {"mamba_block_size": None}),
+        )

@@ -1,0 +1,124 @@
+"""What the block size leads to: equal pages, and a kernel block that divides the manager block."""
+
+from __future__ import annotations
+
+from math import lcm
+
+from workbench.core.arithmetic import is_power_of_2, next_power_of_2
+from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+EQUAL_PAGES = Rule(
+    "equal_pages",
+    "Pages are equal",
+    "attention page == mamba page; a smaller attention page must divide it",
+    "",
+    "vLLM 0.23, unify_kv_cache_spec_page_size",
+)
+KERNEL_BLOCK = Rule(
+    "kernel_block_size",
+    "Kernel block size",
+    "block_size if the backend accepts it, else its largest exact size that divides it",
+    "tokens",
+    "vLLM 0.23, select_common_block_size (#38831)",
+)
+
+
+def unify_pages(run: Run) -> None:
+    """Attention and mamba layers share tensors, so their pages must be made equal."""
+    attention, own = run.attention_page_size_bytes, run.mamba_page_size_bytes
+    if not run.model.is_hybrid or attention is None or not own:
+        return
+    mamba = run.mamba_page_size_padded or own
+    equal = attention == mamba
+    scales = attention < mamba and mamba % attention == 0
+    run.step(
+        EQUAL_PAGES,
+        equal,
+        f"attention blocks are enlarged {mamba // attention} times" if scales else "",
+        attention_page=attention,
+        mamba_page=mamba,
+    )
+    if equal or scales:
+        return
+    large, small = max(attention, mamba), min(attention, mamba)
+    divides = large % small == 0
+    message = (
+        f"The attention page of {attention} bytes and the mamba page of {mamba} bytes cannot be "
+        f"made equal: {large} / {small} = {large / small:g}"
+    )
+    run.problem(
+        "pages_not_equal",
+        "block_size",
+        message
+        + (", and a mamba page does not grow with its block." if divides else " is not whole."),
+        operands={"attention_page_size_bytes": attention, "mamba_page_size_bytes": mamba},
+        vllm_text=None
+        if divides
+        else "The page size of the layer is not divisible by the maximum page size.",
+        candidates=(
+            {"rules": "0.23"},
+            {"kv_cache_dtype": "auto"},
+            {"kv_cache_dtype": "fp8"},
+            {"block_size": 64},
+            {"block_size": 128},
+            {"block_size": 256},
+        ),
+    )
+
+
+def kernel_block_size(run: Run) -> None:
+    """Set the kernel block of the attention group."""
+    if run.backend is None:
+        return
+    block, supported = run.block_size, run.supported
+    run.kernel_block_size = common_kernel_block((supported,), block)
+    size = run.kernel_block_size
+    run.step(
+        KERNEL_BLOCK,
+        size,
+        "" if size is None else f"{block // size} kernel blocks in a manager block",
+        block_size=block,
+        supported=describe(supported),
+        backend=run.backend.name,
+    )
+    if size is None:
+        _no_common_block(run)
+    elif run.backend.name == "FLEX_ATTENTION" and not is_power_of_2(size):
+        _flex_mask_block(run, size)
+
+
+def _no_common_block(run: Run) -> None:
+    assert run.backend is not None
+    bases = sorted({base_of(entry) for entry in run.supported})
+    granule = lcm(smallest_base(run.supported), run.settings.block_size or 1)
+    run.problem(
+        "no_common_block_size",
+        "block_size",
+        f"{run.backend.name} supports kernel blocks {describe(run.supported)}, and none of them "
+        f"divides the manager block of {run.block_size} tokens. Type a block_size that is a "
+        f"multiple of {bases[0]}, or choose another backend.",
+        operands={"block_size": run.block_size, "supported": describe(run.supported)},
+        vllm_text=f"No common block size for {run.block_size}. ",
+        candidates=(
+            *({"block_size": base} for base in bases),
+            {"block_size": granule},
+            {"block_size": None},
+            {"backend": None},
+        ),
+    )
+
+
+def _flex_mask_block(run: Run, size: int) -> None:
+    needed = next_power_of_2(run.block_size)
+    run.problem(
+        "flex_block_not_power_of_2",
+        "block_size",
+        f"Flex attention takes the kernel block as its default mask block, and {size} is not a "
+        f"power of two. Nearest valid block_size: {needed}; or set flex_attn_kv_block_size to 16.",
+        operands={"kernel_block_size": size, "nearest_power_of_2": needed},
+        vllm_text="flex_attn_kv_block_size must be a power of 2 and divisible by "
+        f"flex_attn_block_n, got {size}",
+        candidates=({"block_size": needed}, {"backend": None}, {"backend": "TRITON_ATTN"}),
+    )

@@ -1,0 +1,149 @@
+"""What refuses a configuration before any size exists; nothing after the first one is computed.
+
+Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in their order.
+"""
+
+from __future__ import annotations
+
+from workbench.core.errors import Refused
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+MODEL_DTYPE = Rule(
+    "model_dtype",
+    "Model dtype",
+    'the typed dtype, else the checkpoint\'s; a float32 checkpoint becomes the platform\'s first',
+    "",
+    "vLLM 0.23, ModelConfig dtype resolution",
+)
+MAX_MODEL_LEN = Rule(
+    "max_model_len",
+    "Longest request L",
+    "the typed length, else the length derived from config.json, else 2048",
+    "tokens",
+    "vLLM 0.23, ModelConfig max_model_len",
+)
+KV_CACHE_DTYPE = Rule(
+    "kv_cache_dtype",
+    "KV-cache dtype",
+    "the typed dtype, else what a ModelOpt checkpoint asks for",
+    "",
+    "vLLM 0.23, CacheConfig cache_dtype",
+)
+DEFAULT_MAX_MODEL_LEN = 2048
+
+
+def model_dtype(run: Run) -> None:
+    """Resolve the dtype of weights and activations; PLaMo2 refuses float16."""
+    typed, stored = run.settings.dtype, run.model.model_dtype
+    if typed != "auto":
+        run.model_dtype = typed
+    elif stored in (None, "float32"):
+        run.model_dtype = run.platform.float_dtypes[0]
+    else:
+        run.model_dtype = stored  # type: ignore[assignment]
+    run.step(MODEL_DTYPE, run.model_dtype, typed=typed, checkpoint=stored)
+    if run.model.family == "plamo2" and run.model_dtype == "float16":
+        raise Refused(
+            "float16_not_supported",
+            "PLaMo2 models do not run in float16; use dtype bfloat16 or float32.",
+            field="dtype",
+            operands={"dtype": "float16", "model_type": run.model.model_type},
+            candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
+            vllm_text="The model type 'plamo2' does not support float16.",
+        )
+
+
+def max_model_len(run: Run) -> None:
+    """Resolve L and refuse one that is longer than the model."""
+    typed, derived = run.settings.max_model_len, run.model.derived_max_model_len
+    if typed in (None, -1):
+        run.max_model_len = DEFAULT_MAX_MODEL_LEN if derived is None else derived
+    else:
+        assert typed is not None
+        run.max_model_len = typed
+        if derived is not None and typed > derived:
+            raise Refused(
+                "max_model_len_too_long",
+                f"max_model_len = {typed} is longer than the {derived} tokens that "
+                f"{run.model.name} supports. Nearest valid value: {derived}; vLLM accepts more "
+                "only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                field="max_model_len",
+                operands={"max_model_len": typed, "derived_max_model_len": derived},
+                candidates=[{"max_model_len": derived}],
+                vllm_text=f"User-specified max_model_len ({typed}) is greater than the derived "
+                "max_model_len (",
+            )
+    run.step(MAX_MODEL_LEN, run.max_model_len, typed=typed, derived=derived)
+
+
+def kv_cache_dtype(run: Run) -> None:
+    """Resolve the KV dtype; TurboQuant on a hybrid needs layers it can name."""
+    if run.settings.kv_cache_dtype == "auto":
+        run.kv_cache_dtype = run.model.kv_cache_dtype
+    run.step(
+        KV_CACHE_DTYPE,
+        run.kv_cache_dtype,
+        typed=run.settings.kv_cache_dtype,
+        checkpoint=run.model.kv_cache_dtype,
+    )
+    turboquant = run.settings.kv_cache_dtype.startswith("turboquant_")
+    if turboquant and run.model.is_hybrid and not run.model.names_attention_layers:
+        raise Refused(
+            "turboquant_layers_not_identifiable",
+            f"kv_cache_dtype = {run.kv_cache_dtype} needs a per-layer list in config.json that "
+            f"names the attention layers; {run.model.name} has none. Use auto or fp8.",
+            field="kv_cache_dtype",
+            operands={"kv_cache_dtype": run.kv_cache_dtype, "family": run.model.family},
+            candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
+            vllm_text="TurboQuant KV cache requires identifiable",
+        )
+
+
+def tensor_parallel(run: Run) -> None:
+    """Attention heads must split evenly; KV heads are not tested."""
+    heads, tp = run.model.total_num_attention_heads, run.settings.tensor_parallel
+    if heads % tp:
+        valid = [n for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
+        nearest = min(valid, key=lambda n: (abs(n - tp), -n))
+        raise Refused(
+            "heads_not_divisible",
+            f"tensor_parallel = {tp} does not divide the {heads} attention heads of "
+            f"{run.model.name}. Nearest valid value: {nearest}; "
+            f"valid: {', '.join(map(str, valid[:12]))}.",
+            field="tensor_parallel",
+            operands={"num_attention_heads": heads, "tensor_parallel": tp},
+            candidates=[{"tensor_parallel": n} for n in sorted(valid, key=lambda n: abs(n - tp))],
+            vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
+            f"parallel size ({tp}).",
+        )
+
+
+def nvfp4_with_mla(run: Run) -> None:
+    """nvfp4 and MLA exclude each other."""
+    attention = run.model.attention
+    if run.kv_cache_dtype == "nvfp4" and attention is not None and attention.use_mla:
+        raise Refused(
+            "nvfp4_with_mla",
+            "kv_cache_dtype = nvfp4 does not work with MLA attention; use auto or fp8.",
+            field="kv_cache_dtype",
+            operands={"kv_cache_dtype": "nvfp4"},
+            candidates=[{"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}],
+            vllm_text="nvfp4 KV cache is not supported with MLA",
+        )
+
+
+def mamba_block_size(run: Run) -> None:
+    """A typed mamba block size needs prefix caching, unless it is the longest request."""
+    typed = run.settings.mamba_block_size
+    if typed is None or typed == run.max_model_len or run.prefix_caching:
+        return
+    raise Refused(
+        "mamba_block_size_without_prefix_caching",
+        f"mamba_block_size = {typed} is only allowed with enable_prefix_caching = true; without "
+        f"it the state block spans the longest request ({run.max_model_len} tokens).",
+        field="mamba_block_size",
+        operands={"mamba_block_size": typed, "max_model_len": run.max_model_len},
+        candidates=[{"enable_prefix_caching": True}, {"mamba_block_size": None}],
+        vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
+    )

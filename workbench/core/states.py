@@ -1,0 +1,176 @@
+"""State shapes of SSM layers: what one request keeps in one layer, per rank.
+
+Shapes are those of vLLM's `get_mamba_state_shape_from_config` (0.23). Every size is per rank;
+a dimension that the tensor-parallel size does not divide is refused, as vLLM refuses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+from workbench.core.errors import Refused
+
+Shape = tuple[int, ...]
+
+
+def divide(dimension: int, tensor_parallel: int, what: str) -> int:
+    """`dimension / tensor_parallel`, or Refused when it is not exact."""
+    if dimension % tensor_parallel:
+        candidates = [
+            {"tensor_parallel": tp}
+            for tp in range(min(tensor_parallel, 64) - 1, 0, -1)
+            if gcd(dimension, tp) == tp
+        ]
+        raise Refused(
+            "state_not_divisible",
+            f"{what} = {dimension} cannot be split over tensor_parallel = {tensor_parallel} "
+            f"ranks: {dimension} / {tensor_parallel} leaves {dimension % tensor_parallel}. "
+            f"Choose a tensor_parallel that divides {dimension}.",
+            field="tensor_parallel",
+            operands={what: dimension, "tensor_parallel": tensor_parallel},
+            candidates=candidates,
+            vllm_text=f"{dimension} is not divisible by {tensor_parallel}",
+        )
+    return dimension // tensor_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba1:
+    """Selective state space of Mamba: conv [k-1, I/tp], recurrent [I/tp, N]."""
+
+    intermediate_size: int
+    state_size: int
+    conv_kernel: int
+
+    kind: ClassVar[str] = "mamba1"
+    backend: ClassVar[str] = "MAMBA1_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shapes of (conv, recurrent) state, per rank; drafts do not change them."""
+        inner = divide(self.intermediate_size, tensor_parallel, "intermediate_size")
+        return (self.conv_kernel - 1, inner), (inner, self.state_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2:
+    """Mamba-2: conv [k-1+S, (I + 2*G'*N)/tp], recurrent [H/tp, P, N].
+
+    G' replicates groups when tp does not divide them: every rank then holds one whole group.
+    `checks_groups` is false for the one family whose layer has no such test (PLaMo2).
+    """
+
+    intermediate_size: int
+    n_groups: int
+    num_heads: int
+    head_dim: int
+    state_size: int
+    conv_kernel: int
+    checks_groups: bool = True
+
+    kind: ClassVar[str] = "mamba2"
+    backend: ClassVar[str] = "MAMBA2_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
+
+    def groups(self, tensor_parallel: int) -> int:
+        """G': the groups after replication, a multiple of `tensor_parallel`."""
+        if self.n_groups % tensor_parallel == 0:
+            return self.n_groups
+        return tensor_parallel
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shapes of (conv, recurrent) state, per rank."""
+        channels = self.intermediate_size + 2 * self.groups(tensor_parallel) * self.state_size
+        conv = divide(channels, tensor_parallel, "conv channels")
+        heads = divide(self.num_heads, tensor_parallel, "num_heads")
+        return (
+            (self.conv_kernel - 1 + draft_tokens, conv),
+            (heads, self.head_dim, self.state_size),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConv:
+    """Short convolution of LFM2: one state [k-1, D/tp]."""
+
+    conv_dim: int
+    conv_kernel: int
+
+    kind: ClassVar[str] = "short_conv"
+    backend: ClassVar[str] = "SHORT_CONV_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("conv",)
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shape of the conv state, per rank."""
+        channels = divide(self.conv_dim, tensor_parallel, "conv_dim")
+        return ((self.conv_kernel - 1 + draft_tokens, channels),)
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDeltaNet:
+    """Gated delta net: conv [k-1+S, (2*hk*nk + hv*nv)/tp], recurrent [nv/tp, hv, hk]."""
+
+    num_key_heads: int
+    num_value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    conv_kernel: int
+
+    kind: ClassVar[str] = "gdn"
+    backend: ClassVar[str] = "GDN_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shapes of (conv, recurrent) state, per rank."""
+        channels = (
+            2 * self.key_head_dim * self.num_key_heads + self.value_head_dim * self.num_value_heads
+        )
+        conv = divide(channels, tensor_parallel, "conv channels")
+        heads = divide(self.num_value_heads, tensor_parallel, "linear_num_value_heads")
+        return (
+            (self.conv_kernel - 1 + draft_tokens, conv),
+            (heads, self.value_head_dim, self.key_head_dim),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KimiDeltaAttention:
+    """Kimi delta attention: conv [k-1, 3*H*hd/tp], recurrent [H/tp, hd, hd] (always float32)."""
+
+    num_heads: int
+    head_dim: int
+    conv_kernel: int
+
+    kind: ClassVar[str] = "kda"
+    backend: ClassVar[str] = "GDN_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shapes of (conv, recurrent) state, per rank."""
+        channels = divide(3 * self.num_heads * self.head_dim, tensor_parallel, "conv channels")
+        heads = divide(self.num_heads, tensor_parallel, "linear_attn_config.num_heads")
+        return (
+            (self.conv_kernel - 1 + draft_tokens, channels),
+            (heads, self.head_dim, self.head_dim),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinearAttention:
+    """Lightning attention of MiniMax-Text-01: one state [H/tp, hd, hd], H/tp rounded down."""
+
+    num_heads: int
+    head_dim: int
+
+    kind: ClassVar[str] = "linear_attention"
+    backend: ClassVar[str] = "LINEAR_ATTN"
+    parts: ClassVar[tuple[str, ...]] = ("recurrent",)
+
+    def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
+        """Shape of the recurrent state, per rank."""
+        return ((self.num_heads // tensor_parallel, self.head_dim, self.head_dim),)
+
+
+State = Mamba1 | Mamba2 | ShortConv | GatedDeltaNet | KimiDeltaAttention | LinearAttention

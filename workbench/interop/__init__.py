@@ -1,0 +1,1 @@
+"""vLLM command lines and code, in and out."""

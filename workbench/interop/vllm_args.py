@@ -1,0 +1,56 @@
+"""A scenario as `vllm serve` arguments (0.23 names)."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+
+from workbench.core.model import Model
+from workbench.core.settings import Settings
+
+VALUE_FLAGS = {
+    "tensor_parallel": "--tensor-parallel-size",
+    "dtype": "--dtype",
+    "kv_cache_dtype": "--kv-cache-dtype",
+    "backend": "--attention-backend",
+    "mamba_cache_dtype": "--mamba-cache-dtype",
+    "mamba_ssm_cache_dtype": "--mamba-ssm-cache-dtype",
+    "mamba_cache_mode": "--mamba-cache-mode",
+    "block_size": "--block-size",
+    "mamba_block_size": "--mamba-block-size",
+    "max_model_len": "--max-model-len",
+    "max_num_batched_tokens": "--max-num-batched-tokens",
+}
+DEFAULTS = Settings()
+
+
+def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
+    """The arguments that differ from vLLM's defaults, after the model's name.
+
+    `repository` is what vLLM should load, the model's name otherwise. Platform, capability and
+    rule set belong to the machine and the installed version, so they give no argument.
+    """
+    args = [repository or model.name]
+    for field, flag in VALUE_FLAGS.items():
+        value = getattr(settings, field)
+        if value != getattr(DEFAULTS, field):
+            args += [flag, str(value)]
+    if settings.enable_prefix_caching is not None:
+        prefix = "--" if settings.enable_prefix_caching else "--no-"
+        args.append(prefix + "enable-prefix-caching")
+    if settings.num_speculative_tokens:
+        drafts: Mapping[str, object] = {"num_speculative_tokens": settings.num_speculative_tokens}
+        args += ["--speculative-config", json.dumps(drafts)]
+    return tuple(args)
+
+
+def vllm_command(args: tuple[str, ...]) -> str:
+    """A shell command, one flag per line."""
+    lines = ["vllm serve " + shlex.quote(args[0])]
+    for arg in args[1:]:
+        if arg.startswith("--"):
+            lines.append("  " + arg)
+        else:
+            lines[-1] += " " + shlex.quote(arg)
+    return " \\\n".join(lines)

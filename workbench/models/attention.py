@@ -1,0 +1,95 @@
+"""Attention geometry from config.json: heads, KV heads, head size, MLA, windows."""
+
+from __future__ import annotations
+
+from workbench.core.model import Attention
+from workbench.models.fields import MAX_INTEGER, Fields
+
+KV_HEAD_FIELDS = (
+    "n_head_kv",
+    "num_kv_heads",
+    "num_key_value_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+)
+"""Read in this order; the first one present counts (vLLM 0.23, total KV heads)."""
+
+MLA_MODEL_TYPES = frozenset(
+    {
+        "AXK1",
+        "bailing_hybrid",
+        "deepseek_mtp",
+        "deepseek_v2",
+        "deepseek_v3",
+        "deepseek_v32",
+        "deepseek_v4",
+        "glm4_moe_lite",
+        "glm_moe_dsa",
+        "kimi_k2",
+        "kimi_linear",
+        "longcat_flash",
+        "pangu_ultra_moe",
+    }
+)
+SINK_MODEL_TYPES = frozenset({"gpt_oss"})
+
+
+def read_attention(fields: Fields) -> Attention:
+    """The attention layers' geometry, of the whole model."""
+    heads = fields.integer("num_attention_heads", name="num_heads")
+    if fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES:
+        return _read_mla(fields, heads)
+    return Attention(
+        num_heads=heads,
+        num_kv_heads=_kv_heads(fields, heads),
+        head_size=_head_size(fields, heads),
+        has_sinks=fields.model_type in SINK_MODEL_TYPES,
+        window_tokens=_window(fields),
+    )
+
+
+def _read_mla(fields: Fields, heads: int) -> Attention:
+    rank = fields.integer("kv_lora_rank")
+    rope = fields.integer("qk_rope_head_dim")
+    fields.note("head_size", rank + rope, "kv_lora_rank + qk_rope_head_dim (MLA)")
+    return Attention(
+        num_heads=heads,
+        num_kv_heads=_kv_heads(fields, heads),
+        head_size=rank + rope,
+        use_mla=True,
+        is_sparse=fields.has("index_topk"),
+        qk_nope_head_dim=fields.integer("qk_nope_head_dim"),
+        qk_rope_head_dim=rope,
+        v_head_dim=fields.integer("v_head_dim"),
+    )
+
+
+def _kv_heads(fields: Fields, heads: int) -> int:
+    for key in KV_HEAD_FIELDS:
+        if fields.has(key):
+            kv_heads = fields.integer(key, name="num_kv_heads")
+            if kv_heads > heads:
+                raise fields.contradiction(
+                    key, f"{kv_heads} KV heads, but only {heads} attention heads"
+                )
+            return kv_heads
+    fields.note("num_kv_heads", heads, "num_attention_heads (no KV-head field)")
+    return heads
+
+
+def _head_size(fields: Fields, heads: int) -> int:
+    for key in ("head_dim", "hidden_size_per_head"):
+        if fields.has(key):
+            return fields.integer(key, name="head_size")
+    hidden = fields.integer("hidden_size")
+    if hidden < heads:
+        raise fields.contradiction("hidden_size", f"{hidden} elements for {heads} heads")
+    fields.note("head_size", hidden // heads, "hidden_size // num_attention_heads")
+    return hidden // heads
+
+
+def _window(fields: Fields) -> int | None:
+    for key in ("sliding_window", "attention_chunk_size"):
+        if fields.has(key) and fields.raw("use_sliding_window") is not False:
+            return fields.integer(key, name="window_tokens", maximum=MAX_INTEGER)
+    return None

@@ -1,0 +1,106 @@
+"""The catalog: real models as data files, and loading a model from anything that names one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.model import Model
+from workbench.models.json_file import parse_config, read_config
+from workbench.models.read import read_model
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+
+
+@lru_cache(maxsize=1)
+def catalog_names() -> tuple[str, ...]:
+    """Names of the catalog, sorted."""
+    folder = resources.files("workbench.models") / "catalog"
+    names = (entry.name for entry in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
+
+
+def catalog_config(name: str) -> dict[str, Any]:
+    """The object of one catalog file, `_source` included; ConfigError for an unknown name."""
+    if name not in catalog_names():
+        raise ConfigError(
+            "unknown_model",
+            unknown_name_message("Model", name, catalog_names())
+            + " A path to a config.json or a hub id (owner/name) is also accepted.",
+            field="model",
+        )
+    path = resources.files("workbench.models") / "catalog" / f"{name}.json"
+    return parse_config(path.read_bytes(), name)
+
+
+@lru_cache(maxsize=256)
+def _catalog_model(name: str) -> Model:
+    return read_model(catalog_config(name), name)
+
+
+def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
+    """The model named by a catalog name, a path, a hub id, or given as the config object itself.
+
+    A path is what exists on disk, or ends in .json, or starts with "." or "/". A hub id
+    (owner/name) that is no catalog name downloads that repository's config.json and nothing else.
+    Errors: ConfigError.
+    """
+    if isinstance(reference, Mapping):
+        label = reference.get("_name_or_path") or reference.get("model_type") or "config"
+        return read_model(reference, str(label)[:120])
+    if isinstance(reference, Path):
+        return read_model(read_config(reference), _file_label(reference))
+    if reference.casefold() in catalog_names():
+        return _catalog_model(reference.casefold())
+    if _looks_like_path(reference):
+        path = Path(reference).expanduser()
+        return read_model(read_config(path), _file_label(path))
+    by_hub_id = _catalog_by_hub_id().get(reference.casefold())
+    if by_hub_id is not None:
+        return _catalog_model(by_hub_id)
+    if HUB_ID.fullmatch(reference):
+        return read_model(_download_config(reference), reference)
+    return _catalog_model(reference)
+
+
+@lru_cache(maxsize=1)
+def _catalog_by_hub_id() -> dict[str, str]:
+    """Hub id (lower case) -> catalog name, from each file's `_source.repo`."""
+    found = {}
+    for name in catalog_names():
+        source = catalog_config(name).get("_source")
+        if isinstance(source, Mapping) and isinstance(source.get("repo"), str):
+            found[source["repo"].casefold()] = name
+    return found
+
+
+def _looks_like_path(reference: str) -> bool:
+    if "\0" in reference or len(reference) > 4096:
+        return False
+    return reference.startswith((".", "/", "~")) or reference.endswith(".json")
+
+
+def _file_label(path: Path) -> str:
+    return path.parent.name or path.name if path.name == "config.json" else path.stem or path.name
+
+
+def _download_config(hub_id: str) -> dict[str, Any]:
+    """config.json of a hub repository; only that file is fetched."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        path = hf_hub_download(hub_id, "config.json")
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise ConfigError(
+            "hub_not_reachable",
+            f"config.json of {hub_id} could not be fetched ({type(error).__name__}). Download it "
+            "by hand and give its path, or choose a catalog name (`workbench models`).",
+            field="model",
+        ) from error
+    return read_config(Path(path))

@@ -1,0 +1,53 @@
+"""Lightning attention: MiniMax-Text-01 and its relatives, and Bailing's hybrids with MLA."""
+
+from __future__ import annotations
+
+from workbench.core.model import FULL, SSM, Layer
+from workbench.core.states import LinearAttention
+from workbench.models.family import Family, register
+from workbench.models.fields import Fields
+from workbench.models.layer_lists import first_list, to_layers
+
+NUMBERS: dict[object, str] = {0: SSM, 1: FULL}
+WORDS: dict[object, str] = {"linear_attention": SSM, "full_attention": FULL}
+
+
+def _layers(fields: Fields) -> tuple[Layer, ...]:
+    kinds = first_list(fields, ("attn_type_list", "decoder_attention_types"), NUMBERS)
+    if kinds is None:
+        kinds = first_list(fields, ("layer_types",), WORDS)
+    return to_layers([FULL] * fields.layer_count() if kinds is None else kinds)
+
+
+def _bailing_layers(fields: Fields) -> tuple[Layer, ...]:
+    size = fields.integer("layer_group_size", 1)
+    count = fields.layer_count()
+    return to_layers([SSM if (index + 1) % size else FULL for index in range(count)])
+
+
+def _state(fields: Fields) -> LinearAttention:
+    return LinearAttention(
+        fields.integer("num_attention_heads", name="linear_num_heads"),
+        fields.integer("head_dim", name="linear_head_dim"),
+    )
+
+
+def _bailing_state(fields: Fields) -> LinearAttention:
+    heads = fields.integer("num_attention_heads", name="linear_num_heads")
+    if fields.has("head_dim"):
+        return LinearAttention(heads, fields.integer("head_dim", name="linear_head_dim"))
+    size = fields.integer("hidden_size") // heads
+    fields.note("linear_head_dim", size, "hidden_size // num_attention_heads")
+    return LinearAttention(heads, size)
+
+
+register(
+    Family("minimax", ("minimax_text_01", "minimax", "minimax_m1"), _layers, _state),
+    Family(
+        "bailing_hybrid",
+        ("bailing_hybrid",),
+        _bailing_layers,
+        _bailing_state,
+        names_attention_layers=False,
+    ),
+)

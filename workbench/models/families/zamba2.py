@@ -1,0 +1,56 @@
+"""Zamba2: mamba layers, some of them with a shared attention block in front."""
+
+from __future__ import annotations
+
+from workbench.core.model import SSM, Attention, Layer
+from workbench.core.states import Mamba2
+from workbench.models.attention import read_attention
+from workbench.models.family import Family, register
+from workbench.models.fields import Fields
+from workbench.models.layer_lists import BOTH, first_list, to_layers
+
+WORDS: dict[object, str] = {"mamba": SSM, "hybrid": BOTH}
+
+
+def _layers(fields: Fields) -> tuple[Layer, ...]:
+    kinds = first_list(fields, ("layers_block_type",), WORDS)
+    if kinds is None:
+        raise fields.missing("layers_block_type", "the kinds of layers")
+    return to_layers(kinds)
+
+
+def _attention(fields: Fields) -> Attention:
+    """The shared block sees two hidden states side by side: heads of 2 * hidden / heads."""
+    heads = fields.integer("num_attention_heads", name="num_heads")
+    size = 2 * fields.integer("hidden_size") // heads
+    attention = read_attention(fields)
+    fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
+    return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)
+
+
+def _state(fields: Fields) -> Mamba2:
+    inner = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
+    heads = fields.integer("n_mamba_heads", 8)
+    fields.note("intermediate_size", inner, "mamba_expand * hidden_size")
+    fields.note("head_dim", inner // heads, "intermediate size // n_mamba_heads")
+    return Mamba2(
+        intermediate_size=inner,
+        n_groups=fields.integer("mamba_ngroups", 1),
+        num_heads=heads,
+        head_dim=inner // heads,
+        state_size=fields.integer("mamba_d_state", 64),
+        conv_kernel=fields.integer("mamba_d_conv", 4),
+    )
+
+
+register(
+    Family(
+        "zamba2",
+        ("zamba2",),
+        _layers,
+        _state,
+        attention=_attention,
+        supports_all_mode=True,
+        names_attention_layers=False,
+    )
+)

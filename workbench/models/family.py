@@ -1,0 +1,82 @@
+"""What a model family is: how its config.json says which layers and states it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.model import Layer, Attention
+from workbench.core.states import State
+from workbench.models.attention import read_attention
+from workbench.models.fields import Fields
+
+Layers = tuple[Layer, ...]
+
+
+def nothing(_fields: Fields) -> None:
+    """A family without this part."""
+    return None
+
+
+@dataclass(frozen=True)
+class Family:
+    """One reader: functions from fields to layers, attention geometry and state geometry.
+
+    is_hybrid: vLLM's flag of the family (a model whose layers are all attention may still turn
+    it off, `is_ordinary`). supports_all_mode: cache mode "all" of 0.23. names_attention_layers:
+    the family's configuration has a per-layer list with entries that mean attention.
+    ssm_cache_dtype: what vLLM writes over an "auto" state dtype.
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+    layers: Callable[[Fields], Layers]
+    state: Callable[[Fields], State | None] = nothing
+    attention: Callable[[Fields], Attention | None] = read_attention
+    is_hybrid: bool = True
+    is_attention_free: bool = False
+    supports_all_mode: bool = False
+    names_attention_layers: bool = True
+    ssm_cache_dtype: Callable[[Fields], str | None] = nothing
+    is_ordinary: Callable[[Fields], bool] = lambda _fields: False
+
+
+FAMILIES: dict[str, Family] = {}
+"""model_type -> family."""
+
+
+def register(*families: Family) -> None:
+    """Add families under all their model types; a type that is taken is a ValueError."""
+    for family in families:
+        for model_type in family.model_types:
+            if model_type in FAMILIES:
+                raise ValueError(f"model_type {model_type!r} is registered twice")
+            FAMILIES[model_type] = family
+
+
+def find_family(fields: Fields) -> tuple[Family, str]:
+    """The family of a config.json and the model_type that chose it; the outer type goes first."""
+    tried = []
+    for pointer, config in (("/model_type", fields.top), (fields.pointer("model_type"), fields.text)):
+        value = config.get("model_type")
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise ConfigError(
+                "config_wrong_value", f"{pointer} must be a string.", field=pointer
+            )
+        if value in FAMILIES:
+            return FAMILIES[value], value
+        tried.append(value)
+    if not tried:
+        raise ConfigError(
+            "config_missing_field",
+            "/model_type is missing; it says which family's fields to read.",
+            field="/model_type",
+        )
+    raise ConfigError(
+        "unknown_model_type",
+        unknown_name_message("model_type", tried[-1], FAMILIES),
+        field="/model_type",
+    )

@@ -1,0 +1,197 @@
+"""Typed access to a config.json that remembers where every value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from workbench.core.errors import ConfigError, nearest_names
+from workbench.core.trace import show
+
+MAX_INTEGER: Final = 2**40
+MAX_LAYERS: Final = 2048
+NESTED: Final = ("text_config", "llm_config")
+"""Where multimodal wrappers keep the text model's fields, first match."""
+
+REQUIRED: Final = object()
+Number = TypeVar("Number", int, float)
+
+
+class Fields:
+    """The text model's fields of one config.json, and the origins of those that were read.
+
+    `top` is the whole object, `text` the nested text configuration where there is one.
+    Every getter records under `name` where the value came from; a missing required field, a
+    wrong type or a value out of range is a ConfigError with the JSON pointer of the field.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.top = config
+        self.text = config
+        self.prefix = ""
+        self.origins: dict[str, str] = {}
+        for key in NESTED:
+            nested = config.get(key)
+            if nested is None:
+                continue
+            if not isinstance(nested, Mapping):
+                raise self.wrong(key, nested, "an object")
+            self.text, self.prefix = nested, key
+            break
+
+    @property
+    def model_type(self) -> str:
+        """The text configuration's own model_type, "" when it has none."""
+        value = self.text.get("model_type", "")
+        return value if isinstance(value, str) else ""
+
+    def pointer(self, key: str) -> str:
+        """The JSON pointer of a text field."""
+        return f"/{self.prefix}/{key}" if self.prefix else f"/{key}"
+
+    def wrong(self, key: str, value: object, allowed: str) -> ConfigError:
+        """The error for a value of the wrong kind."""
+        return ConfigError(
+            "config_wrong_value",
+            f"{self.pointer(key)} is {_short(value)}; it must be {allowed}.",
+            field=self.pointer(key),
+        )
+
+    def contradiction(self, key: str, message: str) -> ConfigError:
+        """The error for fields that cannot both be true."""
+        return ConfigError(
+            "config_contradiction", f"{self.pointer(key)}: {message}.", field=self.pointer(key)
+        )
+
+    def missing(self, key: str, name: str) -> ConfigError:
+        """The error for a required field that is absent."""
+        near = nearest_names(key, [str(k)[:80] for k in list(self.text)[:500]])
+        hint = f" Similar fields here: {', '.join(near)}." if near else ""
+        return ConfigError(
+            "config_missing_field",
+            f"{self.pointer(key)} is missing; it is needed for {name}.{hint}",
+            field=self.pointer(key),
+        )
+
+    def note(self, name: str, value: object, origin: str) -> None:
+        """Record where a derived value comes from."""
+        self.origins[name] = f"{name} = {show(value)} from {origin}"
+
+    def has(self, key: str) -> bool:
+        """Whether a text field is present and not null."""
+        return self.text.get(key) is not None
+
+    def raw(self, key: str) -> Any:
+        """A text field as it is, None when absent."""
+        return self.text.get(key)
+
+    def integer(
+        self,
+        key: str,
+        default: Any = REQUIRED,
+        *,
+        name: str | None = None,
+        minimum: int = 1,
+        maximum: int = MAX_INTEGER,
+    ) -> int:
+        """An integer field within [minimum, maximum]; `default` stands for the config class's."""
+        value = self.text.get(key)
+        name = name or key
+        if value is None:
+            if default is REQUIRED:
+                raise self.missing(key, name)
+            self.note(name, default, f"the family's default ({key} is absent)")
+            return default  # type: ignore[no-any-return]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.wrong(key, value, "an integer")
+        if not minimum <= value <= maximum:
+            raise self.wrong(key, value, f"between {minimum} and {maximum}")
+        self.note(name, value, self._where(key))
+        return value
+
+    def number(self, key: str, default: float, *, name: str | None = None) -> float:
+        """A positive, finite number."""
+        value = self.text.get(key)
+        name = name or key
+        if value is None:
+            self.note(name, default, f"the family's default ({key} is absent)")
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.wrong(key, value, "a number")
+        if not 0 < value <= MAX_INTEGER:
+            raise self.wrong(key, value, f"above 0 and at most {MAX_INTEGER}")
+        self.note(name, value, self._where(key))
+        return value
+
+    def word(self, key: str, allowed: Sequence[str], *, name: str | None = None) -> str | None:
+        """A string out of `allowed`, None when absent."""
+        value = self.text.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, str) or value not in allowed:
+            raise self.wrong(key, value, f"one of {', '.join(allowed)}")
+        self.note(name or key, value, self._where(key))
+        return value
+
+    def layer_list(self, key: str, allowed: Mapping[Any, str]) -> tuple[str, ...] | None:
+        """A per-layer list, translated by `allowed`; None when absent or empty."""
+        value = self.text.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple | str):
+            raise self.wrong(key, value, "a list with one entry per layer")
+        if len(value) > MAX_LAYERS:
+            raise self.wrong(key, value, f"at most {MAX_LAYERS} layers long")
+        result = []
+        for position, entry in enumerate(value):
+            known = isinstance(entry, str | int) and not isinstance(entry, bool)
+            if not known or entry not in allowed:
+                names = ", ".join(map(str, allowed))
+                raise self.wrong(f"{key}/{position}", entry, f"one of {names}")
+            result.append(allowed[entry])
+        self.note("layers", f"{len(result)} layers", self._where(key))
+        return tuple(result)
+
+    def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
+        """A list of layer indexes in [first, first + layers), returned 0-based."""
+        value = self.text.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, list | tuple) or len(value) > MAX_LAYERS:
+            raise self.wrong(key, value, "a list of layer indexes")
+        for position, entry in enumerate(value):
+            if isinstance(entry, bool) or not isinstance(entry, int):
+                raise self.wrong(f"{key}/{position}", entry, "an integer")
+            if not first <= entry < first + layers:
+                raise self.wrong(
+                    f"{key}/{position}", entry, f"between {first} and {first + layers - 1}"
+                )
+        self.note("layers", f"{len(value)} listed", self._where(key))
+        return frozenset(entry - first for entry in value)
+
+    def layer_count(self) -> int:
+        """`num_hidden_layers`."""
+        return self.integer("num_hidden_layers", maximum=MAX_LAYERS)
+
+    def child(self, key: str) -> Fields:
+        """The fields of a nested object, sharing this record of origins."""
+        value = self.text.get(key)
+        if value is None:
+            raise self.missing(key, "the layer geometry")
+        if not isinstance(value, Mapping):
+            raise self.wrong(key, value, "an object")
+        child = Fields.__new__(Fields)
+        child.top, child.text, child.origins = self.top, value, self.origins
+        child.prefix = f"{self.prefix}/{key}" if self.prefix else key
+        return child
+
+    def _where(self, key: str) -> str:
+        return f"{self.prefix.replace('/', '.')}.{key}" if self.prefix else key
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        text = f"a {type(value).__name__} too large to print"
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,98 @@
+"""Reading a config.json that nobody has vouched for: small, strict, and always a typed error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from workbench.core.errors import ConfigError
+
+MAX_BYTES = 4 * 1024 * 1024
+"""Largest accepted file; real ones have a few kilobytes."""
+
+MAX_DEPTH = 32
+"""Deepest accepted nesting; real ones have four levels."""
+
+
+def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
+    """The object in `text`, or ConfigError naming `source`.
+
+    Refused: more than 4 MiB, not UTF-8, not JSON, not an object, duplicate keys, NaN and
+    infinities, nesting deeper than 32.
+    """
+    if len(text) > MAX_BYTES:
+        raise ConfigError(
+            "config_too_large",
+            f"{source} has {len(text)} bytes; a config.json has at most {MAX_BYTES}.",
+            field="",
+        )
+    try:
+        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.lstrip("\ufeff")
+        value = json.loads(decoded, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise ConfigError("config_not_utf8", f"{source} is not UTF-8: {error}.", field="") from None
+    except RecursionError:
+        raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="") from None
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError("config_not_json", f"{source} is not JSON: {error}.", field="") from None
+    if not isinstance(value, dict):
+        raise ConfigError(
+            "config_not_object",
+            f"{source} holds a {type(value).__name__}; a config.json is an object.",
+            field="",
+        )
+    check_depth(value, source)
+    return value
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The object in the file at `path`; ConfigError when it cannot be read or parsed."""
+    if path.is_dir():
+        path = path / "config.json"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ConfigError(
+                "config_too_large", f"{path.name} is larger than {MAX_BYTES} bytes.", field=""
+            )
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(
+            "config_not_readable", f"{str(path)[:200]} cannot be read: {reason}.", field="model"
+        ) from None
+    return parse_config(content, path.name)
+
+
+def check_depth(value: object, source: str) -> None:
+    """ConfigError when containers nest deeper than MAX_DEPTH (also for cyclic objects)."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, Mapping | list | tuple)
+            for child in (item.values() if isinstance(item, Mapping) else item)
+            if isinstance(child, Mapping | list | tuple)
+        ]
+        if not level:
+            return
+    raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="")
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ConfigError(
+            "config_duplicate_key", f"The key {twice[:80]!r} appears twice.", field=f"/{twice[:80]}"
+        )
+    return result
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ConfigError("config_not_finite", f"{name} is not a JSON number.", field="")

@@ -1,0 +1,110 @@
+"""From the object of a config.json to core's model description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import ConfigError
+from workbench.core.model import SSM, Model
+from workbench.models import families  # noqa: F401  (registers every family)
+from workbench.models.family import Family, find_family
+from workbench.models.fields import Fields
+from workbench.models.json_file import check_depth
+from workbench.models.lengths import derived_max_model_len
+from workbench.models.quantization import checkpoint_kv_cache_dtype
+
+DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
+DEFAULT_CHUNK_SIZE = 2048
+
+
+def read_model(config: Mapping[str, Any], name: str) -> Model:
+    """The model that `config` (the object of a config.json) describes.
+
+    Errors: ConfigError with the JSON pointer of a field that is missing, of the wrong type, out
+    of range or in contradiction to another; nothing is guessed. Nothing is imported or
+    downloaded: `auto_map` is data.
+    """
+    if not isinstance(config, Mapping):
+        raise ConfigError(
+            "config_not_object", f"{name[:80]} is not the object of a config.json.", field=""
+        )
+    check_depth(config, name[:80])
+    fields = Fields(config)
+    family, model_type = find_family(fields)
+    layers = family.layers(fields)
+    if not layers:
+        raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
+    ordinary = family.is_ordinary(fields)
+    has_state = any(layer.kind == SSM for layer in layers)
+    attention = family.attention(fields)
+    model = Model(
+        name=name,
+        family=family.name,
+        model_type=model_type,
+        architecture=_architecture(fields, model_type),
+        layers=layers,
+        attention=attention if any(layer.kind != SSM for layer in layers) else None,
+        state=family.state(fields) if has_state else None,
+        is_hybrid=family.is_hybrid and not ordinary,
+        is_attention_free=family.is_attention_free,
+        supports_all_mode=family.supports_all_mode,
+        total_num_attention_heads=_attention_heads(fields, family),
+        model_dtype=_dtype(fields),
+        kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
+        ssm_cache_dtype=family.ssm_cache_dtype(fields),
+        derived_max_model_len=derived_max_model_len(fields),
+        chunk_size=_chunk_size(fields),
+        names_attention_layers=family.names_attention_layers
+        and any(layer.kind != SSM for layer in layers),
+        notes=_notes(fields),
+    )
+    return replace(model, origins=dict(fields.origins))
+
+
+def _attention_heads(fields: Fields, family: Family) -> int:
+    if family.is_attention_free and not fields.has("num_attention_heads"):
+        return 0
+    return fields.integer("num_attention_heads")
+
+
+def _architecture(fields: Fields, model_type: str) -> str:
+    listed = fields.top.get("architectures")
+    if isinstance(listed, list) and listed and isinstance(listed[0], str):
+        return listed[0]
+    return model_type
+
+
+def _dtype(fields: Fields) -> str | None:
+    for config, prefix in ((fields.top, ""), (fields.text, fields.prefix)):
+        for key in ("dtype", "torch_dtype"):
+            value = config.get(key)
+            if value is None:
+                continue
+            bare = value.removeprefix("torch.") if isinstance(value, str) else value
+            if not isinstance(bare, str) or bare not in DTYPE_NAMES:
+                pointer = f"/{prefix}/{key}" if prefix else f"/{key}"
+                raise ConfigError(
+                    "config_wrong_value",
+                    f"{pointer} must be one of {', '.join(DTYPE_NAMES)}.",
+                    field=pointer,
+                )
+            fields.note("model_dtype", DTYPE_NAMES[bare], f"{prefix}.{key}" if prefix else key)
+            return DTYPE_NAMES[bare]
+    return None
+
+
+def _chunk_size(fields: Fields) -> int:
+    for key in ("mamba_chunk_size", "chunk_size"):
+        if fields.has(key):
+            return fields.integer(key, name="chunk_size")
+    fields.note("chunk_size", DEFAULT_CHUNK_SIZE, "vLLM's default (no chunk size field)")
+    return DEFAULT_CHUNK_SIZE
+
+
+def _notes(fields: Fields) -> tuple[str, ...]:
+    if "auto_map" in fields.top:
+        return ("This repository wants to run its own code (auto_map); it is not needed here.",)
+    return ()

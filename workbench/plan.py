@@ -1,0 +1,112 @@
+"""The plan as people meet it: core's plan, which shows itself in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan as CorePlan
+from workbench.core.problems import Problem
+from workbench.core.remedies import Remedy, remedies_for, remedies_for_refusal
+from workbench.core.resolve import resolve as core_resolve
+from workbench.core.sensitivity import Change, changes_that_matter
+from workbench.core.trace import Step
+from workbench.models import load_model
+from workbench.scenario import Scenario
+
+
+class Trace(Sequence[Step]):
+    """The steps of a plan; prints as a table in text and in HTML."""
+
+    def __init__(self, steps: tuple[Step, ...]) -> None:
+        self._steps = steps
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Step, ...]: ...
+    def __getitem__(self, index: int | slice) -> Step | tuple[Step, ...]:
+        return self._steps[index]
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self._steps)
+
+    def step(self, rule: str) -> Step:
+        """The last step of the rule with this name; KeyError lists the names there are."""
+        for step in reversed(self._steps):
+            if step.rule.name == rule:
+                return step
+        raise KeyError(f"no step {rule!r}; steps: {', '.join(s.rule.name for s in self._steps)}")
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{number:2d}  {step}" for number, step in enumerate(self._steps, 1))
+
+    def _repr_html_(self) -> str:
+        from workbench.views.html import trace_html
+
+        return trace_html(self._steps)
+
+
+class Plan(CorePlan):
+    """Everything that follows from a scenario; see `workbench.core.plan.Plan` for the fields."""
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was picked."""
+        assert isinstance(self.settings, Scenario)
+        return self.settings
+
+    @property
+    def trace(self) -> Trace:
+        """Every decision with its operands, its result and where the rule comes from."""
+        return Trace(self.steps)
+
+    def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
+        """Changes that were resolved again and make `problem` go away, best first."""
+        return remedies_for(self, problem)
+
+    def sensitivity(self) -> tuple[Change, ...]:
+        """Single changes of the scenario that change block size, padding or kernel block."""
+        return changes_that_matter(self)
+
+    def to_vllm_args(self) -> tuple[str, ...]:
+        """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess."""
+        from workbench.interop.vllm_args import vllm_args
+
+        return vllm_args(self.scenario, self.model)
+
+    def to_code(self) -> str:
+        """Python that builds this scenario and resolves it."""
+        from workbench.interop.code import scenario_code
+
+        return scenario_code(self.scenario.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published plan; every problem lists the remedies that were tried and work."""
+        published = super().to_dict()
+        for entry, problem in zip(published["problems"], self.problems, strict=True):
+            entry["remedies"] = [remedy.to_dict() for remedy in self.remedies(problem)]
+        return published
+
+    def _repr_html_(self) -> str:
+        from workbench.views.html import plan_html
+
+        return plan_html(self)
+
+
+def resolve(scenario: Scenario) -> Plan:
+    """What vLLM makes of a scenario: block sizes, pages, kernel block, trace and problems.
+
+    Errors: ConfigError when the model cannot be read; Refused when vLLM refuses the configuration
+    before any size exists. Later failures are values in `plan.problems`.
+    """
+    return core_resolve(load_model(scenario.model), scenario, Plan)
+
+
+def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
+    """Tried changes of a refused scenario that lift the refusal, best first."""
+    return remedies_for_refusal(load_model(scenario.model), scenario, refusal)

@@ -1,0 +1,193 @@
+"""The scenario: what a person picked, checked at the boundary."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
+from workbench.core.dtypes import KV_CACHE_DTYPES, MODEL_DTYPES, STATE_DTYPES
+from workbench.core.errors import ScenarioError, nearest_names, unknown_name_message
+from workbench.core.platforms import PLATFORMS
+from workbench.core.rules import RULE_SETS
+from workbench.core.settings import Settings
+
+DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
+MAX_TOKENS = 2**31 - 1
+RANGES: dict[str, tuple[int, int]] = {
+    "tensor_parallel": (1, 1024),
+    "block_size": (1, MAX_TOKENS),
+    "mamba_block_size": (1, MAX_TOKENS),
+    "max_model_len": (1, MAX_TOKENS),
+    "max_num_batched_tokens": (1, MAX_TOKENS),
+    "num_speculative_tokens": (0, 1024),
+}
+"""Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's)."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
+class _TypedScenario(Settings):
+    """The fields with their types, strictly checked: no "16", no 16.0, no True for a number."""
+
+    model: str | dict[str, Any] = DEFAULT_MODEL
+
+
+class Scenario(_TypedScenario):
+    """One configuration to resolve: a model, and what a person picked beside it.
+
+    model: a catalog name, a path of a config.json, a hub id, or the config object itself.
+    None (JSON null) means "the engine chooses". Sizes are in tokens. `compute_capability` is read
+    on CUDA only. Frozen; `replace` gives a changed copy; `to_json` and `from_json` round-trip.
+    Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        if isinstance(capability := values.get("compute_capability"), int | float):
+            values["compute_capability"] = _capability_text(capability)
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _typed_error(error) from None
+        _check_names(self)
+        _check_ranges(self)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed, checked again."""
+        return type(self)(**{**self.to_dict(), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field by name."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    def to_json(self) -> str:
+        """One line of JSON, as `workbench resolve --batch` reads it."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The scenario with these fields; ScenarioError for anything else than an object."""
+        if not isinstance(values, Mapping):
+            raise ScenarioError(
+                "scenario_not_object",
+                f"A scenario is an object with named fields, not a {type(values).__name__}.",
+            )
+        return cls(**{str(name): value for name, value in values.items()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The scenario in one JSON object."""
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ScenarioError("scenario_not_json", f"Not a JSON object: {error}.") from None
+        return cls.from_dict(values)
+
+
+FIELDS: tuple[str, ...] = (
+    "model",
+    *(field.name for field in dataclasses.fields(Settings)),
+)
+
+
+def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
+    """The words that a field accepts (without null), None for fields that are no choice of words."""
+    if field == "backend":
+        table = RULE_SETS[rules].backends
+        return tuple(name for name, backend in table.items() if not backend.is_ssm)
+    if field == "mamba_cache_mode":
+        return RULE_SETS[rules].cache_modes
+    return _WORDS.get(field)
+
+
+_WORDS: dict[str, tuple[str, ...]] = {
+    "platform": tuple(PLATFORMS),
+    "compute_capability": PLATFORMS["cuda"].capabilities,
+    "dtype": MODEL_DTYPES,
+    "kv_cache_dtype": KV_CACHE_DTYPES,
+    "mamba_cache_dtype": STATE_DTYPES,
+    "mamba_ssm_cache_dtype": STATE_DTYPES,
+}
+
+
+def _check_names(scenario: Scenario) -> None:
+    _require("rules", scenario.rules, RULE_SETS)
+    for field in (*_WORDS, "backend", "mamba_cache_mode"):
+        value = getattr(scenario, field)
+        if value is None or (field == "compute_capability" and scenario.platform != "cuda"):
+            continue
+        allowed = allowed_values(field, scenario.rules)
+        assert allowed is not None
+        _require(field, value, allowed)
+
+
+def _require(field: str, value: str, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise ScenarioError(
+            "unknown_name", unknown_name_message(field, value, allowed), field=field
+        )
+
+
+def _check_ranges(scenario: Scenario) -> None:
+    for field, (low, high) in RANGES.items():
+        value = getattr(scenario, field)
+        if value is None or low <= value <= high or (field == "max_model_len" and value == -1):
+            continue
+        nearest = min(max(value, low), high)
+        raise ScenarioError(
+            "out_of_range",
+            f"{field} must be an integer from {low} to {high}; got {_short(value)}. "
+            f"Nearest valid value: {nearest}.",
+            field=field,
+        )
+
+
+def _capability_text(value: float) -> str:
+    return f"{value:.1f}" if math.isfinite(value) else str(value)
+
+
+def _typed_error(error: ValidationError) -> ScenarioError:
+    first = error.errors()[0]
+    field = str(first["loc"][0]) if first["loc"] else None
+    if first["type"] == "unexpected_keyword_argument":
+        name = (field or "")[:80]
+        near = nearest_names(name, FIELDS)
+        hint = f" Nearest: {', '.join(near)}." if near else ""
+        return ScenarioError(
+            "unknown_field",
+            f"A scenario has no field {name!r}.{hint} Fields: {', '.join(FIELDS)}.",
+            field=name,
+        )
+    kind = {"int_type": "an integer", "bool_type": "true or false"}.get(first["type"], "a string")
+    if field == "model":
+        kind = "a name, a path or a config object"
+    given = first["input"]
+    hint = _nearest_integer(field, given) if kind == "an integer" else ""
+    return ScenarioError(
+        "wrong_type",
+        f"{field} must be {kind}; got {_short(given)} ({type(given).__name__}).{hint}",
+        field=field,
+    )
+
+
+def _nearest_integer(field: str | None, given: object) -> str:
+    try:
+        value = int(float(given))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return ""
+    low, high = RANGES.get(field or "", (1, MAX_TOKENS))
+    return f" Nearest valid value: {min(max(value, low), high)}."
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge integer"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def scenarios_along(scenario: Scenario, field: str, values: Iterable[Any]) -> tuple[Scenario, ...]:
+    """Copies of a scenario with `field` set to each of `values`."""
+    return tuple(scenario.replace(**{field: value}) for value in values)
