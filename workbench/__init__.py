@@ -31,16 +31,18 @@ _HOME = {
     "resolve": "workbench.plan",
     "Scenario": "workbench.scenario",
     "explore": "workbench.ui",
-    "figures": "workbench.views",
 }
-__all__ = [*sorted(_HOME), "__version__"]
+_MODULES = {"figures": "workbench.views.figures"}
+__all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(_MODULES[name])
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    home = import_module(_HOME[name])
-    value = home.figures if name == "figures" else getattr(home, name)
     globals()[name] = value
     return value
 

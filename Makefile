@@ -1,0 +1,66 @@
+# Everything runs from .venv, which the first target that needs it builds.
+# Needed beforehand: Python 3.11, 3.12 or 3.13 with venv, make, bash and a C compiler.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/python -m pytest
+
+# Set on the command line, for example `make test PYTEST_ARGS="-k wheel" WORKERS=0`.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+LAB_ARGS ?=
+# Seconds that each of the two pytest runs of `make test` may take; none without coreutils.
+TIME_LIMIT ?= 1200
+LIMIT = $(if $(shell command -v timeout),timeout --signal=INT --kill-after=60 $(TIME_LIMIT))
+
+SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
+# Version managers leave stand-ins on PATH for Pythons that they will not run: try each one.
+PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
+	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
+
+.PHONY: help lab test quick lint bench clean
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
+	$(BIN)/workbench lab $(LAB_ARGS)
+
+# Notebooks and the browser start servers and kernels that compete for cores: not in parallel.
+test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
+	@tools/ensure_chromium.sh
+	@$(MAKE) --no-print-directory lint
+	@status=0; \
+	$(LIMIT) $(PYTEST) -n $(WORKERS) -m "not browser and not notebook" $(PYTEST_ARGS) || status=$$?; \
+	$(LIMIT) $(PYTEST) -m "browser or notebook" $(PYTEST_ARGS) || \
+		{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
+	exit $$status
+
+quick: $(STAMP) ## Run the tests that take no browser, no notebook and no seconds
+	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow" $(PYTEST_ARGS)
+
+lint: $(STAMP) ## Check style, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP) ## Run the benchmarks and print their tables
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean: ## Remove caches and build output (.venv stays; delete it by hand)
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis test-output
+	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch comes first and pinned: a later requirement must not choose another build of it.
+$(STAMP): pyproject.toml setup.py constraints.txt
+	@[ -n "$(PYTHON)" ] || \
+		{ echo "No Python 3.11, 3.12 or 3.13 with venv found: install one, or name it (make PYTHON=...)." >&2; exit 1; }
+	@$(BIN)/python -c '$(SUPPORTED)' 2>/dev/null || "$(PYTHON)" -m venv --clear .venv
+	$(PIP) install -q -c constraints.txt torch setuptools
+	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@

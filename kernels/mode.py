@@ -1,0 +1,131 @@
+"""Where kernels run: on a GPU, or in Triton's interpreter. Decided here, once a process.
+
+Triton reads `TRITON_INTERPRET` while it is imported, so the decision has to come before that.
+Importing this module imports neither torch nor triton.
+"""
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Literal
+
+INTERPRET_VARIABLE = "TRITON_INTERPRET"
+Mode = Literal["gpu", "interpreter", "unavailable"]
+
+# the last three are names under which builds for one accelerator have been published
+_TRITON_DISTRIBUTIONS = ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm")
+
+
+class TritonModeError(RuntimeError):
+    """Triton cannot run in the mode that was decided, or cannot run at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class TritonMode:
+    """The decision, with what it rests on.
+
+    `device` is the GPU's name, None unless `mode` is "gpu". A version is None where the
+    package is not installed.
+    """
+
+    mode: Mode
+    reason: str
+    device: str | None
+    triton_version: str | None
+    torch_version: str | None
+
+    @property
+    def torch_device(self) -> str:
+        """Where a kernel's arguments must lie: "cuda", which is ROCm's name too, or "cpu"."""
+        return "cuda" if self.mode == "gpu" else "cpu"
+
+
+def triton_mode() -> TritonMode:
+    """The mode of this process, decided on the first call and kept.
+
+    Without a usable GPU it sets TRITON_INTERPRET=1, which child processes inherit. A value that
+    is already set is respected: a true one means the interpreter, a false one means a GPU or
+    nothing. Does not import triton; imports torch, unless the value makes that needless.
+
+    Raises TritonModeError when triton was imported earlier in the other mode.
+    """
+    decided = _decide()
+    _refuse_other_mode(decided)
+    return decided
+
+
+@cache
+def _decide() -> TritonMode:
+    triton_version = _installed_version("triton", _TRITON_DISTRIBUTIONS)
+    torch_version = _installed_version("torch", ("torch",))
+
+    def decision(mode: Mode, reason: str, device: str | None = None) -> TritonMode:
+        return TritonMode(mode, reason, device, triton_version, torch_version)
+
+    for name, found in (("triton", triton_version), ("torch", torch_version)):
+        if found is None:
+            return decision("unavailable", f"{name} is not installed")
+
+    asked = _asked_by_user()
+    if asked is True:
+        return decision("interpreter", f"{INTERPRET_VARIABLE} is set")
+    device, missing = _usable_gpu()
+    if device is not None:
+        return decision("gpu", f"torch can use {device}", device)
+    if asked is False:
+        return decision("unavailable", f"{INTERPRET_VARIABLE}=0 asks for a GPU, but {missing}")
+    os.environ[INTERPRET_VARIABLE] = "1"
+    return decision("interpreter", missing)
+
+
+def _installed_version(module: str, distributions: tuple[str, ...]) -> str | None:
+    """The version of an importable module, "unknown" if it carries no metadata, else None."""
+    if find_spec(module) is None:
+        return None
+    for distribution in distributions:
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "unknown"
+
+
+def _asked_by_user() -> bool | None:
+    value = os.environ.get(INTERPRET_VARIABLE, "").strip().lower()
+    return value in {"1", "true", "yes", "on", "y"} if value else None
+
+
+def _usable_gpu() -> tuple[str | None, str]:
+    """The name of the GPU that torch would use, or None and why there is none."""
+    try:
+        cuda = importlib.import_module("torch").cuda
+        if cuda.is_available():
+            return cuda.get_device_name(), ""
+    except (ImportError, OSError, RuntimeError) as error:
+        return None, f"torch cannot be used: {error}"
+    return None, "torch sees no usable GPU"
+
+
+def _refuse_other_mode(decided: TritonMode) -> None:
+    loaded = _loaded_mode()
+    if loaded is None or decided.mode in {loaded, "unavailable"}:
+        return
+    raise TritonModeError(
+        f"triton is already imported in {loaded} mode, but kernels must run in {decided.mode} "
+        f"mode here ({decided.reason}). Restart the process and call triton_mode() before "
+        f"anything imports triton, or start it with {INTERPRET_VARIABLE} set."
+    )
+
+
+def _loaded_mode() -> Mode | None:
+    """The mode in which triton was imported; None if it was not, or does not tell."""
+    standard = sys.modules.get("triton.language.standard")
+    function = getattr(standard, "zeros", None)
+    if function is None:
+        return None
+    # triton's own functions went through the same decorator as every kernel will
+    return "interpreter" if type(function).__name__ == "InterpretedFunction" else "gpu"

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes sure that a Chromium is on PATH for the browser tests, through apt where that is allowed.
+# Always succeeds: where there is none, it says why, and the browser tests skip themselves.
+set -uo pipefail
+
+runs() { "$1" --version >/dev/null 2>&1; }
+
+give_up() {
+    echo "Chromium: $1; the browser tests will be skipped." >&2
+    exit 0
+}
+
+for name in chromium chromium-browser google-chrome; do
+    if runs "$name"; then
+        echo "Chromium: $("$name" --version 2>/dev/null)"
+        exit 0
+    fi
+done
+
+command -v apt-get >/dev/null || give_up "not installed, and there is no apt-get to install it"
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=()
+elif sudo -n true 2>/dev/null; then
+    as_root=(sudo)
+else
+    give_up "not installed, and installing it needs root ('sudo apt-get install chromium')"
+fi
+
+echo "Chromium: installing it with apt-get"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq \
+        -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1
+}
+install update && install install -y chromium || give_up "apt-get failed: $(tail -n 1 "$log")"
+runs chromium || give_up "apt-get installed a 'chromium' that does not run"
+echo "Chromium: $(chromium --version 2>/dev/null)"

@@ -1,0 +1,6 @@
+"""The figures, by the name people use: `wb.figures.page(plan)`."""
+
+from workbench.views.page_figure import page, page_layout, page_title, page_traces
+from workbench.views.sizes_figure import block_sizes
+
+__all__ = ["block_sizes", "page", "page_layout", "page_title", "page_traces"]

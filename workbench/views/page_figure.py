@@ -1,0 +1,219 @@
+"""The page-alignment figure: attention page and mamba page to scale, padding and kernel blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import plotly.graph_objects as go
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.plan import Plan
+from workbench.views.palette import (
+    ATTENTION,
+    ATTENTION_BEFORE,
+    CONV,
+    CURRENT,
+    PADDING,
+    RECURRENT,
+    THEMES,
+)
+from workbench.views.units import bytes_text, percent_text, tokens_text
+
+BEFORE, ATTENTION_ROW, MAMBA_ROW = "before alignment", "attention page", "mamba page"
+MAX_RULES = 300
+"""More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
+
+
+def page(plan: Plan, theme: str = "auto") -> go.Figure:
+    """The attention page and the mamba page of `plan` to scale, one below the other.
+
+    Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled. The
+    number and order of traces never change, so a FigureWidget can be updated in place.
+    """
+    return go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
+
+
+def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
+    """The eight traces of the figure, always all of them, empty where a plan lacks the part."""
+    conv, recurrent = state_bytes(plan)
+    tok = plan.attention_bytes_per_token
+    return [
+        _before(plan),
+        _bar(
+            "K and V" if not _is_mla(plan) else "latent KV",
+            ATTENTION_ROW,
+            plan.attention_page_size_bytes,
+            ATTENTION,
+            f"{tokens_text(plan.block_size)} x {tok} bytes = "
+            f"{bytes_text(plan.attention_page_size_bytes)}",
+        ),
+        _bar("conv state", MAMBA_ROW, conv, CONV, _state_text(plan, 0)),
+        _bar("recurrent state", MAMBA_ROW, recurrent, RECURRENT, _state_text(plan, -1)),
+        _bar(
+            "padding",
+            MAMBA_ROW,
+            plan.padding_bytes or None,
+            PADDING,
+            f"{bytes_text(plan.padding_bytes)}: {percent_text(plan.padding_percent)} of the state",
+            pattern="/",
+        ),
+        _kernel_rules(plan, theme),
+        _state_end(plan),
+        go.Scatter(x=[0], y=[None], xaxis="x2", showlegend=False, hoverinfo="skip"),
+    ]
+
+
+def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
+    """Axes, title and colours that go with `page_traces`."""
+    colours = THEMES[theme]
+    pages = (plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes)
+    end = max(filter(None, pages), default=1) * 1.02
+    tok = plan.attention_bytes_per_token
+    axis = {"gridcolor": colours.grid, "zeroline": False, "linecolor": colours.grid}
+    return go.Layout(
+        title={
+            "text": page_title(plan),
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 0.97,
+            "yanchor": "top",
+            "font": {"size": 15},
+        },
+        barmode="stack",
+        bargap=0.35,
+        height=340,
+        margin={"l": 120, "r": 30, "t": 100, "b": 90},
+        font={"color": colours.text},
+        paper_bgcolor=colours.paper,
+        plot_bgcolor=colours.paper,
+        legend={"orientation": "h", "y": -0.32, "x": 0, "traceorder": "normal"},
+        hoverlabel={"align": "left"},
+        xaxis={**axis, "title": {"text": "bytes per rank"}, "range": [0, end], "tickformat": ","},
+        xaxis2={
+            **axis,
+            "overlaying": "x",
+            "side": "top",
+            "title": {"text": "tokens of one attention layer" if tok else ""},
+            "range": [0, end / tok] if tok else [0, 1],
+            "visible": bool(tok),
+            "showgrid": False,
+            "tickmode": "auto",
+            "nticks": 10,
+            "tickformat": ",d",
+        },
+        yaxis={
+            **axis,
+            "categoryorder": "array",
+            "categoryarray": [MAMBA_ROW, ATTENTION_ROW, BEFORE],
+            "showgrid": False,
+        },
+    )
+
+
+def page_title(plan: Plan) -> str:
+    """One line above the figure."""
+    words = [f"<b>{tokens_text(plan.block_size)}</b> in a block"]
+    if plan.kernel_blocks_per_block:
+        many = "" if plan.kernel_blocks_per_block == 1 else "s"
+        words.append(
+            f"{plan.kernel_blocks_per_block} kernel block{many} of {plan.kernel_block_size:,}"
+        )
+    if plan.is_hybrid and plan.mamba_page_size_bytes:
+        words.append(f"padding {percent_text(plan.padding_percent)}")
+    return ", ".join(words)
+
+
+def state_bytes(plan: Plan) -> tuple[int | None, int | None]:
+    """Bytes of (conv, recurrent) state in one page; None for a state that the layer lacks."""
+    sizes = dict.fromkeys(("conv", "recurrent"))
+    if plan.model.state is not None:
+        for part, shape, dtype in zip(
+            plan.model.state.parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True
+        ):
+            sizes[part] = prod(shape) * FLOAT_BYTES[dtype]
+    return sizes["conv"], sizes["recurrent"]
+
+
+def _is_mla(plan: Plan) -> bool:
+    return plan.model.attention is not None and plan.model.attention.use_mla
+
+
+def _bar(
+    name: str, row: str, size: int | None, colour: str, text: str, pattern: str = ""
+) -> go.Bar:
+    return go.Bar(
+        name=name,
+        y=[row],
+        x=[size],
+        orientation="h",
+        marker={
+            "color": colour,
+            "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6},
+            "line": {"width": 0},
+        },
+        hovertemplate=f"<b>{name}</b><br>{text}<extra></extra>",
+        showlegend=size is not None,
+    )
+
+
+def _before(plan: Plan) -> go.Bar:
+    """The page of a block that nothing had to make larger."""
+    size = None
+    text = ""
+    preferred = next((s for s in plan.steps if s.rule.name == "preferred_block_size"), None)
+    if plan.is_hybrid and preferred is not None and plan.attention_bytes_per_token:
+        size = preferred.result * plan.attention_bytes_per_token
+        text = f"{tokens_text(preferred.result)} = {bytes_text(size)}"
+    return _bar("attention page before alignment", BEFORE, size, ATTENTION_BEFORE, text)
+
+
+def _state_text(plan: Plan, index: int) -> str:
+    if not plan.mamba_state_shapes:
+        return ""
+    shape, dtype = plan.mamba_state_shapes[index], plan.mamba_state_dtypes[index]
+    return f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(prod(shape) * FLOAT_BYTES[dtype])}"
+
+
+def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
+    """Lines between kernel blocks, across the attention bar."""
+    blocks, page_bytes = plan.kernel_blocks_per_block or 1, plan.attention_page_size_bytes or 0
+    shown = 1 < blocks <= MAX_RULES
+    x: list[float | None] = []
+    y: list[str | None] = []
+    if shown:
+        for number in range(1, blocks):
+            x.append(page_bytes * number / blocks)
+            y.append(ATTENTION_ROW)
+    return go.Scatter(
+        name=f"kernel blocks of {plan.kernel_block_size} tokens",
+        x=x,
+        y=y,
+        mode="markers",
+        marker={
+            "symbol": "line-ns",
+            "size": 34,
+            "line": {"width": 1 if blocks > 60 else 2, "color": THEMES[theme].rule},
+        },
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _state_end(plan: Plan) -> go.Scatter:
+    """Where the unpadded state ends, drawn through both pages."""
+    own = plan.mamba_page_size_bytes if plan.attention_page_size_bytes else None
+    rows: Sequence[str] = (MAMBA_ROW, ATTENTION_ROW)
+    needed = ""
+    if own and plan.attention_bytes_per_token:
+        needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens"
+    return go.Scatter(
+        name=f"state ends{needed}",
+        x=[own] * len(rows) if own else [],
+        y=list(rows) if own else [],
+        mode="lines",
+        line={"color": CURRENT, "width": 2, "dash": "dot"},
+        hovertemplate=f"state ends at {bytes_text(own)}{needed}<extra></extra>",
+        showlegend=bool(own),
+    )

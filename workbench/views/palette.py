@@ -1,0 +1,30 @@
+"""Colours and themes of every figure: colour-blind safe (Okabe and Ito), readable on both themes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ATTENTION = "#0072B2"
+ATTENTION_BEFORE = "#56B4E9"
+CONV = "#E69F00"
+RECURRENT = "#009E73"
+PADDING = "#999999"
+CURRENT = "#D55E00"
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours of the parts that no data has."""
+
+    text: str
+    grid: str
+    rule: str
+    paper: str = "rgba(0,0,0,0)"
+
+
+THEMES = {
+    "auto": Theme(text="#767676", grid="rgba(128,128,128,0.25)", rule="rgba(255,255,255,0.55)"),
+    "light": Theme(text="#222222", grid="#dddddd", rule="rgba(255,255,255,0.55)", paper="#ffffff"),
+    "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
+}
+"""Name -> theme; "auto" lets the page behind shine through and is readable on light and dark."""

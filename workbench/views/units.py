@@ -1,0 +1,27 @@
+"""How numbers are written for people: exact, with thousands separated, units spelt out."""
+
+from __future__ import annotations
+
+KIB = 1024
+
+
+def bytes_text(size: int | None) -> str:
+    """"2,162,688 B (2.06 MiB)"; "none" for None."""
+    if size is None:
+        return "none"
+    if size < KIB:
+        return f"{size} B"
+    for unit, scale in (("KiB", KIB), ("MiB", KIB**2), ("GiB", KIB**3)):
+        if size < scale * KIB or unit == "GiB":
+            return f"{size:,} B ({size / scale:.2f} {unit})"
+    raise AssertionError
+
+
+def tokens_text(count: int | None) -> str:
+    """"1,056 tokens"; "none" for None."""
+    return "none" if count is None else f"{count:,} token{'' if count == 1 else 's'}"
+
+
+def percent_text(value: float | None) -> str:
+    """"0.76 %"; "none" for None."""
+    return "none" if value is None else f"{value:.2f} %"
