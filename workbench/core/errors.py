@@ -66,7 +66,7 @@ class Refused(WorkbenchError):
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """The allowed names most like `given`, best first; empty when nothing is similar."""
     names = {name.casefold(): name for name in allowed}
-    matches = get_close_matches(str(given).casefold(), names, n=count, cutoff=0.4)
+    matches = get_close_matches(str(given)[:80].casefold(), names, n=count, cutoff=0.4)
     return tuple(names[match] for match in matches)
 
 

@@ -60,7 +60,8 @@ class Model:
     model_dtype: the checkpoint's dtype, or None when config.json names none.
     kv_cache_dtype: what the checkpoint's quantization asks for when the user says "auto".
     ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
-    derived_max_model_len: tokens, or None when config.json limits nothing.
+    derived_max_model_len: tokens, or None when config.json limits nothing;
+    default_max_model_len: what is taken when nobody asks, where it is another length (longrope).
     chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
     names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
     origins: field -> where in config.json it came from.
@@ -82,6 +83,7 @@ class Model:
     ssm_cache_dtype: str | None
     derived_max_model_len: int | None
     chunk_size: int
+    default_max_model_len: int | None = None
     names_attention_layers: bool = True
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

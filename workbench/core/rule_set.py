@@ -17,7 +17,8 @@ class RuleSet:
     """The rules of one version: tables, small functions, and the order of the stages.
 
     The order is part of the rules: before #37467 the very same alignment ran too early.
-    selection_order: which backends a layer tries, first to last. draft_counting: SSM kinds and
+    selection_order: which backends a layer tries, first to last; choices_without_test: which may be
+    asked for where the platform tests nothing else. draft_counting: SSM kinds and
     families whose state shapes grow with draft tokens ("mamba2:nemotron_h", "gdn:*").
     """
 
@@ -28,6 +29,7 @@ class RuleSet:
     cpu_block_size: int
     backends: Mapping[str, Backend]
     selection_order: Callable[[LayerQuery], tuple[str, ...]]
+    choices_without_test: Callable[[LayerQuery], tuple[str, ...]]
     draft_counting: frozenset[str]
     stages: tuple[Stage, ...]
 

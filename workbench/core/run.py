@@ -60,8 +60,9 @@ class Run:
         self.settings = settings
         self.rules = rules
         self.platform: Platform = PLATFORMS[settings.platform]
-        capability = settings.compute_capability or self.platform.default_capability
-        self.capability = parse_capability(capability) if capability else None
+        self.capability: tuple[int, int] | None = None
+        if (default := self.platform.default_capability) is not None:
+            self.capability = parse_capability(settings.compute_capability or default)
         self.steps: list[Step] = []
         self.problems: list[Problem] = []
         self.log_lines: list[str] = []

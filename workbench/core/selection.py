@@ -40,10 +40,18 @@ def _rocm_order(query: LayerQuery) -> tuple[str, ...]:
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
     """XPU takes the first match and tests nothing further."""
     if query.attention.use_mla:
-        return ("TRITON_MLA",)
+        return ("XPU_MLA_SPARSE",) if query.attention.is_sparse else ("TRITON_MLA",)
     if query.kv_cache_dtype.startswith("turboquant_"):
         return ("TURBOQUANT",)
     return ("TRITON_ATTN",) if query.model_dtype == "float32" else ("FLASH_ATTN",)
+
+
+def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
+    """What may be asked for on XPU and CPU, which test nothing but know few backends."""
+    order = selection_order(query)
+    if query.platform == "xpu" and order == ("FLASH_ATTN",):
+        return ("FLASH_ATTN", "TRITON_ATTN")
+    return order
 
 
 def selection_order(query: LayerQuery) -> tuple[str, ...]:

@@ -51,10 +51,18 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     Errors: ConfigError.
     """
     if isinstance(reference, Mapping):
-        label = reference.get("_name_or_path") or reference.get("model_type") or "config"
-        return read_model(reference, str(label)[:120])
+        labels = (reference.get("_name_or_path"), reference.get("model_type"))
+        label = next((text for text in labels if isinstance(text, str) and text), "config")
+        return read_model(reference, label[:120])
     if isinstance(reference, Path):
         return read_model(read_config(reference), _file_label(reference))
+    if not isinstance(reference, str):
+        raise ConfigError(
+            "unknown_model",
+            "A model is a catalog name, a path, a hub id or a config object, not a "
+            f"{type(reference).__name__}.",
+            field="model",
+        )
     if reference.casefold() in catalog_names():
         return _catalog_model(reference.casefold())
     if _looks_like_path(reference):

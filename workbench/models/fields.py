@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from workbench.core.errors import ConfigError, nearest_names
@@ -65,7 +66,8 @@ class Fields:
 
     def missing(self, key: str, name: str) -> ConfigError:
         """The error for a required field that is absent."""
-        near = nearest_names(key, [str(k)[:80] for k in list(self.text)[:500]])
+        names = (name[:80] for name in islice(self.text, 500) if isinstance(name, str))
+        near = nearest_names(key, names)
         hint = f" Similar fields here: {', '.join(near)}." if near else ""
         return ConfigError(
             "config_missing_field",
@@ -190,8 +192,12 @@ class Fields:
 
 
 def _short(value: object) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):
-        text = f"a {type(value).__name__} too large to print"
+    """A value in a few words, in time that does not grow with it."""
+    if isinstance(value, Mapping):
+        return f"an object with {len(value)} fields"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)} entries"
+    if isinstance(value, int) and abs(value) >= 10**40:
+        return "a huge integer"
+    text = repr(value[:80] if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from workbench.core.errors import ConfigError
 
-MAX_BYTES = 4 * 1024 * 1024
-"""Largest accepted file; real ones have a few kilobytes."""
+MAX_BYTES = 1024 * 1024
+"""Largest accepted file; real ones have a few kilobytes, long quantization lists some hundred."""
 
 MAX_DEPTH = 32
 """Deepest accepted nesting; real ones have four levels."""
+
+CONTAINERS = (dict, list, tuple, Mapping)
 
 
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     """The object in `text`, or ConfigError naming `source`.
 
-    Refused: more than 4 MiB, not UTF-8, not JSON, not an object, duplicate keys, NaN and
+    Refused: more than 1 MiB, not UTF-8, not JSON, not an object, duplicate keys, NaN and
     infinities, nesting deeper than 32.
     """
     if len(text) > MAX_BYTES:
@@ -69,15 +72,15 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def check_depth(value: object, source: str) -> None:
     """ConfigError when containers nest deeper than MAX_DEPTH (also for cyclic objects)."""
-    level = [value]
+    level = {id(value): value} if isinstance(value, CONTAINERS) else {}
     for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for item in level
-            if isinstance(item, Mapping | list | tuple)
+        # By identity: an object that contains itself twice must not double with every level.
+        level = {
+            id(child): child
+            for item in level.values()
             for child in (item.values() if isinstance(item, Mapping) else item)
-            if isinstance(child, Mapping | list | tuple)
-        ]
+            if isinstance(child, CONTAINERS)
+        }
         if not level:
             return
     raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="")
@@ -86,8 +89,8 @@ def check_depth(value: object, source: str) -> None:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise ConfigError(
             "config_duplicate_key", f"The key {twice[:80]!r} appears twice.", field=f"/{twice[:80]}"
         )

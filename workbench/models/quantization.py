@@ -17,7 +17,8 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
     config = fields.top.get("quantization_config")
     if not isinstance(config, Mapping):
         return "auto"
-    if not str(config.get("quant_method", "")).startswith("modelopt"):
+    method = config.get("quant_method")
+    if not isinstance(method, str) or not method.startswith("modelopt"):
         return "auto"
     inner = config.get("quantization")
     places = (inner, config) if isinstance(inner, Mapping) else (config,)

@@ -13,7 +13,7 @@ from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
-from workbench.models.lengths import derived_max_model_len
+from workbench.models.lengths import default_max_model_len, derived_max_model_len
 from workbench.models.quantization import checkpoint_kv_cache_dtype
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
@@ -56,6 +56,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         derived_max_model_len=derived_max_model_len(fields),
+        default_max_model_len=default_max_model_len(fields),
         chunk_size=_chunk_size(fields),
         names_attention_layers=family.names_attention_layers
         and any(layer.kind != SSM for layer in layers),

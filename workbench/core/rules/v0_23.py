@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.rules.v0_23_backends import BACKENDS
-from workbench.core.selection import selection_order
+from workbench.core.selection import choices_without_test, selection_order
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
@@ -49,6 +49,7 @@ V0_23 = RULE_SETS.add(
         cpu_block_size=128,
         backends=BACKENDS,
         selection_order=selection_order,
+        choices_without_test=choices_without_test,
         draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
         stages=(
             *RESOLVE_CONFIGURATION,

@@ -8,6 +8,8 @@ To add a backend, add a record here and its name to the selection orders in `sel
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from workbench.core.backends import (
     FP8_ANY,
     FP8_E4M3,
@@ -35,26 +37,44 @@ def _flash_attention_fp8(query: LayerQuery) -> bool:
 
 
 def _flash_attention_4(query: LayerQuery) -> bool:
-    return (query.capability or (0, 0))[0] in (9, 10)
+    """Where a build of FlashAttention 4 exists, whichever version the layer then uses."""
+    return (query.capability or (0, 0))[0] in {9, 10, 11}
 
 
 def _flash_attention_sinks(query: LayerQuery) -> bool:
-    return query.platform == "xpu" or (query.capability or (0, 0))[0] == 9
+    """FlashAttention 3 and 4 are the defaults of these generations."""
+    return query.platform == "xpu" or (query.capability or (0, 0))[0] in {9, 10}
 
 
-def _blackwell(query: LayerQuery) -> bool:
-    return (query.capability or (0, 0))[0] == 10
+def _trtllm_kernels(query: LayerQuery) -> bool:
+    """FlashInfer's sinks need TRT-LLM kernels: SM10x and a whole number of queries per KV head."""
+    attention = query.attention
+    sm10x = (query.capability or (0, 0))[0] == 10
+    return sm10x and attention.num_heads % attention.num_kv_heads == 0
 
 
-def _major(*majors: int):  # type: ignore[no-untyped-def]
+def _major(*majors: int) -> Callable[[tuple[int, int]], bool]:
     return lambda capability: capability[0] in majors
+
+
+def _flashmla_dense(query: LayerQuery) -> str | None:
+    if query.capability is None or query.capability[0] == 9:
+        return None
+    return "FlashMLA Dense is only supported on Hopper devices."
 
 
 def _flashinfer_mla_nope(query: LayerQuery) -> str | None:
     nope = query.attention.qk_nope_head_dim
-    if nope in (64, 128, 192):
+    if nope in {64, 128, 192}:
         return None
     return f"FlashInfer MLA needs qk_nope_head_dim 64, 128 or 192; the model has {nope}"
+
+
+def _flashinfer_sparse_nope(query: LayerQuery) -> str | None:
+    nope = query.attention.qk_nope_head_dim
+    if nope in {128, 192}:
+        return None
+    return f"FlashInfer sparse MLA needs qk_nope_head_dim 128 or 192; the model has {nope}"
 
 
 def _tokenspeed_dimensions(query: LayerQuery) -> str | None:
@@ -88,7 +108,7 @@ _ATTENTION = (
         head_sizes=HeadSizes(exact=(64, 128, 256, 512)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY, "nvfp4"),
         accepts_capability=lambda capability: (7, 5) <= capability <= (12, 1),
-        supports_sinks=_blackwell,
+        supports_sinks=_trtllm_kernels,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         cache_shape=KV_SECOND,
     ),
@@ -118,6 +138,7 @@ _ATTENTION = (
         platforms=("cuda", "rocm", "xpu"),
         supported=(16, 32, 64, 128),
         kv_cache_dtypes=tuple(TURBOQUANT_BITS),
+        cuda_graphs="UNIFORM_BATCH",
         cache_shape=("num_blocks", "block_size", "num_kv_heads", "slot_bytes"),
     ),
     Backend(
@@ -136,6 +157,7 @@ _ATTENTION = (
         supported=(16, 32),
         head_sizes=HeadSizes(exact=(64, 128, 256)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
         cache_shape=KV_SECOND,
         reported_name="FLASH_ATTN",
@@ -170,6 +192,7 @@ _MLA = (
         platforms=("cuda",),
         supported=(64,),
         is_mla=True,
+        own_reason=_flashmla_dense,
         head_sizes=MLA_HEADS,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(9, 10),
@@ -231,6 +254,7 @@ _MLA = (
         is_mla=True,
         batch_invariant=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        cuda_graphs="UNIFORM_BATCH",
         cache_shape=LATENT,
     ),
     Backend(
@@ -239,7 +263,7 @@ _MLA = (
         supported=M1,
         is_mla=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cuda_graphs="UNIFORM_BATCH",
         cache_shape=LATENT,
     ),
     Backend(
@@ -248,7 +272,7 @@ _MLA = (
         supported=M1,
         is_mla=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cuda_graphs="UNIFORM_BATCH",
         cache_shape=LATENT,
         reported_name="AITER_TRITON_MLA",
     ),
@@ -274,6 +298,7 @@ _SPARSE_MLA = (
         supported=(32, 64),
         is_mla=True,
         is_sparse=True,
+        own_reason=_flashinfer_sparse_nope,
         head_sizes=SPARSE_HEADS,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(10),
@@ -287,14 +312,14 @@ _SPARSE_MLA = (
         supported=(1, 64),
         is_mla=True,
         is_sparse=True,
-        head_sizes=SPARSE_HEADS,
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         cache_shape=LATENT,
     ),
     Backend(
         "XPU_MLA_SPARSE",
         platforms=("xpu",),
-        supported=(64,),
+        supported=M1,
         is_mla=True,
         is_sparse=True,
         head_sizes=SPARSE_HEADS,
@@ -306,9 +331,9 @@ _EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
 _SSM = tuple(
     Backend(name, platforms=_EVERYWHERE, supported=M1, is_ssm=True, cuda_graphs=cuda_graphs)
     for name, cuda_graphs in (
-        ("MAMBA1_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
-        ("MAMBA2_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
-        ("SHORT_CONV_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
+        ("MAMBA1_ATTN", "UNIFORM_BATCH"),
+        ("MAMBA2_ATTN", "UNIFORM_BATCH"),
+        ("SHORT_CONV_ATTN", "UNIFORM_BATCH"),
         ("LINEAR_ATTN", "UNIFORM_SINGLE_TOKEN_DECODE"),
         ("GDN_ATTN", "UNIFORM_BATCH"),
     )

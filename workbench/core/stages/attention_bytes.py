@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS, kv_element_bytes
+from workbench.core.errors import Refused
 from workbench.core.model import Attention
 from workbench.core.run import Run
 from workbench.core.trace import Rule
@@ -73,6 +74,15 @@ def attention_token_bytes(run: Run) -> None:
     run.attention_bytes_per_token, formula = token_bytes(
         attention, kv_heads, run.kv_cache_dtype, run.model_dtype
     )
+    if not run.attention_bytes_per_token:
+        raise Refused(
+            "head_size_too_small",
+            f"kv_cache_dtype = {run.kv_cache_dtype} packs heads of {attention.head_size} elements "
+            "into 0 bytes; no block size follows from that. Use auto or fp8.",
+            field="kv_cache_dtype",
+            operands={"kv_cache_dtype": run.kv_cache_dtype, "head_size": attention.head_size},
+            candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
+        )
     run.step(
         TOKEN_BYTES,
         run.attention_bytes_per_token,

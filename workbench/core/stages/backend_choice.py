@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workbench.core.backends import Backend, LayerQuery
-from workbench.core.block_sizes import BlockSize
+from workbench.core.block_sizes import BlockSize, smallest_base, smallest_base
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.trace import Rule
@@ -37,16 +37,24 @@ def _supported(run: Run, backend: Backend) -> tuple[BlockSize, ...]:
     return backend.supported_for(float32_state=run.float32_state)
 
 
+def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
+    """Every reason why `backend` cannot be had here; empty when it is valid."""
+    if run.platform.name not in backend.platforms:
+        return [f"not available on {run.platform.title}"]
+    if run.platform.checks_backend:
+        return backend.reasons_against(query, _supported(run, backend))
+    if backend.name in run.rules.choices_without_test(query):
+        return []
+    return [f"not a choice of {run.platform.title} for this layer"]
+
+
 def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
-    """Backends of the platform without any reason against them, in selection order first."""
+    """The platform's backends without any reason against them, in selection order first."""
     order = [*run.rules.selection_order(query), *attention_backends(run)]
-    names = dict.fromkeys(name for name in order if name in attention_backends(run))
     return tuple(
         name
-        for name in names
-        if not run.rules.backends[name].reasons_against(
-            query, _supported(run, run.rules.backends[name])
-        )
+        for name in dict.fromkeys(order)
+        if not reasons_against(run, query, run.rules.backends[name])
     )
 
 
@@ -67,8 +75,8 @@ def _choose(run: Run, query: LayerQuery) -> None:
     reasons: dict[str, list[str]] = {}
     for name in run.rules.selection_order(query):
         backend = run.rules.backends[name]
-        against = backend.reasons_against(query, _supported(run, backend))
-        if not against or not run.platform.checks_backend:
+        against = reasons_against(run, query, backend)
+        if not against:
             run.backend = backend
             break
         reasons[name] = against
@@ -82,10 +90,10 @@ def _choose(run: Run, query: LayerQuery) -> None:
         refused={name: "; ".join(why) for name, why in reasons.items()},
     )
     if chosen is None:
-        _none_valid(run, reasons)
+        _none_valid(run, query, reasons)
         return
     pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
-    if pushed_out:
+    if pushed_out and run.platform.name == "cuda":
         run.problem(
             "block_size_precludes_backend",
             "block_size",
@@ -98,15 +106,35 @@ def _choose(run: Run, query: LayerQuery) -> None:
         )
 
 
-def _none_valid(run: Run, reasons: Mapping[str, list[str]]) -> None:
+def _nearest_block_size(
+    run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]
+) -> tuple[str, tuple[Mapping[str, int], ...]]:
+    """For backends that only the typed block size rules out: a hint, and the size as a change."""
+    pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
+    if not pushed_out or query.block_size is None:
+        return "", ()
+    bases = {name: smallest_base(_supported(run, run.rules.backends[name])) for name in pushed_out}
+    name = min(bases, key=lambda name: bases[name])
+    base = bases[name]
+    nearest = max(base, round(query.block_size / base) * base)
+    hint = (
+        f" block_size must be a positive multiple of {base} for {name}; got {query.block_size}; "
+        f"nearest valid: {nearest}."
+    )
+    return hint, ({"block_size": nearest},)
+
+
+def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -> None:
+    hint, nearest = _nearest_block_size(run, query, reasons)
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
     run.problem(
         "no_valid_backend",
         "backend",
         f"No attention backend of {run.platform.title} takes this configuration. "
-        f"{table or 'The platform has no backend of the kind that the model needs (MLA).'}",
+        f"{table or 'The platform has no backend of the kind that the model needs (MLA)'}.{hint}",
         operands={"platform": run.platform.name, "reasons": dict(reasons)},
         candidates=(
+            *nearest,
             {"block_size": None},
             {"kv_cache_dtype": "auto"},
             {"dtype": "bfloat16"},
@@ -118,15 +146,7 @@ def _none_valid(run: Run, reasons: Mapping[str, list[str]]) -> None:
 
 def _check(run: Run, query: LayerQuery, name: str) -> None:
     backend = run.backend = run.rules.backends[name]
-    reasons = (
-        backend.reasons_against(query, _supported(run, backend))
-        if run.platform.checks_backend
-        else []
-    )
-    if backend.is_mla != query.attention.use_mla and not reasons:
-        reasons = ["non-MLA not supported" if backend.is_mla else "MLA not supported"]
-    if run.platform.name not in backend.platforms:
-        reasons = [f"not available on {run.platform.title}", *reasons]
+    reasons = reasons_against(run, query, backend)
     run.step(
         BACKEND,
         name,
@@ -138,15 +158,17 @@ def _check(run: Run, query: LayerQuery, name: str) -> None:
     if not reasons:
         return
     others = valid_backends(run, query)
+    hint, nearest = _nearest_block_size(run, query, {name: reasons})
     run.problem(
         "backend_not_valid",
         "backend",
         f"{name} is not valid for this configuration: {', '.join(reasons)}. "
-        f"Valid here: {', '.join(others) or 'none'}.",
+        f"Valid here: {', '.join(others) or 'none'}.{hint}",
         operands={"backend": name, "reasons": reasons, "valid": list(others)},
         candidates=(
             {"backend": None},
             *({"backend": other} for other in others),
+            *nearest,
             {"kv_cache_dtype": "auto"},
             {"block_size": None},
         ),

@@ -136,12 +136,24 @@ def states(run: Run) -> None:
     run.step(
         STATE_PAGE,
         total,
+        _ignored(run, drafts),
         kind=state.kind,
         state_shapes=run.state_shapes,
         state_dtypes=run.state_dtypes,
         tensor_parallel=tp,
         draft_tokens=drafts,
     )
+
+
+def _ignored(run: Run, counted_drafts: int) -> str:
+    """What was typed and does not reach this kind of state."""
+    notes = []
+    typed = run.settings.mamba_ssm_cache_dtype
+    if typed != "auto" and typed not in run.state_dtypes:
+        notes.append(f"mamba_ssm_cache_dtype {typed} does not reach this kind of state")
+    if run.settings.num_speculative_tokens != counted_drafts:
+        notes.append("draft tokens do not change these shapes")
+    return "; ".join(notes)
 
 
 def group_replication(run: Run) -> None:

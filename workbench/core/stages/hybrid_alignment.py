@@ -56,6 +56,13 @@ PADDING = Rule(
     "bytes",
     _SOURCE,
 )
+MAMBA_BLOCK_SIZE = Rule(
+    "mamba_block_size",
+    "Mamba block size",
+    "align: the block size; all: N; none: unchanged",
+    "tokens",
+    _SOURCE,
+)
 XPU_GDN = Rule(
     "xpu_gdn_block_size",
     "XPU rounding for gated delta nets",
@@ -95,6 +102,7 @@ def align(run: Run, smallest: int) -> None:
         mamba_page_size_bytes=mamba_page,
         attention_bytes_per_token=tok,
     )
+    before = run.mamba_block_size
     if run.mamba_cache_mode == "all":
         needed = run.mamba_block_size = _align_to_chunks(run, granule, tok, mamba_page)
     else:
@@ -103,7 +111,21 @@ def align(run: Run, smallest: int) -> None:
     _raise_block_size(run, needed)
     if run.mamba_cache_mode == "align":
         run.mamba_block_size = run.block_size
+    run.step(
+        MAMBA_BLOCK_SIZE,
+        run.mamba_block_size,
+        _overwritten(run),
+        mamba_cache_mode=run.mamba_cache_mode,
+        mamba_block_size=before,
+        typed=run.settings.mamba_block_size,
+    )
     _pad(run, tok, mamba_page)
+
+
+def _overwritten(run: Run) -> str:
+    typed = run.settings.mamba_block_size
+    changed = typed is not None and typed != run.mamba_block_size
+    return f"the typed {typed} is overwritten" if changed else ""
 
 
 def _align_to_chunks(run: Run, granule: int, tok: int, mamba_page: int) -> int:
@@ -187,5 +209,6 @@ def xpu_gdn_rounding(run: Run) -> None:
         run.block_size,
         "" if padded is not None else "no padding was recorded, so none is added: pages differ",
         block_size=before,
+        mamba_block_size=run.mamba_block_size,
         mamba_page_size_padded=run.mamba_page_size_padded,
     )

@@ -58,7 +58,7 @@ def max_model_len(run: Run) -> None:
     """Resolve L and refuse one that is longer than the model."""
     typed, derived = run.settings.max_model_len, run.model.derived_max_model_len
     if typed in (None, -1):
-        run.max_model_len = DEFAULT_MAX_MODEL_LEN if derived is None else derived
+        run.max_model_len = run.model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
     else:
         assert typed is not None
         run.max_model_len = typed

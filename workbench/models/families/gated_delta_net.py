@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.model import FULL, SSM, Layer
+from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import GatedDeltaNet
+from workbench.models.attention import read_attention
 from workbench.models.family import Family, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import first_list, to_layers
@@ -31,6 +34,41 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     return _every(fields, fields.integer("full_attention_interval", FIXED_INTERVAL))
 
 
+def _olmo_layers(fields: Fields) -> tuple[Layer, ...]:
+    """Without a list every fourth layer is full, and the last one where that gives none."""
+    kinds = first_list(fields, ("layer_types",), WORDS)
+    layers = _every(fields, FIXED_INTERVAL) if kinds is None else to_layers(kinds)
+    if kinds is None and all(layer.kind == SSM for layer in layers):
+        layers = (*layers[:-1], Layer(layers[-1].index, FULL))
+    if len({layer.kind for layer in layers}) == 1:
+        raise fields.contradiction("layer_types", "both kinds of layers are needed")
+    return layers
+
+
+def _olmo_state(fields: Fields) -> GatedDeltaNet:
+    """Absent dimensions are computed: heads as in attention, keys 3/4 of a head, values twice."""
+    heads = fields.integer("num_attention_heads")
+    key_heads = fields.integer("linear_num_key_heads", heads)
+    key_dim = int(0.75 * fields.integer("hidden_size") / key_heads)
+    return GatedDeltaNet(
+        num_key_heads=key_heads,
+        num_value_heads=fields.integer("linear_num_value_heads", heads),
+        key_head_dim=fields.integer("linear_key_head_dim", key_dim),
+        value_head_dim=fields.integer(
+            "linear_value_head_dim", 2 * fields.integer("linear_key_head_dim", key_dim)
+        ),
+        conv_kernel=fields.integer("linear_conv_kernel_dim", 4),
+    )
+
+
+def _olmo_attention(fields: Fields) -> Attention:
+    """A head_dim in the file is not read."""
+    attention = read_attention(fields)
+    size = fields.integer("hidden_size") // attention.num_heads
+    fields.note("head_size", size, "hidden_size // num_attention_heads")
+    return replace(attention, head_size=size)
+
+
 def _state(fields: Fields) -> GatedDeltaNet:
     return GatedDeltaNet(
         num_key_heads=fields.integer("linear_num_key_heads"),
@@ -54,5 +92,5 @@ register(
         _state,
         ssm_cache_dtype=_ssm_cache_dtype,
     ),
-    Family("olmo_hybrid", ("olmo_hybrid",), _layers, _state),
+    Family("olmo_hybrid", ("olmo_hybrid",), _olmo_layers, _olmo_state, attention=_olmo_attention),
 )

@@ -12,8 +12,8 @@ WORDS: dict[object, str] = {"mamba": SSM, "attention": FULL}
 
 
 def _inner_size(fields: Fields) -> int:
-    """Channels of the state space: `mamba_d_ssm` where given, else expand * hidden."""
-    if fields.has("mamba_d_ssm"):
+    """Channels of the state space: Falcon-H1's `mamba_d_ssm` where given, else expand * hidden."""
+    if fields.model_type == "falcon_h1" and fields.has("mamba_d_ssm"):
         return fields.integer("mamba_d_ssm", name="intermediate_size")
     expanded = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
     fields.note("intermediate_size", expanded, "mamba_expand * hidden_size")
@@ -65,7 +65,7 @@ def _falcon_layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _plamo_layers(fields: Fields) -> tuple[Layer, ...]:
-    count, step = fields.layer_count(), fields.integer("mamba_step", 2, minimum=2)
+    count, step = fields.layer_count(), fields.integer("mamba_step", minimum=2)
     if count <= step // 2:
         return to_layers([SSM] * (count - 1) + [FULL])
     return to_layers([FULL if index % step == step // 2 else SSM for index in range(count)])
@@ -80,7 +80,7 @@ def _plamo_state(fields: Fields) -> Mamba2:
         num_heads=heads,
         head_dim=head_dim,
         state_size=fields.integer("mamba_d_state"),
-        conv_kernel=fields.integer("mamba_d_conv", 4),
+        conv_kernel=fields.integer("mamba_d_conv"),
         checks_groups=False,
     )
 

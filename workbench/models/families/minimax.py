@@ -19,10 +19,20 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     return to_layers([FULL] * fields.layer_count() if kinds is None else kinds)
 
 
-def _bailing_layers(fields: Fields) -> tuple[Layer, ...]:
-    size = fields.integer("layer_group_size", 1)
+def _library_layers(fields: Fields) -> tuple[Layer, ...]:
+    """The type that transformers knows fills an absent list: even layers full, odd ones linear."""
+    listed = ("attn_type_list", "decoder_attention_types", "layer_types")
+    if any(fields.has(key) for key in listed):
+        return _layers(fields)
     count = fields.layer_count()
-    return to_layers([SSM if (index + 1) % size else FULL for index in range(count)])
+    return to_layers([SSM if index % 2 else FULL for index in range(count)])
+
+
+def _bailing_layers(fields: Fields) -> tuple[Layer, ...]:
+    size = fields.integer("layer_group_size", 1, minimum=-1)
+    count = fields.layer_count()
+    full = [size <= 0 or (index + 1) % size == 0 for index in range(count)]
+    return to_layers([FULL if is_full else SSM for is_full in full])
 
 
 def _state(fields: Fields) -> LinearAttention:
@@ -42,7 +52,8 @@ def _bailing_state(fields: Fields) -> LinearAttention:
 
 
 register(
-    Family("minimax", ("minimax_text_01", "minimax", "minimax_m1"), _layers, _state),
+    Family("minimax_text_01", ("minimax_text_01", "minimax_m1"), _layers, _state),
+    Family("minimax", ("minimax",), _library_layers, _state),
     Family(
         "bailing_hybrid",
         ("bailing_hybrid",),

@@ -7,7 +7,11 @@ from workbench.core.states import Mamba2
 from workbench.models.attention import read_attention
 from workbench.models.family import Family, register
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import BOTH, first_list, to_layers
+from workbench.models.layer_lists import BOTH, check_length, first_list, to_layers
+
+DEFAULT_LAYERS = 54
+DEFAULT_HYBRID = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
+"""Layers with attention when config.json has no list."""
 
 WORDS: dict[object, str] = {"mamba": SSM, "hybrid": BOTH}
 
@@ -15,7 +19,9 @@ WORDS: dict[object, str] = {"mamba": SSM, "hybrid": BOTH}
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     kinds = first_list(fields, ("layers_block_type",), WORDS)
     if kinds is None:
-        raise fields.missing("layers_block_type", "the kinds of layers")
+        kinds = tuple(BOTH if index in DEFAULT_HYBRID else SSM for index in range(DEFAULT_LAYERS))
+        check_length(fields, "layers_block_type", kinds)
+        fields.note("layers", f"{DEFAULT_LAYERS} layers", "the family's default pattern")
     return to_layers(kinds)
 
 
@@ -23,6 +29,8 @@ def _attention(fields: Fields) -> Attention:
     """The shared block sees two hidden states side by side: heads of 2 * hidden / heads."""
     heads = fields.integer("num_attention_heads", name="num_heads")
     size = 2 * fields.integer("hidden_size") // heads
+    if not size:
+        raise fields.contradiction("num_attention_heads", f"{heads} heads, and no element for each")
     attention = read_attention(fields)
     fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
     return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)

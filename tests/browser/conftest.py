@@ -1,0 +1,104 @@
+"""JupyterLab and Chromium, started once for all browser tests; skipped where one is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
+
+    from tests.browser.lab import LabPage
+    from tests.browser.server import LabServer
+
+REPOSITORY = Path(__file__).parents[2]
+BROWSERS = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
+OFFLINE = (
+    # The tests open only their own server, and containers seldom allow a sandbox.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in this folder drives a browser."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("browser")
+
+
+def browser_path() -> str | None:
+    """The Chromium to use: WORKBENCH_BROWSER, or the first one found."""
+    asked = os.environ.get("WORKBENCH_BROWSER")
+    return next(filter(None, map(shutil.which, [asked] if asked else BROWSERS)), None)
+
+
+# Of the package, not of the session: Playwright keeps an event loop running in this thread, and
+# tests of other folders that call asyncio.run would fail beside it.
+@pytest.fixture(scope="package")
+def browser_context() -> Iterator[BrowserContext]:
+    if find_spec("playwright") is None:
+        pytest.skip("Playwright is not installed: pip install playwright")
+    executable = browser_path()
+    if executable is None:
+        wanted = os.environ.get("WORKBENCH_BROWSER", "chromium")
+        pytest.skip(f"no {wanted} to run: install Chromium, or set WORKBENCH_BROWSER to one")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=OFFLINE)
+        # One context: JupyterLab's files are loaded once and then come from its cache.
+        yield browser.new_context(viewport={"width": 1280, "height": 1000})
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def server(
+    browser_context: BrowserContext, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabServer]:
+    from tests.browser.server import LabServer
+
+    running = LabServer(tmp_path_factory.mktemp("lab"), REPOSITORY / "notebooks")
+    yield running
+    running.close()
+
+
+@contextmanager
+def lab_page(context: BrowserContext, server: LabServer, screenshots: Path) -> Iterator[LabPage]:
+    """A fresh tab, which must end without outside requests and errors on the page's console."""
+    from tests.browser.lab import LabPage
+
+    page = LabPage(
+        context.new_page(), server, Path(os.environ.get("WORKBENCH_SCREENSHOTS") or screenshots)
+    )
+    yield page
+    # Before closing: a kernel that stops cancels requests, and JupyterLab reports those.
+    found = {"outside": [*page.outside_requests], "console": [*page.console_errors]}
+    page.close()
+    assert found == {"outside": [], "console": []}
+
+
+@pytest.fixture
+def lab(browser_context: BrowserContext, server: LabServer, tmp_path: Path) -> Iterator[LabPage]:
+    """A tab for one test."""
+    with lab_page(browser_context, server, tmp_path) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def shared_lab(
+    browser_context: BrowserContext, server: LabServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabPage]:
+    """One tab for all tests of a file, since opening and running a notebook takes seconds."""
+    with lab_page(browser_context, server, tmp_path_factory.mktemp("screenshots")) as page:
+        yield page

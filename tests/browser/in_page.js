@@ -1,0 +1,85 @@
+// What the tests need from inside JupyterLab. The server exposes the application as
+// `window.jupyterapp`; everything here is called by lab.py through `window.inPage`.
+(() => {
+  const panel = () => window.jupyterapp.shell.currentWidget;
+  const cells = () => panel().content.widgets.map((cell) => cell.model);
+  const codeCells = () =>
+    cells().filter((cell) => cell.type === "code" && cell.sharedModel.getSource().trim() !== "");
+  const kernel = () => panel().sessionContext.session.kernel;
+  const kernelErrors = [];
+
+  const outputs = (cell) =>
+    Array.from({ length: cell.outputs.length }, (_, i) => cell.outputs.get(i).toJSON());
+
+  const plain = (value) => {
+    // plotly keeps numpy columns as typed arrays, which would arrive as objects.
+    if (ArrayBuffer.isView(value)) return Array.from(value);
+    if (Array.isArray(value)) return value.map(plain);
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(
+      Object.entries(value)
+        .filter(([key]) => !key.startsWith("_"))
+        .map(([key, entry]) => [key, plain(entry)]),
+    );
+  };
+
+  window.inPage = {
+    isOpen: (path) => window.jupyterapp?.shell?.currentWidget?.context?.path === path,
+
+    // "Idle" on screen comes too early: cells run then are lost. Each of these steps is needed.
+    async ready() {
+      await window.jupyterapp.restored;
+      await panel().context.ready;
+      await panel().revealed;
+      const session = panel().sessionContext;
+      await session.ready;
+      await kernel().info;
+      await kernel().requestExecute({ code: "0", silent: true, store_history: false }).done;
+      session.iopubMessage.connect((_, message) => {
+        if (message.header.msg_type === "error") kernelErrors.push(message.content);
+      });
+    },
+
+    runAll: () => window.jupyterapp.commands.execute("notebook:run-all-cells"),
+
+    pending: () =>
+      codeCells().filter((cell) => !cell.executionCount || cell.executionState === "running").length,
+
+    cellErrors: () =>
+      codeCells().flatMap(outputs).filter((output) => output.output_type === "error"),
+
+    kernelErrors: () => kernelErrors,
+
+    // Runs code beside the notebook: in its kernel, but in none of its cells.
+    async execute(code) {
+      const result = { text: "", error: null };
+      const future = kernel().requestExecute({ code, store_history: false, stop_on_error: false });
+      future.onIOPub = ({ header, content }) => {
+        if (header.msg_type === "stream") result.text += content.text;
+        if (header.msg_type === "execute_result") result.text += content.data["text/plain"];
+        if (header.msg_type === "error") result.error = content.traceback.join("\n");
+      };
+      await future.done;
+      return result;
+    },
+
+    setTheme: (theme) => window.jupyterapp.commands.execute("apputils:change-theme", { theme }),
+
+    figure(number) {
+      const plot = document.querySelectorAll(".js-plotly-plot")[number];
+      if (!plot?._fullData) return null;
+      // `data` may hold columns in base64; `_fullData` has the same columns decoded.
+      const decoded = (trace, full) =>
+        Object.fromEntries(
+          Object.entries(trace).map(([key, entry]) => [key, entry?.bdata ? full[key] : entry]),
+        );
+      const full = (i) => plot._fullData.find((trace) => trace.index === i) ?? {};
+      return {
+        data: plain(plot.data.map((trace, i) => decoded(trace, full(i)))),
+        layout: plain(plot.layout),
+      };
+    },
+
+    stopKernel: () => panel()?.sessionContext?.shutdown(),
+  };
+})();

@@ -1,0 +1,187 @@
+"""JupyterLab as a test drives it: open, run, pick, press, look."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+from playwright.sync_api import Locator, Page
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from tests.browser.server import LabServer
+
+Theme = Literal["JupyterLab Light", "JupyterLab Dark"]
+LIGHT: Theme = "JupyterLab Light"
+DARK: Theme = "JupyterLab Dark"
+INSIDE_SCHEMES = ("about", "blob", "data")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class LabPage:
+    """One JupyterLab tab in a browser.
+
+    A control is found by the description that a person reads beside it. What goes wrong is
+    collected: `outside_requests` (anything but 127.0.0.1), `console_errors` (of the page),
+    `kernel_errors()` (exceptions in the kernel, also those of callbacks, which no cell shows).
+    """
+
+    def __init__(self, page: Page, server: LabServer, screenshots: Path) -> None:
+        self.page = page
+        self.server = server
+        self.screenshots = screenshots
+        self.console_errors: list[str] = []
+        self.outside_requests: list[str] = []
+        page.set_default_timeout(30_000)
+        page.add_init_script(path=Path(__file__).with_name("in_page.js"))
+        page.on("console", lambda said: said.type == "error" and self._complain(said.text))
+        page.on("pageerror", lambda error: self._complain(str(error)))
+        page.on("request", lambda request: self._check_address(request.url))
+        page.on("websocket", lambda socket: self._check_address(socket.url))
+
+    def open(self, notebook: str, theme: Theme = LIGHT) -> None:
+        """Show a notebook of the server's root folder, its kernel ready to run."""
+        address = f"{self.server.url}lab/tree/{quote(notebook)}?token={self.server.token}&reset"
+        self.page.goto(address, wait_until="commit")
+        self.page.wait_for_function("path => window.inPage?.isOpen(path)", arg=notebook)
+        self.page.evaluate("inPage.ready()")
+        self.set_theme(theme)
+
+    def run_all(self, timeout_s: float = 60) -> None:
+        """Run every cell; AssertionError with the traceback if one fails."""
+        self.page.evaluate("() => { inPage.runAll() }")  # not awaited: the time limit is ours
+        done = "() => inPage.pending() === 0 || inPage.cellErrors().length"
+        try:
+            self.page.wait_for_function(done, timeout=timeout_s * 1000)
+        except PlaywrightTimeout:
+            pending = self.page.evaluate("inPage.pending()")
+            raise AssertionError(f"{pending} cells not executed after {timeout_s} s") from None
+        errors = self.page.evaluate("inPage.cellErrors()")
+        assert not errors, _traceback(errors[0])
+
+    def execute(self, code: str) -> str:
+        """Run code in the notebook's kernel, beside its cells; what it printed."""
+        result = self.page.evaluate("code => inPage.execute(code)", code)
+        assert result["error"] is None, ANSI.sub("", result["error"])
+        return result["text"]
+
+    def kernel_errors(self) -> tuple[str, ...]:
+        """Tracebacks of every exception in the kernel since the notebook was opened."""
+        return tuple(_traceback(error) for error in self.page.evaluate("inPage.kernelErrors()"))
+
+    def control(self, description: str) -> Locator:
+        """The widget with this description; visible, or the test waits for it."""
+        label = f".widget-label:text-is({json.dumps(description)})"
+        return self.page.locator(f".jp-OutputArea-output .jupyter-widgets:has(> {label})")
+
+    def options(self, description: str) -> tuple[str, ...]:
+        """What a dropdown offers, as shown."""
+        return tuple(self.control(description).locator("select option").all_inner_texts())
+
+    def selected(self, description: str) -> str:
+        """The shown choice of a dropdown."""
+        select = self.control(description).locator("select")
+        return select.evaluate("select => select.selectedOptions[0]?.label ?? ''")
+
+    def choose(self, description: str, option: str) -> None:
+        """Pick an option, by the text shown, in a dropdown, list, toggle row or combobox."""
+        control = self.control(description)
+        control.wait_for()
+        if control.locator("select").count():
+            offered = self.options(description)
+            assert option in offered, f"{description} offers {offered}, not {option!r}"
+            control.locator("select").select_option(label=option)
+        elif control.locator("button").count():
+            control.get_by_role("button", name=option, exact=True).click()
+        else:
+            self.set_value(description, option)
+
+    def set_value(self, description: str, value: object) -> None:
+        """Type into a number or text box, and leave it with Enter."""
+        box = self.control(description).locator("input:not([type=range])").first
+        box.fill(str(value))
+        box.press("Enter")
+
+    def click(self, button: str) -> None:
+        """Press the widget button with this text."""
+        self.page.locator(".jp-OutputArea-output").get_by_role(
+            "button", name=button, exact=True
+        ).click()
+
+    def element(self, css: str) -> Locator:
+        """Something that a widget or an output shows; for `playwright.sync_api.expect`."""
+        return self.page.locator(f".jp-OutputArea-output {css}")
+
+    def text(self, css: str) -> str:
+        """The text of one shown element."""
+        return self.element(css).inner_text()
+
+    def figure(self, number: int = 0) -> dict[str, Any]:
+        """`data` and `layout` of a plotly figure as the browser has it, arrays as lists."""
+        drawn = self.page.wait_for_function("number => inPage.figure(number)", arg=number)
+        return drawn.json_value()
+
+    def wait_for_new_figure(self, before: dict[str, Any], number: int = 0) -> dict[str, Any]:
+        """The figure as soon as its data differ from those of `before`."""
+        differs = "([number, old]) => JSON.stringify(inPage.figure(number)?.data) !== old"
+        old = self.page.evaluate("data => JSON.stringify(data)", before["data"])
+        self.page.wait_for_function(differs, arg=[number, old])
+        return self.figure(number)
+
+    def set_theme(self, theme: Theme) -> None:
+        """Change JupyterLab's theme, and wait until its colours are there."""
+        self.page.evaluate("theme => inPage.setTheme(theme)", theme)
+        self.page.wait_for_function(
+            "theme => document.body.dataset.jpThemeName === theme && "
+            "getComputedStyle(document.body).getPropertyValue('--jp-layout-color0') !== ''",
+            arg=theme,
+        )
+
+    def set_viewport(self, width: int, height: int) -> None:
+        """The size of the browser window in CSS pixels."""
+        self.page.set_viewport_size({"width": width, "height": height})
+
+    def scroll_to(self, css: str) -> None:
+        """Bring one shown element to the top of the window."""
+        self.element(css).evaluate("element => element.scrollIntoView({block: 'start'})")
+
+    def hide_sidebar(self) -> None:
+        """Give the notebook the whole width of the window."""
+        self.page.evaluate("window.jupyterapp.shell.collapseLeft()")
+
+    def screenshot(self, name: str, css: str | None = None) -> Path:
+        """A PNG of the window, or of one shown element; where it lies."""
+        self.screenshots.mkdir(parents=True, exist_ok=True)
+        path = self.screenshots / f"{name}.png"
+        (self.page if css is None else self.element(css)).screenshot(path=path)
+        return path
+
+    def press(self, key: str) -> None:
+        """A key of the keyboard, sent to whatever has the focus."""
+        self.page.keyboard.press(key)
+
+    def focused_description(self) -> str:
+        """The description of the control that has the keyboard, or an empty text."""
+        return self.page.evaluate(
+            "document.activeElement.closest('.jupyter-widgets')"
+            "?.querySelector(':scope > .widget-label')?.textContent ?? ''"
+        )
+
+    def close(self) -> None:
+        """Stop this notebook's kernel and close the tab."""
+        self.page.evaluate("window.inPage?.stopKernel?.()")
+        self.page.close()
+
+    def _complain(self, text: str) -> None:
+        self.console_errors.append(text)
+
+    def _check_address(self, url: str) -> None:
+        address = urlsplit(url)
+        if address.hostname != "127.0.0.1" and address.scheme not in INSIDE_SCHEMES:
+            self.outside_requests.append(url)
+
+
+def _traceback(error: dict[str, Any]) -> str:
+    return ANSI.sub("", "\n".join(error["traceback"]))

@@ -1,0 +1,112 @@
+"""Every recorded answer of vLLM 0.23.0 agrees, in every field, and so does every refusal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.core.conformance import (
+    ALIGN_LOCALS,
+    DATA,
+    OTHER_FIELDS,
+    PLAN_FIELDS,
+    answer,
+    cases,
+    config,
+    scenario_values,
+)
+from workbench.batch import resolve_lines
+from workbench.core.errors import Refused
+from workbench.models import load_model
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+CONFIGS = sorted({case["input"]["config"] for case in cases()})
+
+
+def differences(expected, given):
+    """[(field, vLLM's value, ours)] of every field that differs."""
+    return [
+        (field, expected[field], given.get(field))
+        for field in expected
+        if expected[field] != given.get(field)
+    ]
+
+
+def disagreements(case):
+    """The same for one line; a missing or superfluous refusal counts too."""
+    expected = case["output"]
+    scenario = Scenario(**scenario_values(case))
+    try:
+        plan = resolve(scenario)
+    except Refused as refusal:
+        if "error" not in expected:
+            return [("refused", None, refusal.message)]
+        quoted = refusal.vllm_text in expected["error"]["message"]
+        return [] if quoted else [("error", expected["error"]["message"], refusal.vllm_text)]
+    if "error" in expected:
+        return [("error", expected["error"]["message"], None)]
+    return differences(expected, answer(plan.to_dict(), expected, plan.model.chunk_size))
+
+
+def test_no_line_and_no_field_is_left_out():
+    assert len(cases()) == 1120
+    assert sum("error" in case["output"] for case in cases()) == 34
+    fields = {field for case in cases() for field in case["output"] if "error" not in case["output"]}
+    assert fields == set(PLAN_FIELDS) | OTHER_FIELDS
+    local = {name for case in cases() for name in case["output"].get("align_locals", ())}
+    assert local == set(ALIGN_LOCALS)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_line_agrees_with_vllm(name):
+    lines = [case for case in cases() if case["input"]["config"] == name]
+    assert {case["line"]: found for case in lines if (found := disagreements(case))} == {}
+
+
+def test_a_changed_answer_would_be_noticed():
+    case = next(case for case in cases() if "error" not in case["output"])
+    for field, value in case["output"].items():
+        if field != "align_locals":
+            altered = {**case, "output": {**case["output"], field: ("altered", value)}}
+            assert [found[0] for found in disagreements(altered)] == [field]
+    refused = next(case for case in cases() if "error" in case["output"])
+    assert disagreements({**refused, "output": case["output"]})
+    assert disagreements({**case, "output": refused["output"]})
+
+
+def check_published(case, line):
+    """One line of batch output against one recorded answer."""
+    published = json.loads(line)
+    if "error" in case["output"]:
+        assert set(published["error"]) == {"code", "message", "field"}
+        return
+    chunk_size = load_model(config(case["input"]["config"])).chunk_size
+    assert differences(case["output"], answer(published, case["output"], chunk_size)) == []
+
+
+def test_the_batch_form_agrees_line_by_line():
+    lines = [json.dumps(scenario_values(case)) for case in cases()]
+    results = list(resolve_lines(lines))
+    assert len(results) == len(lines)
+    for case, (line, is_plan) in zip(cases(), results, strict=True):
+        assert is_plan == ("error" not in case["output"])
+        check_published(case, line)
+
+
+@pytest.mark.slow
+def test_the_command_line_agrees_line_by_line(tmp_path):
+    scenarios = tmp_path / "scenarios.jsonl"
+    paths = {name: str(DATA / "models" / f"{name}.json") for name in CONFIGS}
+    lines = [scenario_values(case, paths[case["input"]["config"]]) for case in cases()]
+    scenarios.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "workbench", "resolve", "--batch", str(scenarios)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    output = done.stdout.splitlines()
+    assert len(output) == len(lines)
+    for case, line in zip(cases(), output, strict=True):
+        check_published(case, line)
+    assert subprocess.run([*command, "--strict"], capture_output=True, check=False).returncode == 1

@@ -1,0 +1,190 @@
+"""The `workbench` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workbench.core.errors import Refused, WorkbenchError
+
+app = typer.Typer(
+    help="Which KV-cache block size vLLM chooses for a hybrid model, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+notebook_app = typer.Typer(help="Run notebooks headless.", no_args_is_help=True)
+app.add_typer(notebook_app, name="notebook")
+
+
+@app.command()
+def lab(
+    notebook: Annotated[Path, typer.Argument(help="Notebook to open.")] = Path(
+        "notebooks/00_start.ipynb"
+    ),
+    ip: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; the next free one if taken.")] = 8888,
+    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+) -> None:
+    """Open JupyterLab on the first notebook."""
+    if not notebook.exists():
+        _fail(f"{notebook} does not exist here; start this in the folder of the project.")
+    command = [sys.executable, "-m", "jupyterlab", str(notebook), f"--ip={ip}", f"--port={port}"]
+    if not browser:
+        command.append("--no-browser")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    raise typer.Exit(subprocess.call(command))
+
+
+@app.command()
+def models(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """List the catalog: name, kind of layers, attention geometry."""
+    from workbench.models import catalog_config, catalog_names, load_model
+
+    for name in catalog_names():
+        model = load_model(name)
+        state = model.state.kind if model.state else "-"
+        if as_json:
+            source = catalog_config(name).get("_source")
+            entry = {
+                "name": name,
+                "family": model.family,
+                "is_hybrid": model.is_hybrid,
+                "attention_layers": model.attention_layers,
+                "ssm_layers": model.ssm_layers,
+                "state": state,
+                "source": source,
+            }
+            typer.echo(json.dumps(entry))
+            continue
+        layers = f"{model.attention_layers} attention, {model.ssm_layers} {state}"
+        typer.echo(f"{name:26} {model.family:18} {layers}")
+
+
+@app.command()
+def resolve(
+    model: Annotated[str | None, typer.Argument(help="Catalog name, path, or hub id.")] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help='A scenario field, e.g. -s tensor_parallel=4. JSON values.'),
+    ] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="A file with one JSON scenario a line; - for stdin.")
+    ] = None,
+    strict: Annotated[bool, typer.Option(help="Exit 1 if any scenario is refused.")] = False,
+    schema: Annotated[bool, typer.Option(help="Print the JSON schema and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Resolve one scenario, or a file of them."""
+    if schema:
+        from workbench.schema import published_schema
+
+        typer.echo(json.dumps(published_schema(), indent=2))
+    elif batch is not None:
+        _resolve_batch(batch, strict)
+    else:
+        _resolve_one(model, setting or [], as_json)
+
+
+def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
+    from workbench.plan import resolve as resolve_scenario
+    from workbench.scenario import Scenario
+    from workbench.views.text import plan_text
+
+    values: dict[str, Any] = {} if model is None else {"model": model}
+    for item in settings:
+        name, equals, value = item.partition("=")
+        if not equals:
+            _fail(f"--set takes field=value; got {item!r}.")
+        values[name] = _value(value)
+    try:
+        plan = resolve_scenario(Scenario.from_dict(values))
+    except WorkbenchError as error:
+        said = f"\nvLLM says: {error.vllm_text}..." if getattr(error, "vllm_text", None) else ""
+        kind = "refused" if isinstance(error, Refused) else "error"
+        _fail(f"{kind} [{error.code}] {error.message}{said}")
+    typer.echo(json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan))
+
+
+def _resolve_batch(source: str, strict: bool) -> None:
+    from workbench.batch import resolve_lines
+
+    if source == "-":
+        lines = sys.stdin.read().splitlines()
+    else:
+        try:
+            lines = Path(source).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            _fail(f"{source} cannot be read: {error}")
+    all_plans = True
+    for text, is_plan in resolve_lines(lines):
+        sys.stdout.write(text + "\n")
+        all_plans &= is_plan
+    if strict and not all_plans:
+        raise typer.Exit(1)
+
+
+@app.command()
+def info() -> None:
+    """Versions, device and Triton mode, ready to paste into an issue."""
+    from workbench.run.environment import environment_report
+
+    typer.echo(environment_report())
+
+
+@notebook_app.command("run")
+def run(
+    notebook: Annotated[Path, typer.Argument(help="Notebook to execute.")],
+    parameter: Annotated[
+        list[str] | None, typer.Option("--parameter", "-p", help="name=value, JSON values.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Folder for the executed copy.")] = Path(
+        "test-output"
+    ),
+) -> None:
+    """Execute a notebook with parameters; exit 1 if anything in it failed, hidden errors included."""
+    from workbench.run.notebooks import NotebookParameterError, run_notebook
+
+    parameters = {}
+    for item in parameter or []:
+        name, equals, value = item.partition("=")
+        if not equals:
+            _fail(f"--parameter takes name=value; got {item!r}.")
+        parameters[name] = _value(value)
+    try:
+        result = run_notebook(notebook, parameters, output_dir=output)
+    except (NotebookParameterError, FileNotFoundError) as error:
+        _fail(str(error))
+    typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
+    for reason in result.skipped:
+        typer.echo(f"skipped: {reason}")
+    for problem in result.problems:
+        typer.echo(f"{problem.kind} in cell {problem.cell_index}: {problem.message}")
+    typer.echo(json.dumps(result.results, indent=2))
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def _value(text: str) -> Any:
+    """JSON where it is JSON ("4", "true", "null"), the bare word otherwise."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _fail(message: str) -> None:
+    typer.echo(message, err=True)
+    raise typer.Exit(2)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,55 @@
+"""What this environment is: versions, device, Triton mode."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+PACKAGES = (
+    "hybrid-kv-workbench",
+    "torch",
+    "triton",
+    "numpy",
+    "pydantic",
+    "plotly",
+    "anywidget",
+    "ipywidgets",
+    "jupyterlab",
+    "ipykernel",
+    "papermill",
+    "vllm",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Package -> installed version, or "not installed"."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def environment_report() -> str:
+    """Markdown for an issue: machine, packages, devices, and whether Triton really runs here."""
+    import psutil
+
+    from workbench.kernels.mode import triton_mode
+    from workbench.kernels.selftest import run_selftest
+
+    mode = triton_mode()
+    test = run_selftest()
+    memory = psutil.virtual_memory().total / 2**30
+    lines = [
+        "| what | value |",
+        "|---|---|",
+        f"| Python | {platform.python_version()} on {platform.system()} {platform.machine()} |",
+        f"| CPU | {psutil.cpu_count()} cores, {memory:.0f} GiB memory |",
+        f"| device | {mode.device or 'no GPU: everything but GPU timings works'} |",
+        f"| Triton mode | {mode.mode}: {mode.reason} |",
+        f"| Triton self-test | {'passed' if test.ok else 'FAILED'}: {test.detail} |",
+        *(f"| {name} | {number} |" for name, number in package_versions().items()),
+    ]
+    return "\n".join(lines)

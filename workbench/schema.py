@@ -1,0 +1,144 @@
+"""The published JSON schema of scenarios and plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.rules import RULE_SETS
+from workbench.scenario import FIELDS, RANGES, allowed_values
+
+BOOLEANS = ("enable_prefix_caching",)
+NOT_NULL = ("model", "platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
+NOT_NULL_STATE = ("mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens")
+
+
+def scenario_schema() -> dict[str, Any]:
+    """The schema of one scenario: every field is optional but `model` in practice."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: _scenario_field(name) for name in FIELDS},
+    }
+
+
+def _scenario_field(name: str) -> dict[str, Any]:
+    if name == "model":
+        return {
+            "type": ["string", "object"],
+            "description": "catalog name, path of a config.json, hub id, or the config object",
+        }
+    null = name not in NOT_NULL + NOT_NULL_STATE
+    if name in BOOLEANS:
+        return {"type": ["boolean", "null"]}
+    if name in RANGES:
+        low, high = RANGES[name]
+        field: dict[str, Any] = {"type": ["integer", "null"] if null else "integer"}
+        low = -1 if name == "max_model_len" else low
+        return {**field, "minimum": low, "maximum": high}
+    words = tuple(RULE_SETS) if name == "rules" else allowed_values(name) or ()
+    if name == "compute_capability":
+        return {
+            "type": ["string", "number", "null"],
+            "description": f"on cuda one of {', '.join(words)}; not read elsewhere",
+        }
+    return {"enum": [*words, None] if null else list(words)}
+
+
+_INTEGER = {"type": "integer"}
+_MAYBE_INTEGER = {"type": ["integer", "null"]}
+_STRING = {"type": "string"}
+_MAYBE_STRING = {"type": ["string", "null"]}
+_BOOLEAN = {"type": "boolean"}
+_ANYTHING: dict[str, Any] = {}
+
+_STEP = {
+    "rule": _STRING,
+    "title": _STRING,
+    "formula": _STRING,
+    "operands": {"type": "object"},
+    "result": _ANYTHING,
+    "unit": _STRING,
+    "note": _STRING,
+    "source": _STRING,
+}
+_PROBLEM = {
+    "code": _STRING,
+    "severity": {"enum": ["error", "warning"]},
+    "field": _STRING,
+    "message": _STRING,
+    "operands": {"type": "object"},
+    "vllm_text": _MAYBE_STRING,
+    "remedies": {"type": "array", "items": {"type": "object"}},
+}
+_PLAN = {
+    "model": _STRING,
+    "rules": _STRING,
+    "is_hybrid": _BOOLEAN,
+    "use_mla": _BOOLEAN,
+    "backend": _MAYBE_STRING,
+    "mamba_backend": _MAYBE_STRING,
+    "block_size": {**_INTEGER, "description": "tokens of a manager block"},
+    "mamba_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
+    "mamba_cache_mode": {"enum": ["none", "align", "all"]},
+    "mamba_cache_dtype": _STRING,
+    "mamba_ssm_cache_dtype": _STRING,
+    "enable_prefix_caching": _BOOLEAN,
+    "model_dtype": _STRING,
+    "kv_cache_dtype": _STRING,
+    "max_model_len": {**_INTEGER, "description": "tokens"},
+    "max_num_batched_tokens": {**_INTEGER, "description": "tokens"},
+    "num_kv_heads_per_rank": _MAYBE_INTEGER,
+    "head_size": {**_MAYBE_INTEGER, "description": "elements"},
+    "attention_bytes_per_token": {
+        **_MAYBE_INTEGER,
+        "description": "of one layer, per rank, as the alignment counts them",
+    },
+    "attention_page_size_bytes": {
+        **_MAYBE_INTEGER,
+        "description": "the page that the attention layer asks for",
+    },
+    "mamba_page_size_bytes": {**_MAYBE_INTEGER, "description": "unpadded"},
+    "mamba_page_size_padded": {**_MAYBE_INTEGER, "description": "null when none is recorded"},
+    "padding_percent": {"type": ["number", "null"]},
+    "kernel_block_size": {**_MAYBE_INTEGER, "description": "tokens; null without a common size"},
+    "kernel_blocks_per_block": _MAYBE_INTEGER,
+    "mamba_state_shapes": {
+        "type": ["array", "null"],
+        "items": {"type": "array", "items": _INTEGER},
+    },
+    "mamba_state_dtypes": {"type": ["array", "null"], "items": _STRING},
+    "supported_kernel_block_sizes": {
+        "type": "array",
+        "items": {"type": ["integer", "string"]},
+        "description": 'exact sizes, or "MultipleOf(n)"',
+    },
+    "log_lines": {"type": "array", "items": _STRING},
+    "problems": {"type": "array", "items": {"$ref": "#/$defs/problem"}},
+    "trace": {"type": "array", "items": {"$ref": "#/$defs/step"}},
+}
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": list(properties),
+        "properties": properties,
+    }
+
+
+def published_schema() -> dict[str, Any]:
+    """One document with `scenario`, `plan` and `error` under `$defs`."""
+    error = {"code": _STRING, "message": _STRING, "field": _MAYBE_STRING}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Hybrid KV Workbench: scenarios and plans, one JSON object a line",
+        "$defs": {
+            "scenario": scenario_schema(),
+            "plan": _closed(_PLAN),
+            "step": _closed(_STEP),
+            "problem": _closed(_PROBLEM),
+            "error": _closed({"error": _closed(error)}),
+        },
+        "anyOf": [{"$ref": "#/$defs/plan"}, {"$ref": "#/$defs/error"}],
+    }

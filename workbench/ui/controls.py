@@ -1,0 +1,186 @@
+"""The pickers: one control per scenario field, offering only legal values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.core.choices import legal_values, tensor_parallel_sizes
+from workbench.core.errors import ScenarioError
+from workbench.core.model import Model
+from workbench.models import catalog_names
+from workbench.scenario import Scenario, allowed_values
+
+ENGINE = "engine's choice"
+WIDE = {"description_width": "112px"}
+Candidates = Callable[[Scenario, Model | None], Iterable[Any]]
+
+
+class Picker:
+    """One control; `read` gives the field's value, `refresh` shows a scenario's."""
+
+    def __init__(self, field: str, widget: widgets.ValueWidget) -> None:
+        self.field = field
+        self.widget = widget
+
+    def read(self) -> Any:
+        """The value as the scenario wants it; ScenarioError for what cannot be one."""
+        return self.widget.value
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """Offer what is legal now and select what the scenario has."""
+        raise NotImplementedError
+
+
+class Choice(Picker):
+    """A dropdown; `free` fields offer every candidate, the others only legal ones."""
+
+    def __init__(
+        self, field: str, label: str, candidates: Candidates, *, free: bool = False, tip: str = ""
+    ) -> None:
+        dropdown = widgets.Dropdown(
+            description=label, style=WIDE, tooltip=tip or label, layout=_layout()
+        )
+        super().__init__(field, dropdown)
+        self._candidates = candidates
+        self._free = free
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        present = getattr(scenario, self.field)
+        values = list(self._candidates(scenario, model))
+        if not self._free and model is not None:
+            values = list(legal_values(model, scenario, self.field, values))
+        if present not in values:
+            values.append(present)
+        options = [(_label(value), value) for value in values]
+        if tuple(options) != tuple(self.widget.options):
+            self.widget.options = options
+        if self.widget.value != present:
+            self.widget.value = present
+
+
+class Number(Picker):
+    """A whole number, or empty for the engine's choice; sent on Enter or when left."""
+
+    def __init__(self, field: str, label: str, tip: str = "") -> None:
+        text = widgets.Text(
+            description=label,
+            placeholder=ENGINE,
+            continuous_update=False,
+            style=WIDE,
+            tooltip=tip or label,
+            layout=_layout(),
+        )
+        super().__init__(field, text)
+
+    def read(self) -> int | None:
+        typed = self.widget.value.strip().replace(",", "")
+        if not typed:
+            return None
+        try:
+            return int(typed)
+        except ValueError:
+            raise ScenarioError(
+                "wrong_type",
+                f"{self.field} must be a whole number of tokens, or empty for the engine's "
+                f"choice; got {typed[:40]!r}.",
+                field=self.field,
+            ) from None
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        value = getattr(scenario, self.field)
+        shown = "" if value is None else str(value)
+        if self.widget.value.strip().replace(",", "") != shown:
+            self.widget.value = shown
+
+
+class ModelPath(Picker):
+    """A path or hub id, for models that the catalog does not have."""
+
+    def __init__(self) -> None:
+        text = widgets.Text(
+            description="or config.json",
+            placeholder="path or hub id",
+            continuous_update=False,
+            style=WIDE,
+            tooltip="A path to a config.json or a hub id (owner/name)",
+            layout=_layout(),
+        )
+        super().__init__("model", text)
+
+    def read(self) -> str | None:
+        return self.widget.value.strip() or None
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        in_catalog = scenario.model in catalog_names()
+        shown = "" if in_catalog or not isinstance(scenario.model, str) else scenario.model
+        if self.widget.value != shown:
+            self.widget.value = shown
+
+
+def _label(value: Any) -> str:
+    if value is None:
+        return ENGINE
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, dict):
+        return "inline config"
+    return str(value)
+
+
+def _layout() -> widgets.Layout:
+    return widgets.Layout(width="100%")
+
+
+def _words(field: str, *, nullable: bool = False) -> Candidates:
+    def candidates(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
+        words = allowed_values(field, scenario.rules) or ()
+        return (None, *words) if nullable else words
+
+    return candidates
+
+
+def _capabilities(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
+    if scenario.platform != "cuda":
+        return (scenario.compute_capability,)
+    return (None, *(allowed_values("compute_capability") or ()))
+
+
+def _sizes(_scenario: Scenario, model: Model | None) -> Iterable[Any]:
+    return (1,) if model is None else tensor_parallel_sizes(model)
+
+
+def _rules(_scenario: Scenario, _model: Model | None) -> Iterable[Any]:
+    from workbench.core.rules import RULE_SETS
+
+    return tuple(RULE_SETS)
+
+
+def build_pickers() -> tuple[Picker, ...]:
+    """Every picker, in the order in which they are laid out."""
+    return (
+        Choice("model", "Model", lambda _scenario, _model: catalog_names(), free=True),
+        ModelPath(),
+        Choice("platform", "Platform", _words("platform"), free=True),
+        Choice("compute_capability", "Capability", _capabilities, free=True),
+        Choice("backend", "Backend", _words("backend", nullable=True)),
+        Choice("tensor_parallel", "Tensor parallel", _sizes),
+        Choice("dtype", "Model dtype", _words("dtype")),
+        Choice("kv_cache_dtype", "KV-cache dtype", _words("kv_cache_dtype")),
+        Choice("mamba_cache_dtype", "Conv dtype", _words("mamba_cache_dtype")),
+        Choice("mamba_ssm_cache_dtype", "State dtype", _words("mamba_ssm_cache_dtype")),
+        Choice(
+            "enable_prefix_caching", "Prefix caching", lambda _scenario, _model: (None, True, False)
+        ),
+        Choice("mamba_cache_mode", "Cache mode", _words("mamba_cache_mode", nullable=True)),
+        Number("block_size", "Block size", "--block-size: the granule of the alignment, in tokens"),
+        Number("mamba_block_size", "Mamba block size", "--mamba-block-size, in tokens"),
+        Number("max_model_len", "Longest request", "--max-model-len, in tokens"),
+        Number("max_num_batched_tokens", "Token budget", "--max-num-batched-tokens"),
+        Choice(
+            "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
+        ),
+        Choice("rules", "vLLM rules", _rules, free=True),
+    )

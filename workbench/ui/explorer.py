@@ -1,0 +1,198 @@
+"""`explore`: pick a scenario, see its block size, why, the pages, and what to change."""
+
+from __future__ import annotations
+
+import threading
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.core.errors import Refused, ScenarioError, WorkbenchError
+from workbench.core.model import Model
+from workbench.models import load_model
+from workbench.plan import Plan, remedies_of_refusal
+from workbench.scenario import Scenario
+from workbench.ui.controls import ModelPath, Picker, build_pickers
+from workbench.ui.figure import PageFigure
+from workbench.ui.problems import ProblemList
+from workbench.ui.session import Outcome, RecordedError, Session, evaluate, guarded
+from workbench.ui.tabs import Tabs
+from workbench.views import html
+from workbench.views.tables import plan_facts
+
+RESETS_BACKEND = ("model", "platform", "compute_capability", "rules")
+"""Changing one of these resets a backend that is not to be had any more, and says so."""
+
+
+def explore(scenario: Scenario | None = None, **fields: Any) -> Explorer:
+    """The live panel for a scenario, or for the scenario with these fields.
+
+    Works headless: the panel's `plan` and `scenario` are values, and its HTML is a static twin.
+    """
+    start = scenario or Scenario()
+    return Explorer(start.replace(**fields) if fields else start)
+
+
+class Explorer:
+    """The panel. Every callback only asks the session for a changed scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.plan: Plan | None = None
+        self.error: WorkbenchError | None = None
+        self._refreshing: int | None = None
+        self._pickers = build_pickers()
+        self._headline = widgets.HTML()
+        self._error_area = widgets.HTML()
+        self._notice = widgets.HTML()
+        self._facts = widgets.HTML()
+        self._figure = PageFigure()
+        self._tabs = Tabs()
+        self._problems = ProblemList(self._apply)
+        self.session = Session(scenario, self._show)
+        for picker in self._pickers:
+            picker.widget.observe(lambda _change, p=picker: self._picked(p), names="value")
+        grid = widgets.GridBox(
+            [picker.widget for picker in self._pickers],
+            layout=widgets.Layout(
+                grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
+            ),
+        )
+        self.widget = widgets.VBox(
+            [
+                widgets.HTML(html.style()),
+                self._headline,
+                grid,
+                self._error_area,
+                self._notice,
+                self._problems.widget,
+                self._facts,
+                self._figure.widget,
+                self._tabs.widget,
+            ]
+        )
+        self.widget.add_class("wb-panel")
+        self._first_show(scenario)
+
+    @property
+    def scenario(self) -> Scenario:
+        """The newest scenario."""
+        return self.session.scenario
+
+    @property
+    def controls(self) -> dict[str, widgets.ValueWidget]:
+        """The control of every field, for tests and for driving the panel from code."""
+        return {
+            picker.field: picker.widget
+            for picker in self._pickers
+            if not isinstance(picker, ModelPath)
+        }
+
+    def show_error(self, error: RecordedError) -> None:
+        """Show an unhandled exception in place, and grey out what it left behind."""
+        self._error_area.value = (
+            f'<div class="wb wb-error" data-workbench-error="{escape(error.callback)}">'
+            f"<b>✕ {escape(error.summary)}</b><br>What is shown below is stale. "
+            f"<details open><summary>Traceback, to copy</summary><pre>{escape(error.traceback)}"
+            "</pre></details></div>"
+        )
+        self._set_stale(True)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = self.widget._repr_mimebundle_(**kwargs) or {}
+        bundle["text/plain"] = repr(self.plan) if self.plan else str(self.error)
+        if self.plan is not None:
+            bundle["text/html"] = html.plan_html(self.plan)
+        elif self.error is not None:
+            bundle["text/html"] = html.document(html.refusal_html(self.error))
+        return bundle
+
+    @guarded
+    def _first_show(self, scenario: Scenario) -> None:
+        self.session.request(scenario)
+
+    @guarded
+    def _picked(self, picker: Picker) -> None:
+        if self._refreshing == threading.get_ident():
+            return
+        present = self.session.scenario
+        try:
+            value = picker.read()
+            if isinstance(picker, ModelPath) and value is None:
+                return
+            changes = {picker.field: value}
+            if value == getattr(present, picker.field):
+                self._problems.clear_input_error()
+                return
+            changed = present.replace(**changes)
+        except ScenarioError as error:
+            self._problems.show_input_error(error)
+            return
+        self._request(self._without_lost_backend(changed, picker.field))
+
+    @guarded
+    def _apply(self, changes: dict[str, Any]) -> None:
+        self._notice.value = ""
+        self._request(self.session.scenario.replace(**changes))
+
+    def _request(self, scenario: Scenario) -> None:
+        self._error_area.value = ""
+        self.session.request(scenario)
+
+    def _without_lost_backend(self, scenario: Scenario, field: str) -> Scenario:
+        """Drop a backend that the new place does not have, with a notice instead of a refusal."""
+        self._notice.value = ""
+        if scenario.backend is None or field not in RESETS_BACKEND:
+            return scenario
+        plan = evaluate(scenario).plan
+        if plan is None or all(problem.code != "backend_not_valid" for problem in plan.problems):
+            return scenario
+        self._notice.value = (
+            f'<div class="wb wb-good">Backend {escape(scenario.backend)} is not valid here; '
+            "the backend is the engine's choice again.</div>"
+        )
+        return scenario.replace(backend=None)
+
+    def _show(self, outcome: Outcome) -> None:
+        self._refreshing = threading.get_ident()
+        try:
+            self._refresh_pickers(outcome.scenario)
+        finally:
+            self._refreshing = None
+        self.error = outcome.error
+        if outcome.plan is None:
+            assert outcome.error is not None
+            self._show_refusal(outcome.scenario, outcome.error)
+            return
+        self.plan = outcome.plan
+        self._headline.value = html.document(html.headline_html(outcome.plan))
+        self._facts.value = html.document(html.facts_html(plan_facts(outcome.plan)))
+        self._problems.show(outcome.plan)
+        self._figure.show(outcome.plan)
+        self._tabs.show(outcome.plan)
+        self._set_stale(False)
+
+    def _show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
+        self._headline.value = html.document(
+            '<div class="wb-headline"><span class="wb-block-size" data-value="">no block size'
+            "</span><span>vLLM refuses this configuration</span></div>"
+        )
+        remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
+        self._problems.show_refusal(error, remedies)
+        self._set_stale(True)
+
+    def _refresh_pickers(self, scenario: Scenario) -> None:
+        model = _model_or_none(scenario)
+        for picker in self._pickers:
+            picker.refresh(scenario, model)
+
+    def _set_stale(self, stale: bool) -> None:
+        for widget in (self._figure.widget, self._facts, self._tabs.widget):
+            (widget.add_class if stale else widget.remove_class)("wb-stale")
+
+
+def _model_or_none(scenario: Scenario) -> Model | None:
+    try:
+        return load_model(scenario.model)
+    except WorkbenchError:
+        return None

@@ -1,0 +1,67 @@
+"""Problems as badges, each with buttons that apply a remedy that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.remedies import Remedy
+from workbench.core.trace import show
+from workbench.plan import Plan
+from workbench.views import html
+
+
+class ProblemList:
+    """What is wrong with the newest scenario, and with the last input."""
+
+    def __init__(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        self._apply = apply
+        self._input_error = widgets.HTML()
+        self._found = widgets.VBox()
+        self.widget = widgets.VBox([self._input_error, self._found])
+
+    def show(self, plan: Plan) -> None:
+        """The problems of a plan; none is said as well."""
+        self.clear_input_error()
+        entries: list[widgets.Widget] = []
+        for problem in plan.problems:
+            entries.append(widgets.HTML(html.document(html.problem_html(problem))))
+            entries.append(self._buttons(plan.remedies(problem)))
+        if not entries:
+            good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
+            entries = [widgets.HTML(html.document(good))]
+        self._found.children = entries
+
+    def show_refusal(self, error: WorkbenchError, remedies: Sequence[Remedy]) -> None:
+        """Why there is no plan at all."""
+        self.clear_input_error()
+        card = widgets.HTML(html.document(html.refusal_html(error)))
+        self._found.children = [card, self._buttons(remedies)]
+
+    def show_input_error(self, error: ScenarioError) -> None:
+        """What cannot be a scenario; the last plan stays, and so does what was typed."""
+        self._input_error.value = html.document(html.refusal_html(error))
+
+    def clear_input_error(self) -> None:
+        """The input is fine again."""
+        self._input_error.value = ""
+
+    def _buttons(self, remedies: Sequence[Remedy]) -> widgets.HBox:
+        return widgets.HBox(
+            [self._button(remedy) for remedy in remedies],
+            layout=widgets.Layout(flex_flow="row wrap"),
+        )
+
+    def _button(self, remedy: Remedy) -> widgets.Button:
+        changes = ", ".join(f"{name} = {show(value)}" for name, value in remedy.changes.items())
+        button = widgets.Button(
+            description=f"Apply {changes}",
+            tooltip=f"Tried: {remedy.plan!r}",
+            layout=widgets.Layout(width="auto"),
+        )
+        button.add_class("wb-apply")
+        button.on_click(lambda _button: self._apply(dict(remedy.changes)))
+        return button

@@ -1,0 +1,120 @@
+"""One session: the newest scenario behind a lock, and every error that a callback met.
+
+Callbacks may run on another thread while a cell runs (ipykernel 7). A callback therefore only
+asks for a scenario; one thread at a time shows, and always the newest one asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol
+
+from workbench.core.errors import WorkbenchError
+from workbench.plan import Plan, resolve
+from workbench.scenario import Scenario
+
+STRICT_VARIABLE = "WORKBENCH_STRICT"
+Arguments = ParamSpec("Arguments")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a scenario: a plan, or the error that says why there is none."""
+
+    scenario: Scenario
+    plan: Plan | None
+    error: WorkbenchError | None = None
+
+
+def evaluate(scenario: Scenario) -> Outcome:
+    """Resolve `scenario`; errors on purpose become values."""
+    try:
+        return Outcome(scenario, resolve(scenario))
+    except WorkbenchError as error:
+        return Outcome(scenario, None, error)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedError:
+    """An exception that a callback did not handle."""
+
+    callback: str
+    summary: str
+    traceback: str
+
+
+class Session:
+    """Holds the scenario; `show` is called with an outcome, by one thread at a time."""
+
+    def __init__(self, scenario: Scenario, show: Callable[[Outcome], None]) -> None:
+        self._lock = threading.Lock()
+        self._scenario = scenario
+        self._wanted: Scenario | None = None
+        self._showing = False
+        self._show = show
+        self.errors: list[RecordedError] = []
+
+    @property
+    def scenario(self) -> Scenario:
+        """The newest scenario that was asked for."""
+        with self._lock:
+            return self._scenario
+
+    def request(self, scenario: Scenario) -> None:
+        """Ask for `scenario` to be shown; while another thread shows, that thread takes it over."""
+        with self._lock:
+            self._scenario = self._wanted = scenario
+            if self._showing:
+                return
+            self._showing = True
+        try:
+            while (wanted := self._take()) is not None:
+                self._show(evaluate(wanted))
+        except BaseException:
+            with self._lock:
+                self._showing = False
+            raise
+
+    def _take(self) -> Scenario | None:
+        with self._lock:
+            wanted, self._wanted = self._wanted, None
+            self._showing = wanted is not None
+            return wanted
+
+
+class Guarded(Protocol):
+    """A panel that can show what went wrong inside it."""
+
+    session: Session
+
+    def show_error(self, error: RecordedError) -> None:
+        """Display the error in the panel and mark what is shown as stale."""
+
+
+def guarded(
+    callback: Callable[Concatenate[Any, Arguments], None],
+) -> Callable[Concatenate[Any, Arguments], None]:
+    """Wrap a panel's callback: an exception appears in the panel and in the session's record.
+
+    With WORKBENCH_STRICT=1 it is raised as well, so that a headless run fails.
+    """
+
+    @wraps(callback)
+    def wrapped(panel: Guarded, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        try:
+            callback(panel, *args, **kwargs)
+        except Exception as error:
+            recorded = RecordedError(
+                callback.__name__, f"{type(error).__name__}: {error}", traceback.format_exc()
+            )
+            panel.session.errors.append(recorded)
+            panel.show_error(recorded)
+            if os.environ.get(STRICT_VARIABLE) == "1":
+                raise
+
+    return wrapped
