@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
+    from workbench.exercise import check
     from workbench.models import catalog_names, load_model
     from workbench.plan import Plan, remedies_of_refusal, resolve
+    from workbench.run.notebooks import write_results
     from workbench.scenario import Scenario
     from workbench.ui import explore
     from workbench.views import figures
@@ -30,6 +32,8 @@ _HOME = {
     "remedies_of_refusal": "workbench.plan",
     "resolve": "workbench.plan",
     "Scenario": "workbench.scenario",
+    "check": "workbench.exercise",
+    "write_results": "workbench.run.notebooks",
     "explore": "workbench.ui",
 }
 _MODULES = {"figures": "workbench.views.figures"}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from workbench.core.errors import Refused
+from workbench.core.grid import Grid, backends_by_tensor_parallel, comparable_backends
 from workbench.core.plan import Plan as CorePlan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy, remedies_for, remedies_for_refusal
@@ -51,6 +52,35 @@ class Trace(Sequence[Step]):
         return trace_html(self._steps)
 
 
+class Sensitivity(Sequence[Change]):
+    """Single changes that matter, beside the plan that they were tried on; prints as a table."""
+
+    def __init__(self, plan: Plan, changes: tuple[Change, ...]) -> None:
+        self.plan = plan
+        self._changes = changes
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Change, ...]: ...
+    def __getitem__(self, index: int | slice) -> Change | tuple[Change, ...]:
+        return self._changes[index]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __repr__(self) -> str:
+        lines = [f"as it is: {self.plan!r}"]
+        lines += [f"{change.field} = {change.value}: {change.plan!r}" for change in self._changes]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.html import sensitivity_html
+        from workbench.views.tables import sensitivity_rows
+
+        return sensitivity_html(self.plan, sensitivity_rows(self._changes))
+
+
 class Plan(CorePlan):
     """Everything that follows from a scenario; see `workbench.core.plan.Plan` for the fields."""
 
@@ -69,15 +99,25 @@ class Plan(CorePlan):
         """Changes that were resolved again and make `problem` go away, best first."""
         return remedies_for(self, problem)
 
-    def sensitivity(self) -> tuple[Change, ...]:
+    def sensitivity(self) -> Sensitivity:
         """Single changes of the scenario that change block size, padding or kernel block."""
-        return changes_that_matter(self)
+        return Sensitivity(self, changes_that_matter(self))
+
+    def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
+        """This scenario for every backend of its platform and for these tensor-parallel sizes."""
+        return backends_by_tensor_parallel(self, comparable_backends(self), sizes)
 
     def to_vllm_args(self) -> tuple[str, ...]:
         """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess."""
         from workbench.interop.vllm_args import vllm_args
 
         return vllm_args(self.scenario, self.model)
+
+    def to_vllm_command(self) -> str:
+        """The same as a shell command, one flag a line."""
+        from workbench.interop.vllm_args import vllm_command
+
+        return vllm_command(self.to_vllm_args())
 
     def to_code(self) -> str:
         """Python that builds this scenario and resolves it."""
@@ -109,4 +149,4 @@ def resolve(scenario: Scenario) -> Plan:
 
 def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
     """Tried changes of a refused scenario that lift the refusal, best first."""
-    return remedies_for_refusal(load_model(scenario.model), scenario, refusal)
+    return remedies_for_refusal(load_model(scenario.model), scenario, refusal, Plan)

@@ -65,6 +65,11 @@
 
     setTheme: (theme) => window.jupyterapp.commands.execute("apputils:change-theme", { theme }),
 
+    hasTheme: (theme) =>
+      document.body.dataset.jpThemeName === theme &&
+      getComputedStyle(document.body).getPropertyValue("--jp-layout-color0") !== "" &&
+      document.getElementById("jupyterlab-splash") === null,
+
     figure(number) {
       const plot = document.querySelectorAll(".js-plotly-plot")[number];
       if (!plot?._fullData) return null;
@@ -78,6 +83,24 @@
         data: plain(plot.data.map((trace, i) => decoded(trace, full(i)))),
         layout: plain(plot.layout),
       };
+    },
+
+    contrast(element) {
+      const rgba = (text) => {
+        const [red, green, blue, alpha = 1] = text.match(/[\d.]+/g).map(Number);
+        return { channels: [red, green, blue], alpha };
+      };
+      const luminance = ({ channels }) => {
+        const [red, green, blue] = channels.map((channel) =>
+          channel <= 10 ? channel / 3294 : ((channel / 255 + 0.055) / 1.055) ** 2.4,
+        );
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+      };
+      let behind = element;
+      const background = () => rgba(getComputedStyle(behind).backgroundColor);
+      while (background().alpha === 0 && behind.parentElement) behind = behind.parentElement;
+      const pair = [rgba(getComputedStyle(element).color), background()].map(luminance);
+      return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
     },
 
     stopKernel: () => panel()?.sessionContext?.shutdown(),

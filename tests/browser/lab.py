@@ -17,6 +17,8 @@ Theme = Literal["JupyterLab Light", "JupyterLab Dark"]
 LIGHT: Theme = "JupyterLab Light"
 DARK: Theme = "JupyterLab Dark"
 INSIDE_SCHEMES = ("about", "blob", "data")
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option
+FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -78,12 +80,14 @@ class LabPage:
 
     def options(self, description: str) -> tuple[str, ...]:
         """What a dropdown offers, as shown."""
-        return tuple(self.control(description).locator("select option").all_inner_texts())
+        texts = self.control(description).locator("select option").all_inner_texts()
+        return tuple(text.replace(NO_BREAK_SPACE, " ") for text in texts)
 
     def selected(self, description: str) -> str:
-        """The shown choice of a dropdown."""
+        """The shown choice of a dropdown; empty when it shows none."""
         select = self.control(description).locator("select")
-        return select.evaluate("select => select.selectedOptions[0]?.label ?? ''")
+        shown = select.evaluate("select => select.selectedOptions[0]?.label ?? ''")
+        return shown.replace(NO_BREAK_SPACE, " ")
 
     def choose(self, description: str, option: str) -> None:
         """Pick an option, by the text shown, in a dropdown, list, toggle row or combobox."""
@@ -92,7 +96,7 @@ class LabPage:
         if control.locator("select").count():
             offered = self.options(description)
             assert option in offered, f"{description} offers {offered}, not {option!r}"
-            control.locator("select").select_option(label=option)
+            control.locator("select").select_option(index=offered.index(option))
         elif control.locator("button").count():
             control.get_by_role("button", name=option, exact=True).click()
         else:
@@ -131,13 +135,9 @@ class LabPage:
         return self.figure(number)
 
     def set_theme(self, theme: Theme) -> None:
-        """Change JupyterLab's theme, and wait until its colours are there."""
+        """Change JupyterLab's theme, until its colours are there and its splash is gone."""
         self.page.evaluate("theme => inPage.setTheme(theme)", theme)
-        self.page.wait_for_function(
-            "theme => document.body.dataset.jpThemeName === theme && "
-            "getComputedStyle(document.body).getPropertyValue('--jp-layout-color0') !== ''",
-            arg=theme,
-        )
+        self.page.wait_for_function("theme => inPage.hasTheme(theme)", arg=theme)
 
     def set_viewport(self, width: int, height: int) -> None:
         """The size of the browser window in CSS pixels."""
@@ -151,11 +151,26 @@ class LabPage:
         """Give the notebook the whole width of the window."""
         self.page.evaluate("window.jupyterapp.shell.collapseLeft()")
 
+    def contrast(self, css: str) -> float:
+        """WCAG contrast of an element's text against what lies behind it, from 1 to 21."""
+        return self.element(css).evaluate("inPage.contrast")
+
     def screenshot(self, name: str, css: str | None = None) -> Path:
-        """A PNG of the window, or of one shown element; where it lies."""
+        """A PNG of the window, or of one shown element as a whole; where it lies."""
         self.screenshots.mkdir(parents=True, exist_ok=True)
         path = self.screenshots / f"{name}.png"
-        (self.page if css is None else self.element(css)).screenshot(path=path)
+        if css is None:
+            self.page.screenshot(path=path, animations="disabled")
+            return path
+        # JupyterLab scrolls inside the window: what does not fit into it cannot be seen.
+        window = self.page.viewport_size
+        box = self.element(css).bounding_box()
+        assert window is not None
+        assert box is not None, f"{css} is not visible"
+        self.set_viewport(window["width"], max(window["height"], int(box["height"]) + FRAME_PIXELS))
+        self.scroll_to(css)
+        self.element(css).screenshot(path=path, animations="disabled")
+        self.set_viewport(**window)
         return path
 
     def press(self, key: str) -> None:

@@ -55,7 +55,9 @@ def disagreements(case):
 def test_no_line_and_no_field_is_left_out():
     assert len(cases()) == 1120
     assert sum("error" in case["output"] for case in cases()) == 34
-    fields = {field for case in cases() for field in case["output"] if "error" not in case["output"]}
+    fields = {
+        field for case in cases() for field in case["output"] if "error" not in case["output"]
+    }
     assert fields == set(PLAN_FIELDS) | OTHER_FIELDS
     local = {name for case in cases() for name in case["output"].get("align_locals", ())}
     assert local == set(ALIGN_LOCALS)

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
+from workbench.core.rules import RULE_SETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,21 @@ def grid(
             except WorkbenchError as error:
                 cells[row, column] = Cell(None, error.message)
     return Grid(row_field, rows, column_field, columns, cells)
+
+
+def comparable_backends(plan: Plan) -> tuple[str, ...]:
+    """The backends of the plan's platform that serve its kind of attention."""
+    attention = plan.model.attention
+    if attention is None:
+        return ()
+    return tuple(
+        name
+        for name, backend in RULE_SETS[plan.settings.rules].backends.items()
+        if plan.settings.platform in backend.platforms
+        and not backend.is_ssm
+        and backend.is_mla == attention.use_mla
+        and backend.is_sparse == attention.is_sparse
+    )
 
 
 def backends_by_tensor_parallel(

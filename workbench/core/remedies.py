@@ -70,7 +70,7 @@ def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
 
 
 def remedies_for_refusal(
-    model: Model, settings: Settings, refusal: Refused
+    model: Model, settings: Settings, refusal: Refused, plan_type: type[Plan] = Plan
 ) -> tuple[Remedy, ...]:
     """Tried remedies for a refused configuration, best first."""
-    return try_changes(model, settings, refusal.code, refusal.candidates)
+    return try_changes(model, settings, refusal.code, refusal.candidates, plan_type=plan_type)

@@ -8,9 +8,9 @@ from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import WorkbenchError
+from workbench.core.grid import comparable_backends
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS
 
 TENSOR_PARALLEL = (1, 2, 4, 8)
 KV_CACHE_DTYPES = ("auto", "fp8")
@@ -50,20 +50,7 @@ def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
         ]
     if model.attention is not None:
         axes.append(("kv_cache_dtype", KV_CACHE_DTYPES))
-        mla = model.attention.use_mla
-        axes.append(
-            (
-                "backend",
-                (None, *(
-                    name
-                    for name, backend in RULE_SETS[settings.rules].backends.items()
-                    if settings.platform in backend.platforms
-                    and not backend.is_ssm
-                    and backend.is_mla == mla
-                    and not backend.is_sparse
-                )),
-            )
-        )
+        axes.append(("backend", (None, *comparable_backends(plan))))
     axes += [("block_size", BLOCK_SIZES), ("num_speculative_tokens", DRAFT_TOKENS)]
     if model.is_hybrid:
         axes.append(("enable_prefix_caching", (False, True)))

@@ -14,7 +14,7 @@ from workbench.models import catalog_names
 from workbench.scenario import Scenario, allowed_values
 
 ENGINE = "engine's choice"
-WIDE = {"description_width": "112px"}
+WIDE = {"description_width": "104px"}
 Candidates = Callable[[Scenario, Model | None], Iterable[Any]]
 
 
@@ -38,7 +38,14 @@ class Choice(Picker):
     """A dropdown; `free` fields offer every candidate, the others only legal ones."""
 
     def __init__(
-        self, field: str, label: str, candidates: Candidates, *, free: bool = False, tip: str = ""
+        self,
+        field: str,
+        label: str,
+        candidates: Candidates,
+        *,
+        free: bool = False,
+        tip: str = "",
+        nothing: str = ENGINE,
     ) -> None:
         dropdown = widgets.Dropdown(
             description=label, style=WIDE, tooltip=tip or label, layout=_layout()
@@ -46,6 +53,10 @@ class Choice(Picker):
         super().__init__(field, dropdown)
         self._candidates = candidates
         self._free = free
+        self._nothing = nothing
+
+    def _label(self, value: Any) -> str:
+        return self._nothing if value is None else _label(value)
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         present = getattr(scenario, self.field)
@@ -54,11 +65,14 @@ class Choice(Picker):
             values = list(legal_values(model, scenario, self.field, values))
         if present not in values:
             values.append(present)
-        options = [(_label(value), value) for value in values]
-        if tuple(options) != tuple(self.widget.options):
+        options = tuple((self._label(value), _shown(value)) for value in values)
+        if options != self.widget.options:
             self.widget.options = options
-        if self.widget.value != present:
-            self.widget.value = present
+        if self.widget.value != _shown(present):
+            self.widget.value = _shown(present)
+
+    def read(self) -> Any:
+        return None if self.widget.value == ENGINE else self.widget.value
 
 
 class Number(Picker):
@@ -120,9 +134,12 @@ class ModelPath(Picker):
             self.widget.value = shown
 
 
+def _shown(value: Any) -> Any:
+    """A dropdown takes None for "nothing selected", so the engine's choice has a word of its own."""
+    return ENGINE if value is None else value
+
+
 def _label(value: Any) -> str:
-    if value is None:
-        return ENGINE
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, dict):
@@ -131,7 +148,7 @@ def _label(value: Any) -> str:
 
 
 def _layout() -> widgets.Layout:
-    return widgets.Layout(width="100%")
+    return widgets.Layout(width="auto")
 
 
 def _words(field: str, *, nullable: bool = False) -> Candidates:
@@ -164,7 +181,14 @@ def build_pickers() -> tuple[Picker, ...]:
         Choice("model", "Model", lambda _scenario, _model: catalog_names(), free=True),
         ModelPath(),
         Choice("platform", "Platform", _words("platform"), free=True),
-        Choice("compute_capability", "Capability", _capabilities, free=True),
+        Choice(
+            "compute_capability",
+            "Capability",
+            _capabilities,
+            free=True,
+            tip="CUDA compute capability; other platforms do not read it",
+            nothing="9.0 (default)",
+        ),
         Choice("backend", "Backend", _words("backend", nullable=True)),
         Choice("tensor_parallel", "Tensor parallel", _sizes),
         Choice("dtype", "Model dtype", _words("dtype")),
@@ -176,8 +200,8 @@ def build_pickers() -> tuple[Picker, ...]:
         ),
         Choice("mamba_cache_mode", "Cache mode", _words("mamba_cache_mode", nullable=True)),
         Number("block_size", "Block size", "--block-size: the granule of the alignment, in tokens"),
-        Number("mamba_block_size", "Mamba block size", "--mamba-block-size, in tokens"),
-        Number("max_model_len", "Longest request", "--max-model-len, in tokens"),
+        Number("mamba_block_size", "Mamba block", "--mamba-block-size, in tokens"),
+        Number("max_model_len", "Max model len", "--max-model-len, in tokens"),
         Number("max_num_batched_tokens", "Token budget", "--max-num-batched-tokens"),
         Choice(
             "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True

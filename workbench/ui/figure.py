@@ -6,6 +6,7 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.plan import Plan
+from workbench.ui.fit import Fit
 from workbench.views.page_figure import page_layout, page_traces
 
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -26,7 +27,7 @@ class PageFigure:
             layout.autosize = True
             self._figure = go.FigureWidget(page_traces(plan), layout=layout)
             self._figure._config = {**self._figure._config, **CONFIG}
-            self.widget.children = [self._figure]
+            self.widget.children = [self._figure, Fit()]
             return
         layout = page_layout(plan)
         with self._figure.batch_update():

@@ -5,14 +5,10 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from workbench.core.choices import tensor_parallel_sizes
-from workbench.core.grid import backends_by_tensor_parallel
-from workbench.core.rules import RULE_SETS
-from workbench.interop.vllm_args import vllm_command
 from workbench.plan import Plan
 from workbench.ui.copy_box import CopyBox
 from workbench.views import html
 from workbench.views.grid_table import grid_html
-from workbench.views.tables import sensitivity_rows
 
 TITLES = ("Why", "What if", "Backends by TP", "Model fields", "Copy")
 SHOWN_SIZES = 6
@@ -33,25 +29,16 @@ class Tabs:
     def show(self, plan: Plan) -> None:
         """Fill every tab."""
         self._why.value = html.trace_html(plan.steps)
-        self._what_if.value = html.sensitivity_html(plan, sensitivity_rows(plan.sensitivity()))
+        self._what_if.value = plan.sensitivity()._repr_html_()
         self._grid.value = self._backends(plan)
         self._fields.value = html.document(html.origins_html(plan))
         self._code.text = plan.to_code()
-        self._flags.text = vllm_command(plan.to_vllm_args())
+        self._flags.text = plan.to_vllm_command()
         self._log.value = html.document(html.log_html(plan.log_lines))
 
     def _backends(self, plan: Plan) -> str:
         if plan.model.attention is None:
             return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
-        mla = plan.model.attention.use_mla
-        names = tuple(
-            name
-            for name, backend in RULE_SETS[plan.settings.rules].backends.items()
-            if plan.settings.platform in backend.platforms
-            and not backend.is_ssm
-            and backend.is_mla == mla
-            and backend.is_sparse == plan.model.attention.is_sparse
-        )
         sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]
         sizes = tuple(sorted({*sizes, plan.settings.tensor_parallel}))
-        return grid_html(backends_by_tensor_parallel(plan, names, sizes), plan)
+        return grid_html(plan.across(sizes), plan)

@@ -60,11 +60,11 @@ def headline_html(plan: Plan) -> str:
 def facts_html(facts: Iterable[PlanFact]) -> str:
     """Labelled numbers, side by side."""
     items = "".join(
-        f"<div><dt>{escape(fact.label)}</dt>"
-        f'<dd data-fact="{fact.name}">{escape(fact.text)}</dd></div>'
+        f'<div><span class="wb-faint">{escape(fact.label)}</span>'
+        f'<span data-fact="{fact.name}">{escape(fact.text)}</span></div>'
         for fact in facts
     )
-    return f'<dl class="wb-facts">{items}</dl>'
+    return f'<div class="wb-facts">{items}</div>'
 
 
 def problem_html(problem: Problem, remedies: Sequence[Remedy] = ()) -> str:

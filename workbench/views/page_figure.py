@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import plotly.graph_objects as go
@@ -20,7 +19,9 @@ from workbench.views.palette import (
 )
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
-BEFORE, ATTENTION_ROW, MAMBA_ROW = "before alignment", "attention page", "mamba page"
+MAMBA_ROW, ATTENTION_ROW, BEFORE = range(3)
+ROW_NAMES = ("mamba page", "attention page", "before alignment")
+HALF_BAR = 0.34
 MAX_RULES = 300
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
 
@@ -82,13 +83,19 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
             "font": {"size": 15},
         },
         barmode="stack",
-        bargap=0.35,
-        height=340,
-        margin={"l": 120, "r": 30, "t": 100, "b": 90},
+        height=350,
+        margin={"l": 120, "r": 30, "t": 100, "b": 110},
         font={"color": colours.text},
         paper_bgcolor=colours.paper,
         plot_bgcolor=colours.paper,
-        legend={"orientation": "h", "y": -0.32, "x": 0, "traceorder": "normal"},
+        legend={
+            "orientation": "h",
+            "yref": "container",
+            "y": 0.01,
+            "yanchor": "bottom",
+            "x": 0,
+            "traceorder": "normal",
+        },
         hoverlabel={"align": "left"},
         xaxis={**axis, "title": {"text": "bytes per rank"}, "range": [0, end], "tickformat": ","},
         xaxis2={
@@ -105,9 +112,12 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
         },
         yaxis={
             **axis,
-            "categoryorder": "array",
-            "categoryarray": [MAMBA_ROW, ATTENTION_ROW, BEFORE],
+            "tickmode": "array",
+            "tickvals": list(range(len(ROW_NAMES))),
+            "ticktext": list(ROW_NAMES),
+            "range": [-0.5, 2.5],
             "showgrid": False,
+            "fixedrange": True,
         },
     )
 
@@ -141,13 +151,14 @@ def _is_mla(plan: Plan) -> bool:
 
 
 def _bar(
-    name: str, row: str, size: int | None, colour: str, text: str, pattern: str = ""
+    name: str, row: int, size: int | None, colour: str, text: str, pattern: str = ""
 ) -> go.Bar:
     return go.Bar(
         name=name,
         y=[row],
         x=[size],
         orientation="h",
+        width=2 * HALF_BAR,
         marker={
             "color": colour,
             "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6},
@@ -179,23 +190,18 @@ def _state_text(plan: Plan, index: int) -> str:
 def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
     """Lines between kernel blocks, across the attention bar."""
     blocks, page_bytes = plan.kernel_blocks_per_block or 1, plan.attention_page_size_bytes or 0
-    shown = 1 < blocks <= MAX_RULES
     x: list[float | None] = []
-    y: list[str | None] = []
-    if shown:
+    y: list[float | None] = []
+    if 1 < blocks <= MAX_RULES:
         for number in range(1, blocks):
-            x.append(page_bytes * number / blocks)
-            y.append(ATTENTION_ROW)
+            x += [page_bytes * number / blocks] * 2 + [None]
+            y += [ATTENTION_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR, None]
     return go.Scatter(
         name=f"kernel blocks of {plan.kernel_block_size} tokens",
         x=x,
         y=y,
-        mode="markers",
-        marker={
-            "symbol": "line-ns",
-            "size": 34,
-            "line": {"width": 1 if blocks > 60 else 2, "color": THEMES[theme].rule},
-        },
+        mode="lines",
+        line={"width": 1 if blocks > 60 else 2, "color": THEMES[theme].rule},
         hoverinfo="skip",
         showlegend=False,
     )
@@ -204,7 +210,7 @@ def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
 def _state_end(plan: Plan) -> go.Scatter:
     """Where the unpadded state ends, drawn through both pages."""
     own = plan.mamba_page_size_bytes if plan.attention_page_size_bytes else None
-    rows: Sequence[str] = (MAMBA_ROW, ATTENTION_ROW)
+    rows = (MAMBA_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR)
     needed = ""
     if own and plan.attention_bytes_per_token:
         needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens"

@@ -61,6 +61,8 @@ def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
 def backend_choice(run: Run) -> None:
     """Set `run.backend` and the kernel block sizes that it supports for this model."""
     if run.model.attention is None:
+        if (typed := run.settings.backend) is not None:
+            run.step(BACKEND, None, "the model has no attention layer", typed=typed)
         return
     query = run.query()
     if run.settings.backend is None:

@@ -1,0 +1,169 @@
+"""The front door in a real JupyterLab: pick, and the right block size is on screen."""
+
+import ast
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+import workbench
+from tests.browser.lab import DARK, LIGHT, LabPage
+from workbench.scenario import FIELDS
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
+PANEL = ".wb-panel"
+BLOCK_SIZE = ".wb-panel .wb-block-size"
+ERROR = ".wb-panel .wb-error[data-workbench-error]"
+FIGURE = ".wb-panel .wb-figure"
+STALE_FIGURE = f"{FIGURE}.wb-stale"
+LABELS = {
+    "model": "Model",
+    "platform": "Platform",
+    "backend": "Backend",
+    "tensor_parallel": "Tensor parallel",
+}
+ENGINE = "engine's choice"
+
+# Under every road to a plan: whatever calls `resolve` in the notebook's kernel now fails.
+PLANT = """
+import workbench.plan
+_kept = workbench.plan.core_resolve
+def _planted(*args, **kwargs):
+    raise RuntimeError("planted by a test")
+workbench.plan.core_resolve = _planted
+"""
+PULL_OUT = "workbench.plan.core_resolve = _kept"
+
+if not NOTEBOOK.exists():
+    pytest.skip(f"there is no {NOTEBOOK.name} yet", allow_module_level=True)
+
+
+def start() -> workbench.Scenario:
+    """The scenario of the notebook's parameters cell."""
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    tagged = next(cell for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
+    values = {}
+    for line in ast.parse("".join(tagged["source"])).body:
+        target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+        values[target.id] = ast.literal_eval(line.value)
+    return workbench.Scenario(**{name: values[name] for name in FIELDS if name in values})
+
+
+def pick(lab: LabPage, scenario: workbench.Scenario) -> workbench.Scenario:
+    """Pick, one after the other, what differs from the choice on screen."""
+    for field, label in LABELS.items():
+        value = getattr(scenario, field)
+        shown = ENGINE if value is None else str(value)
+        if lab.selected(label) != shown:
+            lab.choose(label, shown)
+    return scenario
+
+
+def expect_block_size(lab: LabPage, scenario: workbench.Scenario) -> None:
+    """What the browser shows is what the library answers, for the eye and for a program."""
+    expected = workbench.resolve(scenario).block_size
+    expect(lab.element(BLOCK_SIZE)).to_have_attribute("data-value", str(expected))
+    assert str(expected) in lab.text(BLOCK_SIZE).replace(",", "")
+    expect(lab.element(ERROR)).to_have_count(0)
+
+
+@pytest.fixture(scope="module")
+def panel(shared_lab: LabPage) -> LabPage:
+    """The notebook, run once."""
+    shared_lab.set_viewport(1440, 1100)
+    shared_lab.open(NOTEBOOK.name)
+    shared_lab.run_all()
+    shared_lab.hide_sidebar()
+    expect(shared_lab.element(PANEL)).to_have_count(1)
+    return shared_lab
+
+
+def test_the_first_result_is_right(panel):
+    expect_block_size(panel, start())
+    shown = {label: panel.selected(label) for label in LABELS.values()}
+    first = start()
+    assert shown == {label: str(getattr(first, field) or ENGINE) for field, label in LABELS.items()}
+
+
+def test_changing_platform_and_tensor_parallel_changes_the_number_and_the_figure(panel):
+    sizes = set()
+    base = start().replace(backend=None, compute_capability=None)
+    for platform in ("cuda", "xpu"):
+        for tensor_parallel in (1, 4):
+            scenario = base.replace(platform=platform, tensor_parallel=tensor_parallel)
+            before = panel.figure()
+            old = panel.element(BLOCK_SIZE).get_attribute("data-value")
+            expect_block_size(panel, pick(panel, scenario))
+            new = panel.element(BLOCK_SIZE).get_attribute("data-value")
+            if new != old:
+                assert panel.wait_for_new_figure(before)["data"] != before["data"]
+            sizes.add(new)
+    assert len(sizes) > 2, "the scenarios of this test should differ"
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+def test_the_panel_in_both_themes(panel, theme):
+    name = theme.split()[-1].lower()
+    panel.set_theme(theme)
+    panel.scroll_to(PANEL)
+    panel.screenshot(f"front-door-{name}")
+    panel.screenshot(f"front-door-panel-{name}", PANEL)
+    assert panel.contrast(BLOCK_SIZE) >= 4.5
+
+
+def test_a_problem_is_shown_and_its_remedy_is_applied(panel):
+    scenario = start().replace(platform="cuda", backend="FLEX_ATTENTION", tensor_parallel=1)
+    plan = workbench.resolve(scenario)
+    problem = plan.problems[0]
+    pick(panel, scenario.replace(backend=None))
+    pick(panel, scenario)
+    badge = panel.element(f".wb-problem[data-code={problem.code}]")
+    expect(badge).to_be_visible()
+    panel.screenshot("front-door-problem", PANEL)
+    panel.element(".wb-apply").first.click()
+    expect(badge).to_have_count(0)
+    expect_block_size(panel, scenario.replace(**plan.remedies(problem)[0].changes))
+
+
+@contextmanager
+def planted_error(lab: LabPage) -> Iterator[None]:
+    """While this lasts, every resolution in the notebook's kernel raises."""
+    lab.execute(PLANT)
+    try:
+        yield
+    finally:
+        lab.execute(PULL_OUT)
+
+
+def test_a_callback_error_is_shown_and_the_figure_is_marked_stale(panel):
+    expect(panel.element(STALE_FIGURE)).to_have_count(0)
+    other = "2" if panel.selected("Tensor parallel") != "2" else "4"
+    with planted_error(panel):
+        panel.choose("Tensor parallel", other)
+        expect(panel.element(ERROR)).to_contain_text("RuntimeError: planted by a test")
+        expect(panel.element(ERROR)).to_contain_text("Traceback")
+        expect(panel.element(STALE_FIGURE)).to_have_count(1)
+        panel.scroll_to(PANEL)
+        panel.screenshot("front-door-error")
+    panel.choose("Tensor parallel", "1")
+    expect(panel.element(ERROR)).to_have_count(0)
+    expect(panel.element(STALE_FIGURE)).to_have_count(0)
+
+
+def test_the_keyboard_reaches_the_pickers_and_changes_them(panel):
+    panel.element(BLOCK_SIZE).click()
+    reached: list[str] = []
+    while "Tensor parallel" not in reached and len(reached) < 30:
+        panel.press("Tab")
+        reached.append(panel.focused_description())
+    assert [label for label in reached if label in LABELS.values()] == list(LABELS.values())
+    before = panel.selected("Tensor parallel")
+    panel.press("ArrowDown")
+    assert panel.selected("Tensor parallel") != before
+
+
+def test_no_callback_failed_unseen(panel):
+    assert panel.kernel_errors() == ()

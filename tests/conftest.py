@@ -1,0 +1,28 @@
+"""How thoroughly property tests search: few examples in `make quick`, 500 and more otherwise.
+
+`pytest --hypothesis-profile=long` takes hours and new examples every time.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+for _name, _examples in (("quick", 40), ("full", 500), ("long", 20_000)):
+    settings.register_profile(
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        # The same examples every time, so that a commit fails for what it changed.
+        derandomize=_name != "long",
+        suppress_health_check=NO_HEALTH_CHECKS,
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the profile by what is being run, unless one is asked for."""
+    if config.getoption("--hypothesis-profile", None) is None:
+        quick = "not slow" in config.getoption("markexpr", "")
+        settings.load_profile("quick" if quick else "full")

@@ -1,0 +1,248 @@
+"""Random but legal models and scenarios for property tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.models.configs import (
+    Config,
+    bailing_hybrid,
+    bamba,
+    deepseek_v3,
+    falcon_h1,
+    jamba,
+    kimi_linear,
+    lfm2,
+    llama,
+    mamba,
+    mamba2,
+    minimax_text_01,
+    nemotron_h,
+    plamo2,
+    qwen3_5,
+    qwen3_next,
+    zamba2,
+)
+from workbench.core.dtypes import KV_CACHE_DTYPES, MODEL_DTYPES, STATE_DTYPES
+from workbench.core.platforms import PLATFORMS
+from workbench.core.rules import V0_23
+from workbench.models.attention import MLA_MODEL_TYPES
+from workbench.scenario import Scenario
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+HEAD_SIZES = st.sampled_from([32, 64, 80, 96, 128, 192, 256])
+STATE_SIZES = st.sampled_from([16, 32, 48, 64, 128, 256])
+TENSOR_PARALLEL = st.sampled_from([1, 2, 4, 8])
+
+
+def _attention(draw: Draw, tensor_parallel: int) -> Config:
+    """Heads that split evenly, a whole number of them to each KV head."""
+    kv_heads = draw(st.sampled_from([1, 2, 4, 8, 16]))
+    per_rank = draw(st.integers(1, 4))
+    head_size = draw(HEAD_SIZES)
+    heads = kv_heads * tensor_parallel * per_rank
+    return {
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "head_dim": head_size,
+        "hidden_size": heads * head_size,
+    }
+
+
+def _mamba2_heads(draw: Draw, tensor_parallel: int) -> tuple[int, int]:
+    return tensor_parallel * draw(st.integers(1, 64)), draw(st.sampled_from([32, 64, 80, 128]))
+
+
+def _nemotron_h(draw: Draw, tensor_parallel: int) -> Config:
+    heads, head_dim = _mamba2_heads(draw, tensor_parallel)
+    return nemotron_h(
+        **_attention(draw, tensor_parallel),
+        mamba_num_heads=heads,
+        mamba_head_dim=head_dim,
+        n_groups=tensor_parallel * draw(st.sampled_from([1, 2, 8])),
+        ssm_state_size=draw(STATE_SIZES),
+        conv_kernel=draw(st.integers(1, 8)),
+        chunk_size=draw(st.sampled_from([64, 128, 200, 256])),
+    )
+
+
+def _bamba_words(draw: Draw, tensor_parallel: int) -> Config:
+    heads, head_dim = _mamba2_heads(draw, tensor_parallel)
+    return {
+        "mamba_n_heads": heads,
+        "mamba_d_head": head_dim,
+        "mamba_n_groups": 1,
+        "mamba_d_state": draw(STATE_SIZES),
+        "mamba_d_conv": draw(st.integers(1, 8)),
+        "mamba_chunk_size": draw(st.sampled_from([64, 128, 200, 256])),
+    }
+
+
+def _bamba(draw: Draw, tensor_parallel: int) -> Config:
+    words = _bamba_words(draw, tensor_parallel)
+    hidden = words["mamba_n_heads"] * words["mamba_d_head"]
+    attention = {**_attention(draw, tensor_parallel), "hidden_size": hidden}
+    return bamba(**attention, **words, mamba_expand=1)
+
+
+def _falcon_h1(draw: Draw, tensor_parallel: int) -> Config:
+    words = _bamba_words(draw, tensor_parallel)
+    width = words["mamba_n_heads"] * words["mamba_d_head"]
+    return falcon_h1(**_attention(draw, tensor_parallel), **words, mamba_d_ssm=width)
+
+
+def _zamba2(draw: Draw, tensor_parallel: int) -> Config:
+    heads = tensor_parallel * draw(st.integers(1, 8))
+    return zamba2(
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        hidden_size=heads * draw(st.sampled_from([64, 80, 128])),
+        n_mamba_heads=heads * draw(st.integers(1, 4)),
+        mamba_ngroups=1,
+        mamba_d_state=draw(STATE_SIZES),
+    )
+
+
+def _plamo2(draw: Draw, tensor_parallel: int) -> Config:
+    attention = _attention(draw, tensor_parallel)
+    del attention["head_dim"]
+    return plamo2(
+        **attention,
+        mamba_num_heads=tensor_parallel * draw(st.integers(1, 32)),
+        mamba_d_state=draw(STATE_SIZES),
+    )
+
+
+def _jamba(draw: Draw, tensor_parallel: int) -> Config:
+    return jamba(**_attention(draw, tensor_parallel), mamba_d_state=draw(STATE_SIZES))
+
+
+def _lfm2(draw: Draw, tensor_parallel: int) -> Config:
+    return lfm2(
+        **_attention(draw, tensor_parallel),
+        conv_dim=tensor_parallel * draw(st.integers(1, 4096)),
+        conv_L_cache=draw(st.integers(2, 9)),
+    )
+
+
+def _delta_net(draw: Draw, tensor_parallel: int) -> Config:
+    key_heads = tensor_parallel * draw(st.integers(1, 8))
+    return {
+        **_attention(draw, tensor_parallel),
+        "linear_num_key_heads": key_heads,
+        "linear_num_value_heads": key_heads * draw(st.integers(1, 4)),
+        "linear_key_head_dim": draw(st.sampled_from([64, 96, 128])),
+        "linear_value_head_dim": draw(st.sampled_from([64, 128, 192])),
+        "linear_conv_kernel_dim": draw(st.integers(2, 5)),
+    }
+
+
+def _qwen3_next(draw: Draw, tensor_parallel: int) -> Config:
+    return qwen3_next(**_delta_net(draw, tensor_parallel))
+
+
+def _qwen3_5(draw: Draw, tensor_parallel: int) -> Config:
+    stored = draw(st.sampled_from([None, "float32", "bfloat16"]))
+    return qwen3_5(**_delta_net(draw, tensor_parallel), mamba_ssm_dtype=stored)
+
+
+def _kimi_linear(draw: Draw, tensor_parallel: int) -> Config:
+    heads = tensor_parallel * draw(st.integers(1, 8))
+    linear = {
+        **kimi_linear()["linear_attn_config"],
+        "num_heads": heads,
+        "head_dim": draw(st.sampled_from([64, 128])),
+    }
+    return kimi_linear(
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        kv_lora_rank=draw(st.sampled_from([256, 512])),
+        linear_attn_config=linear,
+    )
+
+
+def _minimax(draw: Draw, tensor_parallel: int) -> Config:
+    return minimax_text_01(**_attention(draw, tensor_parallel))
+
+
+def _bailing(draw: Draw, tensor_parallel: int) -> Config:
+    heads = tensor_parallel * draw(st.integers(1, 8))
+    return bailing_hybrid(num_attention_heads=heads, num_key_value_heads=heads)
+
+
+def _llama(draw: Draw, tensor_parallel: int) -> Config:
+    return llama(**_attention(draw, tensor_parallel))
+
+
+def _deepseek(draw: Draw, tensor_parallel: int) -> Config:
+    heads = tensor_parallel * draw(st.integers(1, 8))
+    return deepseek_v3(num_attention_heads=heads, num_key_value_heads=heads)
+
+
+def _mamba(draw: Draw, tensor_parallel: int) -> Config:
+    return mamba(intermediate_size=tensor_parallel * draw(st.integers(1, 4096)))
+
+
+def _mamba2(draw: Draw, tensor_parallel: int) -> Config:
+    heads = tensor_parallel * draw(st.integers(1, 32))
+    return mamba2(num_heads=heads, hidden_size=heads * 64, expand=1, n_groups=1)
+
+
+HYBRID = (
+    _nemotron_h,
+    _bamba,
+    _falcon_h1,
+    _zamba2,
+    _plamo2,
+    _jamba,
+    _lfm2,
+    _qwen3_next,
+    _qwen3_5,
+    _kimi_linear,
+    _minimax,
+    _bailing,
+)
+OTHER = (_llama, _deepseek, _mamba, _mamba2)
+
+
+def _is_mla(config: Config) -> bool:
+    return "kv_lora_rank" in config and config["model_type"] in MLA_MODEL_TYPES
+
+
+def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+@st.composite
+def scenarios(draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER)) -> Scenario:
+    """Any legal scenario; some of them vLLM refuses, some have problems."""
+    tensor_parallel = draw(TENSOR_PARALLEL)
+    model = draw(st.sampled_from(families))(draw, tensor_parallel)
+    platform = draw(st.sampled_from(list(PLATFORMS)))
+    backends = [
+        name
+        for name, backend in V0_23.backends.items()
+        if platform in backend.platforms and not backend.is_ssm and backend.is_mla == _is_mla(model)
+    ]
+    kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), KV_CACHE_DTYPES]))
+    return Scenario(
+        model=model,
+        platform=platform,
+        compute_capability=draw(_maybe(st.sampled_from(PLATFORMS["cuda"].capabilities))),
+        backend=draw(_maybe(st.sampled_from(backends))) if backends else None,
+        tensor_parallel=tensor_parallel,
+        dtype=draw(st.sampled_from(MODEL_DTYPES)),
+        kv_cache_dtype=draw(st.sampled_from(kv_cache_dtypes)),
+        mamba_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
+        mamba_ssm_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
+        enable_prefix_caching=draw(st.sampled_from([None, True, True, False])),
+        mamba_cache_mode=draw(_maybe(st.sampled_from(V0_23.cache_modes))),
+        block_size=draw(_maybe(st.sampled_from([8, 16, 24, 32, 48, 64, 96, 128, 528, 1024]))),
+        mamba_block_size=draw(_maybe(st.sampled_from([8, 24, 64, 100, 128, 256, 1000]))),
+        max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),
+        max_num_batched_tokens=draw(_maybe(st.sampled_from([512, 2048, 8192, 65536]))),
+        num_speculative_tokens=draw(st.integers(0, 7)),
+    )

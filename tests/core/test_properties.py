@@ -1,0 +1,364 @@
+"""What holds for every scenario: the invariants of the alignment, remedies, and the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import lcm
+
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+
+from tests.core.strategies import HYBRID, scenarios
+from workbench.core.arithmetic import cdiv
+from workbench.core.block_sizes import accepts_kernel_block, smallest_base
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan as CorePlan
+from workbench.core.rules import V0_23
+from workbench.core.run import Run
+from workbench.core.sensitivity import outcome, single_changes, try_change
+from workbench.core.stages import (
+    attention_bytes,
+    backend_choice,
+    block_size,
+    cache_mode,
+    hybrid_alignment,
+    pages,
+    refusals,
+)
+from workbench.models import load_model
+from workbench.plan import remedies_of_refusal, resolve
+from workbench.scenario import FIELDS, Scenario
+
+
+def plan_or_skip(scenario):
+    try:
+        return resolve(scenario)
+    except Refused as refusal:
+        event(f"refused: {refusal.code}")
+        assume(False)
+        raise
+
+
+def rules_of(plan):
+    return {step.rule.name for step in plan.trace}
+
+
+def aligned_plan(scenario):
+    """The plan of a scenario whose alignment ran."""
+    plan = plan_or_skip(scenario)
+    assume("alignment_granule" in rules_of(plan))
+    event(f"mode {plan.mamba_cache_mode}")
+    return plan
+
+
+def was_rounded_by_xpu(plan):
+    return "xpu_gdn_block_size" in rules_of(plan)
+
+
+def keeps_no_padding_on_xpu(plan):
+    """The quirk of 0.23: pages were equal, XPU enlarges the block and records no padding."""
+    return was_rounded_by_xpu(plan) and plan.mamba_page_size_padded is None
+
+
+def granularity(plan):
+    """A, or in mode "all" the least common multiple of A and the chunk."""
+    step = plan.trace.step("aligned_block_size")
+    return step.operands["c"] if plan.mamba_cache_mode == "all" else step.operands["A"]
+
+
+hybrids = scenarios(families=HYBRID)
+
+
+@given(hybrids)
+def test_i1_the_attention_page_covers_the_mamba_page_and_padding_makes_them_equal(scenario):
+    plan = aligned_plan(scenario)
+    probed = plan.block_size * plan.attention_bytes_per_token
+    assert probed >= plan.mamba_page_size_bytes
+    if keeps_no_padding_on_xpu(plan):
+        assert plan.final_mamba_page_size_bytes < probed
+    else:
+        assert plan.final_mamba_page_size_bytes == probed
+        assert (plan.mamba_page_size_padded is None) == (probed == plan.mamba_page_size_bytes)
+    codes = {problem.code for problem in plan.problems}
+    attention, mamba = plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes
+    scales = attention < mamba and mamba % attention == 0
+    assert ("pages_not_equal" in codes) == (attention != mamba and not scales)
+
+
+@given(scenarios())
+def test_i2_the_kernel_block_divides_the_block_and_is_supported(scenario):
+    plan = plan_or_skip(scenario)
+    assume(plan.backend is not None)
+    supported, size = plan.supported_kernel_block_sizes, plan.kernel_block_size
+    event(f"split {plan.kernel_blocks_per_block and plan.kernel_blocks_per_block > 1}")
+    possible = [
+        other
+        for other in range(1, plan.block_size + 1)
+        if plan.block_size % other == 0 and accepts_kernel_block(supported, other)
+    ]
+    if size is None:
+        exact = [other for other in possible if other in supported]
+        assert not exact
+        assert plan.block_size not in possible
+        assert "no_common_block_size" in {problem.code for problem in plan.errors}
+    else:
+        assert size in possible
+        assert size * plan.kernel_blocks_per_block == plan.block_size
+
+
+@given(hybrids)
+def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
+    plan = aligned_plan(scenario)
+    start = plan.trace.step("alignment_granule").operands["block_size"]
+    granule = max(start, smallest_base(plan.supported_kernel_block_sizes))
+    assert plan.trace.step("alignment_granule").result == granule
+    unit = granularity(plan)
+    aligned = plan.trace.step("aligned_block_size").result
+    assert unit % granule == 0
+    assert aligned % unit == 0
+    tok = plan.attention_bytes_per_token
+    assert aligned * tok >= plan.mamba_page_size_bytes > (aligned - unit) * tok
+    before_rounding = max(start, aligned)
+    if was_rounded_by_xpu(plan):
+        assert plan.block_size == 64 * cdiv(before_rounding, 64)
+    else:
+        assert plan.block_size == before_rounding
+
+
+@given(hybrids, st.integers(1, 4), st.integers(1, 2))
+def test_i4_a_larger_mamba_page_never_gives_a_smaller_block(scenario, drafts, wider):
+    smaller = aligned_plan(scenario)
+    # A wider state of the same model: only the mamba page changes.
+    state = smaller.model.state
+    fields = {
+        "conv_kernel": getattr(state, "conv_kernel", 0) + drafts,
+        "state_size": getattr(state, "state_size", 0) * wider,
+        "value_head_dim": getattr(state, "value_head_dim", 0) * wider,
+    }
+    has = {name: value for name, value in fields.items() if hasattr(state, name)}
+    wide = replace(smaller.model, state=replace(state, **has))
+    larger = CorePlan.from_run(run_stages(wide, scenario, V0_23.stages))
+    assert larger.mamba_page_size_bytes >= smaller.mamba_page_size_bytes
+    assert larger.attention_bytes_per_token == smaller.attention_bytes_per_token
+    assert larger.block_size >= smaller.block_size
+
+
+@given(scenarios())
+def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
+    """The granule becomes the block itself, which covers the mamba page exactly once.
+
+    Two exceptions, beside the block size: a first typed size may have ruled out backends that
+    take the aligned one, and XPU's missing padding is recorded now, because the pages differ
+    already when the padding is computed.
+    """
+    plan = plan_or_skip(scenario)
+    again = resolve(scenario.replace(block_size=plan.block_size))
+    assert again.block_size == plan.block_size
+    if scenario.block_size is None:
+        assert again.backend == plan.backend
+        assert again.kernel_block_size == plan.kernel_block_size
+    if "alignment_granule" in rules_of(plan):
+        assert again.mamba_block_size == plan.mamba_block_size
+    if keeps_no_padding_on_xpu(plan):
+        assert again.mamba_page_size_padded == plan.block_size * plan.attention_bytes_per_token
+    else:
+        assert again.mamba_page_size_padded == plan.mamba_page_size_padded
+
+
+@given(hybrids)
+def test_i6_padding_is_less_than_one_granule(scenario):
+    plan = aligned_plan(scenario)
+    spare_tokens = granularity(plan) + (64 if was_rounded_by_xpu(plan) else 0)
+    assert 0 <= plan.padding_bytes < spare_tokens * plan.attention_bytes_per_token
+
+
+@given(hybrids)
+def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
+    plan = aligned_plan(scenario)
+    step = {entry.rule.name: entry for entry in plan.trace}
+    tok = step["attention_bytes_per_token"].result
+    mamba_page = step["mamba_page_size_bytes"].result
+    granule = step["alignment_granule"].result
+    aligned = step["aligned_block_size"].result
+    assert (tok, mamba_page) == (plan.attention_bytes_per_token, plan.mamba_page_size_bytes)
+    if plan.mamba_cache_mode == "all":
+        chunk = lcm(step["aligned_block_size"].operands["base_chunk"], granule)
+        assert aligned == chunk * cdiv(cdiv(mamba_page, tok), chunk)
+    else:
+        assert aligned == granule * cdiv(mamba_page, granule * tok)
+    for entry in plan.trace:
+        assert entry.rule.title
+        assert entry.rule.formula
+        assert entry.rule.source.startswith("vLLM")
+
+
+OVERRIDES = {
+    "block_size": ("block_size", "xpu_gdn_block_size"),
+    "mamba_block_size": ("mamba_block_size", "xpu_gdn_block_size"),
+    "mamba_cache_mode": ("mamba_cache_mode",),
+    "mamba_ssm_cache_dtype": (),
+    "mamba_cache_dtype": (),
+    "enable_prefix_caching": (),
+    "max_num_batched_tokens": (),
+    "backend": ("backend",),
+}
+"""Field that may be typed -> the steps that may change it; nothing else changes it."""
+
+
+@given(scenarios())
+def test_a_typed_value_never_changes_silently(scenario):
+    plan = plan_or_skip(scenario)
+    for field, rules in OVERRIDES.items():
+        typed, final = getattr(scenario, field), getattr(plan, field)
+        unset = typed is None or (typed == "auto" and field.endswith("dtype"))
+        if unset or typed == final:
+            continue
+        event(f"{field} overridden")
+        steps = [step for step in plan.trace if step.rule.name in rules]
+        assert any(step.operands.get("typed") == typed for step in steps), field
+        assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
+    for field in ("dtype", "kv_cache_dtype"):
+        if getattr(scenario, field) != "auto":
+            final = plan.model_dtype if field == "dtype" else plan.kv_cache_dtype
+            assert final == getattr(scenario, field)
+    if scenario.max_model_len not in {None, -1}:
+        assert plan.max_model_len == scenario.max_model_len
+
+
+@given(scenarios())
+def test_a_typed_value_that_does_not_reach_the_state_is_named(scenario):
+    plan = plan_or_skip(scenario)
+    assume(plan.model.state is not None)
+    step = plan.trace.step("mamba_page_size_bytes")
+    typed = scenario.mamba_ssm_cache_dtype
+    if typed != "auto" and typed not in plan.mamba_state_dtypes:
+        assert typed in step.note
+    if step.operands["draft_tokens"] != scenario.num_speculative_tokens:
+        assert "draft tokens" in step.note
+
+
+def shuffled(draw, value):
+    if isinstance(value, dict):
+        return {key: shuffled(draw, value[key]) for key in draw(st.permutations(list(value)))}
+    return value
+
+
+@given(scenarios(), st.data())
+def test_the_order_of_fields_makes_no_difference(scenario, data):
+    plan = plan_or_skip(scenario)
+    values = {**scenario.to_dict(), "model": shuffled(data.draw, scenario.model)}
+    names = data.draw(st.permutations(FIELDS))
+    again = resolve(Scenario(**{name: values[name] for name in names}))
+    assert again.to_dict() == plan.to_dict()
+
+
+@given(scenarios())
+def test_the_same_scenario_gives_the_same_plan(scenario):
+    plan = plan_or_skip(scenario)
+    assert resolve(scenario).to_dict() == plan.to_dict()
+    assert resolve(Scenario.from_json(scenario.to_json())).to_dict() == plan.to_dict()
+
+
+NEEDS = {
+    cache_mode.cache_mode: {cache_mode.prefix_caching, refusals.max_model_len},
+    cache_mode.states: {refusals.model_dtype, cache_mode.state_dtype_field},
+    block_size.cpu_block_size: {cache_mode.cache_mode},
+    backend_choice.backend_choice: {
+        refusals.model_dtype,
+        refusals.kv_cache_dtype,
+        cache_mode.state_dtype_field,
+    },
+    block_size.preferred_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
+    attention_bytes.attention_token_bytes: {refusals.model_dtype, refusals.kv_cache_dtype},
+    hybrid_alignment.hybrid_alignment: {
+        cache_mode.states,
+        block_size.cpu_block_size,
+        block_size.preferred_block_size,
+        attention_bytes.attention_token_bytes,
+    },
+    hybrid_alignment.xpu_gdn_rounding: {hybrid_alignment.hybrid_alignment},
+    cache_mode.align_budget: {hybrid_alignment.xpu_gdn_rounding},
+    attention_bytes.attention_page: {hybrid_alignment.xpu_gdn_rounding},
+    pages.unify_pages: {attention_bytes.attention_page},
+    pages.kernel_block_size: {hybrid_alignment.xpu_gdn_rounding},
+    cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
+}
+"""Stage -> the stages whose results it reads."""
+
+REFUSING = (refusals.nvfp4_with_mla, refusals.mamba_block_size)
+"""Stages that only refuse; they read what comes before them, and nothing reads them."""
+
+
+def run_stages(model, scenario, stages: Iterable) -> Run:
+    run = Run(model, scenario, V0_23)
+    for stage in stages:
+        stage(run)
+    return run
+
+
+@given(scenarios(), st.randoms(use_true_random=False))
+def test_only_the_declared_dependencies_order_the_stages(scenario, random):
+    plan = plan_or_skip(scenario)
+    waiting = [stage for stage in V0_23.stages if stage not in REFUSING]
+    order = []
+    while waiting:
+        free = [stage for stage in waiting if not NEEDS.get(stage, set()) & set(waiting)]
+        order.append(random.choice(free))
+        waiting.remove(order[-1])
+    again = CorePlan.from_run(run_stages(plan.model, scenario, order))
+    for field in ("steps", "problems", "log_lines"):
+        given_order = sorted(map(str, getattr(plan, field)))
+        assert sorted(map(str, getattr(again, field))) == given_order
+    unordered = {"steps": (), "problems": (), "log_lines": ()}
+    ours = replace(CorePlan.from_run(run_stages(plan.model, scenario, V0_23.stages)), **unordered)
+    assert replace(again, **unordered) == ours
+
+
+@given(scenarios())
+def test_every_remedy_removes_its_problem(scenario):
+    plan = plan_or_skip(scenario)
+    assume(plan.problems)
+    before = {problem.code for problem in plan.errors}
+    for problem in plan.problems:
+        remedies = plan.remedies(problem)
+        event(f"{problem.code}: {'remedy' if remedies else 'none'}")
+        for remedy in remedies:
+            again = resolve(scenario.replace(**remedy.changes))
+            assert again.to_dict() == remedy.plan.to_dict()
+            assert problem.code not in {other.code for other in again.problems}
+            assert {other.code for other in again.errors} <= before
+
+
+@given(scenarios(), st.sampled_from([3, 5, 6, 7, 16]))
+def test_every_remedy_lifts_its_refusal(scenario, tensor_parallel):
+    scenario = scenario.replace(tensor_parallel=tensor_parallel)
+    try:
+        resolve(scenario)
+    except Refused as refusal:
+        event(refusal.code)
+        for remedy in remedies_of_refusal(scenario, refusal):
+            again = resolve(scenario.replace(**remedy.changes))
+            assert again.to_dict() == remedy.plan.to_dict()
+            assert again.errors == ()
+    else:
+        assume(False)
+
+
+@given(scenarios())
+def test_sensitivity_lists_exactly_the_changes_that_matter(scenario):
+    plan = plan_or_skip(scenario)
+    listed = {(change.field, change.value): change for change in plan.sensitivity()}
+    for change in listed.values():
+        again = resolve(scenario.replace(**{change.field: change.value}))
+        assert outcome(again) != outcome(plan)
+        assert again.to_dict() == change.plan.to_dict()
+    for field, value in single_changes(plan):
+        tried = try_change(plan, field, value)
+        if tried.plan is not None and (field, value) not in listed:
+            assert outcome(tried.plan) == outcome(plan)
+
+
+def test_a_model_loads_once_for_many_scenarios():
+    """A catalog model is the same object every time, so a sweep reads its file once."""
+    assert load_model("nemotron-3-nano-30b-a3b") is load_model("nemotron-3-nano-30b-a3b")

@@ -1,0 +1,104 @@
+"""Reading and writing a notebook file, and naming its cells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.run.notebooks.errors import NotebookFileError
+
+Notebook = Mapping[str, Any]
+Cell = Mapping[str, Any]
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_MARKER_TAG = "papermill-error-cell-tag"
+_INJECTED_TAG = "injected-parameters"
+
+
+def read_notebook(path: Path) -> dict[str, Any]:
+    """The notebook as plain data. Raises NotebookFileError: missing, or no notebook of format 4."""
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        near = sorted(other.name for other in path.parent.glob("*.ipynb"))
+        there = f" Notebooks in that folder: {', '.join(near)}." if near else ""
+        raise NotebookFileError(
+            "notebook_missing", f"Cannot read notebook {path}: {error.strerror}.{there}", field="path"
+        ) from error
+    except ValueError as error:
+        raise _not_a_notebook(path, f"it is not JSON ({error})") from error
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise _not_a_notebook(path, "it has no list of cells")
+    if notebook.get("nbformat") != 4:
+        raise _not_a_notebook(path, f"its nbformat is {notebook.get('nbformat')!r}, 4 is needed")
+    return notebook
+
+
+def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
+    message = f"{path} is not a notebook: {why}. Save it from JupyterLab, or convert it with jupytext."
+    return NotebookFileError("not_a_notebook", message, field="path")
+
+
+def notebook_text(notebook: Notebook) -> str:
+    """The text of the file, laid out as Jupyter lays it out."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def joined(text: object) -> str:
+    """A text that the format may store as a list of lines."""
+    return "".join(map(str, text)) if isinstance(text, list) else str(text or "")
+
+
+def source_of(cell: Cell) -> str:
+    """The cell's source as one string."""
+    return joined(cell.get("source"))
+
+
+def tags_of(cell: Cell) -> tuple[str, ...]:
+    """The cell's tags."""
+    return tuple(cell.get("metadata", {}).get("tags", ()))
+
+
+def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
+    """Cells with their positions in the *source* notebook.
+
+    papermill adds cells: its error notes are left out, and the injected parameters carry the
+    position of the parameters cell that they follow.
+    """
+    numbered: list[tuple[int, Cell]] = []
+    position = -1
+    for cell in notebook["cells"]:
+        if _MARKER_TAG in tags_of(cell):
+            continue
+        if _INJECTED_TAG not in tags_of(cell):
+            position += 1
+        numbered.append((max(position, 0), cell))
+    return tuple(numbered)
+
+
+def code_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
+    """The code cells among `numbered_cells`."""
+    cells = numbered_cells(notebook)
+    return tuple((index, cell) for index, cell in cells if cell.get("cell_type") == "code")
+
+
+def plain(text: str) -> str:
+    """Text without terminal colours."""
+    return _ANSI.sub("", text)
+
+
+def first_line(source: str) -> str:
+    """The first line that says something, cut to 80 characters."""
+    return next((line.strip() for line in source.splitlines() if line.strip()), "")[:80]
+
+
+def excerpt(source: str, trace: str, source_lines: int = 12, trace_lines: int = 12) -> str:
+    """The start of a cell's source above the end of a traceback."""
+    code = source.rstrip().splitlines()
+    shown = code[:source_lines] + (["..."] if len(code) > source_lines else [])
+    tail = plain(trace).rstrip().splitlines()
+    kept = (["..."] if len(tail) > trace_lines else []) + tail[-trace_lines:]
+    return "\n".join([*(f"> {line}" for line in shown), *kept])

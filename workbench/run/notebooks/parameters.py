@@ -1,0 +1,141 @@
+"""The parameters cell: what a notebook can be given, and whether a value fits."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import tokenize
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.errors import unknown_name_message
+from workbench.run.notebooks.annotations import accepted_types, fits, nearest_value
+from workbench.run.notebooks.document import Notebook, numbered_cells, source_of, tags_of
+from workbench.run.notebooks.errors import NotebookParameterError
+from workbench.run.notebooks.python_source import parse_cell
+
+PARAMETERS_TAG = "parameters"
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookParameter:
+    """One line `name: annotation = default  # comment` of the parameters cell.
+
+    `types`: names of the types that it accepts; empty means that anything fits.
+    """
+
+    name: str
+    types: tuple[str, ...]
+    annotation: str
+    default: str
+    comment: str
+
+
+def parameter_cell_index(notebook: Notebook) -> int:
+    """Position of the parameters cell. Raises NotebookParameterError unless there is exactly one."""
+    tagged = [index for index, cell in numbered_cells(notebook) if PARAMETERS_TAG in tags_of(cell)]
+    if len(tagged) == 1:
+        return tagged[0]
+    found = f"cells {', '.join(map(str, tagged))} are" if tagged else "no cell is"
+    raise NotebookParameterError(
+        "parameters_cell",
+        f"A notebook needs exactly one cell tagged {PARAMETERS_TAG!r}, but {found} tagged so. "
+        "Set the tag in the property inspector of JupyterLab.",
+        field="path",
+    )
+
+
+def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
+    """The parameters that the notebook declares, in order.
+
+    Read from the syntax tree: papermill's own inspection works line by line and misses
+    `str | None` and defaults that contain "=". Raises NotebookParameterError when there is not
+    exactly one parameters cell, or when it does not parse.
+    """
+    index = parameter_cell_index(notebook)
+    source = source_of(notebook["cells"][index])
+    try:
+        tree = parse_cell(source)
+    except SyntaxError as error:
+        raise NotebookParameterError(
+            "parameters_cell",
+            f"The parameters cell (cell {index}) is not valid Python: {error.msg}, "
+            f"line {error.lineno}.",
+            field="path",
+        ) from error
+    comments = _comments(source)
+    return tuple(
+        parameter for node in tree.body for parameter in _parameters_of_statement(node, comments)
+    )
+
+
+def _parameters_of_statement(
+    node: ast.stmt, comments: Mapping[int, str]
+) -> tuple[NotebookParameter, ...]:
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        targets, annotation = [node.target], node.annotation
+    elif isinstance(node, ast.Assign):
+        targets, annotation = node.targets, None
+    else:
+        return ()
+    types = accepted_types(annotation, node.value)
+    comment = comments.get(node.end_lineno or node.lineno, "")
+    written = ast.unparse(annotation) if annotation is not None else ""
+    return tuple(
+        NotebookParameter(target.id, types, written, ast.unparse(node.value), comment)
+        for target in targets
+        if isinstance(target, ast.Name)
+    )
+
+
+def _comments(source: str) -> dict[int, str]:
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
+
+
+def check_parameters(
+    declared: tuple[NotebookParameter, ...], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The given values, when each name is declared and each value fits.
+
+    A whole number fits a float; True fits neither int nor float. Raises NotebookParameterError,
+    which names the nearest parameter or value and lists what is allowed.
+    """
+    by_name = {parameter.name: parameter for parameter in declared}
+    for name, value in given.items():
+        if name not in by_name:
+            raise _error("unknown_parameter", unknown_name_message("Parameter", name, by_name), name)
+        _check_value(by_name[name], value)
+    return dict(given)
+
+
+def _check_value(parameter: NotebookParameter, value: object) -> None:
+    name = parameter.name
+    if parameter.types and not any(fits(value, wanted) for wanted in parameter.types):
+        near = nearest_value(value, parameter.types)
+        hint = "" if near is None else f" Nearest: {near[0]!r}."
+        raise _error(
+            "parameter_type",
+            f"Parameter {name!r} was given {value!r:.120} ({type(value).__name__}). Allowed: "
+            f"{' or '.join(parameter.types)}; its default is {parameter.default}.{hint}",
+            name,
+        )
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise _error(
+            "parameter_type",
+            f"Parameter {name!r} was given {value!r:.120}, which holds something other than "
+            f"numbers, text, lists, dicts and None ({error}): give plain values.",
+            name,
+        ) from error
+
+
+def _error(code: str, message: str, name: str) -> NotebookParameterError:
+    return NotebookParameterError(code, message, field=f"parameters.{name}")

@@ -1,0 +1,42 @@
+"""Cells as Python syntax: magics and top-level `await` included."""
+
+from __future__ import annotations
+
+import ast
+
+
+def python_text(source: str) -> str:
+    """The cell's source as the Python that IPython would run (magics become calls)."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager().transform_cell(source)
+
+
+def parse_cell(source: str) -> ast.Module:
+    """The syntax tree of a cell. Raises SyntaxError."""
+    return ast.parse(python_text(source))
+
+
+class _Synchronous(ast.NodeTransformer):
+    """The same program without `await`: the compiler's symbol tables refuse it at top level."""
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:  # noqa: N802 - ast's own naming
+        return self.visit(node.value)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        return ast.For(**dict(ast.iter_fields(node)))
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:  # noqa: N802
+        self.generic_visit(node)
+        return ast.With(**dict(ast.iter_fields(node)))
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.is_async = 0
+        return node
+
+
+def without_await(tree: ast.Module) -> str:
+    """Python text of the tree with every `await` taken out."""
+    return ast.unparse(ast.fix_missing_locations(_Synchronous().visit(tree)))

@@ -1,0 +1,75 @@
+"""The caller's side of the results: reading the file, and comparing it with what was expected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.core.errors import nearest_names
+from workbench.run.notebooks.problems import NotebookProblem
+from workbench.run.notebooks.results import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a notebook recorded; `problems` tell why `results` is None."""
+
+    results: dict[str, Any] | None
+    skipped: tuple[str, ...] = ()
+    problems: tuple[NotebookProblem, ...] = ()
+
+
+def read_results(path: Path) -> Recorded:
+    """The recorded results; a missing or malformed file is a problem, not an error."""
+    if not path.exists():
+        why = "the notebook recorded no results: end it with `record_results(name=value, ...)`"
+        return Recorded(None, problems=(NotebookProblem("no_results", None, why),))
+    text = path.read_text(encoding="utf-8")
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        return _malformed(f"it is not JSON ({error})", text)
+    match document:
+        case {"schema_version": int(version), "results": dict(results), "skipped": list(skipped)}:
+            if version == SCHEMA_VERSION:
+                return Recorded(results, tuple(map(str, skipped)))
+            return _malformed(f"schema_version is {version}, {SCHEMA_VERSION} is needed", text)
+    return _malformed("it needs schema_version, results (an object) and skipped (a list)", text)
+
+
+def _malformed(why: str, text: str) -> Recorded:
+    message = f"the results file is malformed: {why}; write it with `record_results`"
+    return Recorded(None, problems=(NotebookProblem("bad_results", None, message, text[:500]),))
+
+
+def check_expected(
+    results: Mapping[str, Any], expected: Mapping[str, Any], *, complete: bool = True
+) -> tuple[NotebookProblem, ...]:
+    """One problem for each expected value that differs, or (when `complete`) is missing.
+
+    Compared as JSON holds them: a tuple equals a list, True does not equal 1.
+    """
+    problems = []
+    for name, wanted in expected.items():
+        if name not in results:
+            if complete:
+                problems.append(_missing(name, results))
+        elif _as_json(results[name]) != _as_json(wanted):
+            message = f"result {name!r} is {results[name]!r:.200}, expected {wanted!r:.200}"
+            problems.append(NotebookProblem("unexpected_result", None, message))
+    return tuple(problems)
+
+
+def _missing(name: str, results: Mapping[str, Any]) -> NotebookProblem:
+    near = nearest_names(name, results)
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    recorded = ", ".join(sorted(results)) or "nothing"
+    message = f"result {name!r} was expected but not recorded{hint}; recorded: {recorded}"
+    return NotebookProblem("unexpected_result", None, message)
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
