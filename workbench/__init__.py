@@ -37,7 +37,23 @@ _HOME = {
     "explore": "workbench.ui",
 }
 _MODULES = {"figures": "workbench.views.figures"}
-__all__ = ["__version__", *sorted([*_HOME, *_MODULES])]
+__all__ = [
+    "ConfigError",
+    "Plan",
+    "Refused",
+    "Scenario",
+    "ScenarioError",
+    "WorkbenchError",
+    "__version__",
+    "catalog_names",
+    "check",
+    "explore",
+    "figures",
+    "load_model",
+    "remedies_of_refusal",
+    "resolve",
+    "write_results",
+]
 
 
 def __getattr__(name: str) -> Any:

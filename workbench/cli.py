@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,7 +74,9 @@ def resolve(
     model: Annotated[str | None, typer.Argument(help="Catalog name, path, or hub id.")] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", help='A scenario field, e.g. -s tensor_parallel=4. JSON values.'),
+        typer.Option(
+            "--set", "-s", help="A scenario field, e.g. -s tensor_parallel=4. JSON values."
+        ),
     ] = None,
     batch: Annotated[
         str | None, typer.Option(help="A file with one JSON scenario a line; - for stdin.")
@@ -109,7 +110,7 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
     try:
         plan = resolve_scenario(Scenario.from_dict(values))
     except WorkbenchError as error:
-        said = f"\nvLLM says: {error.vllm_text}..." if getattr(error, "vllm_text", None) else ""
+        said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
         kind = "refused" if isinstance(error, Refused) else "error"
         _fail(f"{kind} [{error.code}] {error.message}{said}")
     typer.echo(json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan))
@@ -151,7 +152,7 @@ def run(
         "test-output"
     ),
 ) -> None:
-    """Execute a notebook with parameters; exit 1 if anything in it failed, hidden errors included."""
+    """Execute a notebook; exit 1 if anything in it failed, hidden errors included."""
     from workbench.run.notebooks import NotebookParameterError, run_notebook
 
     parameters = {}

@@ -21,7 +21,9 @@ class Checked:
     @property
     def message(self) -> str:
         """What to read: right, or a hint with the operands but without the number."""
-        operands = ", ".join(f"{name} = {show(value)}" for name, value in self.step.operands.items())
+        operands = ", ".join(
+            f"{name} = {show(value)}" for name, value in self.step.operands.items()
+        )
         if self.ok is None:
             return f"Not answered yet. Rule: {self.step.rule.formula}. Given: {operands}."
         if self.ok:

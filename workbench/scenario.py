@@ -82,10 +82,23 @@ class Scenario(_TypedScenario):
     def from_json(cls, text: str) -> Self:
         """The scenario in one JSON object."""
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_unique_fields)
+        except ScenarioError:
+            raise
         except (ValueError, RecursionError) as error:
             raise ScenarioError("scenario_not_json", f"Not a JSON object: {error}.") from None
         return cls.from_dict(values)
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object with these fields; of two values for one field neither is silently dropped."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            shown = name[:80]
+            raise ScenarioError("duplicate_field", f"{shown!r} is given twice.", field=shown)
+        values[name] = value
+    return values
 
 
 FIELDS: tuple[str, ...] = (
@@ -95,7 +108,7 @@ FIELDS: tuple[str, ...] = (
 
 
 def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
-    """The words that a field accepts (without null), None for fields that are no choice of words."""
+    """The words that a field accepts (without null); None for fields of another kind."""
     if field == "backend":
         table = RULE_SETS[rules].backends
         return tuple(name for name, backend in table.items() if not backend.is_ssm)
@@ -137,13 +150,19 @@ def _check_ranges(scenario: Scenario) -> None:
         value = getattr(scenario, field)
         if value is None or low <= value <= high or (field == "max_model_len" and value == -1):
             continue
-        nearest = min(max(value, low), high)
         raise ScenarioError(
             "out_of_range",
             f"{field} must be an integer from {low} to {high}; got {_short(value)}. "
-            f"Nearest valid value: {nearest}.",
+            f"Nearest valid value: {_nearest(field, value)}.",
             field=field,
         )
+
+
+def _nearest(field: str, value: int) -> int:
+    """The nearest value in range; of `block_size` one that attention backends take."""
+    low, high = RANGES.get(field, (1, MAX_TOKENS))
+    inside = min(max(value, low), high)
+    return max(16, inside // 16 * 16) if field == "block_size" else inside
 
 
 def _capability_text(value: float) -> str:
@@ -179,8 +198,7 @@ def _nearest_integer(field: str | None, given: object) -> str:
         value = int(float(given))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return ""
-    low, high = RANGES.get(field or "", (1, MAX_TOKENS))
-    return f" Nearest valid value: {min(max(value, low), high)}."
+    return f" Nearest valid value: {_nearest(field or '', value)}."
 
 
 def _short(value: object) -> str:

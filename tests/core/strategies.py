@@ -62,7 +62,7 @@ def _nemotron_h(draw: Draw, tensor_parallel: int) -> Config:
         **_attention(draw, tensor_parallel),
         mamba_num_heads=heads,
         mamba_head_dim=head_dim,
-        n_groups=tensor_parallel * draw(st.sampled_from([1, 2, 8])),
+        n_groups=draw(st.sampled_from([1, 2, 8, tensor_parallel, 2 * tensor_parallel])),
         ssm_state_size=draw(STATE_SIZES),
         conv_kernel=draw(st.integers(1, 8)),
         chunk_size=draw(st.sampled_from([64, 128, 200, 256])),

@@ -141,31 +141,33 @@ class Backend:
         `supported` is the list that holds for the model (see `supported_for`).
         """
         attention = query.attention
-        reasons = []
-        if not self.accepts_head_size(query):
-            reasons.append("head_size not supported")
-        if query.model_dtype not in self.dtypes:
-            reasons.append("dtype not supported")
-        if query.kv_cache_dtype not in self.accepted_kv_cache_dtypes(query):
-            reasons.append("kv_cache_dtype not supported")
-        if not supports_block_size(supported, query.block_size):
-            reasons.append("block_size not supported")
-        if attention.use_mla and not self.is_mla:
-            reasons.append("MLA not supported")
-        if self.is_mla and not attention.use_mla:
-            reasons.append("non-MLA not supported")
-        if attention.has_sinks and not self.supports_sinks(query):
-            reasons.append("attention sinks not supported")
-        if attention.is_sparse and not self.is_sparse:
-            reasons.append("sparse not supported")
-        if self.is_sparse and not attention.is_sparse:
-            reasons.append("non-sparse not supported")
-        if query.capability and self.accepts_capability:
-            if not self.accepts_capability(query.capability):
-                reasons.append("compute capability not supported")
+        tests = (
+            (self.accepts_head_size(query), "head_size not supported"),
+            (query.model_dtype in self.dtypes, "dtype not supported"),
+            (
+                query.kv_cache_dtype in self.accepted_kv_cache_dtypes(query),
+                "kv_cache_dtype not supported",
+            ),
+            (supports_block_size(supported, query.block_size), "block_size not supported"),
+            (self.is_mla or not attention.use_mla, "MLA not supported"),
+            (attention.use_mla or not self.is_mla, "non-MLA not supported"),
+            (
+                not attention.has_sinks or self.supports_sinks(query),
+                "attention sinks not supported",
+            ),
+            (self.is_sparse or not attention.is_sparse, "sparse not supported"),
+            (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
+            (self._accepts(query.capability), "compute capability not supported"),
+        )
+        reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:
             reasons.append(own)
         return reasons
+
+    def _accepts(self, capability: tuple[int, int] | None) -> bool:
+        if capability is None or self.accepts_capability is None:
+            return True
+        return self.accepts_capability(capability)
 
 
 __all__ = [

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
+from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 from workbench.core.settings import Settings
 
@@ -15,9 +16,10 @@ from workbench.core.settings import Settings
 def error_codes(model: Model, settings: Settings) -> frozenset[str] | None:
     """Codes of the errors of a scenario; None when it is refused before any size exists."""
     try:
-        return frozenset(problem.code for problem in resolve(model, settings).errors)
+        plan: Plan = resolve(model, settings)
     except WorkbenchError:
         return None
+    return frozenset(problem.code for problem in plan.errors)
 
 
 def legal_values(

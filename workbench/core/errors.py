@@ -27,6 +27,7 @@ class WorkbenchError(ValueError):
         self.message = message
         self.field = field
         self.operands: dict[str, Any] = dict(operands or {})
+        self.vllm_text: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The form that batch output uses: `code`, `message`, `field`."""
@@ -41,7 +42,7 @@ class ConfigError(WorkbenchError):
     """A config.json cannot be understood; `field` is the JSON pointer of the offending entry."""
 
 
-class Refused(WorkbenchError):
+class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of ours)
     """vLLM refuses this configuration before any block size exists.
 
     `candidates` are changes of scenario fields that may lift the refusal, best first;

@@ -16,12 +16,12 @@ LAYER_KINDS = (FULL, SLIDING, CHUNKED, SSM)
 
 
 class Layer(NamedTuple):
-    """One cache-keeping part of a layer: `kind` is one of LAYER_KINDS.
+    """One cache-keeping part of the layer `number` (from 0): `kind` is one of LAYER_KINDS.
 
     A layer that has both attention and a state space gives two entries, attention first.
     """
 
-    index: int
+    number: int
     kind: str
 
 
@@ -99,5 +99,5 @@ class Model:
         return sum(layer.kind == SSM for layer in self.layers)
 
     def origin(self, name: str) -> str:
-        """"num_kv_heads = 2 from text_config.num_key_value_heads"-style sentence of one field."""
+        """One field's sentence: `num_kv_heads = 2 from text_config.num_key_value_heads`."""
         return self.origins[name]

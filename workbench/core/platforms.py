@@ -39,6 +39,6 @@ for _platform in (
 
 
 def parse_capability(capability: str) -> tuple[int, int]:
-    """"9.0" -> (9, 0)."""
+    """The pair (9, 0) for "9.0"."""
     major, _, minor = capability.partition(".")
     return int(major), int(minor or 0)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 ERROR = "error"
@@ -24,7 +25,7 @@ class Problem:
     severity: str
     field: str
     message: str
-    operands: Mapping[str, Any] = field(default_factory=dict)
+    operands: Mapping[str, Any] = dataclass_field(default_factory=dict)
     vllm_text: str | None = None
     candidates: tuple[Mapping[str, Any], ...] = ()
 

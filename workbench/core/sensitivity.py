@@ -1,4 +1,4 @@
-"""Sensitivity: which single change of a scenario changes the block size, padding or kernel block."""
+"""Sensitivity: which single change of a scenario changes block size, padding or kernel block."""
 
 from __future__ import annotations
 

@@ -63,6 +63,10 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
             f"{type(reference).__name__}.",
             field="model",
         )
+    return _named_model(reference)
+
+
+def _named_model(reference: str) -> Model:
     if reference.casefold() in catalog_names():
         return _catalog_model(reference.casefold())
     if _looks_like_path(reference):

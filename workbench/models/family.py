@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from workbench.core.errors import ConfigError, unknown_name_message
-from workbench.core.model import Layer, Attention
+from workbench.core.model import Attention, Layer
 from workbench.core.states import State
 from workbench.models.attention import read_attention
 from workbench.models.fields import Fields
@@ -16,7 +16,7 @@ Layers = tuple[Layer, ...]
 
 def nothing(_fields: Fields) -> None:
     """A family without this part."""
-    return None
+    return
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,15 @@ def register(*families: Family) -> None:
 def find_family(fields: Fields) -> tuple[Family, str]:
     """The family of a config.json and the model_type that chose it; the outer type goes first."""
     tried = []
-    for pointer, config in (("/model_type", fields.top), (fields.pointer("model_type"), fields.text)):
+    for pointer, config in (
+        ("/model_type", fields.top),
+        (fields.pointer("model_type"), fields.text),
+    ):
         value = config.get("model_type")
         if value is None:
             continue
         if not isinstance(value, str):
-            raise ConfigError(
-                "config_wrong_value", f"{pointer} must be a string.", field=pointer
-            )
+            raise ConfigError("config_wrong_value", f"{pointer} must be a string.", field=pointer)
         if value in FAMILIES:
             return FAMILIES[value], value
         tried.append(value)

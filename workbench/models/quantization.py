@@ -10,7 +10,7 @@ MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
 def checkpoint_kv_cache_dtype(fields: Fields) -> str:
-    """"auto", or what a ModelOpt checkpoint's quantization_config says.
+    """What a ModelOpt checkpoint's quantization_config asks for, else "auto".
 
     Source: vLLM 0.23, resolution of cache_dtype "auto".
     """

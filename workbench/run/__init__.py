@@ -1,0 +1,1 @@
+"""Running things: notebooks, environments; later kernels, sweeps and their results."""

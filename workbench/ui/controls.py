@@ -59,6 +59,7 @@ class Choice(Picker):
         return self._nothing if value is None else _label(value)
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
         present = getattr(scenario, self.field)
         values = list(self._candidates(scenario, model))
         if not self._free and model is not None:
@@ -72,6 +73,7 @@ class Choice(Picker):
             self.widget.value = _shown(present)
 
     def read(self) -> Any:
+        """See `Picker.read`."""
         return None if self.widget.value == ENGINE else self.widget.value
 
 
@@ -90,6 +92,7 @@ class Number(Picker):
         super().__init__(field, text)
 
     def read(self) -> int | None:
+        """See `Picker.read`."""
         typed = self.widget.value.strip().replace(",", "")
         if not typed:
             return None
@@ -104,6 +107,7 @@ class Number(Picker):
             ) from None
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
         value = getattr(scenario, self.field)
         shown = "" if value is None else str(value)
         if self.widget.value.strip().replace(",", "") != shown:
@@ -125,9 +129,11 @@ class ModelPath(Picker):
         super().__init__("model", text)
 
     def read(self) -> str | None:
+        """See `Picker.read`."""
         return self.widget.value.strip() or None
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
         in_catalog = scenario.model in catalog_names()
         shown = "" if in_catalog or not isinstance(scenario.model, str) else scenario.model
         if self.widget.value != shown:
@@ -135,7 +141,7 @@ class ModelPath(Picker):
 
 
 def _shown(value: Any) -> Any:
-    """A dropdown takes None for "nothing selected", so the engine's choice has a word of its own."""
+    """A dropdown shows nothing for None, so the engine's choice has a word of its own."""
     return ENGINE if value is None else value
 
 

@@ -34,7 +34,7 @@ export default { render };
 """
 
 
-class CopyBox(anywidget.AnyWidget):  # type: ignore[misc]
+class CopyBox(anywidget.AnyWidget):
     """A block of text under a button; where the clipboard is closed, the text gets selected."""
 
     _esm = SCRIPT

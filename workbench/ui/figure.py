@@ -26,7 +26,7 @@ class PageFigure:
             layout = page_layout(plan)
             layout.autosize = True
             self._figure = go.FigureWidget(page_traces(plan), layout=layout)
-            self._figure._config = {**self._figure._config, **CONFIG}
+            self._figure.set_trait("_config", CONFIG)
             self.widget.children = [self._figure, Fit()]
             return
         layout = page_layout(plan)

@@ -22,7 +22,7 @@ export default { render };
 """
 
 
-class Fit(anywidget.AnyWidget):  # type: ignore[misc]
+class Fit(anywidget.AnyWidget):
     """An empty line across the panel that reports when its width changes."""
 
     _esm = SCRIPT

@@ -31,7 +31,7 @@ def _cell(cell: Cell, current: Plan | None) -> str:
     plan = cell.plan
     if plan is None:
         return f'<span class="wb-faint" title="{escape(cell.refused or "")}">refused</span>'
-    text = f"{plan.block_size:,} / {plan.kernel_block_size or '–'}"
+    text = f"{plan.block_size:,} / {plan.kernel_block_size or '-'}"
     if plan.errors:
         reasons = "; ".join(problem.message for problem in plan.errors)
         text = f'<span class="wb-faint" title="{escape(reasons)}">✕ {text}</span>'

@@ -86,7 +86,7 @@ def problem_html(problem: Problem, remedies: Sequence[Remedy] = ()) -> str:
 def refusal_html(error: WorkbenchError) -> str:
     """A configuration without a plan: what was given, what is allowed, what to do."""
     field = f"<code>{escape(error.field)}</code>: " if error.field else ""
-    seen = getattr(error, "vllm_text", None)
+    seen = error.vllm_text
     said = f'<div class="wb-faint">vLLM says: <code>{escape(seen)}…</code></div>' if seen else ""
     return (
         f'<div class="wb-problem" data-code="{escape(error.code)}" data-severity="error">'

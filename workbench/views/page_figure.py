@@ -184,7 +184,9 @@ def _state_text(plan: Plan, index: int) -> str:
     if not plan.mamba_state_shapes:
         return ""
     shape, dtype = plan.mamba_state_shapes[index], plan.mamba_state_dtypes[index]
-    return f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(prod(shape) * FLOAT_BYTES[dtype])}"
+    return (
+        f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(prod(shape) * FLOAT_BYTES[dtype])}"
+    )
 
 
 def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:

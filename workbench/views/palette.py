@@ -1,4 +1,4 @@
-"""Colours and themes of every figure: colour-blind safe (Okabe and Ito), readable on both themes."""
+"""Colours and themes of every figure: colour-blind safe (Okabe and Ito), for light and dark."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ KIB = 1024
 
 
 def bytes_text(size: int | None) -> str:
-    """"2,162,688 B (2.06 MiB)"; "none" for None."""
+    """As in "2,162,688 B (2.06 MiB)"; "none" for None."""
     if size is None:
         return "none"
     if size < KIB:
@@ -18,10 +18,10 @@ def bytes_text(size: int | None) -> str:
 
 
 def tokens_text(count: int | None) -> str:
-    """"1,056 tokens"; "none" for None."""
+    """As in "1,056 tokens"; "none" for None."""
     return "none" if count is None else f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def percent_text(value: float | None) -> str:
-    """"0.76 %"; "none" for None."""
+    """As in "0.76 %"; "none" for None."""
     return "none" if value is None else f"{value:.2f} %"

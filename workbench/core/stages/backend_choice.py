@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workbench.core.backends import Backend, LayerQuery
-from workbench.core.block_sizes import BlockSize, smallest_base, smallest_base
+from workbench.core.block_sizes import BlockSize, smallest_base
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.trace import Rule

@@ -79,7 +79,9 @@ def cache_mode(run: Run) -> None:
         mode = "none"
         if typed != "none":
             note = "a mode was asked for, but prefix caching is off"
-            run.log_lines.append("Mamba cache mode is set to 'none' when prefix caching is disabled")
+            run.log_lines.append(
+                "Mamba cache mode is set to 'none' when prefix caching is disabled"
+            )
     elif typed == "none":
         mode = "all" if able else "align"
         note = "chosen by the engine"

@@ -12,7 +12,7 @@ from workbench.core.trace import Rule
 MODEL_DTYPE = Rule(
     "model_dtype",
     "Model dtype",
-    'the typed dtype, else the checkpoint\'s; a float32 checkpoint becomes the platform\'s first',
+    "the typed dtype, else the checkpoint's; a float32 checkpoint becomes the platform's first",
     "",
     "vLLM 0.23, ModelConfig dtype resolution",
 )
@@ -41,7 +41,7 @@ def model_dtype(run: Run) -> None:
     elif stored in (None, "float32"):
         run.model_dtype = run.platform.float_dtypes[0]
     else:
-        run.model_dtype = stored  # type: ignore[assignment]
+        run.model_dtype = stored
     run.step(MODEL_DTYPE, run.model_dtype, typed=typed, checkpoint=stored)
     if run.model.family == "plamo2" and run.model_dtype == "float16":
         raise Refused(

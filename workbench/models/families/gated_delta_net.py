@@ -39,7 +39,7 @@ def _olmo_layers(fields: Fields) -> tuple[Layer, ...]:
     kinds = first_list(fields, ("layer_types",), WORDS)
     layers = _every(fields, FIXED_INTERVAL) if kinds is None else to_layers(kinds)
     if kinds is None and all(layer.kind == SSM for layer in layers):
-        layers = (*layers[:-1], Layer(layers[-1].index, FULL))
+        layers = (*layers[:-1], Layer(layers[-1].number, FULL))
     if len({layer.kind for layer in layers}) == 1:
         raise fields.contradiction("layer_types", "both kinds of layers are needed")
     return layers

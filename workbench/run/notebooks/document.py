@@ -26,7 +26,9 @@ def read_notebook(path: Path) -> dict[str, Any]:
         near = sorted(other.name for other in path.parent.glob("*.ipynb"))
         there = f" Notebooks in that folder: {', '.join(near)}." if near else ""
         raise NotebookFileError(
-            "notebook_missing", f"Cannot read notebook {path}: {error.strerror}.{there}", field="path"
+            "notebook_missing",
+            f"Cannot read notebook {path}: {error.strerror}.{there}",
+            field="path",
         ) from error
     except ValueError as error:
         raise _not_a_notebook(path, f"it is not JSON ({error})") from error
@@ -38,7 +40,9 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
-    message = f"{path} is not a notebook: {why}. Save it from JupyterLab, or convert it with jupytext."
+    message = (
+        f"{path} is not a notebook: {why}. Save it from JupyterLab, or convert it with jupytext."
+    )
     return NotebookFileError("not_a_notebook", message, field="path")
 
 

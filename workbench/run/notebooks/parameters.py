@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench.core.errors import unknown_name_message
 from workbench.run.notebooks.annotations import accepted_types, fits, nearest_value
-from workbench.run.notebooks.document import Notebook, numbered_cells, source_of, tags_of
+from workbench.run.notebooks.document import Cell, Notebook, numbered_cells, source_of, tags_of
 from workbench.run.notebooks.errors import NotebookParameterError
 from workbench.run.notebooks.python_source import parse_cell
 
@@ -33,12 +33,17 @@ class NotebookParameter:
     comment: str
 
 
-def parameter_cell_index(notebook: Notebook) -> int:
-    """Position of the parameters cell. Raises NotebookParameterError unless there is exactly one."""
-    tagged = [index for index, cell in numbered_cells(notebook) if PARAMETERS_TAG in tags_of(cell)]
+def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
+    """The parameters cell and its position.
+
+    Raises NotebookParameterError unless there is exactly one.
+    """
+    cells = numbered_cells(notebook)
+    tagged = [(index, cell) for index, cell in cells if PARAMETERS_TAG in tags_of(cell)]
     if len(tagged) == 1:
         return tagged[0]
-    found = f"cells {', '.join(map(str, tagged))} are" if tagged else "no cell is"
+    positions = ", ".join(str(index) for index, _ in tagged)
+    found = f"cells {positions} are" if tagged else "no cell is"
     raise NotebookParameterError(
         "parameters_cell",
         f"A notebook needs exactly one cell tagged {PARAMETERS_TAG!r}, but {found} tagged so. "
@@ -54,8 +59,8 @@ def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
     `str | None` and defaults that contain "=". Raises NotebookParameterError when there is not
     exactly one parameters cell, or when it does not parse.
     """
-    index = parameter_cell_index(notebook)
-    source = source_of(notebook["cells"][index])
+    index, cell = parameter_cell(notebook)
+    source = source_of(cell)
     try:
         tree = parse_cell(source)
     except SyntaxError as error:
@@ -74,17 +79,18 @@ def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
 def _parameters_of_statement(
     node: ast.stmt, comments: Mapping[int, str]
 ) -> tuple[NotebookParameter, ...]:
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        targets, annotation = [node.target], node.annotation
-    elif isinstance(node, ast.Assign):
-        targets, annotation = node.targets, None
-    else:
-        return ()
-    types = accepted_types(annotation, node.value)
+    targets: list[ast.expr]
+    match node:
+        case ast.AnnAssign(target=target, annotation=annotation, value=ast.expr() as default):
+            targets, written = [target], ast.unparse(annotation)
+            types = accepted_types(annotation, default)
+        case ast.Assign(targets=targets, value=default):
+            types, written = accepted_types(None, default), ""
+        case _:
+            return ()
     comment = comments.get(node.end_lineno or node.lineno, "")
-    written = ast.unparse(annotation) if annotation is not None else ""
     return tuple(
-        NotebookParameter(target.id, types, written, ast.unparse(node.value), comment)
+        NotebookParameter(target.id, types, written, ast.unparse(default), comment)
         for target in targets
         if isinstance(target, ast.Name)
     )
@@ -110,7 +116,9 @@ def check_parameters(
     by_name = {parameter.name: parameter for parameter in declared}
     for name, value in given.items():
         if name not in by_name:
-            raise _error("unknown_parameter", unknown_name_message("Parameter", name, by_name), name)
+            raise _error(
+                "unknown_parameter", unknown_name_message("Parameter", name, by_name), name
+            )
         _check_value(by_name[name], value)
     return dict(given)
 

@@ -96,5 +96,7 @@ class NotebookResult:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
             return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}"
         count = len(self.problems)
-        head = f"{self.path.name}: {count} problem{'s' if count > 1 else ''}; see {self.output_path}"
+        head = (
+            f"{self.path.name}: {count} problem{'s' if count > 1 else ''}; see {self.output_path}"
+        )
         return "\n".join([head, *(f"- {problem}" for problem in self.problems)])

@@ -20,14 +20,14 @@ def parse_cell(source: str) -> ast.Module:
 class _Synchronous(ast.NodeTransformer):
     """The same program without `await`: the compiler's symbol tables refuse it at top level."""
 
-    def visit_Await(self, node: ast.Await) -> ast.AST:  # noqa: N802 - ast's own naming
+    def visit_Await(self, node: ast.Await) -> ast.AST:
         return self.visit(node.value)
 
-    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.AST:  # noqa: N802
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.AST:
         self.generic_visit(node)
         return ast.For(**dict(ast.iter_fields(node)))
 
-    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:  # noqa: N802
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST:
         self.generic_visit(node)
         return ast.With(**dict(ast.iter_fields(node)))
 

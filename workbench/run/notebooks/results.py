@@ -30,7 +30,7 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
     written, but the values are checked all the same. Raises NotebookResultsError when a value
     is not made of dicts with text keys, lists, text, finite numbers, booleans and None.
     """
-    checked = {name: _plain(value, name) for name, value in _named(values).items()}
+    checked = plain_values(values)
     if isinstance(skipped, str):
         skipped = (skipped,)
     target = os.environ.get(RESULTS_VARIABLE)
@@ -38,6 +38,11 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
         with _lock:
             _merge(Path(target), checked, tuple(map(str, skipped)))
     return checked
+
+
+def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as JSON will give them back. Raises NotebookResultsError."""
+    return {name: _plain(value, name) for name, value in _named(values).items()}
 
 
 def _named(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -59,7 +64,9 @@ def _plain(value: object, where: str) -> Any:
         if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
             raise _error(where, f"{value} has no place in JSON: record None or a text instead")
         return value
-    advice = "call .item() or .tolist() on it" if hasattr(value, "tolist") else "record plain values"
+    advice = (
+        "call .item() or .tolist() on it" if hasattr(value, "tolist") else "record plain values"
+    )
     raise _error(where, f"{value!r:.80} is a {type(value).__name__}: {advice}")
 
 

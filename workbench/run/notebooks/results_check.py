@@ -50,14 +50,14 @@ def check_expected(
 ) -> tuple[NotebookProblem, ...]:
     """One problem for each expected value that differs, or (when `complete`) is missing.
 
-    Compared as JSON holds them: a tuple equals a list, True does not equal 1.
+    Compared as JSON holds them: a tuple equals a list, 1 equals 1.0, True does not equal 1.
     """
     problems = []
     for name, wanted in expected.items():
         if name not in results:
             if complete:
                 problems.append(_missing(name, results))
-        elif _as_json(results[name]) != _as_json(wanted):
+        elif not _same(results[name], wanted):
             message = f"result {name!r} is {results[name]!r:.200}, expected {wanted!r:.200}"
             problems.append(NotebookProblem("unexpected_result", None, message))
     return tuple(problems)
@@ -71,5 +71,7 @@ def _missing(name: str, results: Mapping[str, Any]) -> NotebookProblem:
     return NotebookProblem("unexpected_result", None, message)
 
 
-def _as_json(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+def _same(recorded: object, wanted: object) -> bool:
+    if isinstance(recorded, bool) != isinstance(wanted, bool):
+        return False
+    return bool(recorded == json.loads(json.dumps(wanted)))

@@ -7,8 +7,8 @@ import re
 import symtable
 from collections.abc import Iterator
 
-from workbench.run.notebooks.document import Notebook, code_cells, numbered_cells, source_of, tags_of
-from workbench.run.notebooks.parameters import PARAMETERS_TAG, parameter_cell_index
+from workbench.run.notebooks.document import Notebook, code_cells, source_of
+from workbench.run.notebooks.parameters import parameter_cell
 from workbench.run.notebooks.problems import NotebookProblem
 from workbench.run.notebooks.python_source import parse_cell, without_await
 
@@ -21,9 +21,7 @@ def unused_parameters(notebook: Notebook) -> tuple[NotebookProblem, ...]:
     A cell that does not parse counts as reading nothing; running it says more. Raises
     NotebookParameterError when there is not exactly one parameters cell.
     """
-    position = parameter_cell_index(notebook)
-    cells = [cell for index, cell in numbered_cells(notebook) if index == position]
-    assigned = _assigned(source_of(next(cell for cell in cells if PARAMETERS_TAG in tags_of(cell))))
+    position, parameters = parameter_cell(notebook)
     read: set[str] = set()
     for index, cell in code_cells(notebook):
         if index > position:
@@ -34,7 +32,7 @@ def unused_parameters(notebook: Notebook) -> tuple[NotebookProblem, ...]:
             position,
             f"parameter {name!r} is read by no later cell: use it, or remove it",
         )
-        for name in assigned
+        for name in _assigned(source_of(parameters))
         if name not in read
     )
 

@@ -1,0 +1,85 @@
+"""papermill's engine with a guard around the cells and one time limit for all of them.
+
+Imported only by the worker process: papermill and nbclient take a second to load.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from nbformat import NotebookNode
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
+
+ENGINE_NAME = "workbench-guarded"
+_GUARD = "__import__('workbench.run.notebooks.guard', fromlist=['guard'])"
+_SHORTEST_S = 0.05
+
+
+class Deadline:
+    """A limit for all cells together, which starts with the first cell."""
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._end: float | None = None
+
+    def left(self, _cell: NotebookNode | None = None) -> float:
+        """Seconds left; never 0, which nbclient would take for "no limit"."""
+        if self._end is None:
+            self._end = time.monotonic() + self.limit_s
+        return max(_SHORTEST_S, self._end - time.monotonic())
+
+    @property
+    def passed(self) -> bool:
+        """Whether no time is left."""
+        return self._end is not None and time.monotonic() >= self._end
+
+
+class GuardedClient(PapermillNotebookClient):
+    """Runs the cells between the guard's start and its last look.
+
+    A cell over the limit is interrupted, so that its traceback shows where it was.
+    """
+
+    def papermill_execute_cells(self) -> None:
+        """Every cell up to the first that fails."""
+        self._quietly(f"{_GUARD}.install()")
+        super().papermill_execute_cells()
+        if not self.nb.metadata.papermill.get("exception"):
+            self._quietly(f"await {_GUARD}.settle()")
+
+    def _quietly(self, code: str) -> None:
+        reply = self.wait_for_reply(self.kc.execute(code, silent=True, store_history=False))
+        content = reply["content"] if reply else {"ename": "TimeoutError", "evalue": "no reply"}
+        if content.get("status") != "ok":
+            error = f"{content.get('ename')}: {content.get('evalue')}"
+            self.nb.metadata.papermill["guard_error"] = error
+
+
+class GuardedEngine(NBClientEngine):
+    """nbclient's engine, with the guarded client."""
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: NotebookExecutionManager,
+        kernel_name: str,
+        start_timeout: float = 60,
+        deadline: Deadline | None = None,
+        **_unused: Any,
+    ) -> NotebookNode:
+        """Run the cells until the deadline, keeping widget state in the notebook's metadata."""
+        assert deadline is not None
+        client = GuardedClient(
+            nb_man,
+            kernel_name=kernel_name,
+            startup_timeout=start_timeout,
+            timeout_func=deadline.left,
+            interrupt_on_timeout=True,
+            store_widget_state=True,
+        )
+        return client.execute()
+
+
+papermill_engines.register(ENGINE_NAME, GuardedEngine)

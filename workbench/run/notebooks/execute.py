@@ -1,0 +1,141 @@
+"""Starting the worker process, waiting for it, and never leaving a kernel behind."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.run.notebooks.document import Notebook, notebook_text, plain
+from workbench.run.notebooks.guard import HIDDEN_ERRORS_VARIABLE
+from workbench.run.notebooks.results import RESULTS_VARIABLE
+from workbench.run.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome, Request
+
+START_TIMEOUT_S = 120.0
+GRACE_S = 30.0
+_RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What the worker left; `executed` is None when it wrote no notebook."""
+
+    outcome: Outcome
+    duration_s: float
+    executed: dict[str, Any] | None
+    results_path: Path
+    hidden_errors: tuple[dict[str, str], ...]
+    log: str
+
+
+def execute(
+    notebook: Notebook,
+    parameters: dict[str, Any],
+    *,
+    cwd: Path,
+    work: Path,
+    kernel: str,
+    timeout_s: float,
+) -> Execution:
+    """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
+
+    `timeout_s`: for all cells together. A worker that does not come back GRACE_S after that is
+    ended together with its kernel.
+    """
+    (work / INPUT).write_text(notebook_text(notebook), encoding="utf-8")
+    request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S)
+    (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
+    start = time.monotonic()
+    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S)
+    duration_s = time.monotonic() - start
+    return Execution(
+        _outcome(work, in_time=in_time),
+        duration_s,
+        _json_or_none(work / OUTPUT),
+        work / _RESULTS,
+        _hidden_errors(work / _HIDDEN),
+        plain((work / _LOG).read_text(encoding="utf-8", errors="replace")),
+    )
+
+
+def _environment(work: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        RESULTS_VARIABLE: str(work / _RESULTS),
+        HIDDEN_ERRORS_VARIABLE: str(work / _HIDDEN),
+        "WORKBENCH_STRICT": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+
+
+def _run_worker(work: Path, limit_s: float) -> bool:
+    """Whether the worker ended by itself within the limit."""
+    command = [sys.executable, "-m", "workbench.run.notebooks.worker", "request.json"]
+    with (work / _LOG).open("wb") as log:
+        worker = subprocess.Popen(
+            command,
+            cwd=work,
+            env=_environment(work),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C reaches this process alone, which then ends worker and kernel in order.
+            start_new_session=True,
+        )
+        try:
+            worker.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            _end_with_children(worker)
+    return True
+
+
+def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
+    """Kill a worker that still runs; its kernel lives in a session of its own."""
+    if worker.poll() is not None:
+        return
+    import psutil
+
+    children = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        children = psutil.Process(worker.pid).children(recursive=True)
+    worker.kill()
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    worker.wait()
+
+
+def _outcome(work: Path, *, in_time: bool) -> Outcome:
+    if not in_time:
+        return Outcome("timeout", "the cell did not react to an interrupt, the kernel was killed")
+    found = _json_or_none(work / OUTCOME)
+    return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
+
+
+def _json_or_none(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _hidden_errors(path: Path) -> tuple[dict[str, str], ...]:
+    if not path.exists():
+        return ()
+    errors = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        # A kernel that was killed may leave half a line.
+        with contextlib.suppress(ValueError):
+            errors.append(json.loads(line))
+    return tuple(errors)

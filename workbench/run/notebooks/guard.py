@@ -1,0 +1,89 @@
+"""Inside the kernel: what fails where no cell is looking goes to a file that the runner reads.
+
+A background thread prints its traceback, which is lost once its cell has ended; a failed task
+that nobody awaits says so only when it is collected. Both are recorded here. Standard library
+only, as every notebook kernel that the runner starts imports this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import threading
+import traceback
+from pathlib import Path
+
+HIDDEN_ERRORS_VARIABLE = "WORKBENCH_HIDDEN_ERRORS"
+_lock = threading.Lock()
+_known_threads: set[int | None] = set()
+
+
+def install() -> None:
+    """Start recording; called once, before the first cell."""
+    _known_threads.update(thread.ident for thread in threading.enumerate())
+    previous = threading.excepthook
+
+    def record_and_pass_on(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            _record("background_thread", args.exc_value)
+        previous(args)
+
+    threading.excepthook = record_and_pass_on
+    logging.getLogger("asyncio").addHandler(_NeverRetrieved(logging.ERROR))
+
+
+class _NeverRetrieved(logging.Handler):
+    """Records asyncio's "exception was never retrieved", from whichever event loop."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and "exception was never retrieved" in record.getMessage():
+            _record("asyncio_task", error)
+        # A handler of our own silences logging's last resort: the reader of a cell needs it.
+        if not logging.getLogger().handlers and logging.lastResort is not None:
+            logging.lastResort.handle(record)
+
+
+async def settle(grace_s: float = 1.0) -> None:
+    """After the last cell: wait a moment for work that still runs, then look for failed tasks."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + grace_s
+    await asyncio.sleep(0.05)
+    while _still_working() and loop.time() < end:  # noqa: ASYNC110 - threads set no asyncio.Event
+        await asyncio.sleep(0.02)
+    gc.collect()
+    for task in _failed_and_unread():
+        error = task.exception()
+        if error is not None:
+            _record("asyncio_task", error)
+
+
+def _still_working() -> bool:
+    return any(
+        thread.ident not in _known_threads and not thread.daemon and thread.is_alive()
+        for thread in threading.enumerate()
+    )
+
+
+def _failed_and_unread() -> tuple[asyncio.Future[object], ...]:
+    """Failed tasks that a variable keeps alive: asyncio complains only when one is collected."""
+    futures = [item for item in gc.get_objects() if issubclass(type(item), asyncio.Future)]
+    return tuple(future for future in futures if getattr(future, "_log_traceback", False))
+
+
+def _record(kind: str, error: BaseException) -> None:
+    path = os.environ.get(HIDDEN_ERRORS_VARIABLE)
+    if path is None:
+        return
+    line = json.dumps(
+        {
+            "kind": kind,
+            "error": "".join(traceback.format_exception_only(error)).strip(),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+    )
+    with _lock, Path(path).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")

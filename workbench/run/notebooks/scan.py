@@ -1,0 +1,108 @@
+"""Errors in an executed notebook, in its cells, its streams and its widget state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from workbench.run.notebooks.document import (
+    Cell,
+    Notebook,
+    code_cells,
+    excerpt,
+    joined,
+    plain,
+    source_of,
+)
+from workbench.run.notebooks.problems import NotebookProblem, ProblemKind
+from workbench.run.notebooks.widget_state import cells_of_models, widget_models
+
+ERROR_MARKER = "data-workbench-error"
+"""The attribute by which a panel's HTML says that it shows an error."""
+_RECORDS = ("_workbench_errors", "error_count")
+_STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
+    ("Exception in thread", "background_thread"),
+    ("exception was never retrieved", "asyncio_task"),
+    ("Traceback (most recent call last)", "traceback_in_stream"),
+)
+_STREAM_MESSAGES = {
+    "background_thread": "a background thread failed",
+    "asyncio_task": "an asyncio task failed, and nobody awaited it",
+    "traceback_in_stream": "a traceback was printed",
+}
+
+
+def scan_notebook(notebook: Notebook) -> tuple[NotebookProblem, ...]:
+    """Every error that the executed notebook shows or hides.
+
+    Widget state has to be still there. A traceback counts wherever it stands: a notebook that
+    wants to show an error catches it and shows its message.
+    """
+    return (*_scan_cells(notebook), *_scan_widgets(notebook))
+
+
+def _scan_cells(notebook: Notebook) -> Iterator[NotebookProblem]:
+    for index, cell in code_cells(notebook):
+        outputs = cell.get("outputs", ())
+        for output in outputs:
+            if output.get("output_type") == "error":
+                yield _error_problem("cell_error", index, output, source_of(cell))
+            elif ERROR_MARKER in joined(output.get("data", {}).get("text/html")):
+                yield _panel_problem(index, joined(output["data"]["text/html"]))
+        yield from _scan_streams(index, outputs, source_of(cell))
+
+
+def _scan_streams(
+    index: int | None, outputs: Iterable[Cell], source: str
+) -> Iterator[NotebookProblem]:
+    """At most one problem for stdout and one for stderr: tracebacks arrive in pieces."""
+    texts: dict[str, str] = {}
+    for output in outputs:
+        if output.get("output_type") == "stream":
+            name = str(output.get("name"))
+            texts[name] = texts.get(name, "") + joined(output.get("text"))
+    for text in texts.values():
+        kind = next((kind for sign, kind in _STREAM_SIGNS if sign in text), None)
+        if kind is not None:
+            last = plain(text).rstrip().splitlines()[-1].strip()
+            message = f"{_STREAM_MESSAGES[kind]}: {last}"
+            yield NotebookProblem(kind, index, message, excerpt(source, text))
+
+
+def _scan_widgets(notebook: Notebook) -> Iterator[NotebookProblem]:
+    models = widget_models(notebook)
+    shown_in = cells_of_models(notebook, models)
+    sources = {index: source_of(cell) for index, cell in code_cells(notebook)}
+    for model_id, model in models.items():
+        index = shown_in.get(model_id)
+        source = "" if index is None else sources.get(index, "")
+        state = model.get("state", {})
+        if model.get("model_name") == "OutputModel":
+            outputs = state.get("outputs") or ()
+            for output in outputs:
+                if output.get("output_type") == "error":
+                    yield _error_problem("widget_error", index, output, source)
+                elif ERROR_MARKER in joined(output.get("data", {}).get("text/html")):
+                    yield _panel_problem(index, joined(output["data"]["text/html"]))
+            yield from _scan_streams(index, outputs, source)
+        elif model.get("model_name") == "HTMLModel" and ERROR_MARKER in str(state.get("value")):
+            yield _panel_problem(index, str(state["value"]))
+        elif any(_is_error_record(state.get(name)) for name in _RECORDS):
+            found = {name: state[name] for name in _RECORDS if state.get(name)}
+            yield _panel_problem(index, str(found))
+
+
+def _is_error_record(value: object) -> bool:
+    return bool(value) and isinstance(value, int | float | str | list | Mapping)
+
+
+def _error_problem(
+    kind: ProblemKind, index: int | None, output: Mapping[str, Any], source: str
+) -> NotebookProblem:
+    message = f"{output.get('ename')}: {output.get('evalue')}"
+    trace = "\n".join(map(str, output.get("traceback", ())))
+    return NotebookProblem(kind, index, plain(message), excerpt(source, trace))
+
+
+def _panel_problem(index: int | None, shown: str) -> NotebookProblem:
+    return NotebookProblem("panel_error", index, "a panel shows an error", shown[:2000])

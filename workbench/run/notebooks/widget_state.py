@@ -1,0 +1,73 @@
+"""The widget state of an executed notebook: finding models in it, and taking it out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workbench.run.notebooks.document import Notebook, code_cells
+
+_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+_REFERENCE = re.compile(r"^IPY_MODEL_(\w+)$")
+
+Models = Mapping[str, Mapping[str, Any]]
+
+
+def widget_models(notebook: Notebook) -> Models:
+    """Model id -> model, with its `model_name` and `state`."""
+    widgets = notebook.get("metadata", {}).get("widgets", {})
+    return {
+        model_id: model
+        for bundle in widgets.values()
+        for model_id, model in bundle.get("state", {}).items()
+    }
+
+
+def cells_of_models(notebook: Notebook, models: Models) -> dict[str, int]:
+    """Model id -> the first cell that displays it, by itself or inside other widgets."""
+    found: dict[str, int] = {}
+    for index, cell in code_cells(notebook):
+        open_ids = [
+            output["data"][_VIEW_MIME]["model_id"]
+            for output in cell.get("outputs", ())
+            if _VIEW_MIME in output.get("data", {})
+        ]
+        while open_ids:
+            model_id = open_ids.pop()
+            if model_id not in found:
+                found[model_id] = index
+                open_ids += _references(models.get(model_id, {}).get("state"))
+    return found
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        match = _REFERENCE.match(value)
+        if match:
+            yield match[1]
+    elif isinstance(value, list | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _references(item)
+
+
+def without_widget_state(notebook: Notebook) -> dict[str, Any]:
+    """The notebook without widget state, and without views that would need it.
+
+    Text, HTML and figures beside a view stay. One plotly widget brings five megabytes of script.
+    """
+    metadata = {key: value for key, value in notebook["metadata"].items() if key != "widgets"}
+    return {**notebook, "metadata": metadata, "cells": [_static(c) for c in notebook["cells"]]}
+
+
+def _static(cell: Mapping[str, Any]) -> dict[str, Any]:
+    if "outputs" not in cell:
+        return dict(cell)
+    return {**cell, "outputs": [_without_view(output) for output in cell["outputs"]]}
+
+
+def _without_view(output: Mapping[str, Any]) -> dict[str, Any]:
+    if _VIEW_MIME not in output.get("data", {}):
+        return dict(output)
+    data = {mime: value for mime, value in output["data"].items() if mime != _VIEW_MIME}
+    return {**output, "data": data}

@@ -1,0 +1,83 @@
+"""The process that papermill runs in: `python -m workbench.run.notebooks.worker request.json`.
+
+A process of its own, because papermill changes the working directory of the whole process and
+the kernel inherits its environment: two runs in one process would mix both. Reads `Request`,
+writes the executed notebook and `Outcome` beside it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to run; INPUT lies in the working directory."""
+
+    parameters: dict[str, Any]
+    cwd: str
+    kernel: str
+    timeout_s: float
+    start_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended: `cell_error` leaves its evidence in the executed notebook."""
+
+    kind: Literal["ok", "cell_error", "timeout", "kernel_died", "not_run"]
+    message: str = ""
+
+
+def run(request: Request) -> Outcome:
+    """Execute INPUT into OUTPUT, both in the working directory."""
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from workbench.run.notebooks.engine import ENGINE_NAME, Deadline
+
+    deadline = Deadline(request.timeout_s)
+    try:
+        papermill.execute_notebook(
+            INPUT,
+            OUTPUT,
+            parameters=request.parameters,
+            engine_name=ENGINE_NAME,
+            kernel_name=request.kernel,
+            language="python",
+            progress_bar=False,
+            start_timeout=request.start_timeout_s,
+            cwd=request.cwd,
+            deadline=deadline,
+        )
+    except PapermillExecutionError as error:
+        if error.ename == "KeyboardInterrupt" and deadline.passed:
+            return Outcome("timeout")
+        return Outcome("cell_error", f"{error.ename}: {error.evalue}")
+    except CellTimeoutError as error:
+        return Outcome("timeout", str(error))
+    except DeadKernelError as error:
+        return Outcome("kernel_died", str(error))
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, the caller gets a result
+        return Outcome("not_run", f"{type(error).__name__}: {error}")
+    return Outcome("ok")
+
+
+def main() -> None:
+    """Run the request named on the command line."""
+    request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    outcome_path = Path(OUTCOME).absolute()
+    outcome = run(request)
+    outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
