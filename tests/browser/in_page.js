@@ -70,8 +70,8 @@
       getComputedStyle(document.body).getPropertyValue("--jp-layout-color0") !== "" &&
       document.getElementById("jupyterlab-splash") === null,
 
-    figure(number) {
-      const plot = document.querySelectorAll(".js-plotly-plot")[number];
+    figure(within) {
+      const plot = document.querySelector(within)?.querySelector(".js-plotly-plot");
       if (!plot?._fullData) return null;
       // `data` may hold columns in base64; `_fullData` has the same columns decoded.
       const decoded = (trace, full) =>
@@ -101,6 +101,18 @@
       while (background().alpha === 0 && behind.parentElement) behind = behind.parentElement;
       const pair = [rgba(getComputedStyle(element).color), background()].map(luminance);
       return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    },
+
+    // Which elements end to the right of their panel, and which drawings leave space unused.
+    misfits(panelCss, css) {
+      const panel = document.querySelector(panelCss);
+      const right = (element) => element.getBoundingClientRect().right;
+      return Array.from(panel.querySelectorAll(css))
+        .filter((element) => {
+          const unused = element.matches("svg") ? right(panel) - right(element) : 0;
+          return right(element) > right(panel) + 1 || unused > 50;
+        })
+        .map((element) => element.closest(".jupyter-widgets")?.textContent.slice(0, 40));
     },
 
     stopKernel: () => panel()?.sessionContext?.shutdown(),

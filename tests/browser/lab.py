@@ -122,17 +122,17 @@ class LabPage:
         """The text of one shown element."""
         return self.element(css).inner_text()
 
-    def figure(self, number: int = 0) -> dict[str, Any]:
-        """`data` and `layout` of a plotly figure as the browser has it, arrays as lists."""
-        drawn = self.page.wait_for_function("number => inPage.figure(number)", arg=number)
+    def figure(self, within: str = "body") -> dict[str, Any]:
+        """`data` and `layout` of the first plotly figure in an element, arrays as lists."""
+        drawn = self.page.wait_for_function("css => inPage.figure(css)", arg=within)
         return drawn.json_value()
 
-    def wait_for_new_figure(self, before: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    def wait_for_new_figure(self, before: dict[str, Any], within: str = "body") -> dict[str, Any]:
         """The figure as soon as its data differ from those of `before`."""
-        differs = "([number, old]) => JSON.stringify(inPage.figure(number)?.data) !== old"
+        differs = "([css, old]) => JSON.stringify(inPage.figure(css)?.data) !== old"
         old = self.page.evaluate("data => JSON.stringify(data)", before["data"])
-        self.page.wait_for_function(differs, arg=[number, old])
-        return self.figure(number)
+        self.page.wait_for_function(differs, arg=[within, old])
+        return self.figure(within)
 
     def set_theme(self, theme: Theme) -> None:
         """Change JupyterLab's theme, until its colours are there and its splash is gone."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
 
 import workbench
@@ -24,6 +25,7 @@ LABELS = {
     "platform": "Platform",
     "backend": "Backend",
     "tensor_parallel": "Tensor parallel",
+    "rules": "vLLM rules",
 }
 ENGINE = "engine's choice"
 
@@ -49,7 +51,8 @@ def start() -> workbench.Scenario:
     for line in ast.parse("".join(tagged["source"])).body:
         target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
         values[target.id] = ast.literal_eval(line.value)
-    return workbench.Scenario(**{name: values[name] for name in FIELDS if name in values})
+    fields = {name: values[name] for name in FIELDS if name in values}
+    return workbench.Scenario(**{**fields, "backend": fields.get("backend") or None})
 
 
 def pick(lab: LabPage, scenario: workbench.Scenario) -> workbench.Scenario:
@@ -82,10 +85,12 @@ def panel(shared_lab: LabPage) -> LabPage:
 
 
 def test_the_first_result_is_right(panel):
-    expect_block_size(panel, start())
-    shown = {label: panel.selected(label) for label in LABELS.values()}
     first = start()
+    expect_block_size(panel, first)
+    shown = {label: panel.selected(label) for label in LABELS.values()}
     assert shown == {label: str(getattr(first, field) or ENGINE) for field, label in LABELS.items()}
+    blank = "selects => selects.filter(select => select.selectedIndex < 0).length"
+    assert panel.element(f"{PANEL} select").evaluate_all(blank) == 0
 
 
 def test_changing_platform_and_tensor_parallel_changes_the_number_and_the_figure(panel):
@@ -94,12 +99,12 @@ def test_changing_platform_and_tensor_parallel_changes_the_number_and_the_figure
     for platform in ("cuda", "xpu"):
         for tensor_parallel in (1, 4):
             scenario = base.replace(platform=platform, tensor_parallel=tensor_parallel)
-            before = panel.figure()
+            before = panel.figure(FIGURE)
             old = panel.element(BLOCK_SIZE).get_attribute("data-value")
             expect_block_size(panel, pick(panel, scenario))
             new = panel.element(BLOCK_SIZE).get_attribute("data-value")
             if new != old:
-                assert panel.wait_for_new_figure(before)["data"] != before["data"]
+                assert panel.wait_for_new_figure(before, FIGURE)["data"] != before["data"]
             sizes.add(new)
     assert len(sizes) > 2, "the scenarios of this test should differ"
 
@@ -115,17 +120,19 @@ def test_the_panel_in_both_themes(panel, theme):
 
 
 def test_a_problem_is_shown_and_its_remedy_is_applied(panel):
-    scenario = start().replace(platform="cuda", backend="FLEX_ATTENTION", tensor_parallel=1)
-    plan = workbench.resolve(scenario)
-    problem = plan.problems[0]
-    pick(panel, scenario.replace(backend=None))
-    pick(panel, scenario)
-    badge = panel.element(f".wb-problem[data-code={problem.code}]")
+    """Before #37467 the pages of this scenario were not divisible; the remedy is to upgrade."""
+    sound = start().replace(platform="xpu", tensor_parallel=4, rules="0.23")
+    broken = sound.replace(rules="before-37467")
+    plan = workbench.resolve(broken)
+    pick(panel, sound)
+    pick(panel, broken)
+    badge = panel.element(f".wb-problem[data-code={plan.problems[0].code}]")
     expect(badge).to_be_visible()
+    expect_block_size(panel, broken)
     panel.screenshot("front-door-problem", PANEL)
     panel.element(".wb-apply").first.click()
     expect(badge).to_have_count(0)
-    expect_block_size(panel, scenario.replace(**plan.remedies(problem)[0].changes))
+    expect_block_size(panel, broken.replace(**plan.remedies(plan.problems[0])[0].changes))
 
 
 @contextmanager
@@ -153,16 +160,32 @@ def test_a_callback_error_is_shown_and_the_figure_is_marked_stale(panel):
     expect(panel.element(STALE_FIGURE)).to_have_count(0)
 
 
-def test_the_keyboard_reaches_the_pickers_and_changes_them(panel):
+def test_the_keyboard_reaches_the_pickers(panel):
     panel.element(BLOCK_SIZE).click()
     reached: list[str] = []
     while "Tensor parallel" not in reached and len(reached) < 30:
         panel.press("Tab")
         reached.append(panel.focused_description())
     assert [label for label in reached if label in LABELS.values()] == list(LABELS.values())
+
+
+@pytest.mark.xfail(reason="JupyterLab's command mode takes the key away: ipywidgets issue 3912")
+def test_the_keyboard_changes_a_picker(panel):
+    panel.control("Tensor parallel").locator("select").focus()
     before = panel.selected("Tensor parallel")
-    panel.press("ArrowDown")
+    panel.press("ArrowDown" if before == "1" else "ArrowUp")
     assert panel.selected("Tensor parallel") != before
+    assert panel.focused_description() == "Tensor parallel"
+
+
+@pytest.mark.parametrize("width", [1000, 1440, 1900])
+def test_the_controls_and_the_figure_fit_the_panel(panel, width):
+    panel.set_viewport(width, 1000)
+    misfits = "inPage.misfits('.wb-panel', 'select, input, .wb-figure .main-svg')"
+    try:
+        panel.page.wait_for_function(f"{misfits}.length === 0", timeout=3000)
+    except PlaywrightTimeout:
+        pytest.fail(f"wider than the panel, or a narrow drawing: {panel.page.evaluate(misfits)}")
 
 
 def test_no_callback_failed_unseen(panel):

@@ -12,30 +12,40 @@ from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 from workbench.core.settings import Settings
 
+NO_BACKEND = frozenset({"backend_not_valid", "no_valid_backend"})
+"""Errors that any pick can cause, and that leave nothing to run."""
 
-def error_codes(model: Model, settings: Settings) -> frozenset[str] | None:
-    """Codes of the errors of a scenario; None when it is refused before any size exists."""
+
+def conflicts(model: Model, settings: Settings, field: str) -> frozenset[str] | None:
+    """Codes of the errors that lie in `field`'s value; None when the scenario is refused whole.
+
+    Other errors, such as a block that outgrows the token budget, are consequences to look at,
+    not values that cannot be picked.
+    """
     try:
         plan: Plan = resolve(model, settings)
     except WorkbenchError:
         return None
-    return frozenset(problem.code for problem in plan.errors)
+    return frozenset(
+        problem.code
+        for problem in plan.errors
+        if problem.field == field or problem.code in NO_BACKEND
+    )
 
 
 def legal_values(
     model: Model, settings: Settings, field: str, candidates: Iterable[Any]
 ) -> tuple[Any, ...]:
-    """The candidates for `field` that bring no error that is not there already.
+    """The candidates for `field` that are not refused and bring no conflict that is new.
 
-    A value that gets the configuration refused is never legal; the present value always is
-    listed, so that a picker can show it.
+    The present value is always listed, so that a picker can show it.
     """
     present = getattr(settings, field)
-    before = error_codes(model, settings) or frozenset()
+    before = conflicts(model, settings, field) or frozenset()
     legal = []
     for value in candidates:
-        codes = error_codes(model, replace(settings, **{field: value}))
-        if value == present or (codes is not None and codes <= before):
+        found = conflicts(model, replace(settings, **{field: value}), field)
+        if value == present or (found is not None and found <= before):
             legal.append(value)
     return tuple(legal)
 

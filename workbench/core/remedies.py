@@ -12,6 +12,9 @@ from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.resolve import resolve
 from workbench.core.settings import Settings
+from workbench.core.trace import show
+
+ENGINE = "engine's choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +25,15 @@ class Remedy:
     plan: Plan
 
     def __str__(self) -> str:
-        changes = ", ".join(f"{name} = {value}" for name, value in self.changes.items())
-        return f"{changes} (block size {self.plan.block_size})"
+        return f"{self.text} (block size {self.plan.block_size})"
+
+    @property
+    def text(self) -> str:
+        """The changes in words; null is the engine's choice, not the word "none"."""
+        return ", ".join(
+            f"{name} = {ENGINE if value is None else show(value)}"
+            for name, value in self.changes.items()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The published form: the changes, and the block size that they lead to."""

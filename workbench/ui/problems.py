@@ -9,7 +9,6 @@ import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.remedies import Remedy
-from workbench.core.trace import show
 from workbench.plan import Plan
 from workbench.views import html
 
@@ -56,9 +55,8 @@ class ProblemList:
         )
 
     def _button(self, remedy: Remedy) -> widgets.Button:
-        changes = ", ".join(f"{name} = {show(value)}" for name, value in remedy.changes.items())
         button = widgets.Button(
-            description=f"Apply {changes}",
+            description=f"Apply {remedy.text}",
             tooltip=f"Tried: {remedy.plan!r}",
             layout=widgets.Layout(width="auto"),
         )

@@ -45,8 +45,8 @@ def unify_pages(run: Run) -> None:
     large, small = max(attention, mamba), min(attention, mamba)
     divides = large % small == 0
     message = (
-        f"The attention page of {attention} bytes and the mamba page of {mamba} bytes cannot be "
-        f"made equal: {large} / {small} = {large / small:g}"
+        f"The attention page of {attention:,} bytes and the mamba page of {mamba:,} bytes cannot "
+        f"be made equal: {large:,} / {small:,} = {large / small:g}"
     )
     run.problem(
         "pages_not_equal",

@@ -16,9 +16,10 @@ from typing import Any
 from workbench.run.notebooks.document import Notebook, notebook_text, plain
 from workbench.run.notebooks.guard import HIDDEN_ERRORS_VARIABLE
 from workbench.run.notebooks.results import RESULTS_VARIABLE
+from workbench.run.notebooks.widget_state import without_widget_state
 from workbench.run.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome, Request
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 60.0
 GRACE_S = 30.0
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 
@@ -49,7 +50,8 @@ def execute(
     `timeout_s`: for all cells together. A worker that does not come back GRACE_S after that is
     ended together with its kernel.
     """
-    (work / INPUT).write_text(notebook_text(notebook), encoding="utf-8")
+    # Widget state of an earlier run must not pass for that of this one.
+    (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
     request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S)
     (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
     start = time.monotonic()
@@ -61,7 +63,7 @@ def execute(
         _json_or_none(work / OUTPUT),
         work / _RESULTS,
         _hidden_errors(work / _HIDDEN),
-        plain((work / _LOG).read_text(encoding="utf-8", errors="replace")),
+        _log(work / _LOG),
     )
 
 
@@ -128,6 +130,12 @@ def _json_or_none(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _log(path: Path) -> str:
+    """What worker and kernel printed, without what a kernel says on every start."""
+    lines = plain(path.read_text(encoding="utf-8", errors="replace")).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("[IPKernelApp] WARNING"))
 
 
 def _hidden_errors(path: Path) -> tuple[dict[str, str], ...]:

@@ -20,10 +20,11 @@ from workbench.run.notebooks.widget_state import cells_of_models, widget_models
 ERROR_MARKER = "data-workbench-error"
 """The attribute by which a panel's HTML says that it shows an error."""
 _RECORDS = ("_workbench_errors", "error_count")
+_TRACEBACK = "Traceback (most recent call last)"
 _STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
     ("Exception in thread", "background_thread"),
     ("exception was never retrieved", "asyncio_task"),
-    ("Traceback (most recent call last)", "traceback_in_stream"),
+    (_TRACEBACK, "traceback_in_stream"),
 )
 _STREAM_MESSAGES = {
     "background_thread": "a background thread failed",
@@ -62,11 +63,20 @@ def _scan_streams(
             name = str(output.get("name"))
             texts[name] = texts.get(name, "") + joined(output.get("text"))
     for text in texts.values():
-        kind = next((kind for sign, kind in _STREAM_SIGNS if sign in text), None)
-        if kind is not None:
-            last = plain(text).rstrip().splitlines()[-1].strip()
-            message = f"{_STREAM_MESSAGES[kind]}: {last}"
-            yield NotebookProblem(kind, index, message, excerpt(source, text))
+        for sign, kind in _STREAM_SIGNS:
+            if sign in text:
+                trace = _from_sign_to_error(plain(text), sign)
+                message = f"{_STREAM_MESSAGES[kind]}: {trace.splitlines()[-1].strip()}"
+                yield NotebookProblem(kind, index, message, excerpt(source, trace))
+                break
+
+
+def _from_sign_to_error(text: str, sign: str) -> str:
+    """The part of a stream from the sign to the line that names the error."""
+    lines = text[text.index(sign) :].rstrip().splitlines()
+    header = next((n for n, line in enumerate(lines) if line.startswith(_TRACEBACK)), 0)
+    ends = (n for n, line in enumerate(lines) if n > header and line[:1].strip())
+    return "\n".join(lines[: next(ends, header) + 1])
 
 
 def _scan_widgets(notebook: Notebook) -> Iterator[NotebookProblem]:

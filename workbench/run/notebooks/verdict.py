@@ -12,6 +12,10 @@ from workbench.run.notebooks.results_check import Recorded, check_expected
 from workbench.run.notebooks.scan import scan_notebook
 
 SLOWEST = 3
+_MEANING = {
+    "kernel_died": "the kernel died: out of memory, a crash in native code, or killed from outside",
+    "not_run": "the notebook could not be run",
+}
 _HIDDEN: dict[str, tuple[ProblemKind, str]] = {
     "background_thread": ("background_thread", "a background thread failed"),
     "asyncio_task": ("asyncio_task", "an asyncio task failed, and nobody awaited it"),
@@ -26,7 +30,7 @@ def problems_of(
     A run that stopped early is not blamed for the results that it could not record.
     """
     shown = scan_notebook(execution.executed) if execution.executed else ()
-    stopped = execution.outcome.kind != "ok"
+    stopped = execution.outcome.kind != "ok" or any(p.kind == "cell_error" for p in shown)
     problems = [*_of_outcome(execution, shown, timeout_s)]
     problems += _of_guard(execution, shown)
     if not stopped or any(problem.kind != "no_results" for problem in recorded.problems):
@@ -55,7 +59,7 @@ def _of_outcome(
         text = interrupted[-1].excerpt if interrupted else excerpt(source, "")
         others = tuple(problem for problem in shown if problem not in interrupted)
         return (NotebookProblem("timeout", index, message, text), *others)
-    message = execution.outcome.message or "the notebook could not be run"
+    message = _MEANING[kind] + (f": {execution.outcome.message}" if kind == "not_run" else "")
     return (NotebookProblem(kind, index, message, excerpt(source, execution.log)), *shown)
 
 

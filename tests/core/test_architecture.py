@@ -1,0 +1,151 @@
+"""Who may import whom, and what `import workbench` costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = {
+    "core": set(),
+    "models": {"core"},
+    "views": {"core"},
+    "kernels": set(),
+    "run": {"core", "kernels"},
+    "interop": {"core", "models"},
+    "ui": {"core", "models", "views", "kernels", "run", "interop", "face"},
+}
+"""Folder -> the folders whose modules it may import; `face` is what lies beside the folders."""
+
+PURE = {"core"}
+"""Folders that import the standard library only."""
+
+KERNEL_PACKAGES = {"torch", "triton", "numpy"}
+HEAVY = ("torch", "triton", "plotly", "ipywidgets", "anywidget", "pydantic", "numpy", "IPython")
+
+
+def sources(room):
+    """[(path, dotted name)] of a folder's modules."""
+    folder = ROOT / "kernels" if room == "kernels" else ROOT / "workbench" / room
+    files = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return [(path, f"workbench.{room}." + path.stem) for path in files]
+
+
+def imported_modules(path):
+    """Absolute names of everything that a file imports, also inside functions and type checks."""
+    relative = path.relative_to(ROOT)
+    package = (
+        relative.parent if relative.parts[0] == "workbench" else Path("workbench") / relative.parent
+    )
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package.parts[: len(package.parts) - node.level + 1]) if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield module
+            if module == "workbench":
+                yield from (f"workbench.{alias.name}" for alias in node.names)
+
+
+def room_of(module):
+    """The folder that a module of ours lies in, "face" beside the folders, None for others."""
+    head, *rest = module.split(".")
+    if head == "kernels":
+        return "kernels"
+    if head != "workbench":
+        return None
+    return rest[0] if rest and rest[0] in ROOMS else "face"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_folder_imports_only_what_it_may(room):
+    wrong = [
+        (str(path.relative_to(ROOT)), module)
+        for path, _ in sources(room)
+        for module in imported_modules(path)
+        if room_of(module) not in {None, room, *ROOMS[room]}
+    ]
+    assert wrong == []
+
+
+def test_the_folders_are_the_ones_that_exist():
+    found = {
+        path.name
+        for path in (ROOT / "workbench").iterdir()
+        if path.is_dir() and any(path.glob("*.py"))
+    }
+    assert found <= set(ROOMS)
+    assert {"core", "models", "views"} <= found
+
+
+@pytest.mark.parametrize("room", sorted(PURE))
+def test_the_rules_are_pure_python(room):
+    used = {module.split(".")[0] for path, _ in sources(room) for module in imported_modules(path)}
+    assert used <= set(sys.stdlib_module_names) | {"workbench"}
+    assert not used & {"os", "io", "pathlib", "socket", "subprocess", "urllib", "tempfile"}
+
+
+def test_the_kernels_need_torch_triton_and_numpy_only():
+    used = {
+        module.split(".")[0] for path, _ in sources("kernels") for module in imported_modules(path)
+    }
+    assert used <= set(sys.stdlib_module_names) | {"workbench", "kernels"} | KERNEL_PACKAGES
+
+
+def test_nobody_imports_the_panels_but_the_public_face():
+    importing = {
+        room
+        for room in ROOMS
+        for path, _ in sources(room)
+        if "ui" in {room_of(module) for module in imported_modules(path)}
+    }
+    assert importing <= {"ui"}
+
+
+def test_transformers_is_imported_nowhere():
+    face = [(path, path.stem) for path in (ROOT / "workbench").glob("*.py")]
+    for path, _ in [*face, *(source for room in ROOMS for source in sources(room))]:
+        names = {module.split(".")[0] for module in imported_modules(path)}
+        assert "transformers" not in names
+        assert not names & {"pickle", "marshal", "shelve", "dill"}
+
+
+def test_the_check_sees_every_way_to_import(tmp_path, monkeypatch):
+    folder = tmp_path / "workbench" / "core"
+    folder.mkdir(parents=True)
+    source = folder / "bad.py"
+    source.write_text(
+        "from __future__ import annotations\n"
+        "import workbench.views.html\n"
+        "from workbench import ui\n"
+        "def late():\n"
+        "    from workbench.models import read_model\n"
+        "    from ..run import devices\n"
+        "    from . import plan\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    rooms = {room_of(module) for module in imported_modules(source)}
+    assert rooms == {None, "views", "face", "ui", "models", "run", "core"}
+
+
+def loaded_after(statement):
+    code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(done.stdout.split())
+
+
+def test_importing_the_workbench_loads_nothing_heavy():
+    assert not loaded_after("import workbench").intersection(HEAVY)
+
+
+def test_resolving_loads_neither_torch_nor_figures_nor_widgets():
+    loaded = loaded_after("import workbench as wb; wb.resolve(wb.Scenario())")
+    assert not loaded.intersection(set(HEAVY) - {"pydantic"})
+    assert "workbench.core" in loaded

@@ -1,0 +1,316 @@
+"""Every problem and every refusal: a scenario that causes it, its operands, and what removes it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import workbench.core
+from tests.models.configs import (
+    deepseek_v3,
+    jamba,
+    kimi_linear,
+    llama,
+    nemotron_h,
+    plamo2,
+    qwen3_5,
+    qwen3_next,
+    zamba2,
+)
+from workbench.core.errors import Refused
+from workbench.core.problems import WARNING
+from workbench.plan import remedies_of_refusal, resolve
+from workbench.scenario import Scenario
+
+ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
+
+PROBLEMS = [
+    pytest.param(
+        {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "fp8_inc"},
+        "backend_not_valid",
+        "Selected backend FLASHINFER is not valid for this configuration. Reason:",
+        {"kv_cache_dtype": "auto"},
+        id="backend-not-valid",
+    ),
+    pytest.param(
+        {"model": llama(), "platform": "rocm", "backend": "FLASH_ATTN"},
+        "backend_not_valid",
+        "Selected backend FLASH_ATTN is not valid",
+        {"backend": None},
+        id="backend-of-another-platform",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLASHMLA"},
+        "backend_not_valid",
+        "Selected backend FLASHMLA is not valid",
+        {"backend": None},
+        id="mla-backend-without-mla",
+    ),
+    pytest.param(
+        {"model": deepseek_v3(), "platform": "cpu"},
+        "no_valid_backend",
+        "No valid attention backend found for",
+        {"platform": "cuda", "compute_capability": None},
+        id="no-mla-on-cpu",
+    ),
+    pytest.param(
+        {"model": llama(), "kv_cache_dtype": "fp8_ds_mla"},
+        "no_valid_backend",
+        "No valid attention backend found for",
+        {"kv_cache_dtype": "auto"},
+        id="no-backend-for-the-kv-dtype",
+    ),
+    pytest.param(
+        {"model": deepseek_v3(), "compute_capability": "10.0", "block_size": 16},
+        "block_size_precludes_backend",
+        "--block-size 16 precluded higher-priority backend(s)",
+        {"block_size": None},
+        id="block-size-precludes-backend",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), **ALIGN},
+        "block_exceeds_token_budget",
+        "In Mamba cache align mode, block_size (2096) must be <= max_num_batched_tokens (2048).",
+        {"max_num_batched_tokens": 2096},
+        id="block-exceeds-token-budget",
+    ),
+    pytest.param(
+        {"model": kimi_linear(), "kv_cache_dtype": "fp8_ds_mla"},
+        "pages_not_equal",
+        "The page size of the layer is not divisible by the maximum page size.",
+        {"kv_cache_dtype": "auto"},
+        id="pages-not-equal",
+    ),
+    pytest.param(
+        {"model": kimi_linear(), "backend": "FLASHMLA", "block_size": 112},
+        "no_common_block_size",
+        "No common block size for 1904. ",
+        None,
+        id="no-common-block-size",
+    ),
+    pytest.param(
+        {"model": kimi_linear(), "backend": "CUTLASS_MLA", "block_size": 144},
+        "no_common_block_size",
+        "No common block size for",
+        {"block_size": 128},
+        id="no-common-block-size-of-128",
+    ),
+    pytest.param(
+        {"model": qwen3_next(), "backend": "FLEX_ATTENTION"},
+        "flex_block_not_power_of_2",
+        "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544",
+        {"block_size": 1024},
+        id="flex-block-not-power-of-2",
+    ),
+    pytest.param(
+        {"model": nemotron_h(n_groups=8, mamba_num_heads=96), "tensor_parallel": 16},
+        "n_groups_not_divisible",
+        None,
+        {"tensor_parallel": 8},
+        id="n-groups-not-divisible",
+    ),
+    pytest.param(
+        {"model": zamba2(), "tensor_parallel": 4},
+        "n_groups_not_divisible",
+        None,
+        {"tensor_parallel": 2},
+        id="n-groups-not-divisible-zamba2",
+    ),
+    pytest.param(
+        {"model": jamba(), "enable_prefix_caching": True, "mamba_block_size": 100},
+        "mamba_block_size_not_multiple",
+        None,
+        {"mamba_block_size": 2048},
+        id="mamba-block-size-not-multiple",
+    ),
+]
+WARNINGS = {"block_size_precludes_backend", "mamba_block_size_not_multiple"}
+
+REFUSALS = [
+    pytest.param(
+        {"model": plamo2(), "dtype": "float16"},
+        "float16_not_supported",
+        "The model type 'plamo2' does not support float16.",
+        {"dtype": "bfloat16"},
+        id="plamo2-float16",
+    ),
+    pytest.param(
+        {"model": llama(), "max_model_len": 262145},
+        "max_model_len_too_long",
+        "User-specified max_model_len (262145) is greater than the derived max_model_len (",
+        {"max_model_len": 262144},
+        id="max-model-len",
+    ),
+    pytest.param(
+        {"model": kimi_linear(), "kv_cache_dtype": "turboquant_k8v4"},
+        "turboquant_layers_not_identifiable",
+        "TurboQuant KV cache requires identifiable",
+        {"kv_cache_dtype": "auto"},
+        id="turboquant-without-list",
+    ),
+    pytest.param(
+        {"model": llama(), "tensor_parallel": 12},
+        "heads_not_divisible",
+        "Total number of attention heads (32) must be divisible by tensor parallel size (12).",
+        {"tensor_parallel": 8},
+        id="heads",
+    ),
+    pytest.param(
+        {"model": deepseek_v3(), "kv_cache_dtype": "nvfp4"},
+        "nvfp4_with_mla",
+        "nvfp4 KV cache is not supported with MLA",
+        None,
+        id="nvfp4-with-mla",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), "mamba_block_size": 64},
+        "mamba_block_size_without_prefix_caching",
+        "--mamba-block-size can only be set with --enable-prefix-caching",
+        None,
+        id="mamba-block-size",
+    ),
+    pytest.param(
+        {
+            "model": qwen3_next(linear_num_key_heads=4, linear_num_value_heads=4),
+            "tensor_parallel": 8,
+        },
+        "state_not_divisible",
+        "4 is not divisible by 8",
+        {"tensor_parallel": 4},
+        id="state-dimension",
+    ),
+    pytest.param(
+        {"model": llama(head_dim=1), "kv_cache_dtype": "nvfp4"},
+        "head_size_too_small",
+        None,
+        {"kv_cache_dtype": "auto"},
+        id="head-of-one-element",
+    ),
+]
+
+
+def changes_of(remedies):
+    return [dict(remedy.changes) for remedy in remedies]
+
+
+@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), PROBLEMS)
+def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text, remedy):
+    plan = resolve(Scenario(**values))
+    problem = next(problem for problem in plan.problems if problem.code == code)
+    assert (problem.severity == WARNING) == (code in WARNINGS)
+    assert problem.operands
+    assert problem.field in Scenario().to_dict()
+    assert str(problem).startswith(f"{problem.severity} [{code}] ")
+    if vllm_text is not None:
+        assert problem.vllm_text.startswith(vllm_text)
+    tried = changes_of(plan.remedies(problem))
+    assert tried
+    assert remedy is None or remedy in tried
+    for changes in tried:
+        again = resolve(Scenario(**values).replace(**changes))
+        assert code not in {other.code for other in again.problems}
+    published = next(entry for entry in plan.to_dict()["problems"] if entry["code"] == code)
+    assert [entry["changes"] for entry in published["remedies"]] == tried
+
+
+@pytest.mark.parametrize(("values", "code", "vllm_text", "remedy"), REFUSALS)
+def test_a_refusal_says_what_clashes_and_what_lifts_it(values, code, vllm_text, remedy):
+    scenario = Scenario(**values)
+    with pytest.raises(Refused) as caught:
+        resolve(scenario)
+    refusal = caught.value
+    assert refusal.code == code
+    assert refusal.operands
+    assert refusal.field in scenario.to_dict()
+    assert (refusal.vllm_text or "").startswith(vllm_text or "")
+    tried = changes_of(remedies_of_refusal(scenario, refusal))
+    assert tried
+    assert remedy is None or remedy in tried
+    for changes in tried:
+        assert resolve(scenario.replace(**changes)).errors == ()
+
+
+def codes_in(call, position):
+    """String literals given as the `position`-th argument of `call(...)` anywhere in core."""
+    found = set()
+    for source in Path(workbench.core.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            if name == call and isinstance(node.args[position], ast.Constant):
+                found.add(node.args[position].value)
+    return found
+
+
+def test_every_code_in_core_has_a_case():
+    assert codes_in("problem", 0) == {param.values[1] for param in PROBLEMS}
+    assert codes_in("Refused", 0) == {param.values[1] for param in REFUSALS}
+
+
+NANO_ON_XPU = {"model": nemotron_h(), "platform": "xpu", "tensor_parallel": 4}
+
+
+def test_before_37467_the_platform_block_size_came_too_late():
+    plan = resolve(Scenario(**NANO_ON_XPU, rules="before-37467"))
+    # One rank: conv [3, 1536] bf16 and state [16, 64, 128] fp32; one KV head of 128 in bf16.
+    conv, state = 3 * (64 * 64 + 2 * 8 * 128) // 4 * 2, 16 * 64 * 128 * 4
+    tok = 1 * 2 * 128 * 2
+    assert (conv + state, tok) == (533_504, 512)
+    assert plan.mamba_page_size_bytes == conv + state
+    assert plan.attention_bytes_per_token == tok
+    # Aligned with 16, as if no platform had a say: 66 granules, 540,672 bytes.
+    aligned = 16 * -(-533_504 // (16 * 512))
+    assert aligned == 1056
+    assert plan.trace.step("aligned_block_size").result == aligned
+    assert plan.mamba_page_size_padded == aligned * tok == 540_672
+    # Then XPU writes 64 over it: 16.5 attention pages in a mamba page.
+    assert plan.block_size == 64
+    assert plan.attention_page_size_bytes == 64 * tok == 32_768
+    assert 540_672 / 32_768 == 16.5
+    (problem,) = plan.errors
+    assert problem.code == "pages_not_equal"
+    assert problem.operands == {
+        "attention_page_size_bytes": 32_768,
+        "mamba_page_size_bytes": 540_672,
+    }
+    assert "16.5 is not whole" in problem.message
+    assert {"rules": "0.23"} in changes_of(plan.remedies(problem))
+
+
+def test_since_37467_the_backend_is_asked_first():
+    plan = resolve(Scenario(**NANO_ON_XPU, rules="0.23"))
+    granule = plan.trace.step("alignment_granule")
+    assert (granule.result, plan.backend) == (64, "FLASH_ATTN")
+    assert plan.block_size == 64 * -(-533_504 // (64 * 512)) == 1088
+    assert plan.block_size % 64 == 0
+    assert plan.attention_page_size_bytes == 1088 * 512 == 557_056
+    assert plan.mamba_page_size_padded == plan.attention_page_size_bytes
+    assert plan.errors == ()
+
+
+def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
+    here = {**NANO_ON_XPU, "platform": "cuda"}
+    before = resolve(Scenario(**here, rules="before-37467"))
+    since = resolve(Scenario(**here, rules="0.23"))
+    assert (before.block_size, before.mamba_page_size_padded) == (1056, 540_672)
+    assert (since.block_size, since.mamba_page_size_padded) == (1056, 540_672)
+
+
+def test_xpu_keeps_no_padding_where_the_pages_were_equal():
+    """GDN pages that fit exactly with a granule of 16 stop fitting when XPU rounds to 64."""
+    equal = {"model": qwen3_5(), "backend": "TRITON_ATTN", "num_speculative_tokens": 1}
+    assert resolve(Scenario(**equal)).mamba_page_size_padded is None
+    plan = resolve(Scenario(**equal, platform="xpu"))
+    assert plan.block_size == 576
+    assert plan.mamba_page_size_padded is None
+    assert "pages_not_equal" in {problem.code for problem in plan.errors}
+    assert "set mamba_page_size_padded to None bytes" in plan.log_lines[-1]
+
+
+def test_xpu_scales_the_padding_with_the_block():
+    plan = resolve(Scenario(model=qwen3_5(), backend="TRITON_ATTN", platform="xpu"))
+    assert (plan.block_size, plan.mamba_page_size_padded) == (576, 576 * 4096)
+    assert plan.errors == ()
