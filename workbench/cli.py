@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
@@ -119,19 +120,23 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
 def _resolve_batch(source: str, strict: bool) -> None:
     from workbench.batch import resolve_lines
 
-    if source == "-":
-        lines = sys.stdin.read().splitlines()
-    else:
-        try:
-            lines = Path(source).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            _fail(f"{source} cannot be read: {error}")
     all_plans = True
-    for text, is_plan in resolve_lines(lines):
-        sys.stdout.write(text + "\n")
-        all_plans &= is_plan
+    # Bytes are lines at line feeds only: a string may hold other characters that end a line.
+    with _opened(source) as lines:
+        for text, is_plan in resolve_lines(lines):
+            sys.stdout.write(text + "\n")
+            all_plans &= is_plan
     if strict and not all_plans:
         raise typer.Exit(1)
+
+
+def _opened(source: str) -> AbstractContextManager[BinaryIO]:
+    if source == "-":
+        return nullcontext(sys.stdin.buffer)
+    try:
+        return Path(source).open("rb")
+    except OSError as error:
+        _fail(f"{source} cannot be read: {error.strerror}.")
 
 
 @app.command()
@@ -153,7 +158,7 @@ def run(
     ),
 ) -> None:
     """Execute a notebook; exit 1 if anything in it failed, hidden errors included."""
-    from workbench.run.notebooks import NotebookParameterError, run_notebook
+    from workbench.run.notebooks import NotebookError, run_notebook
 
     parameters = {}
     for item in parameter or []:
@@ -163,8 +168,8 @@ def run(
         parameters[name] = _value(value)
     try:
         result = run_notebook(notebook, parameters, output_dir=output)
-    except (NotebookParameterError, FileNotFoundError) as error:
-        _fail(str(error))
+    except NotebookError as error:
+        _fail(error.message)
     typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
     for reason in result.skipped:
         typer.echo(f"skipped: {reason}")
@@ -182,7 +187,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     typer.echo(message, err=True)
     raise typer.Exit(2)
 

@@ -46,7 +46,9 @@ class Scenario(_TypedScenario):
     Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
     """
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
+        if unknown := [name for name in values if name not in FIELDS]:
+            raise _unknown_field(unknown[0])
         if isinstance(capability := values.get("compute_capability"), int | float):
             values["compute_capability"] = _capability_text(capability)
         try:
@@ -169,18 +171,20 @@ def _capability_text(value: float) -> str:
     return f"{value:.1f}" if math.isfinite(value) else str(value)
 
 
+def _unknown_field(given: str) -> ScenarioError:
+    name = given[:80]
+    near = nearest_names(name, FIELDS)
+    hint = f" Nearest: {', '.join(near)}." if near else ""
+    return ScenarioError(
+        "unknown_field",
+        f"A scenario has no field {name!r}.{hint} Fields: {', '.join(FIELDS)}.",
+        field=name,
+    )
+
+
 def _typed_error(error: ValidationError) -> ScenarioError:
     first = error.errors()[0]
     field = str(first["loc"][0]) if first["loc"] else None
-    if first["type"] == "unexpected_keyword_argument":
-        name = (field or "")[:80]
-        near = nearest_names(name, FIELDS)
-        hint = f" Nearest: {', '.join(near)}." if near else ""
-        return ScenarioError(
-            "unknown_field",
-            f"A scenario has no field {name!r}.{hint} Fields: {', '.join(FIELDS)}.",
-            field=name,
-        )
     kind = {"int_type": "an integer", "bool_type": "true or false"}.get(first["type"], "a string")
     if field == "model":
         kind = "a name, a path or a config object"

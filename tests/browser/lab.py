@@ -80,7 +80,7 @@ class LabPage:
 
     def options(self, description: str) -> tuple[str, ...]:
         """What a dropdown offers, as shown."""
-        texts = self.control(description).locator("select option").all_inner_texts()
+        texts = self.control(description).locator("select option").all_text_contents()
         return tuple(text.replace(NO_BREAK_SPACE, " ") for text in texts)
 
     def selected(self, description: str) -> str:
@@ -119,7 +119,9 @@ class LabPage:
         return self.page.locator(f".jp-OutputArea-output {css}")
 
     def text(self, css: str) -> str:
-        """The text of one shown element."""
+        """The text of one shown element, as it reads on screen."""
+        self.scroll_to(css)  # JupyterLab leaves out of sight cells unrendered: they have no text
+        self.page.evaluate("new Promise(requestAnimationFrame)")
         return self.element(css).inner_text()
 
     def figure(self, within: str = "body") -> dict[str, Any]:

@@ -163,7 +163,7 @@ def test_a_callback_error_is_shown_and_the_figure_is_marked_stale(panel):
 def test_the_keyboard_reaches_the_pickers(panel):
     panel.element(BLOCK_SIZE).click()
     reached: list[str] = []
-    while "Tensor parallel" not in reached and len(reached) < 30:
+    while "vLLM rules" not in reached and len(reached) < 40:
         panel.press("Tab")
         reached.append(panel.focused_description())
     assert [label for label in reached if label in LABELS.values()] == list(LABELS.values())

@@ -229,7 +229,9 @@ def olmo_hybrid(**changes: Any) -> Config:
     """An OLMo-Hybrid with every dimension of its delta nets given."""
     config = {
         **qwen3_next(head_dim=None),
-        "num_attention_heads": 32, "num_key_value_heads": 32, "hidden_size": 4096,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "hidden_size": 4096,
         "model_type": "olmo_hybrid",
         "layer_types": ["linear_attention"] * 3 + ["full_attention"],
         "num_hidden_layers": 4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -70,7 +71,7 @@ def _named_model(reference: str) -> Model:
     if reference.casefold() in catalog_names():
         return _catalog_model(reference.casefold())
     if _looks_like_path(reference):
-        path = Path(reference).expanduser()
+        path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
         return read_model(read_config(path), _file_label(path))
     by_hub_id = _catalog_by_hub_id().get(reference.casefold())
     if by_hub_id is not None:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from workbench.core.errors import ConfigError
 
@@ -22,8 +22,9 @@ CONTAINERS = (dict, list, tuple, Mapping)
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     """The object in `text`, or ConfigError naming `source`.
 
-    Refused: more than 1 MiB, not UTF-8, not JSON, not an object, duplicate keys, NaN and
-    infinities, nesting deeper than 32.
+    Refused: more than 1 MiB, not UTF-8, not JSON, not an object, duplicate keys, nesting deeper
+    than 32. NaN and Infinity pass: published files have them ("time_step_limit": [0.0, Infinity]),
+    and a field that is read is checked when it is read.
     """
     if len(text) > MAX_BYTES:
         raise ConfigError(
@@ -33,7 +34,7 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
         )
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.lstrip("\ufeff")
-        value = json.loads(decoded, object_pairs_hook=_unique_keys, parse_constant=_no_constant)
+        value = json.loads(decoded, object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
         raise ConfigError("config_not_utf8", f"{source} is not UTF-8: {error}.", field="") from None
     except RecursionError:
@@ -95,7 +96,3 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             "config_duplicate_key", f"The key {twice[:80]!r} appears twice.", field=f"/{twice[:80]}"
         )
     return result
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ConfigError("config_not_finite", f"{name} is not a JSON number.", field="")

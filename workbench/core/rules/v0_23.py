@@ -36,6 +36,7 @@ CHECK_RESULT = (
     pages.kernel_block_size,
     cache_mode.group_replication,
     cache_mode.mamba_block_advice,
+    cache_mode.cpu_prefix_caching,
 )
 """From `validate_block_size` to the runner's kernel blocks."""
 

@@ -198,6 +198,23 @@ def align_budget(run: Run) -> None:
         )
 
 
+def cpu_prefix_caching(run: Run) -> None:
+    """AMX tiles: prefix caching goes off for linear attention, after the mode was chosen."""
+    state = run.model.state
+    linear = state is not None and state.kind in {"gdn", "linear_attention"}
+    if run.platform.name == "cpu" and linear and run.prefix_caching:
+        run.problem(
+            "cpu_prefix_caching_off",
+            "enable_prefix_caching",
+            "On a CPU with AMX tiles vLLM 0.23 turns prefix caching and chunked prefill off for "
+            f"linear-attention layers; the cache mode chosen before that "
+            f"({run.mamba_cache_mode}) stays. Switch prefix caching off to see the same sizes.",
+            severity=WARNING,
+            operands={"layers": state.kind if state else None, "mode": run.mamba_cache_mode},
+            candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+        )
+
+
 def mamba_block_advice(run: Run) -> None:
     """Values that 0.23 documents as wrong but does not check."""
     typed = run.settings.mamba_block_size

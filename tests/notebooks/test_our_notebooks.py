@@ -1,0 +1,121 @@
+"""The notebooks that people open: house rules, and real runs through papermill with known answers.
+
+The expected numbers are vLLM's (reported logs and its own code), not the workbench's.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from workbench.run.notebooks import check_notebook_source, run_notebook
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NEMOTRON = "nemotron-3-nano-30b-a3b"
+
+START = {
+    "nemotron-cuda-tp4": (
+        {"model": NEMOTRON, "tensor_parallel": 4},
+        {"block_size": 1056, "kernel_block_size": 32, "problems": []},
+    ),
+    "nemotron-xpu-tp4": (
+        {"model": NEMOTRON, "platform": "xpu", "backend": "FLASH_ATTN", "tensor_parallel": 4},
+        {"block_size": 1088, "kernel_block_size": 64, "problems": []},
+    ),
+    "qwen3-next-tp1": (
+        {"model": "qwen3-next-80b-a3b", "tensor_parallel": 1},
+        {"block_size": 544, "kernel_block_size": 544},
+    ),
+    "qwen3-next-flashinfer": (
+        {"model": "qwen3-next-80b-a3b", "backend": "FLASHINFER", "tensor_parallel": 1},
+        {"block_size": 544, "kernel_block_size": 32},
+    ),
+    "kimi-flashmla": (
+        {"model": "kimi-linear-48b-a3b", "backend": "FLASHMLA", "tensor_parallel": 1},
+        {"block_size": 1920, "kernel_block_size": 64},
+    ),
+    "flex-attention": (
+        {"model": "bamba-9b", "backend": "FLEX_ATTENTION", "tensor_parallel": 1},
+        {"block_size": 528, "problems": ["flex_block_not_power_of_2"]},
+    ),
+    "ordinary-decoder": (
+        {"model": "llama-3.1-8b", "tensor_parallel": 1},
+        {"block_size": 16, "padding_percent": None, "problems": []},
+    ),
+    "pure-mamba": (
+        {"model": "mamba-codestral-7b", "tensor_parallel": 1},
+        {"block_size": 16, "kernel_block_size": None, "problems": []},
+    ),
+}
+
+ALIGNMENT = {
+    "nemotron-tp1": ({"model": NEMOTRON, "tensor_parallel": 1}, {"block_size": 2096}),
+    "nemotron-tp1-fp8": (
+        {"model": NEMOTRON, "tensor_parallel": 1, "kv_cache_dtype": "fp8"},
+        {"block_size": 4176},
+    ),
+    "qwen3.5-4b": (
+        {"model": "qwen3.5-4b", "tensor_parallel": 1},
+        {"block_size": 528, "page_bytes": 2_162_688},
+    ),
+    "qwen3.5-4b-xpu": (
+        {"model": "qwen3.5-4b", "platform": "xpu", "tensor_parallel": 1},
+        {"block_size": 576, "page_bytes": 2_359_296},
+    ),
+    "kimi-flash-attn-mla": (
+        {"model": "kimi-linear-48b-a3b", "backend": "FLASH_ATTN_MLA", "tensor_parallel": 1},
+        {"block_size": 1888},
+    ),
+    "equal-pages": (
+        {"model": "qwen3.5-35b-a3b", "tensor_parallel": 1, "kv_cache_dtype": "fp8"},
+        {"block_size": 2096, "page_bytes": 2_146_304},
+    ),
+    "lightning-attention": (
+        {"model": "minimax-text-01", "tensor_parallel": 8},
+        {"block_size": 512},
+    ),
+}
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_house_rules(path):
+    assert check_notebook_source(path) == ()
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", START)
+def test_start(case, tmp_path):
+    parameters, expected = START[case]
+    _run("00_start.ipynb", parameters, {**expected, "panel_errors": 0}, tmp_path)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", ALIGNMENT)
+def test_block_size_alignment(case, tmp_path):
+    parameters, expected = ALIGNMENT[case]
+    expected = {**expected, "before_37467": ["pages_not_equal"], "after_37467": 1088}
+    _run("01_block_size_alignment.ipynb", parameters, expected, tmp_path)
+
+
+@pytest.mark.notebook
+def test_full_size_run_without_parameters(tmp_path):
+    result = run_notebook(NOTEBOOKS / "00_start.ipynb", {"smoke": False}, output_dir=tmp_path)
+    assert result.problems == ()
+
+
+@pytest.mark.notebook
+def test_a_wrong_number_is_caught(tmp_path):
+    result = run_notebook(
+        NOTEBOOKS / "00_start.ipynb",
+        {"smoke": True},
+        output_dir=tmp_path,
+        expect={"block_size": 1055},
+    )
+    assert [problem.kind for problem in result.problems] == ["unexpected_result"]
+
+
+def _run(name, parameters, expected, folder):
+    result = run_notebook(
+        NOTEBOOKS / name, {**parameters, "smoke": True}, output_dir=folder, expect=expected
+    )
+    assert result.problems == ()
+    assert result.ok

@@ -1,0 +1,91 @@
+"""The runner can fail: each broken notebook is caught, for its own reason."""
+
+import json
+
+import psutil
+import pytest
+
+from workbench.run.notebooks import execute, run_notebook
+
+pytestmark = pytest.mark.notebook
+
+PAPERMILL_PASSES_THESE = [
+    ("output_widget_error", "widget_error", 3, "hidden in an output widget"),
+    ("interact_error", "widget_error", 3, "hidden by interact"),
+    ("thread_error", "background_thread", 3, "hidden in a thread"),
+    ("late_thread_error", "background_thread", None, "after its cell, hidden in a thread"),
+    ("task_error", "asyncio_task", None, "hidden in a task"),
+    ("collected_task_error", "asyncio_task", None, "hidden in a task"),
+    ("panel_error", "panel_error", 3, "a panel shows an error"),
+    ("no_results", "no_results", None, "recorded no results"),
+    ("unused_parameter", "unused_parameter", 1, "'seed'"),
+    ("early_exit", "cell_error", 3, "SystemExit"),
+]
+
+
+@pytest.fixture
+def only_problem(fixture_path, tmp_path):
+    def run(name, **arguments):
+        result = run_notebook(fixture_path(name), output_dir=tmp_path, **arguments)
+        assert not result.ok
+        assert result.output_path.exists()
+        assert len(result.problems) == 1, result.report()
+        return result, result.problems[0]
+
+    return run
+
+
+@pytest.mark.parametrize(("name", "kind", "index", "words"), PAPERMILL_PASSES_THESE)
+def test_what_papermill_passes_is_caught(only_problem, name, kind, index, words):
+    result, problem = only_problem(name)
+    assert (problem.kind, problem.cell_index) == (kind, index)
+    assert words in problem.message
+    assert words in result.report()
+
+
+def test_a_failing_cell_is_shown_with_its_source_and_error(only_problem):
+    result, problem = only_problem("cell_error")
+    assert (problem.kind, problem.cell_index) == ("cell_error", 3)
+    assert "ZeroDivisionError" in problem.message
+    assert "> half(total)" in problem.excerpt
+    assert "----> 2     return number / 0" in problem.excerpt
+    assert result.results is None
+
+
+def test_the_evidence_of_a_hidden_error_is_kept(only_problem):
+    result, _ = only_problem("output_widget_error")
+    executed = json.loads(result.output_path.read_text(encoding="utf-8"))
+    assert "hidden in an output widget" in json.dumps(executed["metadata"]["widgets"])
+    assert result.size_before_bytes == result.size_after_bytes
+
+
+def test_a_wrong_result_shows_both_values(only_problem):
+    result, problem = only_problem("good", expect={"total": 4, "label": None})
+    assert problem.kind == "unexpected_result"
+    assert problem.message == "result 'total' is 3, expected 4"
+    assert result.results["total"] == 3
+
+
+def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
+    result, problem = only_problem("slow_cell", timeout_s=3)
+    assert (problem.kind, problem.cell_index) == ("timeout", 3)
+    assert "3 s" in problem.message
+    assert "time.sleep(60)" in problem.excerpt
+    assert "KeyboardInterrupt" in problem.excerpt
+    assert result.duration_s < 60
+
+
+def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
+    monkeypatch.setattr(execute, "START_TIMEOUT_S", 10)
+    monkeypatch.setattr(execute, "GRACE_S", 0)
+    before = set(psutil.Process().children(recursive=True))
+    _, problem = only_problem("stubborn_cell", timeout_s=1)
+    assert problem.kind == "timeout"
+    assert "killed" in problem.message
+    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
+
+
+def test_a_dead_kernel_is_told(only_problem):
+    _, problem = only_problem("dead_kernel")
+    assert (problem.kind, problem.cell_index) == ("kernel_died", 3)
+    assert "os._exit(3)" in problem.excerpt

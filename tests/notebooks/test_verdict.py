@@ -1,0 +1,58 @@
+import pytest
+
+from workbench.run.notebooks.execute import Execution
+from workbench.run.notebooks.problems import NotebookProblem
+from workbench.run.notebooks.results_check import Recorded
+from workbench.run.notebooks.verdict import problems_of
+from workbench.run.notebooks.worker import Outcome
+
+NO_RESULTS = Recorded(None, problems=(NotebookProblem("no_results", None, "none"),))
+
+
+@pytest.fixture
+def kinds(tmp_path):
+    def judge(outcome, executed=None, hidden=(), recorded=NO_RESULTS, expected=None):
+        execution = Execution(Outcome(*outcome), 1.0, executed, tmp_path, hidden, "log line")
+        return [p.kind for p in problems_of(execution, recorded, expected or {}, 60.0)]
+
+    return judge
+
+
+def hidden(kind="background_thread", error="ValueError: no"):
+    return {"kind": kind, "error": error, "traceback": f"Traceback\n{error}"}
+
+
+def test_a_run_that_stopped_is_not_blamed_for_missing_results(kinds):
+    assert kinds(("not_run", "No such kernel"), expected={"a": 1}) == ["not_run"]
+    assert kinds(("kernel_died", "")) == ["kernel_died"]
+    assert kinds(("cell_error", "ValueError: no")) == ["cell_error"]
+    assert kinds(("timeout", "")) == ["timeout"]
+
+
+def test_a_run_that_stopped_is_still_blamed_for_a_wrong_result(kinds):
+    recorded = Recorded({"a": 2})
+    assert kinds(("timeout", ""), recorded=recorded, expected={"a": 1, "b": 1}) == [
+        "timeout",
+        "unexpected_result",
+    ]
+
+
+def test_a_finished_run_owes_its_results(kinds, make_notebook):
+    assert kinds(("ok",), make_notebook("x = 1")) == ["no_results"]
+
+
+def test_a_hidden_error_is_reported_once(kinds, make_notebook, make_cell):
+    text = "Exception in thread T:\nTraceback (most recent call last):\n  a\nValueError: no\n"
+    shown = make_notebook(make_cell("go()", outputs=[{"output_type": "stream", "text": text}]))
+    recorded = Recorded({})
+    assert kinds(("ok",), shown, (hidden(),), recorded) == ["background_thread"]
+    other = hidden(error="ValueError: another")
+    assert kinds(("ok",), shown, (hidden(), other, other), recorded) == ["background_thread"] * 2
+    task = hidden("asyncio_task")
+    assert kinds(("ok",), shown, (task,), recorded) == ["background_thread", "asyncio_task"]
+
+
+def test_a_kernel_without_the_guard_is_a_problem(kinds, make_notebook):
+    notebook = make_notebook("x = 1")
+    notebook["metadata"]["papermill"] = {"guard_error": "ModuleNotFoundError: workbench"}
+    assert kinds(("ok",), notebook, recorded=Recorded({})) == ["unguarded"]
