@@ -92,6 +92,8 @@ def resolve(
 
         typer.echo(json.dumps(published_schema(), indent=2))
     elif batch is not None:
+        if model is not None or setting:
+            _fail("--batch reads every field from its lines: leave out the model and --set.")
         _resolve_batch(batch, strict)
     else:
         _resolve_one(model, setting or [], as_json)

@@ -13,7 +13,7 @@ from workbench.core.remedies import Remedy, remedies_for, remedies_for_refusal
 from workbench.core.resolve import resolve as core_resolve
 from workbench.core.sensitivity import Change, changes_that_matter
 from workbench.core.trace import Step
-from workbench.models import load_model
+from workbench.models import load_model, repository
 from workbench.scenario import Scenario
 
 
@@ -108,10 +108,13 @@ class Plan(CorePlan):
         return backends_by_tensor_parallel(self, comparable_backends(self), sizes)
 
     def to_vllm_args(self) -> tuple[str, ...]:
-        """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess."""
+        """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess.
+
+        The first is the hub id or the folder of the model, its name where neither is known.
+        """
         from workbench.interop.vllm_args import vllm_args
 
-        return vllm_args(self.scenario, self.model)
+        return vllm_args(self.scenario, self.model, repository(self.scenario.model))
 
     def to_vllm_command(self) -> str:
         """The same as a shell command, one flag a line."""

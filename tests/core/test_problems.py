@@ -125,8 +125,19 @@ PROBLEMS = [
         {"mamba_block_size": 2048},
         id="mamba-block-size-not-multiple",
     ),
+    pytest.param(
+        {"model": qwen3_5(), "platform": "cpu", "enable_prefix_caching": True},
+        "cpu_prefix_caching_off",
+        None,
+        {"enable_prefix_caching": False, "mamba_cache_mode": None},
+        id="cpu-prefix-caching-off",
+    ),
 ]
-WARNINGS = {"block_size_precludes_backend", "mamba_block_size_not_multiple"}
+WARNINGS = {
+    "block_size_precludes_backend",
+    "mamba_block_size_not_multiple",
+    "cpu_prefix_caching_off",
+}
 
 REFUSALS = [
     pytest.param(

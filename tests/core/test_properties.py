@@ -283,6 +283,7 @@ NEEDS = {
     pages.unify_pages: {attention_bytes.attention_page},
     pages.kernel_block_size: {hybrid_alignment.xpu_gdn_rounding},
     cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
+    cache_mode.cpu_prefix_caching: {cache_mode.cache_mode},
 }
 """Stage -> the stages whose results it reads."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from workbench.core.settings import Settings
@@ -17,10 +18,22 @@ def scenario_code(values: Mapping[str, Any]) -> str:
         for name, value in values.items()
         if name == "model" or value != getattr(DEFAULTS, name)
     }
-    arguments = "".join(f"    {name}={value!r},\n" for name, value in given.items())
+    arguments = "".join(f"    {name}={_literal(value)},\n" for name, value in given.items())
     return (
         "import workbench as wb\n\n"
         f"scenario = wb.Scenario(\n{arguments})\n"
         "plan = wb.resolve(scenario)\n"
         "plan\n"
     )
+
+
+def _literal(value: Any) -> str:
+    """`repr` that can be run: infinities and NaN, which real configs hold, have no literal."""
+    if isinstance(value, Mapping):
+        items = (f"{_literal(key)}: {_literal(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, float) and not isfinite(value):
+        return f'float("{value}")'
+    return repr(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 
 from workbench.core.model import Model
 from workbench.core.settings import Settings
@@ -23,13 +22,16 @@ VALUE_FLAGS = {
     "max_num_batched_tokens": "--max-num-batched-tokens",
 }
 DEFAULTS = Settings()
+NGRAM_TOKENS = 5
+"""vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
 
 
 def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
     """The arguments that differ from vLLM's defaults, after the model's name.
 
     `repository` is what vLLM should load, the model's name otherwise. Platform, capability and
-    rule set belong to the machine and the installed version, so they give no argument.
+    rule set belong to the machine and the installed version, so they give no argument. Draft
+    tokens need a method: ngram, which takes no second model; only their number sizes the cache.
     """
     args = [repository or model.name]
     for field, flag in VALUE_FLAGS.items():
@@ -40,7 +42,11 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
         prefix = "--" if settings.enable_prefix_caching else "--no-"
         args.append(prefix + "enable-prefix-caching")
     if settings.num_speculative_tokens:
-        drafts: Mapping[str, object] = {"num_speculative_tokens": settings.num_speculative_tokens}
+        drafts = {
+            "method": "ngram",
+            "num_speculative_tokens": settings.num_speculative_tokens,
+            "prompt_lookup_max": NGRAM_TOKENS,
+        }
         args += ["--speculative-config", json.dumps(drafts)]
     return tuple(args)
 

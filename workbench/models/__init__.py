@@ -1,6 +1,6 @@
 """From a config.json to a model description: one reader per family, and the catalog."""
 
-from workbench.models.catalog import catalog_config, catalog_names, load_model
+from workbench.models.catalog import catalog_config, catalog_names, load_model, repository
 from workbench.models.read import read_model
 
-__all__ = ["catalog_config", "catalog_names", "load_model", "read_model"]
+__all__ = ["catalog_config", "catalog_names", "load_model", "read_model", "repository"]

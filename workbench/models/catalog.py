@@ -82,14 +82,37 @@ def _named_model(reference: str) -> Model:
 
 
 @lru_cache(maxsize=1)
+def _catalog_hub_ids() -> tuple[tuple[str, str], ...]:
+    """(hub id, catalog name), from each file's `_source.repo`."""
+    sources = [(catalog_config(name).get("_source"), name) for name in catalog_names()]
+    return tuple(
+        (source["repo"], name)
+        for source, name in sources
+        if isinstance(source, Mapping) and isinstance(source.get("repo"), str)
+    )
+
+
+@lru_cache(maxsize=1)
 def _catalog_by_hub_id() -> dict[str, str]:
-    """Hub id (lower case) -> catalog name, from each file's `_source.repo`."""
-    found = {}
-    for name in catalog_names():
-        source = catalog_config(name).get("_source")
-        if isinstance(source, Mapping) and isinstance(source.get("repo"), str):
-            found[source["repo"].casefold()] = name
-    return found
+    return {hub_id.casefold(): name for hub_id, name in _catalog_hub_ids()}
+
+
+def repository(reference: str | Mapping[str, Any]) -> str | None:
+    """What an engine can load for a model reference: a hub id or a folder; None if unknown.
+
+    A catalog name gives the hub id that its file came from, a config.json its folder.
+    """
+    if not isinstance(reference, str):
+        return None
+    if reference.casefold() in catalog_names():
+        hub_ids = {name: hub_id for hub_id, name in _catalog_hub_ids()}
+        return hub_ids.get(reference.casefold())
+    if _looks_like_path(reference):
+        path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
+        if path.is_dir():
+            return str(path)
+        return str(path.parent) if path.name == "config.json" else None
+    return reference if HUB_ID.fullmatch(reference) else None
 
 
 def _looks_like_path(reference: str) -> bool:

@@ -8,8 +8,6 @@ To add a backend, add a record here and its name to the selection orders in `sel
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from workbench.core.backends import (
     FP8_ANY,
     FP8_E4M3,
@@ -22,14 +20,12 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.registry import Registry
+from workbench.core.rules.v0_23_mla import MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 KV_SECOND = ("num_blocks", "2", "block_size", "num_kv_heads", "head_size")
 KV_FIRST = ("2", "num_blocks", "block_size", "num_kv_heads", "head_size")
-LATENT = ("num_blocks", "block_size", "head_size")
-MLA_HEADS = HeadSizes(exact=(320, 576))
-SPARSE_HEADS = HeadSizes(exact=(576,))
 
 
 def _flash_attention_fp8(query: LayerQuery) -> bool:
@@ -51,38 +47,6 @@ def _trtllm_kernels(query: LayerQuery) -> bool:
     attention = query.attention
     sm10x = (query.capability or (0, 0))[0] == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0
-
-
-def _major(*majors: int) -> Callable[[tuple[int, int]], bool]:
-    return lambda capability: capability[0] in majors
-
-
-def _flashmla_dense(query: LayerQuery) -> str | None:
-    if query.capability is None or query.capability[0] == 9:
-        return None
-    return "FlashMLA Dense is only supported on Hopper devices."
-
-
-def _flashinfer_mla_nope(query: LayerQuery) -> str | None:
-    nope = query.attention.qk_nope_head_dim
-    if nope in {64, 128, 192}:
-        return None
-    return f"FlashInfer MLA needs qk_nope_head_dim 64, 128 or 192; the model has {nope}"
-
-
-def _flashinfer_sparse_nope(query: LayerQuery) -> str | None:
-    nope = query.attention.qk_nope_head_dim
-    if nope in {128, 192}:
-        return None
-    return f"FlashInfer sparse MLA needs qk_nope_head_dim 128 or 192; the model has {nope}"
-
-
-def _tokenspeed_dimensions(query: LayerQuery) -> str | None:
-    attention = query.attention
-    given = (attention.qk_nope_head_dim, attention.qk_rope_head_dim, attention.v_head_dim)
-    if given == (128, 64, 128):
-        return None
-    return f"TokenSpeed MLA needs nope/rope/v head dims 128/64/128; the model has {given}"
 
 
 _ATTENTION = (
@@ -186,147 +150,6 @@ _ATTENTION = (
     ),
 )
 
-_MLA = (
-    Backend(
-        "FLASHMLA",
-        platforms=("cuda",),
-        supported=(64,),
-        is_mla=True,
-        own_reason=_flashmla_dense,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        accepts_capability=_major(9, 10),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "FLASH_ATTN_MLA",
-        platforms=("cuda",),
-        supported=M16,
-        is_mla=True,
-        batch_invariant=True,
-        head_sizes=MLA_HEADS,
-        accepts_capability=_major(9),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "CUTLASS_MLA",
-        platforms=("cuda",),
-        supported=(128,),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        accepts_capability=_major(10),
-        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "FLASHINFER_MLA",
-        platforms=("cuda",),
-        supported=(32, 64),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        accepts_capability=_major(10),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-        layout="HND",
-        own_reason=_flashinfer_mla_nope,
-    ),
-    Backend(
-        "TOKENSPEED_MLA",
-        platforms=("cuda",),
-        supported=(32, 64),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=FP8_E4M3,
-        accepts_capability=_major(10),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-        layout="HND",
-        own_reason=_tokenspeed_dimensions,
-    ),
-    Backend(
-        "TRITON_MLA",
-        platforms=("cuda", "rocm", "xpu"),
-        supported=M16,
-        is_mla=True,
-        batch_invariant=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "ROCM_AITER_MLA",
-        platforms=("rocm",),
-        supported=M1,
-        is_mla=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "ROCM_AITER_TRITON_MLA",
-        platforms=("rocm",),
-        supported=M1,
-        is_mla=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-        reported_name="AITER_TRITON_MLA",
-    ),
-)
-
-_SPARSE_MLA = (
-    Backend(
-        "FLASHMLA_SPARSE",
-        platforms=("cuda",),
-        supported=(64,),
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=SPARSE_HEADS,
-        dtypes=("bfloat16",),
-        kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_ds_mla"),
-        accepts_capability=_major(9, 10),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "FLASHINFER_MLA_SPARSE",
-        platforms=("cuda",),
-        supported=(32, 64),
-        is_mla=True,
-        is_sparse=True,
-        own_reason=_flashinfer_sparse_nope,
-        head_sizes=SPARSE_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        accepts_capability=_major(10),
-        cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
-        layout="HND",
-    ),
-    Backend(
-        "ROCM_AITER_MLA_SPARSE",
-        platforms=("rocm",),
-        supported=(1, 64),
-        is_mla=True,
-        is_sparse=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache_shape=LATENT,
-    ),
-    Backend(
-        "XPU_MLA_SPARSE",
-        platforms=("xpu",),
-        supported=M1,
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=SPARSE_HEADS,
-        cache_shape=LATENT,
-    ),
-)
-
 _EVERYWHERE = ("cuda", "rocm", "xpu", "cpu")
 _SSM = tuple(
     Backend(name, platforms=_EVERYWHERE, supported=M1, is_ssm=True, cuda_graphs=cuda_graphs)
@@ -340,5 +163,5 @@ _SSM = tuple(
 )
 
 BACKENDS: Registry[Backend] = Registry("backend", "backend")
-for _backend in (*_ATTENTION, *_MLA, *_SPARSE_MLA, *_SSM):
+for _backend in (*_ATTENTION, *MLA, *SPARSE_MLA, *_SSM):
     BACKENDS.add(_backend.name, _backend)

@@ -1,0 +1,521 @@
+"""Refusals with the JSON pointer, lengths, checkpoint dtypes, the catalog, paths and hub ids."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import huggingface_hub
+import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from tests.models.configs import (
+    FAMILIES,
+    bailing_hybrid,
+    bamba,
+    deepseek_v3,
+    falcon_h1,
+    gemma3,
+    granitemoehybrid,
+    jamba,
+    kimi_linear,
+    lfm2,
+    lfm2_moe,
+    llama,
+    mamba2,
+    minimax_text_01,
+    nemotron_h,
+    plamo2,
+    qwen3_5,
+    qwen3_next,
+    zamba2,
+)
+from workbench.core.errors import ConfigError
+from workbench.models import catalog_config, catalog_names, load_model, read_model
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+
+def error_of(config):
+    with pytest.raises(ConfigError) as caught:
+        read_model(config, "config.json")
+    return caught.value
+
+
+MISSING = [
+    (llama, "num_attention_heads"),
+    (llama, "num_hidden_layers"),
+    (llama, "model_type"),
+    (nemotron_h, "hybrid_override_pattern"),
+    (nemotron_h, "mamba_num_heads"),
+    (nemotron_h, "mamba_head_dim"),
+    (bamba, "num_hidden_layers"),
+    (bamba, "hidden_size"),
+    (zamba2, "hidden_size"),
+    (plamo2, "mamba_num_heads"),
+    (plamo2, "hidden_size_per_head"),
+    (plamo2, "mamba_d_state"),
+    (jamba, "hidden_size"),
+    (lfm2, "conv_dim"),
+    (lfm2_moe, "layer_types"),
+    (qwen3_next, "linear_num_key_heads"),
+    (qwen3_next, "linear_num_value_heads"),
+    (kimi_linear, "linear_attn_config"),
+    (kimi_linear, "qk_rope_head_dim"),
+    (minimax_text_01, "num_attention_heads"),
+    (minimax_text_01, "head_dim"),
+    (bailing_hybrid, "num_hidden_layers"),
+    (deepseek_v3, "qk_rope_head_dim"),
+]
+
+
+@pytest.mark.parametrize(
+    ("family", "key"), [pytest.param(*row, id=f"{row[0].__name__}-{row[1]}") for row in MISSING]
+)
+def test_a_missing_field_is_named_and_never_guessed(family, key):
+    error = error_of(family(**{key: None}))
+    assert (error.code, error.field) == ("config_missing_field", f"/{key}")
+    assert key in error.message
+
+
+def test_the_pointer_leads_into_nested_objects():
+    assert error_of(qwen3_5(linear_num_key_heads=None)).field == "/text_config/linear_num_key_heads"
+    linear = kimi_linear()["linear_attn_config"]
+    for key in ("num_heads", "head_dim", "kda_layers"):
+        config = kimi_linear(linear_attn_config={k: v for k, v in linear.items() if k != key})
+        assert error_of(config).field == f"/linear_attn_config/{key}"
+    assert error_of(qwen3_5(layer_types=["linear_attention", "flash"])).field == (
+        "/text_config/layer_types/1"
+    )
+
+
+def test_a_missing_field_names_similar_ones():
+    config = llama(num_attention_heads=None, num_attention_head=32)
+    assert "num_attention_head." in error_of(config).message
+
+
+LINEAR = kimi_linear()["linear_attn_config"]
+CONTRADICTIONS = [
+    pytest.param(nemotron_h(num_hidden_layers=5), "/hybrid_override_pattern", id="pattern-length"),
+    pytest.param(nemotron_h(hybrid_override_pattern="EE-"), "/num_hidden_layers", id="no-cache"),
+    pytest.param(nemotron_h(hybrid_override_pattern=""), "/num_hidden_layers", id="no-layers"),
+    pytest.param(llama(num_key_value_heads=64), "/num_key_value_heads", id="more-kv-than-heads"),
+    pytest.param(llama(head_dim=None, hidden_size=16), "/hidden_size", id="heads-without-elements"),
+    pytest.param(
+        zamba2(hidden_size=8, n_mamba_heads=4), "/num_attention_heads", id="zamba2-no-elements"
+    ),
+    pytest.param(bamba(mamba_d_head=65), "/mamba_d_head", id="bamba-heads-do-not-fill"),
+    pytest.param(falcon_h1(mamba_d_ssm=3000), "/mamba_d_head", id="falcon-heads-do-not-fill"),
+    pytest.param(mamba2(num_heads=100), "/num_heads", id="mamba2-heads-do-not-fill"),
+    pytest.param(granitemoehybrid(layer_types=["mamba"]), "/layer_types", id="list-length"),
+    pytest.param(minimax_text_01(attn_type_list=[1]), "/attn_type_list", id="minimax-length"),
+    pytest.param(jamba(attn_layer_offset=8), "/attn_layer_offset", id="jamba-offset"),
+    pytest.param(zamba2(layers_block_type=None), "/layers_block_type", id="zamba2-not-54-layers"),
+    pytest.param(
+        kimi_linear(linear_attn_config={**LINEAR, "full_attn_layers": [3]}),
+        "/linear_attn_config/full_attn_layers",
+        id="kimi-both-kinds",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "pointer"), CONTRADICTIONS)
+def test_contradictory_fields_are_refused(config, pointer):
+    error = error_of(config)
+    assert (error.code, error.field) == ("config_contradiction", pointer)
+    assert error.message.startswith(f"{pointer}: ")
+
+
+WRONG = [
+    pytest.param(llama(num_attention_heads="32"), "/num_attention_heads", id="string"),
+    pytest.param(llama(num_attention_heads=32.0), "/num_attention_heads", id="float"),
+    pytest.param(llama(num_attention_heads=True), "/num_attention_heads", id="bool"),
+    pytest.param(llama(num_attention_heads=0), "/num_attention_heads", id="zero"),
+    pytest.param(llama(num_key_value_heads=0), "/num_key_value_heads", id="no-kv-heads"),
+    pytest.param(llama(num_hidden_layers=-2), "/num_hidden_layers", id="negative"),
+    pytest.param(llama(num_hidden_layers=10**6), "/num_hidden_layers", id="too-many-layers"),
+    pytest.param(llama(head_dim=2**63), "/head_dim", id="beyond-int64"),
+    pytest.param(llama(model_type=7), "/model_type", id="type-of-the-type"),
+    pytest.param(llama(dtype="float8"), "/dtype", id="dtype"),
+    pytest.param(llama(dtype=16), "/dtype", id="dtype-number"),
+    pytest.param(llama(text_config=[1]), "/text_config", id="wrapper-list"),
+    pytest.param(llama(rope_scaling=8), "/rope_scaling", id="rope-number"),
+    pytest.param(
+        llama(rope_scaling={"rope_type": 1}), "/rope_scaling/rope_type", id="rope-type-number"
+    ),
+    pytest.param(
+        llama(rope_parameters={"rope_type": "linear", "factor": "2"}),
+        "/rope_parameters/factor",
+        id="rope-factor-string",
+    ),
+    pytest.param(
+        llama(rope_parameters={"full_attention": {"rope_type": "linear", "factor": 0}}),
+        "/rope_parameters/full_attention/factor",
+        id="rope-factor-of-a-kind",
+    ),
+    pytest.param(bamba(mamba_expand=float("nan")), "/mamba_expand", id="nan"),
+    pytest.param(bamba(mamba_expand=float("inf")), "/mamba_expand", id="infinity"),
+    pytest.param(bamba(attn_layer_indices=[3]), "/attn_layer_indices/0", id="index-out-of-range"),
+    pytest.param(bamba(attn_layer_indices=[1.0]), "/attn_layer_indices/0", id="index-float"),
+    pytest.param(nemotron_h(hybrid_override_pattern="MX*"), "/hybrid_override_pattern/1", id="X"),
+    pytest.param(nemotron_h(mamba_ssm_cache_dtype="int8"), "/mamba_ssm_cache_dtype", id="state"),
+    pytest.param(minimax_text_01(attn_type_list=[0, 2, 1, 1]), "/attn_type_list/1", id="kind-2"),
+    pytest.param(
+        minimax_text_01(attn_type_list=[0, True, 1, 1]), "/attn_type_list/1", id="kind-true"
+    ),
+    pytest.param(
+        kimi_linear(linear_attn_config={**LINEAR, "kda_layers": [0]}),
+        "/linear_attn_config/kda_layers/0",
+        id="kimi-counts-from-one",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "pointer"), WRONG)
+def test_a_wrong_value_is_refused_with_its_place(config, pointer):
+    error = error_of(config)
+    assert (error.code, error.field) == ("config_wrong_value", pointer)
+    assert error.message.startswith(pointer)
+    assert len(error.message) < 400
+
+
+def test_an_unknown_type_lists_the_nearest():
+    error = error_of(llama(model_type="nemotron"))
+    assert (error.code, error.field) == ("unknown_model_type", "/model_type")
+    assert "Nearest: nemotron_h" in error.message
+
+
+# Lengths
+
+
+def yarn(**changes):
+    return {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "length"),
+    [
+        pytest.param({"max_position_embeddings": 4096}, 4096, id="positions"),
+        pytest.param({"max_position_embeddings": None, "n_positions": 2048}, 2048, id="gpt2"),
+        pytest.param({"max_position_embeddings": 4096, "seq_length": 1024}, 1024, id="smallest"),
+        pytest.param({"max_position_embeddings": None}, None, id="none"),
+        pytest.param(
+            {"max_position_embeddings": 4096, "model_max_length": 8192}, 8192, id="model_max_length"
+        ),
+        pytest.param(
+            {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 2}},
+            8192,
+            id="linear",
+        ),
+        pytest.param(
+            {"model_max_length": 4096, "rope_scaling": {"rope_type": "dynamic", "factor": 2.5}},
+            10240,
+            id="dynamic-on-model_max_length",
+        ),
+        pytest.param(
+            {"max_position_embeddings": 131072, "rope_scaling": yarn()}, 131072, id="yarn"
+        ),
+        pytest.param(
+            {"max_position_embeddings": 40960, "rope_parameters": yarn(factor=2)},
+            65536,
+            id="yarn-2",
+        ),
+        pytest.param(
+            {
+                "max_position_embeddings": 131072,
+                "rope_scaling": {"rope_type": "llama3", "factor": 8.0},
+            },
+            131072,
+            id="llama3",
+        ),
+        pytest.param(
+            {"max_position_embeddings": 131072, "rope_scaling": {"type": "su", "factor": 32}},
+            131072,
+            id="su",
+        ),
+        pytest.param(
+            {"max_position_embeddings": 131072, "rope_scaling": {"rope_type": "default"}},
+            131072,
+            id="default",
+        ),
+        pytest.param(
+            {
+                "max_position_embeddings": 8192,
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "linear", "factor": 4},
+                    "sliding_attention": {"rope_type": "default"},
+                },
+            },
+            32768,
+            id="per-kind-of-layer",
+        ),
+    ],
+)
+def test_derived_max_model_len(changes, length):
+    model = read_model(llama(**changes), "x")
+    assert model.derived_max_model_len == length
+    assert resolve(Scenario(model=llama(**changes))).max_model_len == (length or 2048)
+
+
+def test_longrope_allows_more_than_it_takes_by_default():
+    rope = {"rope_type": "longrope", "factor": 32, "original_max_position_embeddings": 4096}
+    config = llama(max_position_embeddings=131072, rope_scaling=rope)
+    assert read_model(config, "x").derived_max_model_len == 131072
+    assert resolve(Scenario(model=config, max_model_len=131072)).max_model_len == 131072
+    assert resolve(Scenario(model=config)).max_model_len == 4096
+
+
+def test_yarn_needs_its_original_length():
+    error = error_of(llama(rope_scaling={"rope_type": "yarn", "factor": 4}))
+    assert error.field == "/rope_scaling/original_max_position_embeddings"
+
+
+def test_the_length_of_gemma3_is_scaled_already():
+    config = gemma3(rope_scaling={"rope_type": "linear", "factor": 8.0})
+    assert read_model(config, "x").derived_max_model_len == 262144
+
+
+def test_a_model_without_a_length_accepts_every_length():
+    config = llama(max_position_embeddings=None)
+    assert resolve(Scenario(model=config, max_model_len=10**9)).max_model_len == 10**9
+
+
+# Dtypes of the checkpoint
+
+
+@pytest.mark.parametrize(
+    ("changes", "dtype"),
+    [
+        ({"dtype": None, "torch_dtype": "float16"}, "float16"),
+        ({"dtype": "torch.bfloat16"}, "bfloat16"),
+        ({"dtype": "half"}, "float16"),
+        ({"dtype": "float32"}, "bfloat16"),
+        ({"dtype": None}, "bfloat16"),
+    ],
+)
+def test_model_dtype(changes, dtype):
+    assert resolve(Scenario(model=llama(**changes))).model_dtype == dtype
+    assert resolve(Scenario(model=llama(**changes), dtype="float32")).model_dtype == "float32"
+
+
+FP8_SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
+
+
+@pytest.mark.parametrize(
+    ("quantization", "dtype"),
+    [
+        pytest.param(
+            {"quant_method": "modelopt", "kv_cache_scheme": FP8_SCHEME}, "fp8_e4m3", id="scheme"
+        ),
+        pytest.param(
+            {"quant_method": "modelopt", "quantization": {"kv_cache_quant_algo": "FP8"}},
+            "fp8_e4m3",
+            id="nested-algorithm",
+        ),
+        pytest.param(
+            {"quant_method": "modelopt_fp4", "kv_cache_quant_algo": "NVFP4"}, "nvfp4", id="nvfp4"
+        ),
+        pytest.param(
+            {"quant_method": "modelopt", "kv_cache_scheme": {**FP8_SCHEME, "dynamic": True}},
+            "auto",
+            id="dynamic",
+        ),
+        pytest.param({"quant_method": "modelopt"}, "auto", id="weights-only"),
+        pytest.param(
+            {"quant_method": "compressed-tensors", "kv_cache_scheme": FP8_SCHEME},
+            "auto",
+            id="other-method",
+        ),
+        pytest.param({"quant_method": ["modelopt"]}, "auto", id="method-is-a-list"),
+        pytest.param("modelopt", "auto", id="no-object"),
+    ],
+)
+def test_the_kv_dtype_of_a_modelopt_checkpoint(quantization, dtype):
+    config = llama(quantization_config=quantization)
+    assert read_model(config, "x").kv_cache_dtype == dtype
+    assert resolve(Scenario(model=config, kv_cache_dtype="fp8_e5m2")).kv_cache_dtype == "fp8_e5m2"
+
+
+# Other people's code
+
+
+def test_auto_map_is_data(tmp_path):
+    """Executing the repository's module would create a file; reading its config does not."""
+    witness = tmp_path / "executed"
+    (tmp_path / "configuration_evil.py").write_text(
+        f"open({str(witness)!r}, 'w').close()\nclass EvilConfig: pass\n", encoding="utf-8"
+    )
+    auto_map = {"AutoConfig": "configuration_evil.EvilConfig", "AutoModel": "modeling_evil.Evil"}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**nemotron_h(), "auto_map": auto_map}), encoding="utf-8")
+    code = (
+        "import sys, workbench as wb\n"
+        f"plan = wb.resolve(wb.Scenario(model={str(config)!r}))\n"
+        "print(*plan.model.notes)\n"
+        "assert 'transformers' not in sys.modules and 'configuration_evil' not in sys.modules\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"},
+    )
+    assert "wants to run its own code" in done.stdout
+    assert not witness.exists()
+
+
+# The catalog, paths, and hub ids
+
+
+def test_the_catalog_has_at_least_24_models():
+    assert len(catalog_names()) >= 24
+    assert list(catalog_names()) == sorted(catalog_names())
+
+
+@pytest.mark.parametrize("name", catalog_names())
+def test_a_catalog_file_reads_and_says_where_it_comes_from(name):
+    config = catalog_config(name)
+    source = config["_source"]
+    assert isinstance(source, dict)
+    assert "/" in source["repo"]
+    model = load_model(name)
+    assert model.name == name
+    assert model.derived_max_model_len is not None or model.is_attention_free
+    plan = resolve(Scenario(model=name))
+    assert plan.block_size % 16 == 0
+    assert load_model(source["repo"]) is model or load_model(source["repo"]).name != name
+
+
+def test_the_catalog_covers_the_families():
+    covered = {load_model(name).family for name in catalog_names()}
+    of_builders = {read_model(builder(), "x").family for builder in FAMILIES.values()}
+    assert of_builders - covered <= {"bailing_hybrid", "mamba2"}
+
+
+def test_a_name_is_found_in_any_case_and_a_wrong_one_lists_the_nearest():
+    assert load_model("Nemotron-3-Nano-30B-A3B") is load_model("nemotron-3-nano-30b-a3b")
+    with pytest.raises(ConfigError, match="Nearest: nemotron-3-nano-30b-a3b") as caught:
+        load_model("nemotron-3-nano")
+    assert (caught.value.code, caught.value.field) == ("unknown_model", "model")
+
+
+def test_a_path_of_a_file_or_a_folder(tmp_path):
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(llama()), encoding="utf-8")
+    for reference in (str(folder), str(folder / "config.json"), folder, folder / "config.json"):
+        assert load_model(reference).attention.num_heads == 32
+    assert load_model(folder / "config.json").name == "my-model"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        pytest.param(b"", "config_not_json", id="empty"),
+        pytest.param(b"{", "config_not_json", id="cut"),
+        pytest.param(b"[]", "config_not_object", id="list"),
+        pytest.param(b'{"a": 1, "a": 2}', "config_duplicate_key", id="twice"),
+        pytest.param(b'{"a": ' + b"9" * 5000 + b"}", "config_not_json", id="digits"),
+        pytest.param(b"[" * 10_000 + b"]" * 10_000, "config_too_deep", id="deep-lists"),
+        pytest.param(
+            b'{"a":' * 10_000 + b"1" + b"}" * 10_000, "config_too_deep", id="deep-objects"
+        ),
+        pytest.param(b'{"a":' * 40 + b"1" + b"}" * 40, "config_too_deep", id="depth-40"),
+        pytest.param(json.dumps(llama()).encode("utf-16"), "config_not_utf8", id="utf-16"),
+        pytest.param(b'{"a": "\xff"}', "config_not_utf8", id="latin-1"),
+        pytest.param(b'{"a": 1}', "config_missing_field", id="no-type"),
+    ],
+)
+def test_a_file_that_is_no_config_is_a_typed_error(tmp_path, content, code):
+    path = tmp_path / "config.json"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load_model(path)
+    assert caught.value.code == code
+    assert caught.value.field is not None
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(llama()).encode())
+    assert load_model(path).attention_layers == 2
+
+
+def test_numbers_beyond_json_pass_where_nobody_reads_them(tmp_path):
+    """Published files hold Infinity: the largest time step of a state space."""
+    path = tmp_path / "config.json"
+    path.write_text('{"time_step_limit": [0.0, Infinity], ' + json.dumps(llama())[1:])
+    assert load_model(path).attention_layers == 2
+    path.write_text(json.dumps({**bamba(), "mamba_expand": float("nan")}))
+    with pytest.raises(ConfigError) as caught:
+        load_model(path)
+    assert caught.value.field == "/mamba_expand"
+
+
+@pytest.mark.parametrize("reference", ["./missing.json", "/missing/config.json", "/a\0b.json", "/"])
+def test_a_path_that_cannot_be_read_is_a_typed_error(reference):
+    with pytest.raises(ConfigError) as caught:
+        load_model(reference)
+    assert caught.value.field == "model"
+
+
+@pytest.mark.parametrize("reference", [None, 5, b"llama", ["llama"]])
+def test_what_names_no_model_is_a_typed_error(reference):
+    with pytest.raises(ConfigError) as caught:
+        load_model(reference)
+    assert (caught.value.code, caught.value.field) == ("unknown_model", "model")
+
+
+def test_a_hub_id_asks_for_one_file_only(tmp_path, monkeypatch):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(nemotron_h()), encoding="utf-8")
+    asked = []
+
+    def hf_hub_download(*args, **kwargs):
+        asked.append((args, kwargs))
+        return str(path)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+    model = load_model("somebody/some-model")
+    assert (model.name, model.family) == ("somebody/some-model", "nemotron_h")
+    assert asked == [(("somebody/some-model", "config.json"), {})]
+
+
+@pytest.mark.parametrize(
+    "failure", [LocalEntryNotFoundError("offline"), OSError("no route"), ValueError("bad id")]
+)
+def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure):
+    def hf_hub_download(*args, **kwargs):
+        raise failure
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+    with pytest.raises(ConfigError) as caught:
+        load_model("somebody/some-model")
+    assert (caught.value.code, caught.value.field) == ("hub_not_reachable", "model")
+    assert "somebody/some-model" in caught.value.message
+
+
+def test_a_published_model_of_the_catalog_needs_no_download(monkeypatch):
+    def hf_hub_download(*args, **kwargs):
+        raise AssertionError("nothing is downloaded")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+    repository = catalog_config("nemotron-3-nano-30b-a3b")["_source"]["repo"]
+    assert load_model(repository) is load_model("nemotron-3-nano-30b-a3b")
+
+
+def test_a_config_object_is_named_by_its_own_label():
+    assert load_model(llama(_name_or_path="someone/llama")).name == "someone/llama"
+    assert load_model(llama()).name == "llama"
+    assert load_model(llama(_name_or_path=["../.."])).name == "llama"
+    assert len(load_model(llama(_name_or_path="x" * 10**6)).name) <= 120
