@@ -26,6 +26,8 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_model_len": (1, MAX_TOKENS),
     "max_num_batched_tokens": (1, MAX_TOKENS),
     "num_speculative_tokens": (0, 1024),
+    "kv_cache_memory_bytes": (0, 2**50),
+    "num_gpu_blocks_override": (1, MAX_TOKENS),
 }
 """Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's)."""
 
@@ -189,7 +191,7 @@ def _typed_error(error: ValidationError) -> ScenarioError:
     if field == "model":
         kind = "a name, a path or a config object"
     given = first["input"]
-    hint = _nearest_integer(field, given) if kind == "an integer" else ""
+    hint = nearest_hint(field, given) if kind == "an integer" else ""
     return ScenarioError(
         "wrong_type",
         f"{field} must be {kind}; got {_short(given)} ({type(given).__name__}).{hint}",
@@ -197,7 +199,8 @@ def _typed_error(error: ValidationError) -> ScenarioError:
     )
 
 
-def _nearest_integer(field: str | None, given: object) -> str:
+def nearest_hint(field: str | None, given: object) -> str:
+    """What to type instead of something that is no integer but like one; empty otherwise."""
     try:
         value = int(float(given))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

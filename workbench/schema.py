@@ -70,6 +70,18 @@ _PROBLEM = {
     "vllm_text": _MAYBE_STRING,
     "remedies": {"type": "array", "items": {"type": "object"}},
 }
+_GROUP = {
+    "spec": _STRING,
+    "block_size": {**_INTEGER, "description": "tokens"},
+    "page_size_bytes": _INTEGER,
+    "kernel_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
+    "padding_layers": _INTEGER,
+    "layer_names": {"type": "array", "items": _STRING},
+}
+_TENSOR = {
+    "size": {**_INTEGER, "description": "bytes"},
+    "shared_by": {"type": "array", "items": _STRING},
+}
 _PLAN = {
     "model": _STRING,
     "rules": _STRING,
@@ -112,6 +124,17 @@ _PLAN = {
         "items": {"type": ["integer", "string"]},
         "description": 'exact sizes, or "MultipleOf(n)"',
     },
+    "groups": {"type": ["array", "null"], "items": {"$ref": "#/$defs/group"}},
+    "tensors": {
+        "type": ["array", "null"],
+        "items": {"$ref": "#/$defs/tensor"},
+        "description": "null while kv_cache_memory_bytes is not given",
+    },
+    "num_blocks": {**_MAYBE_INTEGER, "description": "the null block included"},
+    "blocks_per_request": {**_MAYBE_INTEGER, "description": "of max_model_len tokens"},
+    "max_concurrency": {"type": ["number", "null"]},
+    "scheduler_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
+    "hash_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
     "log_lines": {"type": "array", "items": _STRING},
     "problems": {"type": "array", "items": {"$ref": "#/$defs/problem"}},
     "trace": {"type": "array", "items": {"$ref": "#/$defs/step"}},
@@ -137,6 +160,8 @@ def published_schema() -> dict[str, Any]:
             "scenario": scenario_schema(),
             "plan": _closed(_PLAN),
             "step": _closed(_STEP),
+            "group": _closed(_GROUP),
+            "tensor": _closed(_TENSOR),
             "problem": _closed(_PROBLEM),
             "error": _closed({"error": _closed(error)}),
         },

@@ -73,6 +73,15 @@ def expect_block_size(lab: LabPage, scenario: workbench.Scenario) -> None:
     expect(lab.element(ERROR)).to_have_count(0)
 
 
+def expect_fit(lab: LabPage) -> None:
+    """No control sticks out of the panel, and the drawing uses its width."""
+    misfits = "inPage.misfits('.wb-panel', 'select, input, .wb-figure .main-svg')"
+    try:
+        lab.page.wait_for_function(f"{misfits}.length === 0", timeout=3000)
+    except PlaywrightTimeout:
+        pytest.fail(f"wider than the panel, or a narrow drawing: {lab.page.evaluate(misfits)}")
+
+
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
     """The notebook, run once."""
@@ -91,6 +100,7 @@ def test_the_first_result_is_right(panel):
     assert shown == {label: str(getattr(first, field) or ENGINE) for field, label in LABELS.items()}
     blank = "selects => selects.filter(select => select.selectedIndex < 0).length"
     assert panel.element(f"{PANEL} select").evaluate_all(blank) == 0
+    expect_fit(panel)
 
 
 def test_changing_platform_and_tensor_parallel_changes_the_number_and_the_figure(panel):
@@ -181,11 +191,7 @@ def test_the_keyboard_changes_a_picker(panel):
 @pytest.mark.parametrize("width", [1000, 1440, 1900])
 def test_the_controls_and_the_figure_fit_the_panel(panel, width):
     panel.set_viewport(width, 1000)
-    misfits = "inPage.misfits('.wb-panel', 'select, input, .wb-figure .main-svg')"
-    try:
-        panel.page.wait_for_function(f"{misfits}.length === 0", timeout=3000)
-    except PlaywrightTimeout:
-        pytest.fail(f"wider than the panel, or a narrow drawing: {panel.page.evaluate(misfits)}")
+    expect_fit(panel)
 
 
 def test_no_callback_failed_unseen(panel):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from workbench.core.block_sizes import BlockSize, describe
+from workbench.core.capacity import CachePlan, cache_plan
 from workbench.core.model import Model
 from workbench.core.problems import ERROR, Problem
 from workbench.core.run import Run
@@ -79,6 +81,21 @@ class Plan:
             steps=tuple(run.steps),
             log_lines=tuple(run.log_lines),
         )
+
+    @property
+    def prefix_caching(self) -> bool:
+        """Whether prefix caching is on."""
+        return self.enable_prefix_caching
+
+    @property
+    def supported(self) -> tuple[BlockSize, ...]:
+        """Kernel block sizes of the backend."""
+        return self.supported_kernel_block_sizes
+
+    @cached_property
+    def cache(self) -> CachePlan | None:
+        """Groups, tensors and capacity; None when the pages cannot be made equal."""
+        return cache_plan(self)
 
     @property
     def is_hybrid(self) -> bool:
@@ -159,7 +176,39 @@ class Plan:
             "mamba_state_shapes": [list(shape) for shape in self.mamba_state_shapes] or None,
             "mamba_state_dtypes": list(self.mamba_state_dtypes) or None,
             "supported_kernel_block_sizes": describe(self.supported_kernel_block_sizes),
+            **published_cache(self.cache),
             "log_lines": list(self.log_lines),
             "problems": [problem.to_dict() for problem in self.problems],
             "trace": [step.to_dict() for step in self.steps],
         }
+
+
+def published_cache(cache: CachePlan | None) -> dict[str, Any]:
+    """The part of the published plan that tells groups, tensors and capacity."""
+    if cache is None:
+        names = ("groups", "tensors", "num_blocks", "blocks_per_request", "max_concurrency")
+        return dict.fromkeys((*names, "scheduler_block_size", "hash_block_size"))
+    return {
+        "groups": [
+            {
+                "spec": group.spec.kind,
+                "block_size": group.spec.block_size,
+                "page_size_bytes": group.spec.page_size_bytes,
+                "kernel_block_size": kernel,
+                "padding_layers": group.padding_layers,
+                "layer_names": list(group.layers),
+            }
+            for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True)
+        ],
+        "tensors": None
+        if cache.tensors is None
+        else [
+            {"size": tensor.size_bytes, "shared_by": list(tensor.shared_by)}
+            for tensor in cache.tensors
+        ],
+        "num_blocks": cache.num_blocks,
+        "blocks_per_request": cache.blocks_per_request,
+        "max_concurrency": cache.max_concurrency,
+        "scheduler_block_size": cache.scheduler_block_size,
+        "hash_block_size": cache.hash_block_size,
+    }

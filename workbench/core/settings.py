@@ -12,7 +12,8 @@ DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
 class Settings:
     """One scenario without its model; None means "the engine chooses".
 
-    Sizes in tokens. Values are not checked here: `workbench.Scenario` does that.
+    Sizes in tokens; kv_cache_memory_bytes is per rank, None while it is unknown. Values are not
+    checked here: `workbench.Scenario` does that.
     """
 
     platform: str = "cuda"
@@ -30,4 +31,6 @@ class Settings:
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
     num_speculative_tokens: int = 0
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
     rules: str = "0.23"

@@ -19,6 +19,8 @@ VALUE_FLAGS = {
     "block_size": "--block-size",
     "mamba_block_size": "--mamba-block-size",
     "max_model_len": "--max-model-len",
+    "kv_cache_memory_bytes": "--kv-cache-memory-bytes",
+    "num_gpu_blocks_override": "--num-gpu-blocks-override",
     "max_num_batched_tokens": "--max-num-batched-tokens",
 }
 DEFAULTS = Settings()

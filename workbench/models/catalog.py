@@ -104,9 +104,9 @@ def repository(reference: str | Mapping[str, Any]) -> str | None:
     """
     if not isinstance(reference, str):
         return None
-    if reference.casefold() in catalog_names():
-        hub_ids = {name: hub_id for hub_id, name in _catalog_hub_ids()}
-        return hub_ids.get(reference.casefold())
+    for hub_id, name in _catalog_hub_ids():
+        if reference.casefold() in {name, hub_id.casefold()}:
+            return hub_id
     if _looks_like_path(reference):
         path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
         if path.is_dir():

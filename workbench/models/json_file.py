@@ -16,24 +16,26 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 32
 """Deepest accepted nesting; real ones have four levels."""
 
+MAX_ENTRIES = 50_000
+"""Most values and fields; real ones have hundreds, a list of unquantized layers some thousand."""
+
 CONTAINERS = (dict, list, tuple, Mapping)
 
 
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     """The object in `text`, or ConfigError naming `source`.
 
-    Refused: more than 1 MiB, not UTF-8, not JSON, not an object, duplicate keys, nesting deeper
-    than 32. NaN and Infinity pass: published files have them ("time_step_limit": [0.0, Infinity]),
-    and a field that is read is checked when it is read.
+    Refused: more than 1 MiB or 50,000 entries, not UTF-8, not JSON, not an object, duplicate
+    keys, nesting deeper than 32. NaN and Infinity pass: published files have them
+    ("time_step_limit": [0.0, Infinity]), and a field that is read is checked when it is read.
     """
     if len(text) > MAX_BYTES:
-        raise ConfigError(
-            "config_too_large",
-            f"{source} has {len(text)} bytes; a config.json has at most {MAX_BYTES}.",
-            field="",
-        )
+        raise _too_large(source, f"{MAX_BYTES} bytes")
     try:
-        decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.lstrip("\ufeff")
+        decoded = (text.decode("utf-8") if isinstance(text, bytes) else text).removeprefix("\ufeff")
+        # Before they become objects: a comma precedes every entry but the first of its container.
+        if decoded.count(",") > MAX_ENTRIES:
+            raise _too_large(source, f"{MAX_ENTRIES} entries")
         value = json.loads(decoded, object_pairs_hook=_unique_keys)
     except UnicodeDecodeError as error:
         raise ConfigError("config_not_utf8", f"{source} is not UTF-8: {error}.", field="") from None
@@ -59,10 +61,10 @@ def read_config(path: Path) -> dict[str, Any]:
         path = path / "config.json"
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(
-                "config_too_large", f"{path.name} is larger than {MAX_BYTES} bytes.", field=""
-            )
+            raise _too_large(path.name, f"{MAX_BYTES} bytes")
         content = path.read_bytes()
+    except ConfigError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
@@ -72,9 +74,16 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_depth(value: object, source: str) -> None:
-    """ConfigError when containers nest deeper than MAX_DEPTH (also for cyclic objects)."""
+    """ConfigError when containers nest deeper than MAX_DEPTH or hold more than MAX_ENTRIES.
+
+    Also for cyclic objects.
+    """
     level = {id(value): value} if isinstance(value, CONTAINERS) else {}
+    entries = 0
     for _ in range(MAX_DEPTH):
+        entries += sum(map(len, level.values()))
+        if entries > MAX_ENTRIES:
+            raise _too_large(source, f"{MAX_ENTRIES} entries")
         # By identity: an object that contains itself twice must not double with every level.
         level = {
             id(child): child
@@ -85,6 +94,11 @@ def check_depth(value: object, source: str) -> None:
         if not level:
             return
     raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="")
+
+
+def _too_large(source: str, limit: str) -> ConfigError:
+    message = f"{source} has more than {limit}, the most that a config.json may have here."
+    return ConfigError("config_too_large", message, field="")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from workbench.core.choices import legal_values, tensor_parallel_sizes
 from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
 from workbench.models import catalog_names
-from workbench.scenario import Scenario, allowed_values
+from workbench.scenario import Scenario, allowed_values, nearest_hint
 
 ENGINE = "engine's choice"
 WIDE = {"description_width": "104px"}
@@ -19,15 +19,18 @@ Candidates = Callable[[Scenario, Model | None], Iterable[Any]]
 
 
 class Picker:
-    """One control; `read` gives the field's value, `refresh` shows a scenario's."""
+    """One control; `read` gives the field's value, `refresh` shows a scenario's.
+
+    `read` is given what a change brought: another thread may have set the control again since.
+    """
 
     def __init__(self, field: str, widget: widgets.ValueWidget) -> None:
         self.field = field
         self.widget = widget
 
-    def read(self) -> Any:
-        """The value as the scenario wants it; ScenarioError for what cannot be one."""
-        return self.widget.value
+    def read(self, shown: Any) -> Any:
+        """What the control shows, as the scenario wants it; ScenarioError for what cannot be."""
+        return shown
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """Offer what is legal now and select what the scenario has."""
@@ -72,9 +75,9 @@ class Choice(Picker):
         if self.widget.value != _shown(present):
             self.widget.value = _shown(present)
 
-    def read(self) -> Any:
+    def read(self, shown: Any) -> Any:
         """See `Picker.read`."""
-        return None if self.widget.value == ENGINE else self.widget.value
+        return None if shown == ENGINE else shown
 
 
 class Number(Picker):
@@ -91,9 +94,9 @@ class Number(Picker):
         )
         super().__init__(field, text)
 
-    def read(self) -> int | None:
+    def read(self, shown: str) -> int | None:
         """See `Picker.read`."""
-        typed = self.widget.value.strip().replace(",", "")
+        typed = shown.strip().replace(",", "")
         if not typed:
             return None
         try:
@@ -102,7 +105,7 @@ class Number(Picker):
             raise ScenarioError(
                 "wrong_type",
                 f"{self.field} must be a whole number of tokens, or empty for the engine's "
-                f"choice; got {typed[:40]!r}.",
+                f"choice; got {typed[:40]!r}.{nearest_hint(self.field, typed)}",
                 field=self.field,
             ) from None
 
@@ -128,9 +131,9 @@ class ModelPath(Picker):
         )
         super().__init__("model", text)
 
-    def read(self) -> str | None:
+    def read(self, shown: str) -> str | None:
         """See `Picker.read`."""
-        return self.widget.value.strip() or None
+        return shown.strip() or None
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """See `Picker.refresh`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -21,7 +22,7 @@ from workbench.ui.tabs import Tabs
 from workbench.views import html
 from workbench.views.tables import plan_facts
 
-RESETS_BACKEND = ("model", "platform", "compute_capability", "rules")
+RESETS_BACKEND = frozenset({"model", "platform", "compute_capability", "rules"})
 """Changing one of these resets a backend that is not to be had any more, and says so."""
 
 
@@ -51,7 +52,9 @@ class Explorer:
         self._problems = ProblemList(self._apply)
         self.session = Session(scenario, self._show)
         for picker in self._pickers:
-            picker.widget.observe(lambda _change, p=picker: self._picked(p), names="value")
+            picker.widget.observe(
+                lambda change, p=picker: self._picked(p, change.new), names="value"
+            )
         grid = widgets.GridBox(
             [picker.widget for picker in self._pickers],
             layout=widgets.Layout(
@@ -100,11 +103,12 @@ class Explorer:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self.widget._repr_mimebundle_(**kwargs) or {}
-        bundle["text/plain"] = repr(self.plan) if self.plan else str(self.error)
-        if self.plan is not None:
-            bundle["text/html"] = html.plan_html(self.plan)
-        elif self.error is not None:
+        if self.error is not None:
+            bundle["text/plain"] = f"no block size: {self.error}"
             bundle["text/html"] = html.document(html.refusal_html(self.error))
+        elif self.plan is not None:
+            bundle["text/plain"] = repr(self.plan)
+            bundle["text/html"] = html.plan_html(self.plan)
         return bundle
 
     @guarded
@@ -112,37 +116,35 @@ class Explorer:
         self.session.request(scenario)
 
     @guarded
-    def _picked(self, picker: Picker) -> None:
+    def _picked(self, picker: Picker, shown: Any) -> None:
         if self._refreshing == threading.get_ident():
             return
-        present = self.session.scenario
         try:
-            value = picker.read()
+            value = picker.read(shown)
             if isinstance(picker, ModelPath) and value is None:
                 return
-            changes = {picker.field: value}
-            if value == getattr(present, picker.field):
+            if value == getattr(self.session.scenario, picker.field):
                 self._problems.clear_input_error()
                 return
-            changed = present.replace(**changes)
+            self._change({picker.field: value})
         except ScenarioError as error:
             self._problems.show_input_error(error)
-            return
-        self._request(self._without_lost_backend(changed, picker.field))
 
     @guarded
     def _apply(self, changes: dict[str, Any]) -> None:
-        self._notice.value = ""
-        self._request(self.session.scenario.replace(**changes))
+        self._change(changes)
 
-    def _request(self, scenario: Scenario) -> None:
+    def _change(self, changes: dict[str, Any]) -> None:
+        def changed(present: Scenario) -> Scenario:
+            return self._without_lost_backend(present.replace(**changes), changes)
+
         self._error_area.value = ""
-        self.session.request(scenario)
+        self.session.change(changed)
 
-    def _without_lost_backend(self, scenario: Scenario, field: str) -> Scenario:
+    def _without_lost_backend(self, scenario: Scenario, changed: Iterable[str]) -> Scenario:
         """Drop a backend that the new place does not have, with a notice instead of a refusal."""
         self._notice.value = ""
-        if scenario.backend is None or field not in RESETS_BACKEND:
+        if scenario.backend is None or RESETS_BACKEND.isdisjoint(changed):
             return scenario
         plan = evaluate(scenario).plan
         if plan is None or all(problem.code != "backend_not_valid" for problem in plan.problems):
@@ -173,9 +175,12 @@ class Explorer:
         self._set_stale(False)
 
     def _show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
+        reason = "vLLM refuses this configuration"
+        if not isinstance(error, Refused):
+            reason = "this cannot be resolved"
         self._headline.value = html.document(
             '<div class="wb-headline"><span class="wb-block-size" data-value="">no block size'
-            "</span><span>vLLM refuses this configuration</span></div>"
+            f"</span><span>{reason}</span></div>"
         )
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
         self._problems.show_refusal(error, remedies)

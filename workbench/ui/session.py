@@ -67,14 +67,35 @@ class Session:
 
     def request(self, scenario: Scenario) -> None:
         """Ask for `scenario` to be shown; while another thread shows, that thread takes it over."""
+        self.change(lambda _present: scenario)
+
+    def change(self, change: Callable[[Scenario], Scenario]) -> None:
+        """Ask for `change(newest scenario)`, worked out again if another thread came in between.
+
+        So two threads that change different fields both get their change.
+        """
+        while not self._put(present := self.scenario, change(present)):
+            pass
+
+    def _put(self, present: Scenario, wanted: Scenario) -> bool:
+        """Replace `present`, unless it is not the newest any more; show if nobody else does."""
         with self._lock:
-            self._scenario = self._wanted = scenario
+            if self._scenario is not present:
+                return False
+            self._scenario = self._wanted = wanted
             if self._showing:
-                return
+                return True
             self._showing = True
+        self._show_newest()
+        return True
+
+    def _show_newest(self) -> None:
         try:
             while (wanted := self._take()) is not None:
                 self._show(evaluate(wanted))
+        except Exception:
+            self._show_newest()  # what was asked for meanwhile must not wait for the next click
+            raise
         except BaseException:
             with self._lock:
                 self._showing = False

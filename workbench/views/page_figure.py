@@ -38,7 +38,6 @@ def page(plan: Plan, theme: str = "auto") -> go.Figure:
 def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
     """The eight traces of the figure, always all of them, empty where a plan lacks the part."""
     conv, recurrent = state_bytes(plan)
-    tok = plan.attention_bytes_per_token
     return [
         _before(plan),
         _bar(
@@ -46,7 +45,7 @@ def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
             ATTENTION_ROW,
             plan.attention_page_size_bytes,
             ATTENTION,
-            f"{tokens_text(plan.block_size)} x {tok} bytes = "
+            f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes = "
             f"{bytes_text(plan.attention_page_size_bytes)}",
         ),
         _bar("conv state", MAMBA_ROW, conv, CONV, _state_text(plan, 0)),
@@ -70,7 +69,7 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
     colours = THEMES[theme]
     pages = (plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes)
     end = max(filter(None, pages), default=1) * 1.02
-    tok = plan.attention_bytes_per_token
+    tok = page_token_bytes(plan)
     axis = {"gridcolor": colours.grid, "zeroline": False, "linecolor": colours.grid}
     return go.Layout(
         title={
@@ -135,6 +134,15 @@ def page_title(plan: Plan) -> str:
     return ", ".join(words)
 
 
+def page_token_bytes(plan: Plan) -> int | None:
+    """Bytes of one token in the attention page, None without attention.
+
+    Not always what the alignment counts: fp8_ds_mla packs 656 bytes where that counts 576.
+    """
+    page_bytes = plan.attention_page_size_bytes
+    return None if page_bytes is None else page_bytes // plan.block_size
+
+
 def state_bytes(plan: Plan) -> tuple[int | None, int | None]:
     """Bytes of (conv, recurrent) state in one page; None for a state that the layer lacks."""
     sizes = dict.fromkeys(("conv", "recurrent"))
@@ -174,8 +182,8 @@ def _before(plan: Plan) -> go.Bar:
     size = None
     text = ""
     preferred = next((s for s in plan.steps if s.rule.name == "preferred_block_size"), None)
-    if plan.is_hybrid and preferred is not None and plan.attention_bytes_per_token:
-        size = preferred.result * plan.attention_bytes_per_token
+    if plan.is_hybrid and preferred is not None and (per_token := page_token_bytes(plan)):
+        size = preferred.result * per_token
         text = f"{tokens_text(preferred.result)} = {bytes_text(size)}"
     return _bar("attention page before alignment", BEFORE, size, ATTENTION_BEFORE, text)
 

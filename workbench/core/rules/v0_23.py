@@ -11,6 +11,7 @@ from workbench.core.stages import (
     block_size,
     cache_mode,
     hybrid_alignment,
+    memory,
     pages,
     refusals,
 )
@@ -37,6 +38,7 @@ CHECK_RESULT = (
     cache_mode.group_replication,
     cache_mode.mamba_block_advice,
     cache_mode.cpu_prefix_caching,
+    memory.memory,
 )
 """From `validate_block_size` to the runner's kernel blocks."""
 

@@ -1,0 +1,197 @@
+"""The page figure: the bars are the bytes, and its shape never changes."""
+
+from __future__ import annotations
+
+import json
+from math import prod
+
+import plotly.graph_objects as go
+import pytest
+
+from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, small, stateless
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.views.page_figure import (
+    ATTENTION_ROW,
+    BEFORE,
+    MAMBA_ROW,
+    MAX_RULES,
+    page,
+    page_layout,
+    page_title,
+    page_token_bytes,
+    page_traces,
+)
+from workbench.views.palette import THEMES
+
+KINDS = ["bar"] * 5 + ["scatter"] * 3
+BEFORE_BAR, ATTENTION_BAR, CONV_BAR, RECURRENT_BAR, PADDING_BAR, RULES, STATE_END, _ = range(8)
+
+
+def test_there_are_as_many_plans_as_the_catalog_promises():
+    assert len(all_plans()) > 100
+
+
+def test_number_order_and_kind_of_traces_never_change():
+    for plan in all_plans():
+        traces = page_traces(plan)
+        assert [trace.type for trace in traces] == KINDS, plan
+        rows = [trace.y[0] for trace in traces[:5]]
+        assert rows == [BEFORE, ATTENTION_ROW, MAMBA_ROW, MAMBA_ROW, MAMBA_ROW], plan
+
+
+def test_a_trace_never_lacks_a_property_that_another_plan_sets():
+    def properties(value, path=()):
+        if not isinstance(value, dict):
+            return {path}
+        return set().union(*(properties(item, (*path, key)) for key, item in value.items()))
+
+    shapes = {
+        tuple(frozenset(properties(trace.to_plotly_json())) for trace in page_traces(plan))
+        for plan in all_plans()
+    }
+    assert len(shapes) == 1
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_only_title_and_ranges_depend_on_the_plan(theme):
+    def rest(plan):
+        layout = page_layout(plan, theme).to_plotly_json()
+        del layout["title"]["text"], layout["xaxis"]["range"]
+        del layout["xaxis2"]["range"], layout["xaxis2"]["visible"], layout["xaxis2"]["title"]
+        return json.dumps(layout)
+
+    assert len({rest(plan) for plan in all_plans()}) == 1
+
+
+def test_bars_add_up_to_the_bytes_of_the_pages():
+    for plan in all_plans():
+        traces = page_traces(plan)
+        mamba = sum(trace.x[0] or 0 for trace in traces[CONV_BAR : PADDING_BAR + 1])
+        assert mamba == (plan.final_mamba_page_size_bytes or 0), plan
+        assert traces[ATTENTION_BAR].x[0] == plan.attention_page_size_bytes, plan
+        assert (traces[PADDING_BAR].x[0] or 0) == plan.padding_bytes, plan
+        states = zip(plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
+        sizes = [prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in states]
+        drawn = [traces[number].x[0] for number in (CONV_BAR, RECURRENT_BAR)]
+        assert [size for size in drawn if size is not None] == sizes, plan
+
+
+def test_the_multiplication_in_the_hover_text_is_right():
+    for plan in all_plans():
+        text = page_traces(plan)[ATTENTION_BAR].hovertemplate
+        if plan.attention_page_size_bytes is None:
+            continue
+        per_token = page_token_bytes(plan)
+        assert per_token * plan.block_size == plan.attention_page_size_bytes, plan
+        assert f" x {per_token} bytes = " in text, plan
+
+
+def test_a_packed_latent_cache_is_drawn_with_the_bytes_that_it_really_takes():
+    plan = plan_of(model="deepseek-v3", kv_cache_dtype="fp8_ds_mla")
+    assert plan.attention_bytes_per_token == 576
+    assert page_token_bytes(plan) == 656
+    tokens = page_layout(plan).xaxis2.range[1]
+    assert tokens == pytest.approx(1.02 * plan.block_size)
+
+
+def test_everything_drawn_lies_inside_the_axes():
+    for plan in all_plans():
+        traces, layout = page_traces(plan), page_layout(plan)
+        low, high = layout.xaxis.range
+        assert low == 0
+        assert high > 0
+        stacked = sum(trace.x[0] or 0 for trace in traces[CONV_BAR : PADDING_BAR + 1])
+        single = [trace.x[0] or 0 for trace in traces[:CONV_BAR]]
+        lines = [x for trace in traces[RULES : STATE_END + 1] for x in trace.x if x is not None]
+        assert max(stacked, *single, *lines) <= high, plan
+
+
+def test_the_token_axis_counts_the_tokens_of_the_byte_axis():
+    for plan in all_plans():
+        layout = page_layout(plan)
+        per_token = page_token_bytes(plan)
+        assert layout.xaxis2.visible == (per_token is not None)
+        if per_token is not None:
+            assert layout.xaxis2.range[1] * per_token == pytest.approx(layout.xaxis.range[1])
+
+
+def test_kernel_blocks_are_ruled_one_by_one():
+    ruled = 0
+    for plan in all_plans():
+        lines = page_traces(plan)[RULES]
+        blocks = plan.kernel_blocks_per_block or 1
+        expected = blocks - 1 if blocks <= MAX_RULES else 0
+        assert len(lines.x) == len(lines.y) == 3 * expected, plan
+        assert list(lines.x[2::3]) == [None] * expected
+        ruled += expected > 0
+        for number, x in enumerate(lines.x[0::3], 1):
+            assert x * blocks == pytest.approx(number * plan.attention_page_size_bytes)
+    assert ruled > 20
+
+
+def test_the_smallest_block():
+    plan = small()
+    assert plan.block_size == 16
+    assert page_title(plan) == "<b>16 tokens</b> in a block, 1 kernel block of 16"
+    traces = page_traces(plan)
+    assert [bool(trace.showlegend) for trace in traces] == [False, True] + [False] * 6
+    assert traces[ATTENTION_BAR].x == (65_536,)
+
+
+def test_the_largest_block():
+    plan = large()
+    assert plan.block_size == 8320
+    assert plan.attention_bytes_per_token == 512
+    assert "<b>8,320 tokens</b>" in page_title(plan)
+    assert plan.kernel_blocks_per_block == 520 > MAX_RULES
+    assert "520 kernel blocks of 16" in page_title(plan)
+    assert page_traces(plan)[RULES].x == ()
+
+
+def test_a_model_without_attention():
+    traces = page_traces(stateless())
+    assert traces[ATTENTION_BAR].x == (None,)
+    assert traces[STATE_END].x == ()
+    assert page_layout(stateless()).xaxis.range[1] >= stateless().mamba_page_size_bytes
+
+
+def test_the_state_end_names_the_tokens_that_the_rule_needs():
+    plan = plan_of(model="nemotron-3-nano-30b-a3b")
+    line = page_traces(plan)[STATE_END]
+    assert set(line.x) == {plan.mamba_page_size_bytes}
+    needed = plan.mamba_page_size_bytes / plan.attention_bytes_per_token
+    assert f"{needed:,.2f} tokens" in line.name
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_themes_colour_text_and_background(theme):
+    figure = page(small(), theme)
+    assert figure.layout.font.color == THEMES[theme].text
+    assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == THEMES[theme].paper
+    assert figure.data[RULES].line.color == THEMES[theme].rule
+
+
+def test_auto_lets_the_page_behind_shine_through():
+    assert THEMES["auto"].paper == "rgba(0,0,0,0)"
+    assert page(small()).layout.paper_bgcolor == "rgba(0,0,0,0)"
+
+
+def test_an_unknown_theme_is_an_error():
+    with pytest.raises(KeyError):
+        page(small(), "sepia")
+
+
+def test_the_same_plan_gives_the_same_figure():
+    for plan in all_plans()[::7]:
+        again = type(plan)(**{name: getattr(plan, name) for name in plan.__dataclass_fields__})
+        assert page(plan).to_json() == page(again).to_json()
+
+
+def test_no_name_reaches_the_figure():
+    plan = evil_plan()
+    assert plan.model.name == EVIL
+    assert "onerror" not in page(plan).to_json()
+
+
+def test_the_figure_is_a_plain_figure():
+    assert type(page(small())) is go.Figure

@@ -1,0 +1,61 @@
+"""What the cache layout needs of a resolution: a finished plan has it, and so has a run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from workbench.core.block_sizes import BlockSize
+from workbench.core.model import Model
+from workbench.core.settings import Settings
+
+
+class Sized(Protocol):
+    """A model whose block sizes and pages are known. Sizes in tokens or bytes, per rank."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+
+    @property
+    def settings(self) -> Settings:
+        """What was picked."""
+
+    @property
+    def block_size(self) -> int:
+        """Manager block of the attention layers."""
+
+    @property
+    def mamba_block_size(self) -> int | None:
+        """Manager block of the SSM layers."""
+
+    @property
+    def mamba_cache_mode(self) -> str:
+        """none, align or all."""
+
+    @property
+    def attention_page_size_bytes(self) -> int | None:
+        """Page of an attention layer."""
+
+    @property
+    def mamba_page_size_bytes(self) -> int | None:
+        """Unpadded page of an SSM layer."""
+
+    @property
+    def mamba_page_size_padded(self) -> int | None:
+        """Padded page of an SSM layer, if one is recorded."""
+
+    @property
+    def max_model_len(self) -> int:
+        """Longest request."""
+
+    @property
+    def max_num_batched_tokens(self) -> int:
+        """Token budget of a step."""
+
+    @property
+    def prefix_caching(self) -> bool:
+        """Whether prefix caching is on."""
+
+    @property
+    def supported(self) -> tuple[BlockSize, ...]:
+        """Kernel block sizes of the attention backend."""
