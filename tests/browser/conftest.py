@@ -1,12 +1,12 @@
-"""JupyterLab and Chromium, started once for all browser tests; skipped where one is missing."""
+"""JupyterLab and Chromium, for all browser tests; skipped where one is missing."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,39 +38,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def browser_path() -> str | None:
-    """The Chromium to use: WORKBENCH_BROWSER, or the first one found."""
+    """The Chromium to use: WORKBENCH_BROWSER, or the first one found that runs."""
     asked = os.environ.get("WORKBENCH_BROWSER")
-    return next(filter(None, map(shutil.which, [asked] if asked else BROWSERS)), None)
+    found = filter(None, map(shutil.which, [asked] if asked else BROWSERS))
+    return next(filter(_runs, found), None)
 
 
-# Of the package, not of the session: Playwright keeps an event loop running in this thread, and
-# tests of other folders that call asyncio.run would fail beside it.
-@pytest.fixture(scope="package")
-def browser_context() -> Iterator[BrowserContext]:
-    if find_spec("playwright") is None:
-        pytest.skip("Playwright is not installed: pip install playwright")
+def _runs(executable: str) -> bool:
+    # Some distributions install a "chromium" that only says how to get one.
+    try:
+        subprocess.run([executable, "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
     executable = browser_path()
     if executable is None:
         wanted = os.environ.get("WORKBENCH_BROWSER", "chromium")
-        pytest.skip(f"no {wanted} to run: install Chromium, or set WORKBENCH_BROWSER to one")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=OFFLINE)
-        # One context: JupyterLab's files are loaded once and then come from its cache.
-        yield browser.new_context(viewport={"width": 1280, "height": 1000})
-        browser.close()
+        pytest.skip(f"no {wanted} that runs: install Chromium, or set WORKBENCH_BROWSER to one")
+    return executable
 
 
-@pytest.fixture(scope="package")
-def server(
-    browser_context: BrowserContext, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LabServer]:
+@pytest.fixture(scope="session")
+def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
     from tests.browser.server import LabServer
 
     running = LabServer(tmp_path_factory.mktemp("lab"), REPOSITORY / "notebooks")
     yield running
     running.close()
+
+
+# Not of the session: while Playwright lives, an event loop is running in this thread, and tests
+# of other files that call asyncio.run would fail.
+@pytest.fixture(scope="module")
+def browser_context(chromium: str) -> Iterator[BrowserContext]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=OFFLINE)
+        # One context: JupyterLab's files are loaded once and then come from its cache.
+        yield browser.new_context(viewport={"width": 1280, "height": 1000})
+        browser.close()
 
 
 @contextmanager

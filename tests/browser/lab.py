@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlsplit
 
-from playwright.sync_api import Locator, Page
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
+import pytest
 
-from tests.browser.server import LabServer
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+    from tests.browser.server import LabServer
+
+# Imported here only, so that the files that import this one are skipped where it is missing.
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+expect = playwright.expect
+PlaywrightTimeout = playwright.TimeoutError
 
 Theme = Literal["JupyterLab Light", "JupyterLab Dark"]
 LIGHT: Theme = "JupyterLab Light"

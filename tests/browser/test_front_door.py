@@ -7,11 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
-from playwright.sync_api import expect
 
 import workbench
-from tests.browser.lab import DARK, LIGHT, LabPage
+from tests.browser.lab import DARK, LIGHT, LabPage, PlaywrightTimeout, expect
 from workbench.scenario import FIELDS
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"

@@ -1,9 +1,8 @@
 """The harness itself: it sees what a person sees, and it notices what no cell shows."""
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.browser.lab import DARK, LIGHT, LabPage
+from tests.browser.lab import DARK, LIGHT, LabPage, expect
 
 SETUP = """
 import traceback

@@ -114,7 +114,7 @@ def test_a_wrong_type_names_what_is_allowed_and_the_nearest(declared, name, valu
 def test_an_unknown_name_lists_the_nearest_and_all(declared):
     with pytest.raises(NotebookParameterError) as caught:
         check_parameters(declared, {"modle": "x"})
-    assert "'modle' is not known. Nearest: model" in caught.value.message
+    assert "'modle' is not known. Nearest: mode, model" in caught.value.message
     assert all(parameter.name in caught.value.message for parameter in declared)
 
 

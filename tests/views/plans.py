@@ -52,8 +52,7 @@ def small() -> Plan:
 
 def large() -> Plan:
     """The geometry of Nemotron-3-Super with an fp8 cache: a block of 8,320 tokens."""
-    config = nemotron_h(mamba_num_heads=128, name_or_path="large")
-    return resolve(Scenario(model=config, kv_cache_dtype="fp8"))
+    return resolve(Scenario(model=nemotron_h(mamba_num_heads=128), kv_cache_dtype="fp8"))
 
 
 def stateless() -> Plan:
@@ -66,7 +65,8 @@ def evil_config(**changes: Any) -> dict[str, Any]:
     return nemotron_h(
         _name_or_path=EVIL,
         architectures=[EVIL],
-        **{EVIL: EVIL, "auto_map": {EVIL: EVIL}},
+        auto_map={EVIL: EVIL},
+        **{EVIL: EVIL},
         **changes,
     )
 
@@ -74,8 +74,3 @@ def evil_config(**changes: Any) -> dict[str, Any]:
 def evil_plan(**values: Any) -> Plan:
     """Its plan, with problems: no backend takes blocks of 15 tokens."""
     return resolve(Scenario(model=evil_config(), **{"block_size": 15, **values}))
-
-
-def name_of(plan: Plan) -> str:
-    """For messages of a failed test."""
-    return repr(plan)

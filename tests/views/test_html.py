@@ -73,11 +73,10 @@ def evil_refusal():
 def evil_sources():
     plan = evil_plan()
     assert plan.problems
-    shown = resolve(Scenario(model=EVIL + "/" + "config.json")) if False else plan
     step = Step(Rule(EVIL, EVIL, EVIL, EVIL, EVIL), {EVIL: EVIL}, EVIL, EVIL)
     return {
         "plan": html.plan_html(plan),
-        "plan repr": shown._repr_html_(),
+        "plan repr": plan._repr_html_(),
         "trace": html.trace_html(plan.steps),
         "a planted step": html.trace_html((step,)),
         "headline": html.headline_html(plan),

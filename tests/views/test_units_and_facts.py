@@ -57,6 +57,12 @@ def test_parts_that_a_model_lacks_are_left_out():
 
 
 def test_no_common_kernel_block_is_said():
-    plan = plan_of(model="nemotron-3-nano-30b-a3b", block_size=15, backend="FLASHINFER")
-    if plan.kernel_block_size is None:
-        assert facts(plan)["kernel_block_size"].startswith("none of ")
+    plan = plan_of(model="llama-3.1-8b", platform="cpu", block_size=15)
+    assert facts(plan)["kernel_block_size"] == "none of MultipleOf(16) fits"
+
+
+def test_no_backend_is_said():
+    plan = plan_of(model="nemotron-3-nano-30b-a3b", block_size=15)
+    assert facts(plan)["kernel_block_size"] == "none: no backend takes this"
+    assert "cuda, no valid backend" in repr(plan)
+    assert "cuda, no attention" in repr(plan_of(model="mamba-2.8b"))

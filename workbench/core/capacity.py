@@ -56,7 +56,7 @@ class CachePlan:
 
     @property
     def printed_tokens(self) -> int | None:
-        """ "GPU KV cache size" of vLLM's log, in tokens: concurrency times the longest request."""
+        """Tokens in the line "GPU KV cache size": concurrency times the longest request."""
         return (
             None if self.max_concurrency is None else int(self.max_concurrency * self.max_model_len)
         )

@@ -132,7 +132,8 @@ class Plan:
         return tuple(problem for problem in self.problems if problem.severity == ERROR)
 
     def __repr__(self) -> str:
-        place = f"{self.settings.platform}, {self.backend or 'no attention'}"
+        nothing = "no attention" if self.model.attention is None else "no valid backend"
+        place = f"{self.settings.platform}, {self.backend or nothing}"
         words = [f"{self.model.name} on {place}: block_size {self.block_size}"]
         if self.kernel_block_size:
             words.append(f"kernel block {self.kernel_block_size}")

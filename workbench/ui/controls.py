@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from workbench.core.choices import legal_values, tensor_parallel_sizes
 from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
+from workbench.memory_size import parse_bytes
 from workbench.models import catalog_names
 from workbench.scenario import Scenario, allowed_values, nearest_hint
 
@@ -117,6 +118,21 @@ class Number(Picker):
             self.widget.value = shown
 
 
+class Memory(Number):
+    """Bytes of memory, typed with their unit; a bare small number is asked back, not guessed."""
+
+    def read(self, shown: str) -> int | None:
+        """See `Picker.read`."""
+        return parse_bytes(shown, self.field)
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
+        value = getattr(scenario, self.field)
+        if self.widget.value.strip() and value == _bytes_or_none(self.widget.value, self.field):
+            return
+        self.widget.value = "" if value is None else f"{value} B"
+
+
 class ModelPath(Picker):
     """A path or hub id, for models that the catalog does not have."""
 
@@ -141,6 +157,13 @@ class ModelPath(Picker):
         shown = "" if in_catalog or not isinstance(scenario.model, str) else scenario.model
         if self.widget.value != shown:
             self.widget.value = shown
+
+
+def _bytes_or_none(text: str, field: str) -> int | None:
+    try:
+        return parse_bytes(text, field)
+    except ScenarioError:
+        return None
 
 
 def _shown(value: Any) -> Any:
@@ -215,5 +238,7 @@ def build_pickers() -> tuple[Picker, ...]:
         Choice(
             "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
         ),
+        Memory("kv_cache_memory_bytes", "KV memory", "Per rank, for example 20 GiB or 80 GB"),
+        Number("num_gpu_blocks_override", "Blocks override", "--num-gpu-blocks-override"),
         Choice("rules", "vLLM rules", _rules, free=True),
     )

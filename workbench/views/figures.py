@@ -2,5 +2,6 @@
 
 from workbench.views.page_figure import page, page_layout, page_title, page_traces
 from workbench.views.sizes_figure import block_sizes
+from workbench.views.waste_figure import reserved_bytes
 
-__all__ = ["block_sizes", "page", "page_layout", "page_title", "page_traces"]
+__all__ = ["block_sizes", "page", "page_layout", "page_title", "page_traces", "reserved_bytes"]

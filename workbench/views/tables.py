@@ -74,7 +74,10 @@ def sensitivity_rows(changes: Iterable[Change]) -> tuple[dict[str, Any], ...]:
 
 
 def _kernel_block(plan: Plan) -> str:
+    if plan.backend is None:
+        return "none: no backend takes this"
     if plan.kernel_block_size is None:
-        return f"none of {describe(plan.supported_kernel_block_sizes)} fits"
+        sizes = ", ".join(map(str, describe(plan.supported_kernel_block_sizes)))
+        return f"none of {sizes} fits"
     ratio = plan.kernel_blocks_per_block
     return f"{tokens_text(plan.kernel_block_size)} ({ratio} in a block)"

@@ -14,7 +14,7 @@ from workbench.core.errors import unknown_name_message
 from workbench.run.notebooks.annotations import accepted_types, fits, nearest_value
 from workbench.run.notebooks.document import Cell, Notebook, numbered_cells, source_of, tags_of
 from workbench.run.notebooks.errors import NotebookParameterError
-from workbench.run.notebooks.python_source import parse_cell
+from workbench.run.notebooks.python_source import python_text
 
 PARAMETERS_TAG = "parameters"
 
@@ -60,9 +60,9 @@ def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
     exactly one parameters cell, or when it does not parse.
     """
     index, cell = parameter_cell(notebook)
-    source = source_of(cell)
+    text = python_text(source_of(cell))
     try:
-        tree = parse_cell(source)
+        tree = ast.parse(text)
     except SyntaxError as error:
         raise NotebookParameterError(
             "parameters_cell",
@@ -70,7 +70,7 @@ def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
             f"line {error.lineno}.",
             field="path",
         ) from error
-    comments = _comments(source)
+    comments = _comments(text)
     return tuple(
         parameter for node in tree.body for parameter in _parameters_of_statement(node, comments)
     )

@@ -1,0 +1,95 @@
+"""What requests of a given length really take: true capacity, and where the bytes go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.capacity import CachePlan
+from workbench.core.groups import Group
+from workbench.core.plan import Plan
+
+NULL_BLOCKS = 1
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Where the bytes reserved for one request of `prompt_tokens` go; the parts add up exactly.
+
+    used_bytes: keys, values and the running state. The others are what is paid besides: unfilled
+    tokens of the last block, padding of mamba pages, empty slots of padded groups, the second
+    block of align mode, blocks of draft tokens.
+    """
+
+    prompt_tokens: int
+    reserved_bytes: int
+    used_bytes: int
+    unfilled_tokens_bytes: int
+    mamba_padding_bytes: int
+    empty_slots_bytes: int
+    checkpoint_bytes: int
+    draft_bytes: int
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Every part by name; they add up to `reserved_bytes`."""
+        return {
+            "used": self.used_bytes,
+            "unfilled tokens": self.unfilled_tokens_bytes,
+            "mamba padding": self.mamba_padding_bytes,
+            "empty slots": self.empty_slots_bytes,
+            "checkpoint": self.checkpoint_bytes,
+            "draft blocks": self.draft_bytes,
+        }
+
+
+def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
+    """Block ids that a request holds in one group after `prompt_tokens` tokens."""
+    if not group.spec.is_mamba:
+        length = prompt_tokens
+        if group.spec.window_tokens is not None:
+            reach = group.spec.window_tokens - 1 + plan.max_num_batched_tokens
+            length = min(prompt_tokens, reach + group.spec.block_size)
+        return cdiv(length, group.spec.block_size)
+    drafts = plan.settings.num_speculative_tokens
+    if plan.mamba_cache_mode == "all":
+        return cdiv(prompt_tokens, group.spec.block_size) + drafts
+    checkpoint = plan.mamba_cache_mode == "align" and prompt_tokens > group.spec.block_size
+    return 1 + checkpoint + drafts
+
+
+def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
+    """Block ids of one request over all groups."""
+    return sum(request_blocks(plan, group, prompt_tokens) for group in cache.groups)
+
+
+def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int | None:
+    """Requests of `prompt_tokens` that the pool holds at once, without the null block."""
+    if cache.num_blocks is None:
+        return None
+    return (cache.num_blocks - NULL_BLOCKS) // blocks_for_prompt(plan, cache, prompt_tokens)
+
+
+def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
+    """The decomposition of the bytes that one request reserves."""
+    page = cache.grouping.page_size_bytes
+    used = unfilled = padding = empty = checkpoint = draft = 0
+    for group in cache.groups:
+        blocks, layers = request_blocks(plan, group, prompt_tokens), len(group.layers)
+        empty += (cache.grouping.group_size - layers) * page * blocks
+        if not group.spec.is_mamba:
+            filled = min(prompt_tokens, blocks * group.spec.block_size)
+            token_bytes = page // group.spec.block_size
+            used += filled * token_bytes * layers
+            unfilled += (blocks * page - filled * token_bytes) * layers
+            continue
+        drafts = plan.settings.num_speculative_tokens
+        states = blocks - drafts
+        own = plan.mamba_page_size_bytes or 0
+        kept_for_reuse = states - 1 if plan.mamba_cache_mode in {"align", "all"} else 0
+        used += own * (states - kept_for_reuse) * layers
+        checkpoint += own * kept_for_reuse * layers
+        draft += own * drafts * layers
+        padding += (page - own) * blocks * layers
+    reserved = blocks_for_prompt(plan, cache, prompt_tokens) * cache.grouping.bytes_per_block
+    return Waste(prompt_tokens, reserved, used, unfilled, padding, empty, checkpoint, draft)

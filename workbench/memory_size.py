@@ -1,0 +1,51 @@
+"""Memory sizes as people write them: "20 GiB" and "20 GB" are not the same number of bytes."""
+
+from __future__ import annotations
+
+import re
+
+from workbench.core.errors import ScenarioError
+
+UNITS = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+"""Unit (lower case) -> bytes."""
+
+SIZE = re.compile(r"([0-9][0-9,_]*(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE)
+SMALLEST_BARE = 10**6
+"""A bare number below this is more likely a forgotten unit than a count of bytes."""
+
+
+def parse_bytes(text: str, field: str) -> int | None:
+    """Bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
+
+    Errors: ScenarioError for anything else, also for a bare small number, whose unit is asked.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    found = SIZE.fullmatch(text)
+    unit = found.group(2).lower() if found else ""
+    if found is None or (unit and unit not in UNITS):
+        raise ScenarioError(
+            "wrong_type",
+            f"{field} must be a size such as 20 GiB or 80 GB; got {text[:40]!r}.",
+            field=field,
+        )
+    number = float(found.group(1).replace(",", "").replace("_", ""))
+    if not unit and number < SMALLEST_BARE:
+        raise ScenarioError(
+            "unit_missing",
+            f"{field} = {text}: which unit? {number:g} GiB is {int(number * 2**30):,} bytes, "
+            f"{number:g} GB is {int(number * 10**9):,}. Type the unit.",
+            field=field,
+        )
+    return int(number * UNITS[unit or "b"])

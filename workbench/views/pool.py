@@ -1,0 +1,128 @@
+"""Groups, capacity and every number that is called "block size", as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+from typing import NamedTuple
+
+from workbench.core.capacity import CachePlan
+from workbench.core.occupancy import blocks_for_prompt, requests_that_fit
+from workbench.core.plan import Plan
+from workbench.core.trace import show
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text, tokens_text
+
+PROMPTS = (16, 128, 1024, 8192, 32768, 131072)
+"""Prompt lengths of the capacity table, in tokens; those above `max_model_len` are left out."""
+
+
+class BlockSizeMeaning(NamedTuple):
+    """One of the numbers that people call "block size"."""
+
+    name: str
+    tokens: int | None
+    meaning: str
+
+
+def glossary(plan: Plan, cache: CachePlan) -> tuple[BlockSizeMeaning, ...]:
+    """Every "block size" of a plan with its present value."""
+    groups = [
+        BlockSizeMeaning(
+            f"manager block, {layers} x {kind}",
+            block_size,
+            "unit of allocation of these groups",
+        )
+        for (kind, block_size), layers in Counter(
+            (group.spec.kind, group.spec.block_size) for group in cache.groups
+        ).items()
+    ]
+    smallest = min((group.spec.block_size for group in cache.groups), default=None)
+    return (
+        BlockSizeMeaning("--block-size", plan.settings.block_size, "typed: only a granule"),
+        *groups,
+        BlockSizeMeaning("minimum over groups", smallest, "what the metrics label shows"),
+        BlockSizeMeaning("kernel block", plan.kernel_block_size, "what the attention kernel sees"),
+        BlockSizeMeaning(
+            "scheduler block", cache.scheduler_block_size, "least common multiple over groups"
+        ),
+        BlockSizeMeaning("hash block", cache.hash_block_size, "unit of prefix hashes"),
+    )
+
+
+def pool_html(plan: Plan) -> str:
+    """The group tree, what fits, and the glossary; says so where there is no cache to show."""
+    cache = plan.cache
+    if cache is None:
+        return document("<p>The pages cannot be made equal, so no groups are built.</p>")
+    return document(
+        f"<h4>Groups</h4><p>{escape(cache.grouping.reason)}. One block id takes "
+        f"{bytes_text(cache.grouping.bytes_per_block)} over all tensors.</p>",
+        _groups(cache),
+        "<h4>What fits</h4>",
+        _capacity(plan, cache),
+        "<h4>What is called block size</h4>",
+        table(
+            ("name", "tokens", "meaning"),
+            [
+                (escape(entry.name), show(entry.tokens), escape(entry.meaning))
+                for entry in glossary(plan, cache)
+            ],
+        ),
+    )
+
+
+def _groups(cache: CachePlan) -> str:
+    rows = []
+    for number, (group, kernel) in enumerate(
+        zip(cache.groups, cache.kernel_block_sizes, strict=True)
+    ):
+        empty = f", {group.padding_layers} empty" if group.padding_layers else ""
+        names = ", ".join(group.layers)
+        rows.append(
+            (
+                str(number),
+                escape(group.spec.kind),
+                f"{group.spec.block_size:,}",
+                show(kernel),
+                f"{group.spec.page_size_bytes:,}",
+                f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',
+                f'<span class="wb-faint">{escape(_short(group.layers))}</span>',
+            )
+        )
+    header = ("group", "spec", "block size", "kernel block", "page bytes", "slots", "layers")
+    return table(header, rows)
+
+
+def _capacity(plan: Plan, cache: CachePlan) -> str:
+    if cache.num_blocks is None:
+        return (
+            f"<p>One request of {tokens_text(cache.max_model_len)} needs "
+            f"{bytes_text(cache.needed_bytes)} ({cache.blocks_per_request:,} blocks). "
+            "Set the memory for the KV cache to see how many fit.</p>"
+        )
+    printed = ""
+    if cache.max_concurrency is not None:
+        printed = (
+            f"vLLM prints {cache.printed_tokens:,} tokens and {cache.max_concurrency:.2f}x for "
+            f"{tokens_text(cache.max_model_len)}."
+        )
+    rows = [
+        (
+            f"{prompt:,}",
+            f"{blocks_for_prompt(plan, cache, prompt):,}",
+            f"{blocks_for_prompt(plan, cache, prompt) * cache.grouping.bytes_per_block:,}",
+            f"<b>{requests_that_fit(plan, cache, prompt):,}</b>",
+        )
+        for prompt in PROMPTS
+        if prompt <= cache.max_model_len
+    ]
+    return f"<p>{cache.num_blocks:,} blocks, one of them the null block. {printed}</p>" + table(
+        ("prompt tokens", "blocks a request", "bytes", "requests that fit"), rows
+    )
+
+
+def _short(layers: tuple[str, ...]) -> str:
+    numbers = [name.split(".")[2] for name in layers]
+    shown = ", ".join(numbers[:8])
+    return shown + (", ..." if len(numbers) > 8 else "")
