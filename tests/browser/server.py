@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -80,12 +81,11 @@ class LabServer:
             except (OSError, psutil.TimeoutExpired):
                 family = self._family() or family
         for process in family:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.terminate()
-            except psutil.NoSuchProcess:
-                continue
         for process in psutil.wait_procs(family, timeout=5)[1]:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def _family(self) -> list[psutil.Process]:
         if not self._process.is_running():

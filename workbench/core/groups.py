@@ -108,6 +108,8 @@ def _unified(specs: Mapping[str, CacheSpec]) -> dict[str, CacheSpec]:
 def _enlarged(name: str, spec: CacheSpec, target: int) -> CacheSpec:
     if spec.page_size_bytes == target:
         return spec
+    if not spec.page_size_bytes:
+        raise PagesNotUnifiableError(f"{name}: its page has 0 bytes")
     if target % spec.page_size_bytes:
         raise PagesNotUnifiableError(
             f"{name}: its page of {spec.page_size_bytes:,} bytes does not divide the largest page "

@@ -87,6 +87,7 @@ def align(run: Run, smallest: int) -> None:
     """Choose the block size and the padding; `smallest` is the smallest kernel block in tokens."""
     tok, mamba_page = run.attention_bytes_per_token, run.mamba_page_size_bytes
     if not run.model.is_hybrid or tok is None or not mamba_page:
+        run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
         return
     granule = max(smallest, run.block_size)
     run.step(
@@ -126,6 +127,14 @@ def _overwritten(run: Run) -> str:
     typed = run.settings.mamba_block_size
     changed = typed is not None and typed != run.mamba_block_size
     return f"the typed {typed} is overwritten" if changed else ""
+
+
+def _why_not(run: Run) -> str:
+    if run.attention_bytes_per_token is None:
+        return "no layer has attention"
+    if run.model.is_hybrid and run.mamba_page_size_bytes == 0:
+        return "a state takes 0 bytes"
+    return "no layer has a state"
 
 
 def _align_to_chunks(run: Run, granule: int, tok: int, mamba_page: int) -> int:

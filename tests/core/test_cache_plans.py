@@ -1,0 +1,223 @@
+"""Groups, tensors, blocks and capacity: vLLM's answers, worked numbers, and what must hold."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.core.conformance import scenario_values
+from tests.core.strategies import scenarios
+from workbench.core.groups import PagesNotUnifiableError, group_layers
+from workbench.core.layer_specs import CacheSpec
+from workbench.core.occupancy import requests_that_fit, waste
+from workbench.models import catalog_names
+
+DATA = Path(__file__).parents[1] / "data" / "cache_plans.jsonl.gz"
+GIB = 2**30
+
+
+def cases():
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+CASES = cases()
+
+
+def resolved(**fields):
+    return wb.resolve(wb.Scenario(**fields))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_groups_and_tensors_are_vllms(number):
+    case = CASES[number]
+    values = scenario_values(case)
+    values["kv_cache_memory_bytes"] = case["input"]["available_memory"]
+    plan = wb.resolve(wb.Scenario(**values)).to_dict()
+    expected = case["output"]
+    assert plan["num_blocks"] == expected["num_blocks"]
+    assert plan["tensors"] == expected["tensors"]
+    assert [
+        (group["spec"], group["block_size"], group["page_size_bytes"], group["layer_names"])
+        for group in plan["groups"]
+    ] == [
+        (group["spec"], group["block_size"], group["page_size_bytes"], group["layer_names"])
+        for group in expected["groups"]
+    ]
+
+
+WORKED = {
+    "qwen3.5-4b none": ("qwen3.5-4b", "none", 32768, 0, (1241, 66, "18.80", 616_137)),
+    "qwen3.5-4b align": ("qwen3.5-4b", "align", 32768, 0, (1241, 69, "17.99", 589_349)),
+    "nemotron none": ("nemotron-3-nano-30b-a3b", "none", 32768, 0, (1667, 20, "83.35", 2_731_212)),
+    "nemotron align": (
+        "nemotron-3-nano-30b-a3b", "align", 32768, 0, (1667, 24, "69.46", 2_276_010),
+    ),
+    "qwen3-next": ("qwen3-next-80b-a3b", "align", 262144, 0, (1606, 488, "3.29", 862_711)),
+    "kimi": ("kimi-linear-48b-a3b", "align", 131072, 0, (1387, 75, "18.49", 2_423_958)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WORKED)
+def test_worked_numbers_for_20_gib(name):
+    model, mode, length, drafts, (blocks, per_request, concurrency, tokens) = WORKED[name]
+    plan = resolved(
+        model=model,
+        backend="FLASHMLA" if model.startswith("kimi") else None,
+        enable_prefix_caching=mode != "none",
+        mamba_cache_mode=None if mode == "none" else mode,
+        max_model_len=length,
+        num_speculative_tokens=drafts,
+        max_num_batched_tokens=8192,
+        kv_cache_memory_bytes=20 * GIB,
+    )
+    assert (plan.cache.num_blocks, plan.cache.blocks_per_request) == (blocks, per_request)
+    assert f"{plan.cache.max_concurrency:.2f}" == concurrency
+    assert plan.cache.printed_tokens == tokens
+    assert f"GPU KV cache size: {tokens:,} tokens" in plan.log_lines
+
+
+def test_drafts_take_a_block_of_every_mamba_group():
+    plan = resolved(model="qwen3.5-4b", max_model_len=32768, num_speculative_tokens=3)
+    mamba = sum(group.spec.is_mamba for group in plan.cache.groups)
+    without = resolved(model="qwen3.5-4b", max_model_len=32768)
+    attention = -(-32768 // plan.block_size)
+    assert plan.cache.blocks_per_request == attention + 4 * mamba
+    assert without.cache.blocks_per_request == -(-32768 // without.block_size) + mamba
+
+
+def test_padding_layers_are_announced_as_vllm_announces_them():
+    plan = resolved(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes=20 * GIB)
+    assert "Add 1 padding layers, may waste at most 4.35% KV cache memory" in plan.log_lines
+    assert [len(group.layers) for group in plan.cache.groups] == [6, 6, 6, 5, 6]
+
+
+def test_mode_none_makes_the_scheduler_block_enormous():
+    plan = resolved(model="qwen3.5-4b", max_model_len=32768)
+    assert plan.cache.scheduler_block_size == plan.cache.hash_block_size == 1_081_344
+
+
+def test_align_hashes_by_the_common_block():
+    plan = resolved(model="qwen3.5-4b", enable_prefix_caching=True, mamba_cache_mode="align")
+    assert plan.cache.scheduler_block_size == plan.cache.hash_block_size == 528
+
+
+def test_too_little_memory_names_both_sizes_and_a_length_that_fits():
+    plan = resolved(model="qwen3.5-4b", max_model_len=262144, kv_cache_memory_bytes=GIB)
+    (problem,) = [p for p in plan.problems if p.code == "not_enough_memory"]
+    longest = problem.operands["estimated_max_model_len"]
+    assert 0 < longest < 262144
+    assert any(remedy.changes == {"max_model_len": longest} for remedy in plan.remedies(problem))
+    longer = resolved(model="qwen3.5-4b", max_model_len=longest + 1, kv_cache_memory_bytes=GIB)
+    assert "not_enough_memory" in {p.code for p in longer.problems}
+
+
+def test_no_memory_at_all():
+    plan = resolved(model="qwen3.5-4b", max_model_len=4096, kv_cache_memory_bytes=0)
+    assert "no_memory_for_blocks" in {problem.code for problem in plan.problems}
+
+
+def test_a_pool_of_exactly_the_needed_blocks_starts_but_is_flagged():
+    needed = resolved(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
+    plan = resolved(model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=needed)
+    assert [problem.code for problem in plan.problems] == ["null_block_not_counted"]
+    assert plan.errors == ()
+    assert plan.remedies(plan.problems[0])
+
+
+def test_an_override_counts_blocks_without_any_memory():
+    plan = resolved(model="qwen3.5-4b", max_model_len=4096, num_gpu_blocks_override=100)
+    assert plan.cache.num_blocks == 100
+
+
+def test_pages_that_cannot_be_equal_give_no_groups():
+    plan = resolved(
+        model="nemotron-3-nano-30b-a3b",
+        platform="xpu",
+        tensor_parallel=4,
+        rules="before-37467",
+        kv_cache_memory_bytes=GIB,
+    )
+    assert plan.cache is None
+    assert plan.to_dict()["groups"] is None
+
+
+SPEC = CacheSpec("FullAttentionSpec", 16, 1024)
+
+
+def test_a_small_attention_page_is_enlarged():
+    grouping = group_layers({"a": SPEC, "b": CacheSpec("MambaSpec", 64, 4096)})
+    assert [group.spec.block_size for group in grouping.groups] == [64, 64]
+
+
+@pytest.mark.parametrize("page", [1536, 3000])
+def test_pages_that_do_not_divide_are_refused(page):
+    with pytest.raises(PagesNotUnifiableError, match="does not divide"):
+        group_layers({"a": SPEC, "b": CacheSpec("MambaSpec", 64, page)})
+
+
+def test_a_mamba_page_does_not_grow():
+    with pytest.raises(PagesNotUnifiableError, match="does not grow"):
+        group_layers({"a": CacheSpec("MambaSpec", 64, 512), "b": SPEC})
+
+
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=2, max_size=4),
+    interleave=st.randoms(use_true_random=False),
+)
+def test_every_layer_is_in_one_slot_of_one_group(sizes, interleave):
+    names = [(kind, f"{kind}.{i}") for kind, count in enumerate(sizes) for i in range(count)]
+    interleave.shuffle(names)
+    specs = {name: CacheSpec(f"Spec{kind}", 16, 1024) for kind, name in names}
+    grouping = group_layers(specs)
+    placed = [layer for group in grouping.groups for layer in group.layers]
+    assert sorted(placed) == sorted(specs)
+    assert all(len(group.layers) <= grouping.group_size for group in grouping.groups)
+    shared = [layer for tensor in grouping.tensors(3) for layer in tensor.shared_by]
+    assert sorted(shared) == sorted(specs)
+    for tensor in grouping.tensors(3):
+        owners = [group for group in grouping.groups if set(group.layers) & set(tensor.shared_by)]
+        assert len(owners) == len(tensor.shared_by)
+
+
+@given(scenario=scenarios(), memory=st.integers(1, 64 * GIB), prompt=st.integers(1, 4096))
+def test_blocks_fill_the_memory_and_waste_adds_up(scenario, memory, prompt):
+    try:
+        plan = wb.resolve(scenario.replace(kv_cache_memory_bytes=memory))
+    except wb.WorkbenchError:
+        return
+    cache = plan.cache
+    if cache is None:
+        return
+    per_block = cache.grouping.bytes_per_block
+    assert cache.num_blocks * per_block <= memory < (cache.num_blocks + 1) * per_block
+    parts = waste(plan, cache, prompt)
+    assert sum(parts.parts.values()) == parts.reserved_bytes
+    assert min(parts.parts.values()) >= 0
+    more = wb.resolve(scenario.replace(kv_cache_memory_bytes=2 * memory)).cache
+    assert more.num_blocks >= cache.num_blocks
+    assert requests_that_fit(plan, more, prompt) >= requests_that_fit(plan, cache, prompt)
+
+
+@given(scenario=scenarios(), length=st.integers(16, 2048))
+def test_a_longer_request_never_fits_more_often(scenario, length):
+    try:
+        short = wb.resolve(scenario.replace(max_model_len=length, kv_cache_memory_bytes=GIB))
+        long = wb.resolve(scenario.replace(max_model_len=2 * length, kv_cache_memory_bytes=GIB))
+    except wb.WorkbenchError:
+        return
+    if short.cache is None or long.cache is None:
+        return
+    assert long.cache.blocks_per_request >= short.cache.blocks_per_request
+
+
+@pytest.mark.parametrize("model", catalog_names())
+def test_every_catalog_model_gets_a_cache(model):
+    plan = resolved(model=model, max_model_len=2048, kv_cache_memory_bytes=8 * GIB)
+    assert plan.cache.num_blocks > 0
+    layers = sum(len(group.layers) for group in plan.cache.groups)
+    assert layers == len(plan.model.layers)

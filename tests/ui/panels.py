@@ -1,0 +1,64 @@
+"""What a person sees of a panel, without a browser."""
+
+from __future__ import annotations
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+
+from workbench.ui import Explorer
+
+
+def buttons(panel: Explorer) -> list[widgets.Button]:
+    """Every button in the panel, top to bottom."""
+    found = []
+
+    def walk(widget: widgets.Widget) -> None:
+        if isinstance(widget, widgets.Button):
+            found.append(widget)
+        for child in getattr(widget, "children", ()):
+            walk(child)
+
+    walk(panel.widget)
+    return found
+
+
+def text(panel: Explorer) -> str:
+    """The HTML of every HTML widget, the style sheet left out."""
+    parts = []
+
+    def walk(widget: widgets.Widget) -> None:
+        if isinstance(widget, widgets.HTML):
+            parts.append(widget.value.partition("</style>")[2] or widget.value)
+        for child in getattr(widget, "children", ()):
+            walk(child)
+
+    walk(panel.widget)
+    return "\n".join(parts)
+
+
+def headline(panel: Explorer) -> str:
+    """The line with the block size."""
+    return panel._headline.value
+
+
+def input_error(panel: Explorer) -> str:
+    """What is wrong with the last input, empty when nothing is."""
+    return panel._problems._input_error.value
+
+
+def figure(panel: Explorer) -> go.FigureWidget:
+    """The live figure."""
+    return panel._figure._figure
+
+
+def is_stale(panel: Explorer) -> bool:
+    """Whether figure, facts and tabs are all greyed out; mixed is a defect."""
+    parts = (panel._figure.widget, panel._facts, panel._tabs.widget)
+    stale = {"wb-stale" in part._dom_classes for part in parts}
+    assert len(stale) == 1
+    return stale.pop()
+
+
+def options(panel: Explorer, field: str) -> tuple[object, ...]:
+    """The values that a dropdown offers."""
+    return tuple(value for _label, value in panel.controls[field].options)

@@ -1,0 +1,121 @@
+"""A planted exception is seen, recorded, and gone with the next valid click."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from tests.ui.panels import figure, is_stale
+from workbench.ui import problems as problems_module
+from workbench.ui import tabs as tabs_module
+from workbench.ui.session import STRICT_VARIABLE
+from workbench.views import html
+
+PLANTED = "planted <img src=x onerror=alert(1)>"
+
+
+class PlantedError(RuntimeError):
+    """Nothing in the workbench raises this."""
+
+
+def fail(*_args, **_kwargs):
+    raise PlantedError(PLANTED)
+
+
+PLACES = {
+    "headline": (html, "headline_html"),
+    "facts": (html, "facts_html"),
+    "figure": ("workbench.ui.figure", "page_traces"),
+    "layout": ("workbench.ui.figure", "page_layout"),
+    "trace": (html, "trace_html"),
+    "grid": (tabs_module, "grid_html"),
+    "pickers": ("workbench.ui.controls", "legal_values"),
+    "resolve": ("workbench.ui.session", "resolve"),
+}
+
+
+def plant(monkeypatch, place):
+    target, name = PLACES[place]
+    if isinstance(target, str):
+        monkeypatch.setattr(f"{target}.{name}", fail)
+    else:
+        monkeypatch.setattr(target, name, fail)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_planted_exception_is_shown_recorded_and_recovered_from(
+    failing_panel, monkeypatch, place
+):
+    panel = failing_panel
+    with monkeypatch.context() as planted:
+        plant(planted, place)
+        panel.controls["tensor_parallel"].value = 2
+    area = panel._error_area.value
+    assert 'data-workbench-error="_picked"' in area
+    assert "PlantedError: planted &lt;img" in area
+    assert "Traceback (most recent call last)" in area
+    assert "<img" not in area
+    assert is_stale(panel)
+    [recorded] = panel.session.errors
+    assert recorded.callback == "_picked"
+    assert recorded.summary == f"PlantedError: {PLANTED}"
+    assert "def fail" not in recorded.traceback
+    assert "in fail" in recorded.traceback
+
+    panel.controls["tensor_parallel"].value = 4
+    assert panel._error_area.value == ""
+    assert not is_stale(panel)
+    assert panel.plan == wb.resolve(panel.scenario)
+    assert panel.scenario.tensor_parallel == 4
+    assert len(panel.session.errors) == 1
+
+
+def test_an_exception_in_the_first_show_still_gives_a_panel(monkeypatch):
+    with monkeypatch.context() as planted:
+        plant(planted, "facts")
+        panel = wb.explore()
+    assert 'data-workbench-error="_first_show"' in panel._error_area.value
+    assert figure(panel) is None
+    panel.controls["tensor_parallel"].value = 2
+    assert panel._error_area.value == ""
+    assert figure(panel) is not None
+
+
+def test_an_exception_in_a_remedy_is_shown(monkeypatch):
+    panel = wb.explore(block_size=15)
+    with monkeypatch.context() as planted:
+        plant(planted, "trace")
+        panel._apply({"block_size": 16})
+    assert 'data-workbench-error="_apply"' in panel._error_area.value
+    assert panel.session.errors[0].callback == "_apply"
+
+
+def test_an_exception_while_a_refusal_is_shown(failing_panel, monkeypatch):
+    panel = failing_panel
+    with monkeypatch.context() as planted:
+        planted.setattr(problems_module.html, "refusal_html", fail)
+        panel._apply({"tensor_parallel": 3})
+    assert panel.session.errors[0].callback == "_apply"
+    assert is_stale(panel)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_strict_raises_as_well(failing_panel, monkeypatch, place):
+    monkeypatch.setenv(STRICT_VARIABLE, "1")
+    with monkeypatch.context() as planted:
+        plant(planted, place)
+        with pytest.raises(PlantedError):
+            failing_panel.controls["tensor_parallel"].value = 2
+    assert 'data-workbench-error="_picked"' in failing_panel._error_area.value
+    assert len(failing_panel.session.errors) == 1
+    failing_panel.controls["tensor_parallel"].value = 4
+    assert failing_panel.plan.settings.tensor_parallel == 4
+
+
+def test_strict_lets_bad_input_and_refusals_be(monkeypatch):
+    monkeypatch.setenv(STRICT_VARIABLE, "1")
+    panel = wb.explore()
+    panel.controls["block_size"].value = "x"
+    panel.session.request(panel.scenario.replace(tensor_parallel=3))
+    assert panel.error.code == "heads_not_divisible"
+    assert panel.session.errors == []

@@ -1,0 +1,79 @@
+"""Two threads at the controls: nothing torn, nothing lost, nothing raised."""
+
+from __future__ import annotations
+
+import threading
+
+from tests.ui.panels import figure, headline, is_stale
+from tests.ui.test_explore import assert_shows_its_plan
+from workbench.views.page_figure import page_title
+
+CHANGES = 200
+
+
+def test_two_threads_change_controls_of_one_panel(panel, monkeypatch):
+    torn, failures = [], []
+    show_tabs = panel._tabs.show
+
+    def watched(plan):
+        if f'data-value="{plan.block_size}"' not in headline(panel):
+            torn.append(plan)
+        if figure(panel).layout.title.text != page_title(plan):
+            torn.append(plan)
+        show_tabs(plan)
+
+    monkeypatch.setattr(panel._tabs, "show", watched)
+    stop = threading.Event()
+    count = 0
+
+    def other():
+        nonlocal count
+        try:
+            while not stop.is_set():
+                panel.controls["max_num_batched_tokens"].value = str(4096 + count)
+                panel.controls["num_speculative_tokens"].value = count % 3
+                count += 1
+        except Exception as error:  # noqa: BLE001  (handed to the test)
+            failures.append(error)
+
+    thread = threading.Thread(target=other, daemon=True)
+    thread.start()
+    try:
+        for number in range(CHANGES):
+            panel.controls["tensor_parallel"].value = (1, 2, 4)[number % 3]
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert failures == []
+    assert torn == []
+    assert count > 1
+    assert panel.session.errors == []
+    panel.controls["tensor_parallel"].value = 4
+    panel.controls["tensor_parallel"].value = 2
+    panel.controls["num_speculative_tokens"].value = 5
+    assert panel.scenario.tensor_parallel == 2
+    assert panel.scenario.num_speculative_tokens == 5
+    assert not is_stale(panel)
+    assert_shows_its_plan(panel)
+
+
+def test_the_last_of_two_threads_wins(panel):
+    """The controls, the plan and the figure agree whichever thread came last."""
+    for number in range(10):
+        ready = threading.Barrier(2)
+
+        def set_size(size, ready=ready):
+            ready.wait(10)
+            panel.controls["tensor_parallel"].value = size
+
+        sizes = ((4, 2), (1, 8))[number % 2]
+        threads = [threading.Thread(target=set_size, args=(size,)) for size in sizes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert panel.scenario.tensor_parallel in {*sizes}
+        assert panel.plan.settings == panel.scenario
+        assert figure(panel).layout.title.text == page_title(panel.plan)
+        assert panel.controls["tensor_parallel"].value == panel.scenario.tensor_parallel
