@@ -101,7 +101,7 @@ def resolve(
 
 def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
     from workbench.plan import resolve as resolve_scenario
-    from workbench.scenario import Scenario
+    from workbench.scenario import RANGES, Scenario
     from workbench.views.text import plan_text
 
     values: dict[str, Any] = {} if model is None else {"model": model}
@@ -109,7 +109,10 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
         name, equals, value = item.partition("=")
         if not equals:
             _fail(f"--set takes field=value; got {item!r}.")
-        values[name] = _value(value)
+        given = _value(value)
+        # "0.23" and "9.0" are names; only the fields with a range are numbers.
+        is_name = isinstance(given, int | float) and name not in RANGES
+        values[name] = value if is_name and not isinstance(given, bool) else given
     try:
         plan = resolve_scenario(Scenario.from_dict(values))
     except WorkbenchError as error:

@@ -245,4 +245,6 @@ def scenarios(draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER)) -> Scen
         max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),
         max_num_batched_tokens=draw(_maybe(st.sampled_from([512, 2048, 8192, 65536]))),
         num_speculative_tokens=draw(st.integers(0, 7)),
+        kv_cache_memory_bytes=draw(_maybe(st.sampled_from([0, 2**20, 2**30, 20 * 2**30]))),
+        num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))),
     )

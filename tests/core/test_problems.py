@@ -132,11 +132,34 @@ PROBLEMS = [
         {"enable_prefix_caching": False, "mamba_cache_mode": None},
         id="cpu-prefix-caching-off",
     ),
+    pytest.param(
+        {"model": llama(), "kv_cache_memory_bytes": 0},
+        "no_memory_for_blocks",
+        "No available memory for the cache blocks. Try increasing",
+        {"kv_cache_memory_bytes": 2 * 65_536 * 262_144 // 16},
+        id="no-memory-for-blocks",
+    ),
+    pytest.param(
+        {"model": llama(), "kv_cache_memory_bytes": 2**30},
+        "not_enough_memory",
+        "To serve at least one request with the model's max seq len (262144), (2.0 GiB KV cache is "
+        "needed, which is larger than the available KV cache memory (1.0 GiB).",
+        {"max_model_len": 131_072},
+        id="not-enough-memory",
+    ),
+    pytest.param(
+        {"model": llama(), "kv_cache_memory_bytes": 2**31},
+        "null_block_not_counted",
+        None,
+        {"kv_cache_memory_bytes": 2**31 + 2 * 65_536, "num_gpu_blocks_override": None},
+        id="null-block-not-counted",
+    ),
 ]
 WARNINGS = {
     "block_size_precludes_backend",
     "mamba_block_size_not_multiple",
     "cpu_prefix_caching_off",
+    "null_block_not_counted",
 }
 
 REFUSALS = [

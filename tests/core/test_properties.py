@@ -23,6 +23,7 @@ from workbench.core.stages import (
     block_size,
     cache_mode,
     hybrid_alignment,
+    memory,
     pages,
     refusals,
 )
@@ -284,6 +285,7 @@ NEEDS = {
     pages.kernel_block_size: {hybrid_alignment.xpu_gdn_rounding},
     cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     cache_mode.cpu_prefix_caching: {cache_mode.cache_mode},
+    memory.memory: {attention_bytes.attention_page, pages.kernel_block_size},
 }
 """Stage -> the stages whose results it reads."""
 

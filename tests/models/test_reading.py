@@ -476,7 +476,25 @@ def test_what_names_no_model_is_a_typed_error(reference):
     assert (caught.value.code, caught.value.field) == ("unknown_model", "model")
 
 
-def test_a_hub_id_asks_for_one_file_only(tmp_path, monkeypatch):
+@pytest.fixture
+def hub_is_there(monkeypatch):
+    monkeypatch.setattr("workbench.models.hub.hub_answers", lambda: True)
+
+
+def test_an_unreachable_hub_is_not_waited_for(monkeypatch):
+    def hf_hub_download(*args, **kwargs):
+        raise AssertionError("the client would retry for a minute")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.invalid")
+    monkeypatch.setattr("workbench.models.hub.getproxies", dict)
+    with pytest.raises(ConfigError) as caught:
+        load_model("somebody/some-model")
+    assert caught.value.code == "hub_not_reachable"
+
+
+def test_a_hub_id_asks_for_one_file_only(tmp_path, monkeypatch, hub_is_there):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(nemotron_h()), encoding="utf-8")
     asked = []
@@ -494,7 +512,7 @@ def test_a_hub_id_asks_for_one_file_only(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "failure", [LocalEntryNotFoundError("offline"), OSError("no route"), ValueError("bad id")]
 )
-def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure):
+def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure, hub_is_there):
     def hf_hub_download(*args, **kwargs):
         raise failure
 

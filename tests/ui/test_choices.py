@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.choices import error_codes
+from workbench.core.choices import conflicts
 from workbench.models import load_model
 from workbench.scenario import Scenario
 from workbench.ui.controls import ENGINE, Choice, build_pickers
@@ -37,15 +37,15 @@ def choices(scenario, *, free):
 
 
 @pytest.mark.parametrize("fields", SCENARIOS, ids=str)
-def test_offered_is_exactly_what_brings_no_new_error(fields):
+def test_offered_is_exactly_what_brings_no_new_conflict(fields):
     scenario = Scenario(**fields)
     model = load_model(scenario.model)
-    before = error_codes(model, scenario)
     for picker, offered in choices(scenario, free=False):
         present = getattr(scenario, picker.field)
+        before = conflicts(model, scenario, picker.field)
         assert picker.widget.value == (ENGINE if present is None else present)
         for value in picker._candidates(scenario, model):
-            codes = error_codes(model, scenario.replace(**{picker.field: value}))
+            codes = conflicts(model, scenario.replace(**{picker.field: value}), picker.field)
             legal = value == present or (codes is not None and codes <= before)
             shown = ENGINE if value is None else value
             assert (shown in offered) == legal, (picker.field, value, codes)

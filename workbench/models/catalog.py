@@ -12,6 +12,7 @@ from typing import Any
 
 from workbench.core.errors import ConfigError, unknown_name_message
 from workbench.core.model import Model
+from workbench.models.hub import download_config
 from workbench.models.json_file import parse_config, read_config
 from workbench.models.read import read_model
 
@@ -77,7 +78,7 @@ def _named_model(reference: str) -> Model:
     if by_hub_id is not None:
         return _catalog_model(by_hub_id)
     if HUB_ID.fullmatch(reference):
-        return read_model(_download_config(reference), reference)
+        return read_model(download_config(reference), reference)
     return _catalog_model(reference)
 
 
@@ -123,20 +124,3 @@ def _looks_like_path(reference: str) -> bool:
 
 def _file_label(path: Path) -> str:
     return path.parent.name or path.name if path.name == "config.json" else path.stem or path.name
-
-
-def _download_config(hub_id: str) -> dict[str, Any]:
-    """config.json of a hub repository; only that file is fetched."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
-
-    try:
-        path = hf_hub_download(hub_id, "config.json")
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        raise ConfigError(
-            "hub_not_reachable",
-            f"config.json of {hub_id} could not be fetched ({type(error).__name__}). Download it "
-            "by hand and give its path, or choose a catalog name (`workbench models`).",
-            field="model",
-        ) from error
-    return read_config(Path(path))

@@ -10,8 +10,6 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import Refused, ScenarioError, WorkbenchError
-from workbench.core.model import Model
-from workbench.models import load_model
 from workbench.plan import Plan, remedies_of_refusal
 from workbench.scenario import Scenario
 from workbench.ui.controls import ModelPath, Picker, build_pickers
@@ -158,7 +156,7 @@ class Explorer:
     def _show(self, outcome: Outcome) -> None:
         self._refreshing = threading.get_ident()
         try:
-            self._refresh_pickers(outcome.scenario)
+            self._refresh_pickers(outcome)
         finally:
             self._refreshing = None
         self.error = outcome.error
@@ -186,18 +184,10 @@ class Explorer:
         self._problems.show_refusal(error, remedies)
         self._set_stale(True)
 
-    def _refresh_pickers(self, scenario: Scenario) -> None:
-        model = _model_or_none(scenario)
+    def _refresh_pickers(self, outcome: Outcome) -> None:
         for picker in self._pickers:
-            picker.refresh(scenario, model)
+            picker.refresh(outcome.scenario, outcome.model)
 
     def _set_stale(self, stale: bool) -> None:
         for widget in (self._figure.widget, self._facts, self._tabs.widget):
             (widget.add_class if stale else widget.remove_class)("wb-stale")
-
-
-def _model_or_none(scenario: Scenario) -> Model | None:
-    try:
-        return load_model(scenario.model)
-    except WorkbenchError:
-        return None

@@ -15,7 +15,10 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol
 
 from workbench.core.errors import WorkbenchError
-from workbench.plan import Plan, resolve
+from workbench.core.model import Model
+from workbench.core.resolve import resolve as resolve_model
+from workbench.models import load_model
+from workbench.plan import Plan
 from workbench.scenario import Scenario
 
 STRICT_VARIABLE = "WORKBENCH_STRICT"
@@ -24,19 +27,25 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a scenario: a plan, or the error that says why there is none."""
+    """What became of a scenario: a plan, or the error that says why there is none.
+
+    model: None only when its config.json cannot be read.
+    """
 
     scenario: Scenario
+    model: Model | None
     plan: Plan | None
     error: WorkbenchError | None = None
 
 
 def evaluate(scenario: Scenario) -> Outcome:
     """Resolve `scenario`; errors on purpose become values."""
+    model = None
     try:
-        return Outcome(scenario, resolve(scenario))
+        model = load_model(scenario.model)
+        return Outcome(scenario, model, resolve_model(model, scenario, Plan))
     except WorkbenchError as error:
-        return Outcome(scenario, None, error)
+        return Outcome(scenario, model, None, error)
 
 
 @dataclass(frozen=True, slots=True)

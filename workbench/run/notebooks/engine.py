@@ -5,6 +5,7 @@ Imported only by the worker process: papermill and nbclient take a second to loa
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -15,6 +16,8 @@ from papermill.engines import NBClientEngine, NotebookExecutionManager, papermil
 ENGINE_NAME = "workbench-guarded"
 _GUARD = "__import__('workbench.run.notebooks.guard', fromlist=['guard'])"
 _SHORTEST_S = 0.05
+_SLICE_S = 3.0
+_PAUSE_S = 0.1
 
 
 class Deadline:
@@ -24,11 +27,11 @@ class Deadline:
         self.limit_s = limit_s
         self._end: float | None = None
 
-    def left(self, _cell: NotebookNode | None = None) -> float:
-        """Seconds left; never 0, which nbclient would take for "no limit"."""
+    def next_slice(self, _cell: NotebookNode) -> float:
+        """Seconds to wait for a reply in one go; never 0, which nbclient takes for "no limit"."""
         if self._end is None:
             self._end = time.monotonic() + self.limit_s
-        return max(_SHORTEST_S, self._end - time.monotonic())
+        return min(_SLICE_S, max(_SHORTEST_S, self._end - time.monotonic()))
 
     @property
     def passed(self) -> bool:
@@ -41,6 +44,25 @@ class GuardedClient(PapermillNotebookClient):
 
     A cell over the limit is interrupted, so that its traceback shows where it was.
     """
+
+    def __init__(self, nb_man: NotebookExecutionManager, deadline: Deadline, **traits: Any) -> None:
+        super().__init__(nb_man, timeout_func=deadline.next_slice, **traits)
+        self._deadline = deadline
+
+    async def _async_handle_timeout(
+        self,
+        timeout: float,
+        cell: NotebookNode | None = None,
+    ) -> dict[str, Any] | None:
+        """Interrupt the cell when no time is left; else look again whether the reply is there.
+
+        Sending to an Output widget can swallow the event that announces a reply on the same
+        socket: without looking again, a finished cell would wait until its time is up.
+        """
+        if self._deadline.passed:
+            return await super()._async_handle_timeout(timeout, cell)
+        await asyncio.sleep(_PAUSE_S)
+        return None
 
     def papermill_execute_cells(self) -> None:
         """Every cell up to the first that fails."""
@@ -73,9 +95,9 @@ class GuardedEngine(NBClientEngine):
         assert deadline is not None
         client = GuardedClient(
             nb_man,
+            deadline,
             kernel_name=kernel_name,
             startup_timeout=start_timeout,
-            timeout_func=deadline.left,
             interrupt_on_timeout=True,
             store_widget_state=True,
         )

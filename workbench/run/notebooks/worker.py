@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import signal
 import sys
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -71,8 +75,16 @@ def run(request: Request) -> Outcome:
     return Outcome("ok")
 
 
+def _stop_when_orphaned(parent: int) -> None:
+    """Stop like Ctrl-C, which ends the kernel too, when whoever started this process is gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def main() -> None:
     """Run the request named on the command line."""
+    threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
     request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     outcome_path = Path(OUTCOME).absolute()
     outcome = run(request)

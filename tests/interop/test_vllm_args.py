@@ -1,0 +1,145 @@
+"""A scenario as a `vllm serve` command that can be pasted."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from tests.core.strategies import scenarios
+from workbench.core.errors import Refused
+from workbench.core.settings import Settings
+from workbench.interop.vllm_args import VALUE_FLAGS, vllm_args, vllm_command
+from workbench.models import catalog_config, catalog_names, load_model, repository
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
+NO_FLAG = {"platform", "compute_capability", "rules"}
+OWN_FORM = {"enable_prefix_caching", "num_speculative_tokens"}
+FLAGS = [
+    ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
+    ("dtype", "float16", ("--dtype", "float16")),
+    ("kv_cache_dtype", "fp8", ("--kv-cache-dtype", "fp8")),
+    ("backend", "FLASHINFER", ("--attention-backend", "FLASHINFER")),
+    ("mamba_cache_dtype", "float32", ("--mamba-cache-dtype", "float32")),
+    ("mamba_ssm_cache_dtype", "float32", ("--mamba-ssm-cache-dtype", "float32")),
+    ("mamba_cache_mode", "align", ("--mamba-cache-mode", "align")),
+    ("block_size", 64, ("--block-size", "64")),
+    ("mamba_block_size", 1024, ("--mamba-block-size", "1024")),
+    ("max_model_len", 4096, ("--max-model-len", "4096")),
+    ("max_model_len", -1, ("--max-model-len", "-1")),
+    ("max_num_batched_tokens", 8192, ("--max-num-batched-tokens", "8192")),
+    ("kv_cache_memory_bytes", 2**34, ("--kv-cache-memory-bytes", str(2**34))),
+    ("num_gpu_blocks_override", 100, ("--num-gpu-blocks-override", "100")),
+    ("enable_prefix_caching", True, ("--enable-prefix-caching",)),
+    ("enable_prefix_caching", False, ("--no-enable-prefix-caching",)),
+    ("platform", "xpu", ()),
+    ("compute_capability", "10.0", ()),
+    ("rules", "before-37467", ()),
+]
+
+
+def args_of(**values):
+    scenario = Scenario(**values)
+    model = load_model(scenario.model)
+    return vllm_args(scenario, model, repository(scenario.model))
+
+
+def test_every_field_has_a_flag_or_a_reason_to_have_none():
+    fields = {field.name for field in dataclasses.fields(Settings)}
+    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM
+    assert {field for field, _value, _args in FLAGS} | {"num_speculative_tokens"} == fields
+
+
+@pytest.mark.parametrize(("field", "value", "expected"), FLAGS)
+def test_one_field_gives_one_flag(field, value, expected):
+    assert args_of(**{field: value}) == (HUB_ID, *expected)
+
+
+def test_defaults_give_no_flag():
+    assert args_of() == (HUB_ID,)
+
+
+def test_draft_tokens_come_with_a_method_because_vllm_refuses_a_bare_number():
+    name, flag, value = args_of(num_speculative_tokens=3)
+    assert (name, flag) == (HUB_ID, "--speculative-config")
+    drafts = json.loads(value)
+    assert drafts["num_speculative_tokens"] == 3
+    assert drafts["method"] == "ngram"
+
+
+def test_the_plan_gives_the_same_arguments():
+    plan = resolve(Scenario(tensor_parallel=2, num_speculative_tokens=1, block_size=32))
+    assert plan.to_vllm_args() == args_of(
+        tensor_parallel=2, num_speculative_tokens=1, block_size=32
+    )
+    assert plan.to_vllm_command() == vllm_command(plan.to_vllm_args())
+
+
+@pytest.mark.parametrize("name", catalog_names())
+def test_a_catalog_name_becomes_the_hub_id_that_it_came_from(name):
+    hub_id = catalog_config(name)["_source"]["repo"]
+    assert args_of(model=name)[0] == repository(name) == hub_id
+    assert repository(name.upper()) == hub_id
+    assert repository(hub_id.lower()) == hub_id
+
+
+def test_other_references(tmp_path):
+    assert repository("some-owner/some-model") == "some-owner/some-model"
+    assert repository("no such model") is None
+    assert repository({"model_type": "llama"}) is None
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    assert repository(str(folder)) == str(folder)
+    assert repository(str(folder / "config.json")) == str(folder)
+    assert repository(str(folder / "other.json")) is None
+    assert repository("~/models/one/config.json") == str(Path.home() / "models" / "one")
+
+
+def test_a_config_object_goes_by_its_name():
+    config = catalog_config("llama-3.1-8b") | {"_name_or_path": "my/llama"}
+    assert args_of(model=config) == ("my/llama",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a b", "it's", 'say "x"', "$(touch x)", "`x`", "a;b", "a\nb", "ü", "<img src=x>", "*", "\\"],
+)
+def test_the_command_survives_any_shell_word(name):
+    plan = resolve(Scenario(model=catalog_config("llama-3.1-8b") | {"_name_or_path": name}))
+    command = plan.to_vllm_command()
+    assert shlex.split(command) == ["vllm", "serve", *plan.to_vllm_args()]
+    assert shlex.split(command)[2] == name
+
+
+def test_one_flag_a_line():
+    plan = resolve(Scenario(tensor_parallel=2, enable_prefix_caching=True, block_size=32))
+    assert plan.to_vllm_command().splitlines() == [
+        f"vllm serve {HUB_ID} \\",
+        "  --tensor-parallel-size 2 \\",
+        "  --block-size 32 \\",
+        "  --enable-prefix-caching",
+    ]
+
+
+@given(scenarios())
+def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
+    try:
+        plan = resolve(scenario)
+    except Refused:
+        return
+    args = plan.to_vllm_args()
+    assert shlex.split(plan.to_vllm_command()) == ["vllm", "serve", *args]
+    flags = [arg for arg in args[1:] if arg.startswith("--")]
+    assert len(set(flags)) == len(flags)
+    changed = [
+        field
+        for field in (*VALUE_FLAGS, *OWN_FORM)
+        if getattr(scenario, field) != getattr(Settings(), field)
+    ]
+    assert len(flags) == len(changed)

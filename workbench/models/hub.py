@@ -1,0 +1,59 @@
+"""config.json of a hub repository: that one file, and an answer within seconds."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+from workbench.core.errors import ConfigError
+from workbench.models.json_file import read_config
+
+PROBE_SECONDS = 3.0
+
+
+def download_config(hub_id: str) -> dict[str, Any]:
+    """The object of `config.json` in the repository `hub_id` (owner/name); nothing else is fetched.
+
+    Errors: ConfigError when the hub cannot be reached, or has no such file.
+    """
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    cached = try_to_load_from_cache(hub_id, "config.json")
+    if not isinstance(cached, str) and not hub_answers():
+        raise _not_fetched(hub_id, "no connection")
+    try:
+        path = hf_hub_download(hub_id, "config.json")
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise _not_fetched(hub_id, type(error).__name__) from error
+    return read_config(Path(path))
+
+
+def hub_answers() -> bool:
+    """Whether the hub's host takes a connection; assumed behind a proxy, which cannot be asked.
+
+    The hub's own client tries for a minute before it gives up, which would freeze a panel.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or "https" in getproxies():
+        return True
+    host = urlsplit(constants.ENDPOINT)
+    address = (host.hostname or "", host.port or (80 if host.scheme == "http" else 443))
+    try:
+        socket.create_connection(address, timeout=PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _not_fetched(hub_id: str, reason: str) -> ConfigError:
+    return ConfigError(
+        "hub_not_reachable",
+        f"config.json of {hub_id} could not be fetched ({reason}). Download it by hand and give "
+        "its path, or choose a catalog name (`workbench models`).",
+        field="model",
+    )
