@@ -8,6 +8,11 @@
   const kernel = () => panel().sessionContext.session.kernel;
   const kernelErrors = [];
 
+  // anywidget gives up on a widget whose script has not loaded after two seconds, and the widget
+  // never hears of changes again. plotly's 5 MB take longer where the cores are busy with tests.
+  const patient = AbortSignal.timeout.bind(AbortSignal);
+  AbortSignal.timeout = (milliseconds) => patient(30 * milliseconds);
+
   const outputs = (cell) =>
     Array.from({ length: cell.outputs.length }, (_, i) => cell.outputs.get(i).toJSON());
 

@@ -59,6 +59,14 @@ def is_stale(panel: Explorer) -> bool:
     return stale.pop()
 
 
+def is_verdict_stale(panel: Explorer) -> bool:
+    """Whether headline and problems are greyed out as well: they belong to an older scenario."""
+    parts = (panel._headline, panel._problems.widget)
+    stale = {"wb-stale" in part._dom_classes for part in parts}
+    assert len(stale) == 1
+    return stale.pop()
+
+
 def options(panel: Explorer, field: str) -> tuple[object, ...]:
     """The values that a dropdown offers."""
     return tuple(value for _label, value in panel.controls[field].options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from tests.ui.panels import figure, is_stale
+from tests.ui.panels import figure, is_stale, is_verdict_stale
 from workbench.ui import problems as problems_module
 from workbench.ui import tabs as tabs_module
 from workbench.ui.session import STRICT_VARIABLE
@@ -30,7 +30,7 @@ PLACES = {
     "trace": (html, "trace_html"),
     "grid": (tabs_module, "grid_html"),
     "pickers": ("workbench.ui.controls", "legal_values"),
-    "resolve": ("workbench.ui.session", "resolve"),
+    "resolve": ("workbench.ui.session", "resolve_model"),
 }
 
 
@@ -56,6 +56,7 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
     assert "Traceback (most recent call last)" in area
     assert "<img" not in area
     assert is_stale(panel)
+    assert is_verdict_stale(panel)
     [recorded] = panel.session.errors
     assert recorded.callback == "_picked"
     assert recorded.summary == f"PlantedError: {PLANTED}"
@@ -65,6 +66,7 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
     panel.controls["tensor_parallel"].value = 4
     assert panel._error_area.value == ""
     assert not is_stale(panel)
+    assert not is_verdict_stale(panel)
     assert panel.plan == wb.resolve(panel.scenario)
     assert panel.scenario.tensor_parallel == 4
     assert len(panel.session.errors) == 1

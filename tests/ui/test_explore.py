@@ -11,6 +11,7 @@ from tests.ui.panels import (
     headline,
     input_error,
     is_stale,
+    is_verdict_stale,
     options,
     text,
 )
@@ -242,6 +243,7 @@ def test_a_refused_scenario_is_marked_stale_and_a_remedy_repairs_it():
     assert panel.error.code == "float16_not_supported"
     assert panel.plan is plan
     assert is_stale(panel)
+    assert not is_verdict_stale(panel)
     assert 'data-value=""' in headline(panel)
     assert "vLLM refuses" in headline(panel)
     assert "float16_not_supported" in text(panel)

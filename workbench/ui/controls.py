@@ -75,6 +75,7 @@ class Choice(Picker):
             self.widget.options = options
         if self.widget.value != _shown(present):
             self.widget.value = _shown(present)
+        self.widget.disabled = len(options) == 1
 
     def read(self, shown: Any) -> Any:
         """See `Picker.read`."""

@@ -97,7 +97,7 @@ class Explorer:
             f"<details open><summary>Traceback, to copy</summary><pre>{escape(error.traceback)}"
             "</pre></details></div>"
         )
-        self._set_stale(True)
+        self._set_stale(result=True, verdict=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self.widget._repr_mimebundle_(**kwargs) or {}
@@ -170,7 +170,7 @@ class Explorer:
         self._problems.show(outcome.plan)
         self._figure.show(outcome.plan)
         self._tabs.show(outcome.plan)
-        self._set_stale(False)
+        self._set_stale(result=False, verdict=False)
 
     def _show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         reason = "vLLM refuses this configuration"
@@ -182,12 +182,16 @@ class Explorer:
         )
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
         self._problems.show_refusal(error, remedies)
-        self._set_stale(True)
+        self._set_stale(result=True, verdict=False)
 
     def _refresh_pickers(self, outcome: Outcome) -> None:
         for picker in self._pickers:
             picker.refresh(outcome.scenario, outcome.model)
 
-    def _set_stale(self, stale: bool) -> None:
-        for widget in (self._figure.widget, self._facts, self._tabs.widget):
-            (widget.add_class if stale else widget.remove_class)("wb-stale")
+    def _set_stale(self, *, result: bool, verdict: bool) -> None:
+        """Grey out what belongs to an older plan; the verdict is the headline and the problems."""
+        below = (self._facts, self._figure.widget, self._tabs.widget)
+        above = (self._headline, self._problems.widget)
+        for shown, stale in ((below, result), (above, verdict)):
+            for widget in shown:
+                (widget.add_class if stale else widget.remove_class)("wb-stale")

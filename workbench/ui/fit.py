@@ -1,4 +1,4 @@
-"""Makes plotly figures as wide as the panel: they only listen to the window, so it is told."""
+"""Fits the panel into JupyterLab: figures as wide as the panel, keys that reach the pickers."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ function render({ el }) {
     }
   });
   observer.observe(el);
+  // JupyterLab's command mode would take the arrow keys away from a focused picker
+  requestAnimationFrame(() => el.closest(".wb-panel")?.addEventListener("focusin",
+    ({ target }) => { target.dataset.lmSuppressShortcuts = "true"; }));
   return () => observer.disconnect();
 }
 export default { render };
@@ -23,6 +26,10 @@ export default { render };
 
 
 class Fit(anywidget.AnyWidget):
-    """An empty line across the panel that reports when its width changes."""
+    """An empty line across the panel.
+
+    It tells the window when the panel's width changes, since plotly figures listen to nothing
+    else, and keeps JupyterLab's shortcuts away from a focused control.
+    """
 
     _esm = SCRIPT

@@ -1,0 +1,44 @@
+"""Plain text of a layout, for terminals."""
+
+from __future__ import annotations
+
+from workbench.core.cache_view import View
+from workbench.core.layouts import CacheViews
+
+
+def layout_text(views: CacheViews) -> str:
+    """Both kinds of views, one fact a line."""
+    lines = [
+        f"raw tensor               {views.raw_bytes:,} bytes: {views.num_blocks:,} blocks",
+        f"runner, layout           {views.runner}, {views.layout.name} ({views.layout.reason})",
+    ]
+    if views.attention is not None:
+        lines += ["", "attention", *_view_lines(views.attention), *_attention_lines(views)]
+    names = views.state_names or tuple(f"state {n}" for n in range(len(views.states)))
+    for name, view in zip(names, views.states, strict=True):
+        lines += ["", f"mamba: {name}", *_view_lines(view)]
+    if views.states:
+        lines += ["", f"misplaced state bytes    {views.misplaced_state_bytes:,}"]
+    return "\n".join(lines)
+
+
+def _view_lines(view: View) -> list[str]:
+    return [
+        f"  dimensions             {', '.join(view.axes)}",
+        f"  shape                  {view.shape} {view.dtype}",
+        f"  strides                {view.strides} elements",
+        f"  offset                 {view.offset_elements} elements, byte {view.offset_bytes}",
+    ]
+
+
+def _attention_lines(views: CacheViews) -> list[str]:
+    declared = "" if views.order_is_declared else " (the backend declares none)"
+    shared = "" if views.states or not views.misplaced_attention_bytes else " (nobody else looks)"
+    split = f"{views.kernel_block_size} tokens, {views.kernel_blocks_per_block} in a manager block"
+    return [
+        f"  order in memory        {views.order}{declared}",
+        f"  block dimension        {views.block_dim}",
+        f"  kernel block           {split}",
+        f"  strides rewritten      {'yes (#37236)' if views.rewritten else 'no'}",
+        f"  misplaced bytes        {views.misplaced_attention_bytes:,}{shared}",
+    ]
