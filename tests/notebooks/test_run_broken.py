@@ -1,6 +1,8 @@
 """The runner can fail: each broken notebook is caught, for its own reason."""
 
 import json
+import sys
+import time
 
 import psutil
 import pytest
@@ -76,12 +78,20 @@ def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
 
 
 def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
-    monkeypatch.setattr(execute, "START_TIMEOUT_S", 10)
-    monkeypatch.setattr(execute, "GRACE_S", 0)
+    monkeypatch.setattr(execute, "GRACE_S", 2)
     before = set(psutil.Process().children(recursive=True))
     _, problem = only_problem("stubborn_cell", timeout_s=1)
+    assert (problem.kind, problem.cell_index) == ("timeout", 3)
+    assert "ignored the interrupt" in problem.message
+    assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
+
+
+def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem, monkeypatch):
+    monkeypatch.setattr(execute, "_CLOSING_S", 5 - execute.START_TIMEOUT_S - execute.GRACE_S)
+    before = set(psutil.Process().children(recursive=True))
+    _, problem = only_problem("slow_cell", timeout_s=5)
     assert problem.kind == "timeout"
-    assert "killed" in problem.message
+    assert "did not come back" in problem.message
     assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
 
 
@@ -89,3 +99,18 @@ def test_a_dead_kernel_is_told(only_problem):
     _, problem = only_problem("dead_kernel")
     assert (problem.kind, problem.cell_index) == ("kernel_died", 3)
     assert "os._exit(3)" in problem.excerpt
+
+
+def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_path):
+    call = f"run_notebook({str(fixture_path('slow_cell'))!r}, output_dir={str(tmp_path)!r})"
+    code = f"from workbench.run.notebooks import run_notebook; {call}"
+    caller = psutil.Popen([sys.executable, "-c", code])
+    end = time.monotonic() + 60
+    while len(caller.children(recursive=True)) < 2 and time.monotonic() < end:
+        time.sleep(0.1)
+    started = caller.children(recursive=True)
+    caller.kill()
+    caller.wait()
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert len(started) == 2
+    assert alive == []

@@ -6,9 +6,11 @@ Imported only by the worker process: papermill and nbclient take a second to loa
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Any
 
+from nbclient.exceptions import CellTimeoutError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
@@ -16,15 +18,18 @@ from papermill.engines import NBClientEngine, NotebookExecutionManager, papermil
 ENGINE_NAME = "workbench-guarded"
 _GUARD = "__import__('workbench.run.notebooks.guard', fromlist=['guard'])"
 _SHORTEST_S = 0.05
-_SLICE_S = 3.0
+_OUTPUT_WAIT_S = 30
+_SLICE_S = 0.5
 _PAUSE_S = 0.1
+_BETWEEN_INTERRUPTS_S = 5.0
 
 
 class Deadline:
     """A limit for all cells together, which starts with the first cell."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, grace_s: float) -> None:
         self.limit_s = limit_s
+        self.grace_s = grace_s
         self._end: float | None = None
 
     def next_slice(self, _cell: NotebookNode) -> float:
@@ -34,9 +39,14 @@ class Deadline:
         return min(_SLICE_S, max(_SHORTEST_S, self._end - time.monotonic()))
 
     @property
+    def late_s(self) -> float:
+        """Seconds since the end; negative before it."""
+        return -math.inf if self._end is None else time.monotonic() - self._end
+
+    @property
     def passed(self) -> bool:
         """Whether no time is left."""
-        return self._end is not None and time.monotonic() >= self._end
+        return self.late_s >= 0
 
 
 class GuardedClient(PapermillNotebookClient):
@@ -48,18 +58,24 @@ class GuardedClient(PapermillNotebookClient):
     def __init__(self, nb_man: NotebookExecutionManager, deadline: Deadline, **traits: Any) -> None:
         super().__init__(nb_man, timeout_func=deadline.next_slice, **traits)
         self._deadline = deadline
+        self._last_interrupt = -math.inf
 
     async def _async_handle_timeout(
         self,
-        timeout: float,
+        timeout: float,  # noqa: ASYNC109 - the parent class calls it so
         cell: NotebookNode | None = None,
     ) -> dict[str, Any] | None:
-        """Interrupt the cell when no time is left; else look again whether the reply is there.
+        """Interrupt the cell when no time is left, and give up when even that does not help.
 
-        Sending to an Output widget can swallow the event that announces a reply on the same
-        socket: without looking again, a finished cell would wait until its time is up.
+        Until then, look again whether the reply is there. Sending to an Output widget can
+        swallow the event that announces a reply on the same socket: a finished cell would then
+        wait until its time is up.
         """
-        if self._deadline.passed:
+        if self._deadline.late_s > self._deadline.grace_s:
+            raise CellTimeoutError("the cell ignored the interrupt, and the kernel was ended")
+        since = time.monotonic() - self._last_interrupt
+        if self._deadline.passed and since > _BETWEEN_INTERRUPTS_S:
+            self._last_interrupt = time.monotonic()
             return await super()._async_handle_timeout(timeout, cell)
         await asyncio.sleep(_PAUSE_S)
         return None
@@ -98,6 +114,7 @@ class GuardedEngine(NBClientEngine):
             deadline,
             kernel_name=kernel_name,
             startup_timeout=start_timeout,
+            iopub_timeout=_OUTPUT_WAIT_S,
             interrupt_on_timeout=True,
             store_widget_state=True,
         )

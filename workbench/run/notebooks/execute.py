@@ -20,7 +20,8 @@ from workbench.run.notebooks.widget_state import without_widget_state
 from workbench.run.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome, Request
 
 START_TIMEOUT_S = 60.0
-GRACE_S = 30.0
+GRACE_S = 10.0
+_CLOSING_S = 60.0
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 
 
@@ -47,15 +48,15 @@ def execute(
 ) -> Execution:
     """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
 
-    `timeout_s`: for all cells together. A worker that does not come back GRACE_S after that is
-    ended together with its kernel.
+    `timeout_s`: for all cells together. A cell that ignores an interrupt for GRACE_S loses its
+    kernel; a worker that does not come back even then is ended with it.
     """
     # Widget state of an earlier run must not pass for that of this one.
     (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
-    request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S)
+    request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S, GRACE_S)
     (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
     start = time.monotonic()
-    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S)
+    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S)
     duration_s = time.monotonic() - start
     return Execution(
         _outcome(work, in_time=in_time),
@@ -119,7 +120,7 @@ def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
 
 def _outcome(work: Path, *, in_time: bool) -> Outcome:
     if not in_time:
-        return Outcome("timeout", "the cell did not react to an interrupt, the kernel was killed")
+        return Outcome("timeout", "the worker process did not come back, and was ended")
     found = _json_or_none(work / OUTCOME)
     return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
 

@@ -30,6 +30,7 @@ class Request:
     kernel: str
     timeout_s: float
     start_timeout_s: float
+    grace_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def run(request: Request) -> Outcome:
 
     from workbench.run.notebooks.engine import ENGINE_NAME, Deadline
 
-    deadline = Deadline(request.timeout_s)
+    deadline = Deadline(request.timeout_s, request.grace_s)
     try:
         papermill.execute_notebook(
             INPUT,
@@ -84,6 +85,8 @@ def _stop_when_orphaned(parent: int) -> None:
 
 def main() -> None:
     """Run the request named on the command line."""
+    # A shell that starts its jobs in the background has them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
     request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     outcome_path = Path(OUTCOME).absolute()
