@@ -33,8 +33,8 @@ def _scenario_field(name: str) -> dict[str, Any]:
     if name in RANGES:
         low, high = RANGES[name]
         field: dict[str, Any] = {"type": ["integer", "null"] if null else "integer"}
-        low = -1 if name == "max_model_len" else low
-        return {**field, "minimum": low, "maximum": high}
+        field |= {"minimum": low, "maximum": high}
+        return {"anyOf": [field, {"const": -1}]} if name == "max_model_len" else field
     words = tuple(RULE_SETS) if name == "rules" else allowed_values(name) or ()
     if name == "compute_capability":
         return {

@@ -35,6 +35,7 @@ from workbench.scenario import Scenario
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 HEAD_SIZES = st.sampled_from([32, 64, 80, 96, 128, 192, 256])
 STATE_SIZES = st.sampled_from([16, 32, 48, 64, 128, 256])
+BYTES = st.sampled_from([0, 2**20, 2**30, 20 * 2**30])
 TENSOR_PARALLEL = st.sampled_from([1, 2, 4, 8])
 
 
@@ -217,8 +218,10 @@ def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def scenarios(draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER)) -> Scenario:
-    """Any legal scenario; some of them vLLM refuses, some have problems."""
+def scenarios(
+    draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER), *, memory: bool = False
+) -> Scenario:
+    """Any legal scenario; some of them vLLM refuses, some have problems. `memory`: how much."""
     tensor_parallel = draw(TENSOR_PARALLEL)
     model = draw(st.sampled_from(families))(draw, tensor_parallel)
     platform = draw(st.sampled_from(list(PLATFORMS)))
@@ -245,6 +248,6 @@ def scenarios(draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER)) -> Scen
         max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),
         max_num_batched_tokens=draw(_maybe(st.sampled_from([512, 2048, 8192, 65536]))),
         num_speculative_tokens=draw(st.integers(0, 7)),
-        kv_cache_memory_bytes=draw(_maybe(st.sampled_from([0, 2**20, 2**30, 20 * 2**30]))),
-        num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))),
+        kv_cache_memory_bytes=draw(_maybe(BYTES)) if memory else None,
+        num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
     )

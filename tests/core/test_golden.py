@@ -80,6 +80,49 @@ def test_aiter_flash_attention_reports_another_name():
     assert V0_23.backends["ROCM_AITER_FA"].reported_name == "FLASH_ATTN"
 
 
+@pytest.mark.parametrize(
+    ("kv_cache_dtype", "head_size", "token_bytes"),
+    [
+        ("auto", 128, 2 * 2 * 128 * 2),
+        ("float16", 128, 2 * 2 * 128 * 2),
+        ("fp8", 128, 2 * 2 * 128),
+        ("fp8_e5m2", 128, 2 * 2 * 128),
+        ("fp8_inc", 128, 2 * 2 * 128),
+        ("int8_per_token_head", 128, 2 * 2 * 128 + 2 * 2 * 4),
+        ("fp8_per_token_head", 128, 2 * 2 * 128 + 2 * 2 * 4),
+        ("nvfp4", 128, 2 * 2 * (64 + 8)),
+        ("turboquant_k8v4", 256, 2 * 388),
+        ("turboquant_4bit_nc", 128, 2 * (64 + 2 + 64 + 4)),
+        ("turboquant_k3v4_nc", 128, 2 * (48 + 2 + 64 + 4)),
+        ("turboquant_3bit_nc", 128, 2 * (48 + 2 + 48 + 4)),
+        ("turboquant_k3v4_nc", 72, 2 * (27 + 2 + 36 + 4 + 1)),
+        ("turboquant_3bit_nc", 100, 2 * (38 + 2 + 38 + 4)),
+    ],
+)
+def test_bytes_of_one_token(kv_cache_dtype, head_size, token_bytes):
+    model = bamba(num_key_value_heads=2, head_dim=head_size)
+    plan = plan_of(model, kv_cache_dtype=kv_cache_dtype)
+    assert plan.attention_bytes_per_token == token_bytes
+
+
+@pytest.mark.parametrize(
+    ("kv_cache_dtype", "probed", "in_the_page"),
+    [
+        ("auto", 1152, 1152),
+        ("fp8", 576, 576),
+        ("fp8_ds_mla", 576, 656),
+        ("fp8_per_token_head", 576 + 8, 576),
+    ],
+)
+def test_bytes_of_one_latent_token(kv_cache_dtype, probed, in_the_page):
+    """For two dtypes the alignment counts other bytes than the layer's page then has."""
+    plan = plan_of(kimi_linear(), kv_cache_dtype=kv_cache_dtype)
+    assert plan.attention_bytes_per_token == probed
+    assert plan.attention_page_size_bytes == plan.block_size * in_the_page
+    differs = "pages_not_equal" in {problem.code for problem in plan.errors}
+    assert differs == (probed != in_the_page)
+
+
 class Aligned(NamedTuple):
     """One row: bytes of the mamba page, tokens of the block, bytes of the page, padding in %."""
 

@@ -310,7 +310,6 @@ from workbench.plan import resolve
 texts = [json.dumps({{**builder(), "auto_map": {{"AutoConfig": "evil.Evil"}}}}).encode()
          for builder in FAMILIES.values()]
 texts += [b"{{", b"[]", b'{{"model_type": "evil"}}', texts[0][:-9], texts[0].replace(b"32", b"x")]
-resolve(Scenario(model=FAMILIES["llama"](), backend="FLASH_ATTN", block_size=15)).to_dict()
 seen, watching = [], False
 
 def hook(event, arguments):

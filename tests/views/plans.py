@@ -13,6 +13,7 @@ from workbench.plan import Plan, resolve
 from workbench.scenario import Scenario
 
 EVIL = "<img src=x onerror=alert(1)>"
+EVIL_ATTRIBUTE = "\"'>" + EVIL
 CORNERS: tuple[dict[str, Any], ...] = (
     {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "kv_cache_dtype": "fp8"},
     {"model": "nemotron-3-nano-30b-a3b", "platform": "xpu", "rules": "before-37467"},
@@ -60,17 +61,17 @@ def stateless() -> Plan:
     return resolve(Scenario(model=mamba2()))
 
 
-def evil_config(**changes: Any) -> dict[str, Any]:
+def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
     """A hybrid model whose name and architecture are markup."""
     return nemotron_h(
-        _name_or_path=EVIL,
-        architectures=[EVIL],
-        auto_map={EVIL: EVIL},
-        **{EVIL: EVIL},
+        _name_or_path=name,
+        architectures=[name],
+        auto_map={name: name},
+        **{name: name},
         **changes,
     )
 
 
-def evil_plan(**values: Any) -> Plan:
+def evil_plan(name: str = EVIL) -> Plan:
     """Its plan, with problems: no backend takes blocks of 15 tokens."""
-    return resolve(Scenario(model=evil_config(), **{"block_size": 15, **values}))
+    return resolve(Scenario(model=evil_config(name), block_size=15))

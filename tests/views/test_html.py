@@ -8,7 +8,16 @@ import pytest
 
 import workbench as wb
 from tests.models.configs import plamo2
-from tests.views.plans import EVIL, all_plans, evil_config, evil_plan, large, plan_of, small
+from tests.views.plans import (
+    EVIL,
+    EVIL_ATTRIBUTE,
+    all_plans,
+    evil_config,
+    evil_plan,
+    large,
+    plan_of,
+    small,
+)
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.trace import Rule, Step
 from workbench.plan import resolve
@@ -64,16 +73,16 @@ def assert_harmless(source):
     return page
 
 
-def evil_refusal():
+def evil_refusal(name):
     with pytest.raises(Refused) as caught:
-        resolve(Scenario(model=evil_config(), tensor_parallel=3))
+        resolve(Scenario(model=evil_config(name), tensor_parallel=3))
     return caught.value
 
 
-def evil_sources():
-    plan = evil_plan()
+def evil_sources(name=EVIL):
+    plan = evil_plan(name)
     assert plan.problems
-    step = Step(Rule(EVIL, EVIL, EVIL, EVIL, EVIL), {EVIL: EVIL}, EVIL, EVIL)
+    step = Step(Rule(name, name, name, name, name), {name: name}, name, name)
     return {
         "plan": html.plan_html(plan),
         "plan repr": plan._repr_html_(),
@@ -83,18 +92,19 @@ def evil_sources():
         "facts": html.facts_html(plan_facts(plan)),
         "origins": html.origins_html(plan),
         "problems": "".join(html.problem_html(p, plan.remedies(p)) for p in plan.problems),
-        "refusal": html.refusal_html(evil_refusal()),
-        "an error": html.refusal_html(WorkbenchError(EVIL, EVIL, field=EVIL)),
-        "log": html.log_html((EVIL,)),
+        "refusal": html.refusal_html(evil_refusal(name)),
+        "an error": html.refusal_html(WorkbenchError(name, name, field=name)),
+        "log": html.log_html((name,)),
         "sensitivity": plan.sensitivity()._repr_html_(),
         "grid": grid_html(plan.across((1, 2, 3)), plan),
-        "a check": wb.check(EVIL, plan, plan.trace[0].rule.name)._repr_html_(),
+        "a check": wb.check(name, plan, plan.trace[0].rule.name)._repr_html_(),
     }
 
 
 @pytest.mark.parametrize("view", evil_sources())
-def test_names_are_escaped(view):
-    assert_harmless(evil_sources()[view])
+@pytest.mark.parametrize("name", [EVIL, EVIL_ATTRIBUTE])
+def test_names_are_escaped(view, name):
+    assert_harmless(evil_sources(name)[view])
 
 
 @pytest.mark.parametrize("view", ["plan", "headline", "refusal", "a planted step", "an error"])

@@ -78,7 +78,7 @@ def kernel_block_size(run: Run) -> None:
     run.step(
         KERNEL_BLOCK,
         size,
-        "" if size is None else f"{block // size} kernel blocks in a manager block",
+        "" if size is None else f"kernel blocks in a manager block: {block // size}",
         block_size=block,
         supported=describe(supported),
         backend=run.backend.name,

@@ -1,0 +1,362 @@
+"""The `workbench` command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+import workbench as wb
+from tests.models.configs import llama, nemotron_h
+from workbench.cli import app
+from workbench.models import catalog_names
+from workbench.scenario import Scenario
+from workbench.schema import published_schema
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    """A name that looks like a hub id must not reach the network from a test."""
+
+    def unreachable(*_args):
+        raise OSError
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
+
+
+def run(*args, given=None):
+    return runner.invoke(app, [str(arg) for arg in args], input=given)
+
+
+def ok(*args, given=None):
+    result = run(*args, given=given)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(*args, given=None, code=2):
+    """The message of a command that fails on purpose, without a traceback."""
+    result = run(*args, given=given)
+    assert result.exit_code == code, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return result.stderr
+
+
+def batch(lines, *options):
+    return [
+        json.loads(line)
+        for line in ok("resolve", "--batch", "-", *options, given=lines).splitlines()
+    ]
+
+
+def codes(results):
+    return [result["error"]["code"] if "error" in result else "plan" for result in results]
+
+
+def test_without_arguments_it_explains_itself():
+    result = run()
+    for word in ("lab", "models", "resolve", "notebook", "info"):
+        assert word in result.output
+
+
+def test_models_lists_the_catalog():
+    lines = ok("models").splitlines()
+    assert [line.split()[0] for line in lines] == list(catalog_names())
+    assert "23 mamba2" in next(line for line in lines if line.startswith("nemotron-3-nano"))
+
+
+def test_models_as_json():
+    entries = [json.loads(line) for line in ok("models", "--json").splitlines()]
+    assert [entry["name"] for entry in entries] == list(catalog_names())
+    for entry in entries:
+        assert entry["source"]["repo"]
+        assert entry["attention_layers"] + entry["ssm_layers"] > 0
+
+
+def test_resolve_prints_the_plan_as_text():
+    text = ok(
+        "resolve", "nemotron-3-nano-30b-a3b", "--set", "tensor_parallel=4", "-s", "platform=xpu"
+    )
+    plan = wb.resolve(Scenario(tensor_parallel=4, platform="xpu"))
+    assert text.splitlines()[0] == repr(plan)
+    assert "Why:" in text
+    assert str(plan.trace[-1]) in text
+
+
+def test_resolve_without_a_model_takes_the_default():
+    assert ok("resolve").splitlines()[0] == repr(wb.resolve(Scenario()))
+
+
+def test_resolve_as_json_is_the_published_plan():
+    plan = json.loads(ok("resolve", "jamba-1.5-mini", "--json"))
+    assert plan == json.loads(json.dumps(wb.resolve(Scenario(model="jamba-1.5-mini")).to_dict()))
+
+
+def test_resolve_takes_a_path(request):
+    path = request.config.rootpath / "tests" / "data" / "models" / "bamba_9b.json"
+    assert ok("resolve", path).startswith("bamba_9b on cuda, FLASH_ATTN: block_size")
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "value"),
+    [
+        ("tensor_parallel=2", "tensor_parallel", 2),
+        ("enable_prefix_caching=true", "enable_prefix_caching", True),
+        ("backend=null", "backend", None),
+        ("backend=FLASHINFER", "backend", "FLASHINFER"),
+        ('backend="FLASHINFER"', "backend", "FLASHINFER"),
+        ("compute_capability=10.0", "compute_capability", "10.0"),
+        ("rules=0.23", "rules", "0.23"),
+        ("max_model_len=-1", "max_model_len", -1),
+    ],
+)
+def test_settings_are_json_or_bare_words(setting, field, value):
+    plan = json.loads(ok("resolve", "--json", "--set", setting))
+    assert plan == json.loads(json.dumps(wb.resolve(Scenario(**{field: value})).to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("dtype", ["--set takes field=value", "'dtype'"]),
+        ("tensor_paralel=2", ["unknown_field", "Nearest: tensor_parallel"]),
+        ("tensor_parallel=two", ["wrong_type", "tensor_parallel must be an integer"]),
+        ("tensor_parallel=2.0", ["wrong_type", "Nearest valid value: 2"]),
+        ("tensor_parallel=0", ["out_of_range", "Nearest valid value: 1"]),
+        ("platform=cude", ["unknown_name", "Nearest: cuda"]),
+        ("tensor_parallel=3", ["refused [heads_not_divisible]", "vLLM says: "]),
+        ("self=1", ["unknown_field"]),
+        ("=1", ["unknown_field"]),
+    ],
+)
+def test_bad_settings_say_what_to_do(setting, words):
+    message = refused("resolve", "--set", setting)
+    for word in words:
+        assert word in message
+
+
+def test_an_unknown_model_lists_the_nearest():
+    assert "bamba-9b" in refused("resolve", "bamba9b").partition("Allowed")[0]
+
+
+SCHEMA = published_schema()
+VARIED = [
+    *({"model": name} for name in catalog_names()),
+    *({"model": name, "platform": "rocm", "tensor_parallel": 2} for name in catalog_names()),
+    *({"model": name, "platform": "xpu", "num_speculative_tokens": 2} for name in catalog_names()),
+    *(
+        {"model": name, "platform": "cpu", "enable_prefix_caching": True}
+        for name in catalog_names()
+    ),
+    *({"model": name, "kv_cache_dtype": "fp8", "block_size": 15} for name in catalog_names()),
+    *({"model": name, "kv_cache_memory_bytes": 2**34} for name in catalog_names()),
+    {"model": nemotron_h(), "compute_capability": 10.0, "backend": "FLASHINFER"},
+    {"model": llama(), "max_model_len": -1},
+    {"platform": "xpu", "tensor_parallel": 4, "rules": "before-37467"},
+    {"mamba_cache_mode": "all", "mamba_block_size": 1024, "enable_prefix_caching": True},
+]
+GARBAGE = [
+    ("", "scenario_not_json"),
+    ("   \t", "scenario_not_json"),
+    ("{", "scenario_not_json"),
+    ("nonsense", "scenario_not_json"),
+    ("[" * 100_000, "scenario_not_json"),
+    ("[]", "scenario_not_object"),
+    ("null", "scenario_not_object"),
+    ("7", "scenario_not_object"),
+    ('{"modle": "bamba-9b"}', "unknown_field"),
+    ('{"self": 1}', "unknown_field"),
+    ('{"__dataclass_self__": 1}', "unknown_field"),
+    ('{"x\\ud800": 1}', "unknown_field"),
+    ('{"model": "bamba-9b", "model": "jamba-1.5-mini"}', "duplicate_field"),
+    ('{"model": null}', "wrong_type"),
+    ('{"model": ["bamba-9b"]}', "wrong_type"),
+    ('{"tensor_parallel": NaN}', "wrong_type"),
+    ('{"tensor_parallel": 1e400}', "wrong_type"),
+    ('{"tensor_parallel": true}', "wrong_type"),
+    ('{"block_size": "16"}', "wrong_type"),
+    ('{"block_size": 16.0}', "wrong_type"),
+    ('{"block_size": 0}', "out_of_range"),
+    ('{"block_size": ' + "9" * 4000 + "}", "out_of_range"),
+    ('{"platform": "tpu"}', "unknown_name"),
+    ('{"rules": 0.23}', "wrong_type"),
+    ('{"model": "no such model"}', "unknown_model"),
+    ('{"model": ""}', "unknown_model"),
+    ('{"model": "\\u0000"}', "unknown_model"),
+    ('{"model": "./missing.json"}', "config_not_readable"),
+    ('{"model": "./\\ud800.json"}', "config_not_readable"),
+    ('{"model": "~no-such-user/config.json"}', "config_not_readable"),
+    ('{"model": "no-such-owner/no-such-model"}', "hub_not_reachable"),
+    ('{"model": {}}', "config_missing_field"),
+    ('{"tensor_parallel": 3}', "heads_not_divisible"),
+    ('{"model": "plamo-2-1b", "dtype": "float16"}', "float16_not_supported"),
+]
+
+
+def test_the_schema_is_valid_and_published():
+    assert json.loads(ok("resolve", "--schema")) == SCHEMA
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_scenario_that_is_accepted_satisfies_the_schema():
+    validator = jsonschema.Draft202012Validator(SCHEMA["$defs"]["scenario"])
+    for values in VARIED:
+        validator.validate(values)
+        validator.validate(Scenario(**values).to_dict())
+    for values in ({"tensor_paralel": 1}, {"platform": "tpu"}, {"block_size": "16"}):
+        assert not validator.is_valid(values)
+
+
+def test_every_plan_and_every_error_satisfies_the_schema():
+    lines = [*(json.dumps(values) for values in VARIED), *(line for line, _code in GARBAGE)]
+    results = batch("\n".join(lines))
+    assert len(results) == len(lines)
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for result in results:
+        validator.validate(result)
+    assert codes(results).count("plan") > 200
+
+
+def test_a_refused_line_is_an_error_in_its_place_and_the_exit_status_stays_0():
+    lines = [line for pair in GARBAGE for line in ('{"model": "bamba-9b"}', pair[0])]
+    expected = [code for _line, garbage in GARBAGE for code in ("plan", garbage)]
+    results = batch("\n".join(lines) + "\n")
+    assert codes(results) == expected
+    for result in results[1::2]:
+        assert set(result["error"]) == {"code", "message", "field"}
+
+
+def test_order_is_kept():
+    sizes = [1, 8, 2, 4] * 10
+    lines = "".join(
+        json.dumps({"model": "llama-3.1-8b", "tensor_parallel": n}) + "\n" for n in sizes
+    )
+    assert [plan["num_kv_heads_per_rank"] for plan in batch(lines)] == [8 // n for n in sizes]
+
+
+def test_a_file_gives_the_same_as_standard_input(tmp_path):
+    text = "\n".join(json.dumps(values) for values in VARIED[:20])
+    file = tmp_path / "scenarios.jsonl"
+    file.write_text(text, encoding="utf-8")
+    assert ok("resolve", "--batch", file) == ok("resolve", "--batch", "-", given=text)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'\xef\xbb\xbf{"model": "bamba-9b"}\n{"model": "jamba-1.5-mini"}\n',
+        b'{"model": "bamba-9b"}\r\n{"model": "jamba-1.5-mini"}\r\n',
+        b'{"model": "bamba-9b"}\n{"model": "jamba-1.5-mini"}',
+    ],
+    ids=["byte order mark", "CRLF", "no last line feed"],
+)
+def test_files_of_other_editors(tmp_path, content):
+    file = tmp_path / "scenarios.jsonl"
+    file.write_bytes(content)
+    results = [json.loads(line) for line in ok("resolve", "--batch", file).splitlines()]
+    assert [result["model"] for result in results] == ["bamba-9b", "jamba-1.5-mini"]
+
+
+def test_a_line_that_is_not_utf8_is_one_error(tmp_path):
+    file = tmp_path / "scenarios.jsonl"
+    file.write_bytes(b'{"model": "bamba-9b"}\n{"model": "\xff"}\n{"model": "bamba-9b"}\n')
+    results = [json.loads(line) for line in ok("resolve", "--batch", file).splitlines()]
+    assert codes(results) == ["plan", "scenario_not_json", "plan"]
+    assert "UTF-8" in results[1]["error"]["message"]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\x7f"])
+def test_only_line_feeds_end_a_line(character):
+    config = llama(_name_or_path=f"a{character}b")
+    line = json.dumps({"model": config}, ensure_ascii=False)
+    assert [plan["model"] for plan in batch(f"{line}\n{line}\n")] == [f"a{character}b"] * 2
+
+
+def test_an_inline_config_object_is_a_model():
+    [plan] = batch(json.dumps({"model": nemotron_h(), "tensor_parallel": 4, "platform": "xpu"}))
+    assert plan["model"] == "nemotron_h"
+    expected = wb.resolve(Scenario(tensor_parallel=4, platform="xpu"))
+    assert plan["block_size"] == expected.block_size
+
+
+def test_infinity_in_a_config_is_what_published_files_have(tmp_path):
+    """nvidia/Nemotron-H-8B-Base-8K and others: "time_step_limit": [0.0, Infinity]."""
+    config = nemotron_h(time_step_limit=[0.0, float("inf")])
+    assert "Infinity" in json.dumps(config)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    lines = [json.dumps({"model": config}), json.dumps({"model": str(file)})]
+    assert codes(batch("\n".join(lines))) == ["plan", "plan"]
+
+
+def test_no_lines_no_results():
+    assert batch("") == []
+
+
+def test_strict_tells_by_the_exit_status():
+    good, bad = '{"model": "bamba-9b"}', '{"tensor_parallel": 3}'
+    assert run("resolve", "--batch", "-", "--strict", given=good).exit_code == 0
+    result = run("resolve", "--batch", "-", "--strict", given=f"{bad}\n{good}\n")
+    assert result.exit_code == 1
+    assert codes(map(json.loads, result.stdout.splitlines())) == ["heads_not_divisible", "plan"]
+
+
+def test_problems_are_no_refusal_for_strict():
+    line = '{"platform": "xpu", "tensor_parallel": 4, "rules": "before-37467"}'
+    result = run("resolve", "--batch", "-", "--strict", given=line)
+    assert json.loads(result.stdout)["problems"]
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["missing.jsonl", "."])
+def test_a_batch_file_that_cannot_be_read(name, tmp_path):
+    assert "cannot be read" in refused("resolve", "--batch", tmp_path / name)
+
+
+def test_batch_does_not_swallow_a_model_or_a_setting():
+    assert "--batch" in refused("resolve", "bamba-9b", "--batch", "-", given="")
+    assert "--batch" in refused("resolve", "-s", "dtype=float16", "--batch", "-", given="")
+
+
+def test_info_is_a_table():
+    lines = ok("info").splitlines()
+    assert lines[:2] == ["| what | value |", "|---|---|"]
+    assert all(line.startswith("| ") and line.endswith(" |") for line in lines[2:])
+    names = [line.split("|")[1].strip() for line in lines[2:]]
+    assert {"Python", "device", "Triton mode", "hybrid-kv-workbench", "torch"} <= set(names)
+
+
+def test_notebook_run_on_a_missing_file(tmp_path):
+    message = refused("notebook", "run", tmp_path / "missing.ipynb")
+    assert "missing.ipynb" in message
+    assert "No such file" in message
+
+
+def test_notebook_run_on_something_else(tmp_path):
+    file = tmp_path / "other.ipynb"
+    file.write_text("not a notebook", encoding="utf-8")
+    assert "other.ipynb" in refused("notebook", "run", file)
+
+
+def test_notebook_run_with_a_parameter_without_a_value(tmp_path):
+    message = refused("notebook", "run", tmp_path / "missing.ipynb", "-p", "model")
+    assert "--parameter takes name=value" in message
+
+
+def test_lab_on_a_missing_notebook(tmp_path):
+    assert "does not exist here" in refused("lab", tmp_path / "missing.ipynb")
+
+
+def test_the_module_is_the_same_command():
+    command = [sys.executable, "-m", "workbench", "resolve", "--batch", "-"]
+    lines = '{"model": "bamba-9b"}\n\n'
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
+    assert codes(map(json.loads, done.stdout.splitlines())) == ["plan", "scenario_not_json"]
+    assert done.stderr == ""
