@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from workbench.kernels.mode import triton_mode
+
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 for _name, _examples in (("quick", 40), ("full", 500), ("long", 20_000)):
@@ -26,3 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile", None) is None:
         quick = "not slow" in config.getoption("markexpr", "")
         settings.load_profile("quick" if quick else "full")
+
+    # Settle where kernels run before any test imports triton by way of torch.
+    triton_mode()

@@ -66,17 +66,20 @@ def test_the_same_line_gives_the_same_bytes(scenario):
     assert list(resolve_lines([line])) == list(resolve_lines([line.encode()]))
 
 
+BEFORE = {
+    "model": "nemotron-3-nano-30b-a3b",
+    "platform": "xpu",
+    "tensor_parallel": 4,
+    "rules": "before-37467",
+}
+
+
 def test_a_problem_lists_the_remedies_that_were_tried():
-    result = resolve_line('{"platform": "xpu", "tensor_parallel": 4, "rules": "before-37467"}')
+    result = resolve_line(json.dumps(BEFORE))
     [problem] = result["problems"]
     assert problem["remedies"]
     for remedy in problem["remedies"]:
-        line = {
-            "platform": "xpu",
-            "tensor_parallel": 4,
-            "rules": "before-37467",
-            **remedy["changes"],
-        }
+        line = {**BEFORE, **remedy["changes"]}
         again = resolve_line(json.dumps(line))
         assert problem["code"] not in {other["code"] for other in again["problems"]}
         assert again["block_size"] == remedy["block_size"]

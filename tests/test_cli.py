@@ -90,8 +90,8 @@ def test_resolve_prints_the_plan_as_text():
     assert str(plan.trace[-1]) in text
 
 
-def test_resolve_without_a_model_takes_the_default():
-    assert ok("resolve").splitlines()[0] == repr(wb.resolve(Scenario()))
+def test_resolve_without_a_model_asks_for_one():
+    assert "names its model" in refused("resolve")
 
 
 def test_resolve_as_json_is_the_published_plan():
@@ -118,7 +118,7 @@ def test_resolve_takes_a_path(request):
     ],
 )
 def test_settings_are_json_or_bare_words(setting, field, value):
-    plan = json.loads(ok("resolve", "--json", "--set", setting))
+    plan = json.loads(ok("resolve", "nemotron-3-nano-30b-a3b", "--json", "--set", setting))
     assert plan == json.loads(json.dumps(wb.resolve(Scenario(**{field: value})).to_dict()))
 
 
@@ -137,7 +137,7 @@ def test_settings_are_json_or_bare_words(setting, field, value):
     ],
 )
 def test_bad_settings_say_what_to_do(setting, words):
-    message = refused("resolve", "--set", setting)
+    message = refused("resolve", "nemotron-3-nano-30b-a3b", "--set", setting)
     for word in words:
         assert word in message
 
@@ -147,6 +147,13 @@ def test_an_unknown_model_lists_the_nearest():
 
 
 SCHEMA = published_schema()
+NEMOTRON = "nemotron-3-nano-30b-a3b"
+BEFORE = {
+    "model": NEMOTRON,
+    "platform": "xpu",
+    "tensor_parallel": 4,
+    "rules": "before-37467",
+}
 VARIED = [
     *({"model": name} for name in catalog_names()),
     *({"model": name, "platform": "rocm", "tensor_parallel": 2} for name in catalog_names()),
@@ -159,8 +166,13 @@ VARIED = [
     *({"model": name, "kv_cache_memory_bytes": 2**34} for name in catalog_names()),
     {"model": nemotron_h(), "compute_capability": 10.0, "backend": "FLASHINFER"},
     {"model": llama(), "max_model_len": -1},
-    {"platform": "xpu", "tensor_parallel": 4, "rules": "before-37467"},
-    {"mamba_cache_mode": "all", "mamba_block_size": 1024, "enable_prefix_caching": True},
+    BEFORE,
+    {
+        "model": NEMOTRON,
+        "mamba_cache_mode": "all",
+        "mamba_block_size": 1024,
+        "enable_prefix_caching": True,
+    },
 ]
 GARBAGE = [
     ("", "scenario_not_json"),
@@ -195,7 +207,7 @@ GARBAGE = [
     ('{"model": "~no-such-user/config.json"}', "config_not_readable"),
     ('{"model": "no-such-owner/no-such-model"}', "hub_not_reachable"),
     ('{"model": {}}', "config_missing_field"),
-    ('{"tensor_parallel": 3}', "heads_not_divisible"),
+    ('{"model": "bamba-9b", "tensor_parallel": 3}', "heads_not_divisible"),
     ('{"model": "plamo-2-1b", "dtype": "float16"}', "float16_not_supported"),
 ]
 
@@ -301,7 +313,7 @@ def test_no_lines_no_results():
 
 
 def test_strict_tells_by_the_exit_status():
-    good, bad = '{"model": "bamba-9b"}', '{"tensor_parallel": 3}'
+    good, bad = '{"model": "bamba-9b"}', '{"model": "bamba-9b", "tensor_parallel": 3}'
     assert run("resolve", "--batch", "-", "--strict", given=good).exit_code == 0
     result = run("resolve", "--batch", "-", "--strict", given=f"{bad}\n{good}\n")
     assert result.exit_code == 1
@@ -309,7 +321,14 @@ def test_strict_tells_by_the_exit_status():
 
 
 def test_problems_are_no_refusal_for_strict():
-    line = '{"platform": "xpu", "tensor_parallel": 4, "rules": "before-37467"}'
+    line = json.dumps(
+        {
+            "model": "nemotron-3-nano-30b-a3b",
+            "platform": "xpu",
+            "tensor_parallel": 4,
+            "rules": "before-37467",
+        }
+    )
     result = run("resolve", "--batch", "-", "--strict", given=line)
     assert json.loads(result.stdout)["problems"]
     assert result.exit_code == 0

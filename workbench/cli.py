@@ -8,11 +8,14 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
 from workbench.core.errors import Refused, WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.plan import Plan
 
 app = typer.Typer(
     help="Which KV-cache block size vLLM chooses for a hybrid model, and why.",
@@ -85,8 +88,15 @@ def resolve(
     strict: Annotated[bool, typer.Option(help="Exit 1 if any scenario is refused.")] = False,
     schema: Annotated[bool, typer.Option(help="Print the JSON schema and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    what_if: Annotated[
+        bool, typer.Option("--what-if", help="Add the single changes that would matter.")
+    ] = False,
 ) -> None:
-    """Resolve one scenario, or a file of them."""
+    """Resolve one scenario, or a file of them.
+
+    Exit status: 0 for a plan (also for one that would not start), 2 for a refusal or an error;
+    with --batch always 0, unless --strict.
+    """
     if schema:
         from workbench.schema import published_schema
 
@@ -96,13 +106,21 @@ def resolve(
             _fail("--batch reads every field from its lines: leave out the model and --set.")
         _resolve_batch(batch, strict)
     else:
-        _resolve_one(model, setting or [], as_json)
+        _resolve_one(model, setting or [], as_json, what_if)
 
 
-def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
+def _resolve_one(model: str | None, settings: list[str], as_json: bool, what_if: bool) -> None:
+    from workbench.views.text import plan_text
+
+    plan = _resolved(model, settings)
+    typer.echo(json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan, plan.remedies))
+    if what_if and not as_json:
+        typer.echo(f"\nWhat if:\n{plan.sensitivity()!r}")
+
+
+def _resolved(model: str | None, settings: list[str]) -> Plan:
     from workbench.plan import resolve as resolve_scenario
     from workbench.scenario import RANGES, Scenario
-    from workbench.views.text import plan_text
 
     values: dict[str, Any] = {} if model is None else {"model": model}
     for item in settings:
@@ -114,12 +132,11 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool) -> None:
         is_name = isinstance(given, int | float) and name not in RANGES
         values[name] = value if is_name and not isinstance(given, bool) else given
     try:
-        plan = resolve_scenario(Scenario.from_dict(values))
+        return resolve_scenario(Scenario.from_dict(values))
     except WorkbenchError as error:
         said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
         kind = "refused" if isinstance(error, Refused) else "error"
         _fail(f"{kind} [{error.code}] {error.message}{said}")
-    typer.echo(json.dumps(plan.to_dict(), indent=2) if as_json else plan_text(plan))
 
 
 def _resolve_batch(source: str, strict: bool) -> None:
@@ -182,6 +199,37 @@ def run(
         typer.echo(f"{problem.kind} in cell {problem.cell_index}: {problem.message}")
     typer.echo(json.dumps(result.results, indent=2))
     raise typer.Exit(0 if result.ok else 1)
+
+
+@app.command()
+def layout(
+    model: Annotated[str, typer.Argument(help="Catalog name, path, or hub id.")],
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
+    ] = None,
+    num_blocks: Annotated[int, typer.Option(help="Manager blocks of the tensor.")] = 3,
+    runner: Annotated[str, typer.Option(help="Model runner: v1 or v2.")] = "v1",
+    layout_name: Annotated[
+        str | None, typer.Option("--layout", help="VLLM_KV_CACHE_LAYOUT: NHD or HND.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the layout as JSON.")] = False,
+) -> None:
+    """Print shapes, strides and block dimension of the cache views that share one tensor."""
+    from workbench.core.layout_error import LayoutError
+    from workbench.core.plan_layout import plan_layout
+    from workbench.views.layout_text import layout_text
+
+    plan = _resolved(model, setting or [])
+    try:
+        views = plan_layout(plan, num_blocks=num_blocks, runner=runner, layout=layout_name)
+    except LayoutError as error:
+        if as_json:
+            typer.echo(json.dumps({"error": error.to_dict()}, indent=2))
+            raise typer.Exit(2) from None
+        said = f"{error.vllm_exception or 'error'}: {error.vllm_text or 'without text'}"
+        told = error.vllm_exception is not None or error.vllm_text is not None
+        _fail(f"error [{error.code}] {error.message}" + (f"\nvLLM says: {said}" if told else ""))
+    typer.echo(json.dumps(views.to_dict(), indent=2) if as_json else layout_text(views))
 
 
 def _value(text: str) -> Any:

@@ -110,7 +110,7 @@ class Plan(CorePlan):
     def to_vllm_args(self) -> tuple[str, ...]:
         """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess.
 
-        The first is the hub id or the folder of the model, its name where neither is known.
+        The first is the hub id or the folder of the model, a placeholder where neither is known.
         """
         from workbench.interop.vllm_args import vllm_args
 

@@ -16,9 +16,19 @@ from workbench.core.errors import ScenarioError, nearest_names, unknown_name_mes
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
+from workbench.memory_size import parse_bytes
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MAX_TOKENS = 2**31 - 1
+ALIASES = {
+    "tp": "tensor_parallel",
+    "tensor_parallel_size": "tensor_parallel",
+    "attention_backend": "backend",
+    "speculative_tokens": "num_speculative_tokens",
+    "vllm": "rules",
+}
+"""What people type for a field; only hinted at, never accepted."""
+
 RANGES: dict[str, tuple[int, int]] = {
     "tensor_parallel": (1, 1024),
     "block_size": (1, MAX_TOKENS),
@@ -53,6 +63,8 @@ class Scenario(_TypedScenario):
             raise _unknown_field(unknown[0])
         if isinstance(capability := values.get("compute_capability"), int | float):
             values["compute_capability"] = _capability_text(capability)
+        if isinstance(memory := values.get("kv_cache_memory_bytes"), str):
+            values["kv_cache_memory_bytes"] = parse_bytes(memory, "kv_cache_memory_bytes")
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -80,7 +92,15 @@ class Scenario(_TypedScenario):
                 "scenario_not_object",
                 f"A scenario is an object with named fields, not a {type(values).__name__}.",
             )
-        return cls(**{str(name): value for name, value in values.items()})
+        scenario = cls(**{str(name): value for name, value in values.items()})
+        if "model" not in values:
+            raise ScenarioError(
+                "missing_field",
+                "A scenario names its model: a catalog name (`workbench models`), the path of a "
+                "config.json, a hub id, or the config object itself.",
+                field="model",
+            )
+        return scenario
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -175,7 +195,7 @@ def _capability_text(value: float) -> str:
 
 def _unknown_field(given: str) -> ScenarioError:
     name = given[:80]
-    near = nearest_names(name, FIELDS)
+    near = (ALIASES[name],) if name in ALIASES else nearest_names(name, FIELDS)
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return ScenarioError(
         "unknown_field",

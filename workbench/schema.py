@@ -13,10 +13,11 @@ NOT_NULL_STATE = ("mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The schema of one scenario: every field is optional but `model` in practice."""
+    """The schema of one scenario: every field but `model` is optional."""
     return {
         "type": "object",
         "additionalProperties": False,
+        "required": ["model"],
         "properties": {name: _scenario_field(name) for name in FIELDS},
     }
 
@@ -34,6 +35,8 @@ def _scenario_field(name: str) -> dict[str, Any]:
         low, high = RANGES[name]
         field: dict[str, Any] = {"type": ["integer", "null"] if null else "integer"}
         field |= {"minimum": low, "maximum": high}
+        if name == "kv_cache_memory_bytes":
+            return {"anyOf": [field, {"type": "string", "description": 'with a unit: "20 GiB"'}]}
         return {"anyOf": [field, {"const": -1}]} if name == "max_model_len" else field
     words = tuple(RULE_SETS) if name == "rules" else allowed_values(name) or ()
     if name == "compute_capability":

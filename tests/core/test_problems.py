@@ -24,6 +24,9 @@ from workbench.core.problems import WARNING
 from workbench.plan import remedies_of_refusal, resolve
 from workbench.scenario import Scenario
 
+NO_REMEDY = {}
+"""Nothing but another model helps."""
+
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 PROBLEMS = [
@@ -133,6 +136,20 @@ PROBLEMS = [
         id="cpu-prefix-caching-off",
     ),
     pytest.param(
+        {"model": llama(num_key_value_heads=6, num_attention_heads=24), "tensor_parallel": 4},
+        "kv_heads_not_divisible",
+        "6 is not divisible by 4",
+        {"tensor_parallel": 3},
+        id="kv-heads-not-divisible",
+    ),
+    pytest.param(
+        {"model": llama(num_key_value_heads=6)},
+        "query_heads_not_divisible",
+        None,
+        NO_REMEDY,
+        id="query-heads-not-divisible",
+    ),
+    pytest.param(
         {"model": llama(), "kv_cache_memory_bytes": 0},
         "no_memory_for_blocks",
         "No available memory for the cache blocks. Try increasing",
@@ -240,8 +257,8 @@ def test_a_problem_says_what_clashes_and_what_removes_it(values, code, vllm_text
     if vllm_text is not None:
         assert problem.vllm_text.startswith(vllm_text)
     tried = changes_of(plan.remedies(problem))
-    assert tried
-    assert remedy is None or remedy in tried
+    assert (tried == []) == (remedy is NO_REMEDY)
+    assert remedy in (None, NO_REMEDY, *tried)
     for changes in tried:
         again = resolve(Scenario(**values).replace(**changes))
         assert code not in {other.code for other in again.problems}

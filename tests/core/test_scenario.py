@@ -109,7 +109,7 @@ def test_minus_one_asks_for_the_models_own_length():
         ("backend", "FLASHINFR", "FLASHINFER"),
         ("dtype", "fp16", "float16"),
         ("kv_cache_dtype", "fp8_e4m4", "fp8_e4m3"),
-        ("mamba_cache_dtype", "float", "float32"),
+        ("mamba_cache_dtype", "float-32", "float32"),
         ("mamba_ssm_cache_dtype", "bf16", "bfloat16"),
         ("mamba_cache_mode", "aling", "align"),
         ("compute_capability", "9", "9.0"),
@@ -190,11 +190,12 @@ def test_a_capability_is_read_on_cuda_only(platform, capability):
         pytest.param('{"block_size": ' + "9" * 5000 + "}", "scenario_not_json", id="digits"),
         pytest.param("[]", "scenario_not_object", id="list"),
         pytest.param("null", "scenario_not_object", id="null"),
-        pytest.param('{"block_size": NaN}', "wrong_type", id="nan"),
-        pytest.param('{"block_size": 1e9}', "wrong_type", id="exponent"),
+        pytest.param('{"model": "m", "block_size": NaN}', "wrong_type", id="nan"),
+        pytest.param('{"model": "m", "block_size": 1e9}', "wrong_type", id="exponent"),
         pytest.param('{"block_size": 16, "block_size": 32}', "duplicate_field", id="twice"),
         pytest.param('{"model": {"a": 1, "a": 2}}', "duplicate_field", id="twice-in-model"),
-        pytest.param('{"": 1}', "unknown_field", id="no-name"),
+        pytest.param('{"model": "m", "": 1}', "unknown_field", id="no-name"),
+        pytest.param("{}", "missing_field", id="no-model"),
     ],
 )
 def test_a_line_that_is_no_scenario_is_a_typed_error(text, code):
@@ -210,8 +211,8 @@ def test_json_round_trips(scenario):
     assert set(json.loads(scenario.to_json())) == set(FIELDS)
 
 
-def test_the_empty_object_is_the_default_scenario():
-    assert Scenario.from_json("{}") == Scenario()
+def test_a_line_names_its_model_and_the_rest_has_defaults():
+    assert Scenario.from_json('{"model": "llama-3.1-8b"}') == Scenario(model="llama-3.1-8b")
     assert resolve(Scenario()).model.name == "nemotron-3-nano-30b-a3b"
 
 

@@ -285,13 +285,24 @@ def test_every_remedy_on_offer_works():
 
 def test_an_unknown_model_is_refused_in_place(panel):
     path = next(picker for picker in panel._pickers if type(picker).__name__ == "ModelPath")
+    before = panel.scenario
     path.widget.value = "./nowhere/config.json"
-    assert panel.error.code == "config_not_readable"
-    assert is_stale(panel)
-    assert "vLLM refuses" not in headline(panel)
+    assert "cannot be read" in panel._problems._input_error.value
+    assert panel.scenario == before
     assert path.widget.value == "./nowhere/config.json"
+    path.widget.value = ""
+    assert panel._problems._input_error.value == ""
+    assert_shows_its_plan(panel)
+
+
+def test_an_emptied_path_returns_to_the_last_catalog_model(panel, request):
     panel.controls["model"].value = "bamba-9b"
-    assert path.widget.value == ""
+    path = next(picker for picker in panel._pickers if type(picker).__name__ == "ModelPath")
+    file = request.config.rootpath / "tests" / "data" / "models" / "jamba_1_5_mini.json"
+    path.widget.value = str(file)
+    assert panel.scenario.model == str(file)
+    path.widget.value = ""
+    assert panel.scenario.model == "bamba-9b"
     assert_shows_its_plan(panel)
 
 

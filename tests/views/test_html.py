@@ -218,6 +218,7 @@ def test_text_fallback(plan):
 
 def test_sensitivity_rows_are_plain_values():
     rows = sensitivity_rows(plan_of(model="nemotron-3-nano-30b-a3b").sensitivity())
-    names = {"field", "value", "block_size", "padding_percent", "kernel_block_size", "errors"}
+    sizes = {"block_size", "padding_bytes", "padding_percent", "kernel_block_size"}
+    names = {"field", "value", "errors", *sizes}
     assert all(set(row) == names for row in rows)
     assert [row["block_size"] for row in rows] == sorted(row["block_size"] for row in rows)

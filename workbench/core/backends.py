@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
+from workbench.core.cache_layouts import CacheLayout
 from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.model import Attention
 
@@ -75,8 +76,9 @@ class Backend:
     whose SSM state is configured as float32 (None: no difference).
     preferred_at_least: platform -> smallest preferred block in tokens.
     kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
-    capabilities: accepts a (major, minor); layout: forced cache layout name or None.
-    cache_shape: of one layer, in words (kernel blocks come first unless the engine says else).
+    capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
+    layout: forced cache layout name or None; layout_on: the capabilities where it is forced (None:
+    everywhere).
     own_reason: a refusal that only this backend has, or None.
     """
 
@@ -97,8 +99,9 @@ class Backend:
     accepts_capability: Callable[[tuple[int, int]], bool] | None = None
     supports_sinks: Condition = never
     cuda_graphs: str = "NEVER"
-    cache_shape: tuple[str, ...] = ()
+    cache: CacheLayout | None = None
     layout: str | None = None
+    layout_on: Callable[[tuple[int, int]], bool] | None = None
     own_reason: Callable[[LayerQuery], str | None] | None = None
     reported_name: str | None = None
 

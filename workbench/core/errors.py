@@ -64,11 +64,18 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
         self.vllm_text = vllm_text
 
 
+SHORTEST_PART = 2
+LISTED = 24
+"""More names than this are not listed when nearer ones can be named."""
+
+
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
     """The allowed names most like `given`, best first; empty when nothing is similar."""
     names = {name.casefold(): name for name in allowed}
-    matches = get_close_matches(str(given)[:80].casefold(), names, n=count, cutoff=0.4)
-    return tuple(names[match] for match in matches)
+    asked = str(given)[:80].casefold()
+    inside = [name for name in names if len(asked) > SHORTEST_PART and asked in name]
+    close = get_close_matches(asked, names, n=count, cutoff=0.4)
+    return tuple(names[match] for match in dict.fromkeys([*inside, *close]))[:count]
 
 
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:
@@ -76,4 +83,5 @@ def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> st
     names = sorted(allowed)
     near = nearest_names(given, names)
     hint = f" Nearest: {', '.join(near)}." if near else ""
-    return f"{what} {str(given)[:120]!r} is not known.{hint} Allowed: {', '.join(names)}."
+    listed = f" Allowed: {', '.join(names)}." if len(names) <= LISTED or not near else ""
+    return f"{what} {str(given)[:120]!r} is not known.{hint}{listed}"

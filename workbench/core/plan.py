@@ -137,7 +137,7 @@ class Plan:
         words = [f"{self.model.name} on {place}: block_size {self.block_size}"]
         if self.kernel_block_size:
             words.append(f"kernel block {self.kernel_block_size}")
-        if self.padding_percent is not None:
+        if self.is_hybrid and self.padding_percent is not None:
             words.append(f"mamba page padded by {self.padding_percent:.2f} %")
         if self.problems:
             words.append("problems: " + ", ".join(problem.code for problem in self.problems))

@@ -28,9 +28,15 @@ class Platform:
         return self.capabilities[0] if self.capabilities else None
 
 
+CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "12.0", "12.1")
+
 PLATFORMS: Registry[Platform] = Registry("platform", "platform")
 for _platform in (
-    Platform("cuda", "NVIDIA CUDA", capabilities=("9.0", "8.0", "10.0", "12.0")),
+    Platform(
+        "cuda",
+        "NVIDIA CUDA",
+        capabilities=CUDA_CAPABILITIES,
+    ),
     Platform("rocm", "AMD ROCm (gfx942)"),
     Platform("xpu", "Intel XPU", checks_backend=False),
     Platform("cpu", "CPU", checks_backend=False),

@@ -11,6 +11,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.grid import comparable_backends
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
+from workbench.core.rules import RULE_SETS
 
 TENSOR_PARALLEL = (1, 2, 4, 8)
 KV_CACHE_DTYPES = ("auto", "fp8")
@@ -54,6 +55,8 @@ def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
     axes += [("block_size", BLOCK_SIZES), ("num_speculative_tokens", DRAFT_TOKENS)]
     if model.is_hybrid:
         axes.append(("enable_prefix_caching", (False, True)))
+        if plan.enable_prefix_caching:
+            axes.append(("mamba_cache_mode", RULE_SETS[settings.rules].cache_modes[1:]))
     for field, values in axes:
         for value in values:
             if value != getattr(settings, field):

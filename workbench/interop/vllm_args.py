@@ -31,11 +31,12 @@ NGRAM_TOKENS = 5
 def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
     """The arguments that differ from vLLM's defaults, after the model's name.
 
-    `repository` is what vLLM should load, the model's name otherwise. Platform, capability and
-    rule set belong to the machine and the installed version, so they give no argument. Draft
-    tokens need a method: ngram, which takes no second model; only their number sizes the cache.
+    `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
+    capability and rule set belong to the machine and the installed version, so they give no
+    argument. Draft tokens need a method: ngram, which takes no second model; only their number
+    sizes the cache.
     """
-    args = [repository or model.name]
+    args = [repository or f"<hub id or folder of {model.name}>"]
     for field, flag in VALUE_FLAGS.items():
         value = getattr(settings, field)
         if value != getattr(DEFAULTS, field):

@@ -33,7 +33,8 @@ def catalog_config(name: str) -> dict[str, Any]:
         raise ConfigError(
             "unknown_model",
             unknown_name_message("Model", name, catalog_names())
-            + " A path to a config.json or a hub id (owner/name) is also accepted.",
+            + " `workbench models` lists the catalog; a path of a config.json or a hub id "
+            "(owner/name) is accepted too.",
             field="model",
         )
     path = resources.files("workbench.models") / "catalog" / f"{name}.json"
@@ -101,10 +102,12 @@ def _catalog_by_hub_id() -> dict[str, str]:
 def repository(reference: str | Mapping[str, Any]) -> str | None:
     """What an engine can load for a model reference: a hub id or a folder; None if unknown.
 
-    A catalog name gives the hub id that its file came from, a config.json its folder.
+    A catalog name gives the hub id that its file came from, a config.json its folder, a config
+    object what it calls itself.
     """
     if not isinstance(reference, str):
-        return None
+        named = reference.get("_name_or_path")
+        return named if isinstance(named, str) and named else None
     for hub_id, name in _catalog_hub_ids():
         if reference.casefold() in {name, hub_id.casefold()}:
             return hub_id

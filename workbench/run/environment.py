@@ -36,20 +36,30 @@ def environment_report() -> str:
     """Markdown for an issue: machine, packages, devices, and whether Triton really runs here."""
     import psutil
 
-    from workbench.kernels.mode import triton_mode
-    from workbench.kernels.selftest import run_selftest
-
-    mode = triton_mode()
-    test = run_selftest()
     memory = psutil.virtual_memory().total / 2**30
     lines = [
         "| what | value |",
         "|---|---|",
         f"| Python | {platform.python_version()} on {platform.system()} {platform.machine()} |",
         f"| CPU | {psutil.cpu_count()} cores, {memory:.0f} GiB memory |",
-        f"| device | {mode.device or 'no GPU: everything but GPU timings works'} |",
-        f"| Triton mode | {mode.mode}: {mode.reason} |",
-        f"| Triton self-test | {'passed' if test.ok else 'FAILED'}: {test.detail} |",
+        *_kernel_rows(),
         *(f"| {name} | {number} |" for name, number in package_versions().items()),
     ]
     return "\n".join(lines)
+
+
+def _kernel_rows() -> tuple[str, ...]:
+    """Device, mode and self-test; a process whose mode is settled otherwise says so."""
+    from workbench.kernels.mode import TritonModeError, triton_mode
+    from workbench.kernels.selftest import run_selftest
+
+    try:
+        mode = triton_mode()
+    except TritonModeError as error:
+        return (f"| Triton mode | undecided: {error} |",)
+    test = run_selftest()
+    return (
+        f"| device | {mode.device or 'no GPU: everything but GPU timings works'} |",
+        f"| Triton mode | {mode.mode}: {mode.reason} |",
+        f"| Triton self-test | {'passed' if test.ok else 'FAILED'}: {test.detail} |",
+    )

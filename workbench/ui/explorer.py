@@ -9,9 +9,10 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.errors import Refused, ScenarioError, WorkbenchError
+from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
+from workbench.models import catalog_names, load_model
 from workbench.plan import Plan, remedies_of_refusal
-from workbench.scenario import Scenario
+from workbench.scenario import DEFAULT_MODEL, Scenario
 from workbench.ui.controls import ModelPath, Picker, build_pickers
 from workbench.ui.figure import PageFigure
 from workbench.ui.problems import ProblemList
@@ -40,6 +41,7 @@ class Explorer:
         self.plan: Plan | None = None
         self.error: WorkbenchError | None = None
         self._refreshing: int | None = None
+        self._catalog_model: str | dict[str, Any] = DEFAULT_MODEL
         self._pickers = build_pickers()
         self._headline = widgets.HTML()
         self._error_area = widgets.HTML()
@@ -119,14 +121,25 @@ class Explorer:
             return
         try:
             value = picker.read(shown)
-            if isinstance(picker, ModelPath) and value is None:
-                return
+            if isinstance(picker, ModelPath):
+                value = self._readable_model(value)
             if value == getattr(self.session.scenario, picker.field):
                 self._problems.clear_input_error()
                 return
             self._change({picker.field: value})
         except ScenarioError as error:
             self._problems.show_input_error(error)
+
+    def _readable_model(self, typed: str | None) -> str | dict[str, Any]:
+        """What was typed if it can be read; the model in use when the field was emptied."""
+        present = self.session.scenario.model
+        if typed is None:
+            return present if present in catalog_names() else self._catalog_model
+        try:
+            load_model(typed)
+        except ConfigError as error:
+            raise ScenarioError(error.code, error.message, field="model") from error
+        return typed
 
     @guarded
     def _apply(self, changes: dict[str, Any]) -> None:
@@ -165,6 +178,8 @@ class Explorer:
             self._show_refusal(outcome.scenario, outcome.error)
             return
         self.plan = outcome.plan
+        if outcome.scenario.model in catalog_names():
+            self._catalog_model = outcome.scenario.model
         self._headline.value = html.document(html.headline_html(outcome.plan))
         self._facts.value = html.document(html.facts_html(plan_facts(outcome.plan)))
         self._problems.show(outcome.plan)
@@ -182,6 +197,7 @@ class Explorer:
         )
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
         self._problems.show_refusal(error, remedies)
+        self._tabs.show_refusal(scenario, error)
         self._set_stale(result=True, verdict=False)
 
     def _refresh_pickers(self, outcome: Outcome) -> None:

@@ -42,11 +42,14 @@ class ProblemList:
 
     def show_input_error(self, error: ScenarioError) -> None:
         """What cannot be a scenario; the last plan stays, and so does what was typed."""
-        self._input_error.value = html.document(html.refusal_html(error))
+        note = '<div class="wb-faint">Shown below: the last valid settings.</div>'
+        self._input_error.value = html.document(html.refusal_html(error), note)
+        self._found.layout.display = "none"
 
     def clear_input_error(self) -> None:
         """The input is fine again."""
         self._input_error.value = ""
+        self._found.layout.display = None
 
     def _buttons(self, remedies: Sequence[Remedy]) -> widgets.HBox:
         return widgets.HBox(

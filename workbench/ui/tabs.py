@@ -5,7 +5,10 @@ from __future__ import annotations
 import ipywidgets as widgets
 
 from workbench.core.choices import tensor_parallel_sizes
+from workbench.core.errors import WorkbenchError
+from workbench.interop.code import scenario_code
 from workbench.plan import Plan
+from workbench.scenario import Scenario
 from workbench.ui.copy_box import CopyBox
 from workbench.views import html
 from workbench.views.grid_table import grid_html
@@ -38,6 +41,12 @@ class Tabs:
         self._code.text = plan.to_code()
         self._flags.text = plan.to_vllm_command()
         self._log.value = html.document(html.log_html(plan.log_lines))
+
+    def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
+        """There is no plan: only the scenario itself can be taken away."""
+        self._code.text = scenario_code(scenario.to_dict())
+        self._flags.text = f"# {error.message}"
+        self._log.value = ""
 
     def _backends(self, plan: Plan) -> str:
         if plan.model.attention is None:

@@ -52,9 +52,19 @@ def headline_html(plan: Plan) -> str:
         '<div class="wb-headline">'
         f'<span class="wb-block-size" data-value="{plan.block_size}">'
         f"{plan.block_size:,} tokens</span>"
-        f"<span>in a block of <b>{escape(plan.model.name)}</b></span>"
+        f"<span>{_of_what(plan)} <b>{escape(plan.model.name)}</b></span>"
+        f"{_verdict(plan)}"
         f'<span class="wb-faint">{escape(where)} · rules {escape(plan.settings.rules)}</span></div>'
     )
+
+
+def _of_what(plan: Plan) -> str:
+    """A model without attention keeps the configured size, and no block of it."""
+    return "in a block of" if plan.model.attention else "configured, without any attention, for"
+
+
+def _verdict(plan: Plan) -> str:
+    return '<b class="wb-verdict">✕ would not start</b>' if plan.errors else ""
 
 
 def facts_html(facts: Iterable[PlanFact]) -> str:
@@ -72,7 +82,7 @@ def problem_html(problem: Problem, remedies: Sequence[Remedy] = ()) -> str:
     sign = "✕ error" if problem.severity == "error" else "! warning"
     seen = ""
     if problem.vllm_text:
-        seen = f'<div class="wb-faint">vLLM says: <code>{escape(problem.vllm_text)}…</code></div>'
+        seen = f'<div class="wb-faint">vLLM says: <code>{escape(problem.vllm_text)}</code></div>'
     tried = "".join(f"<li>{escape(str(remedy))}</li>" for remedy in remedies)
     return (
         f'<div class="wb-problem" data-code="{escape(problem.code)}" '
@@ -87,7 +97,7 @@ def refusal_html(error: WorkbenchError) -> str:
     """A configuration without a plan: what was given, what is allowed, what to do."""
     field = f"<code>{escape(error.field)}</code>: " if error.field else ""
     seen = error.vllm_text
-    said = f'<div class="wb-faint">vLLM says: <code>{escape(seen)}…</code></div>' if seen else ""
+    said = f'<div class="wb-faint">vLLM says: <code>{escape(seen)}</code></div>' if seen else ""
     return (
         f'<div class="wb-problem" data-code="{escape(error.code)}" data-severity="error">'
         f'<b class="wb-badge">✕ refused</b>{field}{escape(error.message)}{said}</div>'
@@ -142,7 +152,7 @@ def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
             f"<code>{escape(str(row['field']))}</code>",
             f"<code>{escape(show(row['value']))}</code>",
             f"{row['block_size']:,}",
-            escape(percent_text(row["padding_percent"])),
+            escape(_padding(row["padding_bytes"], row["padding_percent"])),
             escape(show(row["kernel_block_size"])),
             escape(", ".join(row["errors"])),
         )
@@ -152,12 +162,16 @@ def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
         "<i>as it is</i>",
         "",
         f"{plan.block_size:,}",
-        escape(percent_text(plan.padding_percent)),
+        escape(_padding(plan.padding_bytes, plan.padding_percent)),
         escape(show(plan.kernel_block_size)),
         escape(", ".join(problem.code for problem in plan.errors)),
     )
     header = ("change", "to", "block size", "padding", "kernel block", "would not start")
     return document(table(header, [now, *body]))
+
+
+def _padding(size: int, percent: float | None) -> str:
+    return percent_text(percent) if percent is None else f"{size:,} B, {percent_text(percent)}"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

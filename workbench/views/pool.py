@@ -44,7 +44,11 @@ def glossary(plan: Plan, cache: CachePlan) -> tuple[BlockSizeMeaning, ...]:
         BlockSizeMeaning("minimum over groups", smallest, "what the metrics label shows"),
         BlockSizeMeaning("kernel block", plan.kernel_block_size, "what the attention kernel sees"),
         BlockSizeMeaning(
-            "scheduler block", cache.scheduler_block_size, "least common multiple over groups"
+            "scheduler block",
+            cache.scheduler_block_size,
+            "least common multiple over groups"
+            if len(cache.groups) > 1
+            else "one group: the configured size, whatever the group's own is",
         ),
         BlockSizeMeaning("hash block", cache.hash_block_size, "unit of prefix hashes"),
     )

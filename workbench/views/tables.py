@@ -57,6 +57,11 @@ def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
     return tuple(facts)
 
 
+def assumptions(plan: Plan) -> tuple[str, ...]:
+    """The model's numbers that config.json does not hold, as sentences."""
+    return tuple(line for line in plan.model.origins.values() if "family's default" in line)
+
+
 def sensitivity_rows(changes: Iterable[Change]) -> tuple[dict[str, Any], ...]:
     """One row per change: field, value, and the outcome."""
     return tuple(
@@ -64,6 +69,7 @@ def sensitivity_rows(changes: Iterable[Change]) -> tuple[dict[str, Any], ...]:
             "field": change.field,
             "value": change.value,
             "block_size": change.plan.block_size,
+            "padding_bytes": change.plan.padding_bytes,
             "padding_percent": change.plan.padding_percent,
             "kernel_block_size": change.plan.kernel_block_size,
             "errors": [problem.code for problem in change.plan.errors],

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from workbench.core.plan import Plan
-from workbench.views.tables import plan_facts
+from workbench.core.problems import Problem
+from workbench.core.remedies import Remedy
+from workbench.views.tables import assumptions, plan_facts
 
 
-def plan_text(plan: Plan) -> str:
-    """Headline, numbers, problems, log lines and the trace."""
-    lines = [repr(plan), ""]
-    lines += [f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan)]
+def plan_text(
+    plan: Plan, remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: ()
+) -> str:
+    """Headline, problems with their remedies, numbers, assumptions, log lines and the trace."""
+    lines = [repr(plan)]
     for problem in plan.problems:
         lines += ["", str(problem)]
+        lines += [f"  tried, and it helps: {remedy}" for remedy in remedies(problem)]
+    if plan.errors:
+        lines += ["", "vLLM would not start like this. What it would have been:"]
+    lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
+    if assumed := assumptions(plan):
+        lines += ["", "Absent from config.json, so the family's default:"]
+        lines += [f"  {line}" for line in assumed]
     if plan.log_lines:
         lines += ["", "vLLM will log:", *(f"  {line}" for line in plan.log_lines)]
     lines += ["", "Why:"]

@@ -36,6 +36,7 @@ CHECK_RESULT = (
     pages.unify_pages,
     pages.kernel_block_size,
     cache_mode.group_replication,
+    cache_mode.kv_head_split,
     cache_mode.mamba_block_advice,
     cache_mode.cpu_prefix_caching,
     memory.memory,

@@ -20,12 +20,11 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.registry import Registry
+from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_mla import MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
-KV_SECOND = ("num_blocks", "2", "block_size", "num_kv_heads", "head_size")
-KV_FIRST = ("2", "num_blocks", "block_size", "num_kv_heads", "head_size")
 
 
 def _flash_attention_fp8(query: LayerQuery) -> bool:
@@ -63,7 +62,7 @@ _ATTENTION = (
         accepts_capability=lambda capability: capability >= (8, 0),
         supports_sinks=_flash_attention_sinks,
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=KV_SECOND,
+        cache=layouts.FLASH_ATTN,
     ),
     Backend(
         "FLASHINFER",
@@ -74,7 +73,9 @@ _ATTENTION = (
         accepts_capability=lambda capability: (7, 5) <= capability <= (12, 1),
         supports_sinks=_trtllm_kernels,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache_shape=KV_SECOND,
+        cache=layouts.FLASHINFER,
+        layout="HND",
+        layout_on=lambda capability: capability[0] == 10,
     ),
     Backend(
         "TRITON_ATTN",
@@ -86,7 +87,7 @@ _ATTENTION = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY, *PER_TOKEN_HEAD_DTYPES),
         supports_sinks=always,
         cuda_graphs="ALWAYS",
-        cache_shape=KV_SECOND,
+        cache=layouts.TRITON_ATTN,
     ),
     Backend(
         "FLEX_ATTENTION",
@@ -95,7 +96,7 @@ _ATTENTION = (
         batch_invariant=True,
         dtypes=ALL_FLOATS,
         cuda_graphs="ALWAYS",
-        cache_shape=KV_SECOND,
+        cache=layouts.FLEX_ATTENTION,
     ),
     Backend(
         "TURBOQUANT",
@@ -103,7 +104,7 @@ _ATTENTION = (
         supported=(16, 32, 64, 128),
         kv_cache_dtypes=tuple(TURBOQUANT_BITS),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=("num_blocks", "block_size", "num_kv_heads", "slot_bytes"),
+        cache=layouts.TURBOQUANT,
     ),
     Backend(
         "ROCM_ATTN",
@@ -113,7 +114,7 @@ _ATTENTION = (
         dtypes=ALL_FLOATS,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         cuda_graphs="ALWAYS",
-        cache_shape=KV_FIRST,
+        cache=layouts.ROCM_ATTN,
     ),
     Backend(
         "ROCM_AITER_FA",
@@ -123,7 +124,7 @@ _ATTENTION = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=KV_SECOND,
+        cache=layouts.ROCM_AITER,
         reported_name="FLASH_ATTN",
     ),
     Backend(
@@ -136,7 +137,7 @@ _ATTENTION = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         supports_sinks=always,
         cuda_graphs="ALWAYS",
-        cache_shape=KV_SECOND,
+        cache=layouts.ROCM_AITER,
     ),
     Backend(
         "CPU_ATTN",
@@ -145,7 +146,7 @@ _ATTENTION = (
         head_sizes=HeadSizes(exact=(32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)),
         dtypes=ALL_FLOATS,
         kv_cache_dtypes=("auto", *FP8_ANY),
-        cache_shape=("num_blocks", "num_kv_heads", "block_size", "2*head_size"),
+        cache=layouts.CPU_ATTN,
         layout="HND",
     ),
 )

@@ -16,9 +16,9 @@ from workbench.core.backends import (
     LayerQuery,
     MultipleOf,
 )
+from workbench.core.rules.v0_23_layouts import LATENT, PACKED_LATENT
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
-LATENT = ("num_blocks", "block_size", "head_size")
 MLA_HEADS = HeadSizes(exact=(320, 576))
 SPARSE_HEADS = HeadSizes(exact=(576,))
 
@@ -66,7 +66,7 @@ MLA = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(9, 10),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "FLASH_ATTN_MLA",
@@ -77,7 +77,7 @@ MLA = (
         head_sizes=MLA_HEADS,
         accepts_capability=_major(9),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "CUTLASS_MLA",
@@ -88,7 +88,7 @@ MLA = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(10),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "FLASHINFER_MLA",
@@ -99,7 +99,7 @@ MLA = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(10),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
         layout="HND",
         own_reason=_flashinfer_mla_nope,
     ),
@@ -112,7 +112,7 @@ MLA = (
         kv_cache_dtypes=FP8_E4M3,
         accepts_capability=_major(10),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
         layout="HND",
         own_reason=_tokenspeed_dimensions,
     ),
@@ -124,7 +124,7 @@ MLA = (
         batch_invariant=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "ROCM_AITER_MLA",
@@ -133,7 +133,7 @@ MLA = (
         is_mla=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "ROCM_AITER_TRITON_MLA",
@@ -142,7 +142,7 @@ MLA = (
         is_mla=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
         reported_name="AITER_TRITON_MLA",
     ),
 )
@@ -159,7 +159,7 @@ SPARSE_MLA = (
         kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_ds_mla"),
         accepts_capability=_major(9, 10),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=PACKED_LATENT,
     ),
     Backend(
         "FLASHINFER_MLA_SPARSE",
@@ -172,7 +172,7 @@ SPARSE_MLA = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(10),
         cuda_graphs="UNIFORM_BATCH",
-        cache_shape=LATENT,
+        cache=LATENT,
         layout="HND",
     ),
     Backend(
@@ -183,7 +183,7 @@ SPARSE_MLA = (
         is_sparse=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
     Backend(
         "XPU_MLA_SPARSE",
@@ -192,6 +192,6 @@ SPARSE_MLA = (
         is_mla=True,
         is_sparse=True,
         head_sizes=SPARSE_HEADS,
-        cache_shape=LATENT,
+        cache=LATENT,
     ),
 )

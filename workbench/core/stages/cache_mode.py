@@ -175,6 +175,38 @@ def group_replication(run: Run) -> None:
     )
 
 
+def kv_head_split(run: Run) -> None:
+    """KV heads are split evenly or replicated evenly, and shared evenly by the query heads."""
+    attention, tp = run.model.attention, run.settings.tensor_parallel
+    if attention is None or attention.use_mla:
+        return
+    heads, kv_heads = attention.num_heads, attention.num_kv_heads
+    if heads % kv_heads:
+        run.problem(
+            "query_heads_not_divisible",
+            "model",
+            f"{heads} attention heads cannot share {kv_heads} KV heads evenly: "
+            f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
+            operands={"num_heads": heads, "num_kv_heads": kv_heads},
+        )
+    larger, smaller = max(kv_heads, tp), min(kv_heads, tp)
+    if larger % smaller:
+        run.problem(
+            "kv_heads_not_divisible",
+            "tensor_parallel",
+            f"{kv_heads} KV heads can be neither split over nor replicated to "
+            f"tensor_parallel = {tp} ranks evenly. The sizes shown are rounded down, as the "
+            "formula does, but the attention layer refuses to be built.",
+            operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
+            vllm_text=f"{larger} is not divisible by {smaller}",
+            candidates=tuple(
+                {"tensor_parallel": n}
+                for n in range(tp - 1, 0, -1)
+                if max(kv_heads, n) % min(kv_heads, n) == 0
+            ),
+        )
+
+
 def align_budget(run: Run) -> None:
     """In align mode a prefill step must be able to hold a whole block, else it never runs."""
     if run.mamba_cache_mode != "align":
@@ -192,6 +224,7 @@ def align_budget(run: Run) -> None:
             f"max_num_batched_tokens ({budget}).",
             candidates=(
                 {"max_num_batched_tokens": block},
+                {"mamba_cache_mode": "all"},
                 {"mamba_ssm_cache_dtype": "bfloat16"},
                 {"enable_prefix_caching": False, "mamba_cache_mode": None},
             ),

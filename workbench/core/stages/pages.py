@@ -78,7 +78,7 @@ def kernel_block_size(run: Run) -> None:
     run.step(
         KERNEL_BLOCK,
         size,
-        "" if size is None else f"kernel blocks in a manager block: {block // size}",
+        _kernel_block_note(run, size),
         block_size=block,
         supported=describe(supported),
         backend=run.backend.name,
@@ -87,6 +87,13 @@ def kernel_block_size(run: Run) -> None:
         _no_common_block(run)
     elif run.backend.name == "FLEX_ATTENTION" and not is_power_of_2(size):
         _flex_mask_block(run, size)
+
+
+def _kernel_block_note(run: Run, size: int | None) -> str:
+    notes = [] if size is None else [f"kernel blocks in a manager block: {run.block_size // size}"]
+    if run.float32_state and run.backend is not None and run.backend.with_float32_state:
+        notes.append("a float32 state narrows this backend to exact sizes (vllm#36701)")
+    return "; ".join(notes)
 
 
 def _no_common_block(run: Run) -> None:

@@ -31,7 +31,9 @@ def bamba_state(fields: Fields) -> Mamba2:
         head_dim = fields.integer("mamba_d_head")
     if heads * head_dim != inner:
         raise fields.contradiction(
-            "mamba_d_head", f"{heads} heads of {head_dim} do not fill {inner} channels"
+            "mamba_d_head",
+            f"{heads} heads of {head_dim} do not fill {inner} channels "
+            f"({fields.origins['intermediate_size']})",
         )
     return Mamba2(
         intermediate_size=inner,

@@ -1,0 +1,64 @@
+"""The command `workbench layout`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from workbench.cli import app
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["layout", *arguments])
+
+
+ROCM = ("qwen3.5-4b", "-s", "platform=rocm", "-s", "backend=ROCM_ATTN", "--num-blocks", "2")
+
+
+def test_the_command_prints_json():
+    done = command(*ROCM, "--layout", "HND", "--json")
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert found["layout"] == "HND"
+    assert found["attention"]["rewritten"] is True
+    assert found["attention"]["block_dim"] == 1
+    assert found["attention"]["stride"] == [540672, 1081344, 1024, 256, 1]
+    assert found["attention"]["misplaced_bytes"] == found["mamba"]["misplaced_bytes"] == 0
+    assert [state["name"] for state in found["mamba"]["states"]] == ["conv", "recurrent"]
+
+
+def test_the_command_prints_text():
+    done = command("nemotron-3-nano-30b-a3b")
+    assert done.exit_code == 0
+    for words in (
+        "block dimension        0",
+        "strides rewritten      no",
+        "misplaced bytes",
+        "mamba",
+    ):
+        assert words in done.stdout
+
+
+def test_the_command_says_what_vllm_says():
+    done = command(*ROCM, "--runner", "v2")
+    assert done.exit_code == 2
+    assert "[ambiguous_shape]" in done.stderr
+    assert "vLLM says: AssertionError: Cannot determine layout" in done.stderr
+    done = command(*ROCM, "--runner", "v2", "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["error"]["vllm_exception"] == "AssertionError"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--layout", "NDH", "Nearest"),
+        ("--runner", "v3", "Allowed: v1, v2"),
+        ("--num-blocks", "-1", "Nearest valid: 1"),
+        ("--set", "platform", "field=value"),
+    ],
+)
+def test_the_command_refuses_wrong_options(option, value, said):
+    done = command("qwen3.5-4b", option, value)
+    assert done.exit_code == 2
+    assert said in done.stderr

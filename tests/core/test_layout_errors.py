@@ -1,0 +1,113 @@
+"""Layouts that cannot be: the input is named, and so is what vLLM raises."""
+
+import pytest
+
+import workbench as wb
+from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.cache_view import View
+from workbench.core.layer_views import attention_view, state_views
+from workbench.core.layout_error import LayoutError
+from workbench.core.layouts import AttentionPages, StatePages, cache_views, layout_name
+from workbench.core.plan_layout import plan_layout
+from workbench.core.rules import v0_23_layouts as layouts
+from workbench.core.rules.v0_23_backends import BACKENDS
+
+PAGES = AttentionPages(CacheGeometry(16, 2, 8), "float16", 1024)
+STATES = StatePages(((3,), (2,)), ("float16", "float32"), 1024)
+ROOM = {"raw_bytes": 2048, "kernel_block_size": 16, "layout_name": "NHD"}
+SMALL = View(("num_blocks", "x"), (2, 4), (4, 1), 0, "int8")
+WRONG = {
+    "layout": (
+        lambda: attention_view(layouts.FLASH_ATTN, PAGES, **{**ROOM, "layout_name": "NDH"}),
+        "unknown_layout",
+        None,
+    ),
+    "order": (
+        lambda: layouts.FLASH_ATTN.stride_order("hnd"),
+        "unknown_layout",
+        None,
+    ),
+    "environment": (
+        lambda: layout_name(BACKENDS["FLASHINFER"], "xpu", environment="x"),
+        "unknown_layout",
+        None,
+    ),
+    "runner": (
+        lambda: cache_views(None, None, STATES, num_blocks=1, runner="v3"),
+        "unknown_runner",
+        None,
+    ),
+    "no blocks": (
+        lambda: cache_views(None, None, STATES, num_blocks=0),
+        "not_positive",
+        None,
+    ),
+    "blocks as text": (
+        lambda: cache_views(None, None, STATES, num_blocks="2"),
+        "not_positive",
+        None,
+    ),
+    "nothing": (
+        lambda: cache_views(None, None, None, num_blocks=1),
+        "no_cache",
+        None,
+    ),
+    "kernel block": (
+        lambda: attention_view(layouts.FLASHINFER, PAGES, **{**ROOM, "kernel_block_size": 5}),
+        "kernel_block_does_not_divide",
+        None,
+    ),
+    "block size": (
+        lambda: layouts.FLASH_ATTN.shape(1, CacheGeometry(24, 1, 8)),
+        "block_size_not_a_multiple",
+        "ValueError",
+    ),
+    "heads": (
+        lambda: layouts.FLASH_ATTN.shape(1, CacheGeometry(16, 0, 8)),
+        "not_positive",
+        None,
+    ),
+    "half a page": (
+        lambda: attention_view(layouts.FLASH_ATTN, PAGES, **{**ROOM, "raw_bytes": 1000}),
+        "tensor_not_whole_pages",
+        "AssertionError",
+    ),
+    "odd bytes": (
+        lambda: state_views(StatePages(((2,),), ("float16",), 5), raw_bytes=5),
+        "tensor_not_whole_elements",
+        "RuntimeError",
+    ),
+    "odd offset": (
+        lambda: state_views(STATES, raw_bytes=2048),
+        "state_not_aligned",
+        "AssertionError",
+    ),
+    "dimension": (lambda: SMALL.byte_ranges({"blocks": 0}), "unknown_dimension", None),
+    "block": (lambda: SMALL.byte_ranges({"num_blocks": 2}), "index_outside", None),
+    "negative index": (lambda: SMALL.byte_of((0, -1)), "index_outside", None),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_named(name):
+    ask, code, exception = WRONG[name]
+    with pytest.raises(LayoutError) as found:
+        ask()
+    assert (found.value.code, found.value.vllm_exception) == (code, exception)
+    assert found.value.to_dict()["message"].endswith((".", "1"))
+
+
+def test_the_nearest_valid_block_size_is_said():
+    with pytest.raises(LayoutError, match=r"got 24\. Nearest valid: 32"):
+        layouts.FLASH_ATTN.shape(1, CacheGeometry(24, 1, 8))
+
+
+def test_a_plan_that_stops_earlier_says_why():
+    plan = wb.resolve(
+        wb.Scenario(
+            model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
+        )
+    )
+    with pytest.raises(LayoutError, match="vLLM stops before it builds a view") as found:
+        plan_layout(plan, num_blocks=2)
+    assert found.value.code == "pages_not_equal"

@@ -1,0 +1,201 @@
+"""Cache layouts: vLLM's answers line by line, and the rules that decide a name."""
+
+import ast
+import gzip
+import json
+
+import pytest
+
+import workbench as wb
+from tests.core.conformance import PLATFORMS, config
+from tests.core.layout_cases import (
+    DATA,
+    RUNNERS,
+    answer,
+    cases,
+    disagrees,
+    published_views,
+)
+from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.layouts import layout_name
+from workbench.core.plan_layout import plan_layout, stored_dtype
+from workbench.core.rules import v0_23_layouts as layouts
+from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.models import catalog_names
+
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if not backend.is_ssm]
+KINDS = {"shapes": 751, "stride_orders": 52, "hybrid": 201}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_line_agrees_with_vllm(kind):
+    lines = [case for case in cases() if case["kind"] == kind]
+    assert len(lines) == KINDS[kind]
+    assert [case["line"] for case in lines if disagrees(case)] == []
+
+
+def test_no_line_is_left_out():
+    assert sum(KINDS.values()) == len(cases()) == 1004
+    assert DATA.read_bytes()[4:8] == bytes(4)
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        assert all("profile" in json.loads(line) for line in lines)
+
+
+def test_a_changed_answer_would_be_noticed():
+    for kind in KINDS:
+        case = next(case for case in cases() if case["kind"] == kind)
+        for field in answer(case):
+            assert disagrees({**case, field: ("altered", case[field])})
+
+
+def test_errors_are_part_of_the_lines():
+    ambiguous = "Cannot determine layout for tensor of shape torch.Size("
+    errors = {
+        (found["error"], found["message"].split(":")[0])
+        for case in cases()
+        for found in answer(case).values()
+        if isinstance(found, dict) and "error" in found
+    }
+    assert errors == {
+        ("ValueError", "Block size must be a multiple of 16."),
+        ("NotImplementedError", ""),
+        ("RuntimeError", "setStorage"),
+        ("AssertionError", ""),
+        *(
+            ("AssertionError", f"{ambiguous}{shape})")
+            for shape in ("[2, 2, 32, 8, 128]", "[2, 2, 48, 2, 128]")
+        ),
+    }
+
+
+def model_lines():
+    """The hybrid lines of models whose config file is here."""
+    here = {path.stem for path in (DATA.parent / "models").iterdir()}
+    return [
+        case
+        for case in cases()
+        if case["kind"] == "hybrid" and case["label"].partition(":")[0] in here
+    ]
+
+
+def scenario(case):
+    name, _, fields = case["label"].partition(":")
+    fields = ast.literal_eval(fields)
+    platform, capability = PLATFORMS[case["profile"]]
+    mode = fields.get("mamba_cache_mode")
+    return wb.Scenario(
+        model=config(name),
+        platform=platform,
+        compute_capability=capability,
+        backend=case["backend"],
+        tensor_parallel=fields.get("tp", 1),
+        kv_cache_dtype=fields.get("kv_cache_dtype", "auto"),
+        enable_prefix_caching=mode is not None,
+        mamba_cache_mode=mode,
+        max_model_len=4096,
+        max_num_batched_tokens=8192,
+    )
+
+
+def test_a_plan_leads_to_vllms_views():
+    compared = 0
+    for case in model_lines():
+        if "error" in case["v1_gpu_model_runner"]:
+            continue
+        plan = wb.resolve(scenario(case))
+        assert plan.block_size == case["attn_spec"]["block_size"]
+        for runner, field in RUNNERS.items():
+            views = plan_layout(
+                plan, num_blocks=case["num_blocks"], runner=runner, layout=case["layout"]
+            )
+            if views.layout.name == case["layout"]:
+                assert published_views(views) == case[field], case["line"]
+                compared += 1
+    assert compared >= 120
+
+
+SPARSE = CacheGeometry(64, 1, 576, "fp8_ds_mla")
+SHAPES = {
+    "nvfp4": (layouts.FLASHINFER, CacheGeometry(16, 2, 128, "nvfp4"), (5, 2, 16, 2, 72)),
+    "scales": (
+        layouts.TRITON_ATTN, CacheGeometry(16, 2, 128, "fp8_per_token_head"), (5, 2, 16, 2, 132)
+    ),
+    "fp8_ds_mla": (layouts.PACKED_LATENT, SPARSE, (5, 64, 656)),
+    "latent": (layouts.LATENT, SPARSE, (5, 64, 576)),
+    "values": (
+        layouts.FLASH_ATTN_DIFFERENT_VALUES, CacheGeometry(16, 2, 192, "auto", 128), (5, 16, 2, 320)
+    ),
+    "turboquant": (
+        layouts.TURBOQUANT, CacheGeometry(16, 2, 128, "turboquant_k8v4"), (5, 16, 2, 196)
+    ),
+    "hidden states": (layouts.HIDDEN_STATES, CacheGeometry(16, 1, 4096), (5, 16, 1, 4096)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_last_dimensions_that_are_no_head(name):
+    layout, geometry, shape = SHAPES[name]
+    assert layout.shape(5, geometry) == shape
+    assert layout.block_dim(geometry) == 0
+
+
+def test_only_one_backend_does_not_put_blocks_first():
+    def dim(name):
+        return BACKENDS[name].cache.block_dim(CacheGeometry(64, 2, 128))
+
+    assert {name for name in ATTENTION_BACKENDS if dim(name) != 0} == {"ROCM_ATTN"}
+    assert dim("ROCM_ATTN") == 1
+
+
+@pytest.mark.parametrize("name", ATTENTION_BACKENDS)
+@pytest.mark.parametrize("layout", ["NHD", "HND"])
+def test_orders_are_permutations(name, layout):
+    cache = BACKENDS[name].cache
+    assert sorted(cache.memory_order(layout)) == list(range(len(cache.axes)))
+    if cache.orders is not None:
+        assert cache.stride_order(layout) == cache.memory_order(layout)
+        with_layers = cache.stride_order(layout, with_layers=True)
+        assert sorted(with_layers) == list(range(len(cache.axes) + 1))
+
+
+NAMES = {
+    "default": ("FLASH_ATTN", "cuda", (9, 0), None, None, "NHD"),
+    "connector": ("FLASH_ATTN", "cuda", (9, 0), None, "HND", "HND"),
+    "environment over connector": ("FLASH_ATTN", "cuda", (9, 0), "NHD", "HND", "NHD"),
+    "flashinfer on 10": ("FLASHINFER", "cuda", (10, 3), "NHD", None, "HND"),
+    "flashinfer on 9": ("FLASHINFER", "cuda", (9, 0), "NHD", None, "NHD"),
+    "flashinfer without capability": ("FLASHINFER", "cuda", None, None, None, "NHD"),
+    "flashinfer mla": ("FLASHINFER_MLA", "cuda", (10, 0), "NHD", None, "HND"),
+    "flashinfer mla sparse": ("FLASHINFER_MLA_SPARSE", "cuda", (10, 0), None, None, "HND"),
+    "tokenspeed": ("TOKENSPEED_MLA", "cuda", (10, 0), None, "NHD", "HND"),
+    "cpu": ("CPU_ATTN", "cpu", None, "NHD", None, "HND"),
+    "xpu": ("FLASH_ATTN", "xpu", None, "HND", "HND", "NHD"),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_what_decides_the_layout_name(case):
+    backend, platform, capability, environment, connector, expected = NAMES[case]
+    found = layout_name(
+        BACKENDS[backend], platform, capability, environment=environment, connector=connector
+    )
+    assert found.name == expected
+    assert found.reason
+
+
+DTYPES = {"auto": "float16", "bfloat16": "bfloat16", "fp8": "uint8", "nvfp4": "uint8",
+          "int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}  # fmt: skip
+
+
+def test_what_the_cache_stores():
+    assert {dtype: stored_dtype(dtype, "float16") for dtype in DTYPES} == DTYPES
+
+
+@pytest.mark.parametrize("model", catalog_names())
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_every_catalog_model_has_a_safe_layout(model, runner):
+    views = plan_layout(
+        wb.resolve(wb.Scenario(model=model, max_model_len=2048)), num_blocks=3, runner=runner
+    )
+    assert views.misplaced_attention_bytes == views.misplaced_state_bytes == 0
+    json.dumps(views.to_dict())

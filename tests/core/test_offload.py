@@ -1,0 +1,284 @@
+"""Offload and transfer: the checks in order, both operands, pool sizes, two sides compared."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import lcm
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.core.offload import (
+    BlockSizes,
+    OffloadRequest,
+    offload,
+    offload_remedies,
+    resolved_block_sizes,
+)
+from workbench.core.offload_pool import block_counts, layer_bytes
+from workbench.core.problems import Problem
+from workbench.core.transfer import transfer
+
+GIB = 2**30
+POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
+
+
+@cache
+def qwen(**fields):
+    return wb.resolve(wb.Scenario(model="qwen3.5-4b", max_model_len=32768, **fields))
+
+
+@cache
+def nemotron(**fields):
+    return wb.resolve(
+        wb.Scenario(model="nemotron-3-nano-30b-a3b", kv_cache_dtype="fp8", block_size=32, **fields)
+    )
+
+
+CACHED = {"enable_prefix_caching": True, "kv_cache_memory_bytes": 20 * GIB}
+
+
+def the_problem(plan, request=POOL):
+    (problem,) = offload(plan, request).problems
+    return problem
+
+
+def test_without_prefix_caching_the_hash_block_is_the_scheduler_block():
+    result = offload(qwen(), POOL)
+    problem = the_problem(qwen())
+    assert result.block_sizes == BlockSizes(1_081_344, 1_081_344)
+    assert problem.code == "offload_hash_block_size"
+    assert problem.operands["hash_block_size"] == 1_081_344
+    assert set(problem.operands["gpu_block_sizes"]) == {528, 32768}
+    for number in ("528", "32,768", "1,081,344"):
+        assert number in problem.message
+    assert problem.vllm_text.startswith("gpu_block_size=")
+    assert (result.factor, result.cpu_blocks, result.legal_block_sizes) == (None, None, ())
+
+
+def test_prefix_caching_is_tried_and_helps():
+    remedies = offload_remedies(qwen(), the_problem(qwen()), POOL)
+    assert remedies[0].changes == {"enable_prefix_caching": True}
+    assert all(offload(remedy.plan, POOL).is_legal for remedy in remedies)
+
+
+def test_a_remedy_brings_no_new_error():
+    plan = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", mamba_cache_mode="align"))
+    problem = the_problem(plan)
+    remedies = offload_remedies(plan, problem, POOL)
+    assert remedies
+    assert all(remedy.plan.errors == () for remedy in remedies)
+    assert {"enable_prefix_caching": True} not in [remedy.changes for remedy in remedies]
+
+
+def test_legal_sizes_factor_and_host_blocks():
+    result = offload(qwen(**CACHED), OffloadRequest(1056, 10 * GIB))
+    assert result.is_legal
+    assert result.legal_block_sizes[:3] == (528, 1056, 1584)
+    assert result.factor == 2
+    assert result.bytes_per_cpu_block == 8 * 2_162_688 * 2
+    assert result.cpu_blocks == 10 * GIB // (8 * 2_162_688 * 2) == 310
+
+
+def test_host_blocks_hold_all_ranks():
+    one = offload(qwen(**CACHED), POOL)
+    four = offload(qwen(**CACHED), OffloadRequest(cpu_bytes_to_use=10 * GIB, world_size=4))
+    assert one.factor == four.factor == 1
+    assert four.bytes_per_cpu_block == 4 * one.bytes_per_cpu_block
+    assert four.cpu_blocks == one.cpu_blocks // 4
+
+
+def test_host_blocks_are_unknown_while_the_pool_is():
+    result = offload(qwen(enable_prefix_caching=True), POOL)
+    assert result.is_legal
+    assert result.cpu_blocks is None
+    assert result.bytes_per_cpu_block == 8 * 2_162_688
+
+
+@pytest.mark.parametrize(("typed", "near"), [(1000, "528 or 1,056"), (100, "528")])
+def test_an_offloaded_block_is_a_multiple(typed, near):
+    problem = the_problem(qwen(**CACHED), OffloadRequest(typed, 10 * GIB))
+    assert problem.code == "offload_block_not_multiple"
+    assert problem.operands == {"block_size": typed, "gpu_block_size": 528}
+    assert f"{typed:,}" in problem.message
+    assert problem.message.endswith(f"Nearest: {near}.")
+
+
+@pytest.mark.parametrize(("bytes_", "words"), [(None, "is not given"), (0, "is 0")])
+def test_the_host_pool_needs_bytes(bytes_, words):
+    problem = the_problem(qwen(**CACHED), OffloadRequest(cpu_bytes_to_use=bytes_))
+    assert problem.code == "offload_bytes_missing"
+    assert words in problem.message
+    assert problem.vllm_text == "cpu_bytes_to_use must be specified in kv_connector_extra_config"
+
+
+def test_the_checks_come_in_vllms_order():
+    everything = {"block_size": 1000, "cpu_bytes_to_use": 0}
+    codes = [
+        the_problem(qwen(), OffloadRequest(decode_context_parallel=2, **everything)).code,
+        the_problem(qwen(**CACHED), OffloadRequest(hash_block_size=7, **everything)).code,
+        the_problem(qwen(), OffloadRequest(**everything)).code,
+        the_problem(qwen(**CACHED), OffloadRequest(**everything)).code,
+        the_problem(qwen(**CACHED), OffloadRequest(block_size=528, cpu_bytes_to_use=0)).code,
+    ]
+    assert codes == [
+        "context_parallel_with_groups",
+        "hash_block_size_not_divisor",
+        "offload_hash_block_size",
+        "offload_block_not_multiple",
+        "offload_bytes_missing",
+    ]
+
+
+def test_a_hash_block_divides_every_group():
+    request = OffloadRequest(cpu_bytes_to_use=GIB, hash_block_size=16)
+    assert offload(qwen(**CACHED), request).block_sizes == BlockSizes(528, 16)
+    problem = the_problem(qwen(**CACHED), OffloadRequest(cpu_bytes_to_use=GIB, hash_block_size=100))
+    assert problem.operands == {"hash_block_size": 100, "group_block_sizes": (528,) * 4}
+    assert problem.vllm_text.startswith("Invalid hash_block_size=100;")
+    assert "100" in problem.message
+    assert "528" in problem.message
+
+
+def test_context_parallelism_multiplies_the_block_of_one_group():
+    plan = wb.resolve(wb.Scenario(model="llama-3.1-8b"))
+    request = OffloadRequest(
+        cpu_bytes_to_use=GIB, decode_context_parallel=2, prefill_context_parallel=2
+    )
+    result = offload(plan, request)
+    assert result.block_sizes == BlockSizes(64, 64)
+    assert result.gpu_block_sizes == (64,)
+    problem = the_problem(qwen(), request)
+    assert problem.operands == {
+        "decode_context_parallel": 2,
+        "prefill_context_parallel": 2,
+        "groups": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"block_size": 0}, {"hash_block_size": -1}, {"world_size": 0}, {"cpu_bytes_to_use": -1}],
+)
+def test_impossible_requests(values):
+    with pytest.raises(ValueError, match=next(iter(values))):
+        OffloadRequest(**values)
+
+
+@given(
+    typed=st.integers(1, 10_000),
+    memory=st.integers(1, 2**42),
+    world=st.integers(1, 16),
+)
+def test_every_legal_request_is_legal_and_fits(typed, memory, world):
+    plan = qwen(**CACHED)
+    result = offload(plan, OffloadRequest(typed, memory, world))
+    assert result.is_legal == (typed % 528 == 0)
+    if result.is_legal:
+        assert result.factor * 528 == typed
+        assert result.cpu_blocks * result.bytes_per_cpu_block <= memory
+        assert (result.cpu_blocks + 1) * result.bytes_per_cpu_block > memory
+    for size in result.legal_block_sizes:
+        assert offload(plan, OffloadRequest(size, memory, world)).is_legal
+
+
+@given(hashes=st.integers(1, 2000))
+def test_a_hash_block_is_accepted_exactly_when_it_divides(hashes):
+    found = resolved_block_sizes(qwen(**CACHED), OffloadRequest(hash_block_size=hashes))
+    assert isinstance(found, Problem) == (528 % hashes != 0)
+
+
+@pytest.mark.parametrize("fields", [{}, CACHED])
+def test_without_context_parallelism_the_sizes_are_the_plans(fields):
+    plan = qwen(**fields)
+    assert resolved_block_sizes(plan, OffloadRequest(), connector=False) == BlockSizes(
+        plan.cache.scheduler_block_size, plan.cache.hash_block_size
+    )
+
+
+def test_a_shape_tells_the_wrong_number_of_blocks():
+    counts = block_counts(7, 33)
+    assert (counts.shape_kv_first, counts.shape_blocks_first, counts.configured) == (2, 231, 7)
+    assert counts.shape_is_right == (False, False)
+    assert block_counts(2, 1).shape_is_right == (True, True)
+
+
+@pytest.mark.parametrize(("blocks", "ratio"), [(-1, 1), (1, 0)])
+def test_impossible_counts(blocks, ratio):
+    with pytest.raises(ValueError, match="num_blocks"):
+        block_counts(blocks, ratio)
+
+
+def test_padding_is_not_transferred():
+    layers = layer_bytes(qwen(**CACHED))
+    assert len(layers) == 32
+    mamba = [layer for layer in layers if layer.name.endswith("mixer")]
+    attention = [layer for layer in layers if layer.name.endswith("attn")]
+    assert (len(mamba), len(attention)) == (24, 8)
+    assert {layer.page_bytes for layer in layers} == {2_162_688}
+    assert {layer.padding_bytes for layer in attention} == {0}
+    assert {layer.data_bytes for layer in mamba} == {2_146_304}
+
+
+def test_prefill_tp4_does_not_fit_decode_tp1():
+    result = transfer(nemotron(tensor_parallel=4), nemotron(tensor_parallel=1))
+    assert (result.prefill.block_size, result.prefill.kernel_block_size) == (2112, 64)
+    assert (result.decode.block_size, result.decode.kernel_block_size) == (4192, 32)
+    assert (result.prefill.ratio, result.decode.ratio) == (33, 131)
+    assert result.common_block_size == lcm(2112, 4192) == 276_672
+    assert result.kernel_ratio is None
+    assert not result.is_legal
+    assert result.verdict.startswith("heterogeneous: unequal blocks of 2,112")
+    (problem,) = result.problems
+    assert problem.code == "transfer_kernel_blocks"
+    assert problem.vllm_text.startswith("Local block size 32 is not divisible by remote block size")
+    for number in ("32", "64", "2,112", "4,192"):
+        assert number in problem.message
+
+
+def test_the_other_direction_divides_but_is_refused_too():
+    result = transfer(nemotron(tensor_parallel=1), nemotron(tensor_parallel=4))
+    assert result.kernel_ratio == 2
+    assert [problem.code for problem in result.problems] == [
+        "transfer_hybrid_ratio",
+        "transfer_needs_hnd",
+    ]
+
+
+def test_equal_blocks_fit_although_the_ranks_differ():
+    result = transfer(nemotron(tensor_parallel=1), nemotron(tensor_parallel=2))
+    assert result.is_legal
+    assert result.kernel_ratio == 1
+    assert result.verdict.startswith("homogeneous: equal")
+
+
+def test_prefix_caching_needs_equal_ratios():
+    sides = [nemotron(tensor_parallel=n, enable_prefix_caching=True) for n in (4, 1)]
+    result = transfer(*sides)
+    assert result.kernel_ratio == 1
+    assert [problem.code for problem in result.problems if problem.severity == "error"] == [
+        "transfer_prefix_caching"
+    ]
+    assert str(result.prefill.ratio) in result.problems[0].message
+    assert str(result.decode.ratio) in result.problems[0].message
+
+
+def test_dtypes_must_agree():
+    other = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", block_size=32))
+    result = transfer(nemotron(), other)
+    assert result.problems[0].code == "transfer_fingerprint"
+    assert result.problems[0].operands == {"kv_cache_dtype": ("fp8", other.kv_cache_dtype)}
+
+
+@pytest.mark.parametrize("tensor_parallel", [1, 2, 4])
+def test_a_side_fits_itself(tensor_parallel):
+    plan = nemotron(tensor_parallel=tensor_parallel)
+    assert transfer(plan, plan).problems == ()
+
+
+def test_a_side_without_kernel_block_is_refused():
+    plan = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", block_size=15))
+    with pytest.raises(ValueError, match="kernel block"):
+        transfer(plan, plan)

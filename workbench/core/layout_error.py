@@ -1,0 +1,47 @@
+"""The error of everything that lays out a cache: ours to act on, vLLM's to recognise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.errors import WorkbenchError
+
+
+class LayoutError(WorkbenchError):
+    """A cache cannot be laid out like this.
+
+    vllm_exception, vllm_text: the exception that vLLM raises at the same place and its message,
+    which may be empty; both None where the workbench alone refuses the input.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        field: str | None = None,
+        operands: Mapping[str, Any] | None = None,
+        vllm_exception: str | None = None,
+        vllm_text: str | None = None,
+    ) -> None:
+        super().__init__(code, message, field=field, operands=operands)
+        self.vllm_exception = vllm_exception
+        self.vllm_text = vllm_text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published form, with vLLM's exception and message."""
+        said = {"vllm_exception": self.vllm_exception, "vllm_text": self.vllm_text}
+        return {**super().to_dict(), **said}
+
+
+def require_positive(value: int, field: str, unit: str) -> None:
+    """LayoutError unless `value` is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise LayoutError(
+            "not_positive",
+            f"{field} must be a whole number of at least 1 {unit}; got {value!r}. "
+            "Nearest valid: 1.",
+            field=field,
+            operands={field: value},
+        )

@@ -1,0 +1,114 @@
+"""The layout of a resolved plan: which views its layers get of a tensor of some blocks."""
+
+from __future__ import annotations
+
+from workbench.core.backends import Backend
+from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.capacity import CachePlan
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.layer_views import V1, AttentionPages, StatePages
+from workbench.core.layout_error import LayoutError
+from workbench.core.layouts import CacheViews, LayoutName, cache_views, layout_name
+from workbench.core.plan import Plan
+from workbench.core.platforms import PLATFORMS, parse_capability
+from workbench.core.rules import RULE_SETS
+
+STORED_AS = {"int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}
+"""KV-cache dtypes that are stored neither as a float of the model nor as plain bytes."""
+
+
+def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
+    """The element type of the cache tensor; packed and fp8 types are stored as bytes."""
+    if kv_cache_dtype == "auto":
+        return model_dtype
+    if kv_cache_dtype in FLOAT_BYTES:
+        return kv_cache_dtype
+    return STORED_AS.get(kv_cache_dtype, "uint8")
+
+
+def plan_layout(
+    plan: Plan,
+    *,
+    num_blocks: int,
+    runner: str = V1,
+    layout: str | None = None,
+    connector: str | None = None,
+    rule: str | None = None,
+) -> CacheViews:
+    """The views of one tensor of `num_blocks` manager blocks of `plan`.
+
+    layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; connector and
+    rule: see `layout_name` and `cache_views`. Of several attention groups the first is shown;
+    their shapes are alike. Errors: LayoutError, also where vLLM stops before it lays out anything.
+    """
+    cache = plan.cache
+    if cache is None:
+        raise _earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
+    states = _states(plan, cache)
+    if plan.model.attention is None or plan.attention_page_size_bytes is None:
+        return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
+    if plan.backend is None:
+        raise _earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
+    backend = RULE_SETS[plan.settings.rules].backends[plan.backend]
+    attention, kernel = _attention(plan, cache)
+    return cache_views(
+        backend.cache,
+        attention,
+        states,
+        num_blocks=num_blocks,
+        kernel_block_size=kernel,
+        name=_name(plan, backend, layout, connector),
+        runner=runner,
+        rule=rule,
+    )
+
+
+def _name(plan: Plan, backend: Backend, layout: str | None, connector: str | None) -> LayoutName:
+    platform = PLATFORMS[plan.settings.platform]
+    text = plan.settings.compute_capability or platform.default_capability
+    capability = None if platform.default_capability is None or not text else parse_capability(text)
+    return layout_name(backend, platform.name, capability, environment=layout, connector=connector)
+
+
+def _attention(plan: Plan, cache: CachePlan) -> tuple[AttentionPages, int]:
+    assert plan.model.attention is not None
+    spec, kernel = next(
+        (group.spec, kernel)
+        for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True)
+        if not group.spec.is_mamba
+    )
+    if kernel is None:
+        raise _earlier_failure(
+            plan, "no_common_block_size", f"No kernel block divides {spec.block_size} tokens."
+        )
+    geometry = CacheGeometry(
+        spec.block_size,
+        plan.model.attention.kv_heads_per_rank(plan.settings.tensor_parallel),
+        plan.model.attention.head_size,
+        plan.kv_cache_dtype,
+    )
+    dtype = stored_dtype(plan.kv_cache_dtype, plan.model_dtype)
+    return AttentionPages(geometry, dtype, spec.page_size_bytes), kernel
+
+
+def _states(plan: Plan, cache: CachePlan) -> StatePages | None:
+    specs = [group.spec for group in cache.groups if group.spec.is_mamba]
+    if not specs or plan.model.state is None:
+        return None
+    return StatePages(
+        plan.mamba_state_shapes,
+        plan.mamba_state_dtypes,
+        specs[0].page_size_bytes,
+        plan.model.state.parts,
+    )
+
+
+def _earlier_failure(plan: Plan, code: str, otherwise: str) -> LayoutError:
+    """What stops vLLM before any tensor exists, in the words of the plan's own problem."""
+    problem = next((found for found in plan.errors if found.code == code), None)
+    return LayoutError(
+        code,
+        f"{otherwise if problem is None else problem.message} vLLM stops before it builds a view.",
+        field="block_size" if problem is None else problem.field,
+        vllm_text=None if problem is None else problem.vllm_text,
+    )

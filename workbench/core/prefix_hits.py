@@ -1,0 +1,204 @@
+"""What prefix caching finds again: hits, the smallest prefix that counts, and why there are none.
+
+Source: `HybridKVCacheCoordinator.find_longest_cache_hit`, `UnitaryKVCacheCoordinator` and
+`KVCacheManager.get_computed_blocks` of vLLM 0.23. A pool without eviction is assumed, and requests
+that come one after the other; tokens that earlier requests generated are not reused here.
+Sliding windows then find the same as full attention; with drafts and a window group of smaller
+blocks than the full attention, 0.23 can find one alignment unit less than is told here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.plan import Plan
+from workbench.core.prefill import ALIGN, Prefill, prefill
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """What hits depend on; `caching_of` reads it from a plan. Sizes in tokens.
+
+    attention_blocks: the block sizes of the attention groups, empty without any. state_block: of
+    the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
+    block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use.
+    """
+
+    mode: str
+    is_on: bool
+    attention_blocks: tuple[int, ...]
+    state_block: int | None
+    alignment_tokens: int
+    budget_tokens: int
+    drafts: bool
+    max_model_len: int
+
+    def prefill(self, prompt_tokens: int, cached_tokens: int = 0) -> Prefill:
+        """The steps and checkpoints of one prompt of this length."""
+        return prefill(
+            prompt_tokens,
+            self.budget_tokens,
+            mode=self.mode if self.is_on else "none",
+            block_size=self.state_block,
+            drafts=self.drafts,
+            cached_tokens=cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a request reuses of an earlier one. All in tokens.
+
+    attention_tokens: what the attention groups would give, None without attention;
+    state_tokens: the last usable checkpoint, None without state-space layers. cached_tokens: what
+    all groups together give, and what vLLM counts as computed.
+    """
+
+    prompt_tokens: int
+    shared_tokens: int
+    attention_tokens: int | None
+    state_tokens: int | None
+    cached_tokens: int
+
+    @property
+    def attention_lost_tokens(self) -> int:
+        """Tokens whose keys and values match, but which no checkpoint lets the request skip."""
+        return max(0, (self.attention_tokens or 0) - self.cached_tokens)
+
+    @property
+    def attention_missing_tokens(self) -> int:
+        """Tokens counted as computed whose keys and values were not found: 0.23 reads garbage.
+
+        With drafts attention drops its last matched block, but a checkpoint one block further is
+        still taken (`MambaManager.find_longest_cache_hit` ignores the drop).
+        """
+        if self.attention_tokens is None:
+            return 0
+        return max(0, self.cached_tokens - self.attention_tokens)
+
+
+def caching_of(plan: Plan) -> Caching:
+    """What hits depend on, of a plan. Errors: ValueError when the plan has no cache.
+
+    A scenario names no draft method: any number of draft tokens above 0 is taken as EAGLE-like.
+    """
+    if plan.cache is None:
+        raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
+    specs = [group.spec for group in plan.cache.groups]
+    states = {spec.block_size for spec in specs if spec.is_mamba}
+    return Caching(
+        mode=plan.mamba_cache_mode,
+        is_on=plan.prefix_caching,
+        attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
+        state_block=min(states, default=None),
+        alignment_tokens=plan.cache.scheduler_block_size,
+        budget_tokens=plan.max_num_batched_tokens,
+        drafts=plan.settings.num_speculative_tokens > 0,
+        max_model_len=plan.max_model_len,
+    )
+
+
+def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
+    """What a prompt reuses when one of the same length, with this shared prefix, came before."""
+    return hit_after(caching, caching.prefill(prompt_tokens), prompt_tokens, shared_tokens)
+
+
+def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tokens: int) -> Hit:
+    """What a prompt reuses of an earlier prefill that shares its first `shared_tokens` tokens.
+
+    The last token is always computed again, so a hit is shorter than the prompt. Errors:
+    ValueError when more is shared than either prompt has.
+    """
+    if not 0 <= shared_tokens <= min(prompt_tokens, earlier.prompt_tokens):
+        raise ValueError(
+            f"shared_tokens must be from 0 to the shorter prompt "
+            f"({min(prompt_tokens, earlier.prompt_tokens)}); got {shared_tokens}."
+        )
+    limit = max(0, min(shared_tokens, prompt_tokens - 1))
+    found = caching.is_on and earlier.is_scheduled
+    attention = _attention_match(caching, limit if found else 0)
+    state = None
+    if caching.state_block is not None:
+        reach = limit
+        if attention is not None:
+            margin = caching.state_block if caching.drafts else 0
+            reach = min(limit, attention + margin)
+        state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
+    cached = attention if state is None else state
+    return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
+
+
+def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
+    """The shortest shared prefix with a hit for prompts of this length, None when there is none.
+
+    Without a length: over all prompts that `max_model_len` allows (one token less, as one must be
+    generated). A prefix that serves is no promise for another prompt length: see `prefix_hit`.
+    """
+    if prompt_tokens is None:
+        lengths = [
+            length for length in _shortest_prompts(caching) if length < caching.max_model_len
+        ]
+        found = [smallest_prefix(caching, length) for length in lengths]
+        return min((prefix for prefix in found if prefix is not None), default=None)
+    if not prefix_hit(caching, prompt_tokens, prompt_tokens).cached_tokens:
+        return None
+    low, high = 0, prompt_tokens
+    while high - low > 1:
+        middle = (low + high) // 2
+        if prefix_hit(caching, prompt_tokens, middle).cached_tokens:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def is_inert(caching: Caching) -> bool:
+    """Whether prefix caching is on, but no request is long enough to find anything again."""
+    return caching.is_on and not _is_starved(caching) and smallest_prefix(caching) is None
+
+
+def reason_without_hits(caching: Caching) -> str | None:
+    """Why no request can ever have a hit, in words; None when some can."""
+    if not caching.is_on:
+        return "Prefix caching is off: nothing is found again."
+    if _is_starved(caching):
+        return (
+            f"Align mode needs a step budget of at least a block; {caching.budget_tokens:,} tokens "
+            f"are fewer than {caching.state_block:,}. vLLM refuses to start, as longer prompts "
+            "would never be scheduled."
+        )
+    if not is_inert(caching):
+        return None
+    shortest = min(_shortest_prompts(caching), default=0)
+    return (
+        f"Inert: the longest prompt ({caching.max_model_len - 1:,} tokens, max_model_len less one) "
+        f"fills no block that a hit could use; that takes a prompt of {shortest:,} tokens or more."
+    )
+
+
+def _is_starved(caching: Caching) -> bool:
+    block = caching.state_block
+    return caching.mode == ALIGN and block is not None and caching.budget_tokens < block
+
+
+def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
+    """Lengths among which the shortest prompt with a hit is: a full block, and one token more.
+
+    With drafts it takes a second block.
+    """
+    align = caching.alignment_tokens
+    blocks = {*caching.attention_blocks, caching.state_block or align}
+    if not caching.drafts:
+        return (align + 1,)
+    return tuple(sorted({align + block + extra for block in blocks for extra in (0, 1)}))
+
+
+def _attention_match(caching: Caching, limit: int) -> int | None:
+    if not caching.attention_blocks:
+        return None
+    align = caching.alignment_tokens
+    dropped = 1 if caching.drafts else 0
+    return min(
+        max(0, limit // block - dropped) * block // align * align
+        for block in caching.attention_blocks
+    )
