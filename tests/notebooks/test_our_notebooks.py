@@ -75,6 +75,38 @@ ALIGNMENT = {
     ),
 }
 
+CAPACITY = {
+    "qwen3.5-4b": (
+        {"model": "qwen3.5-4b", "tensor_parallel": 1, "mamba_cache_mode": "align"},
+        {"num_blocks": 1241, "blocks_per_request": 69, "printed_tokens": 589_349},
+    ),
+    "nemotron-tp1": (
+        {"model": NEMOTRON, "tensor_parallel": 1, "mamba_cache_mode": "align"},
+        {"num_blocks": 1667, "blocks_per_request": 24, "printed_tokens": 2_276_010},
+    ),
+    "nemotron-tp4": (
+        {"model": NEMOTRON, "tensor_parallel": 4, "mamba_cache_mode": "align"},
+        {"num_blocks": 6619, "blocks_per_request": 40, "printed_tokens": 5_422_284},
+    ),
+    "qwen3-next": (
+        {"model": "qwen3-next-80b-a3b", "tensor_parallel": 1, "max_model_len": 262_144},
+        {"num_blocks": 1606, "blocks_per_request": 488, "printed_tokens": 862_711},
+    ),
+    "kimi-flashmla": (
+        {
+            "model": "kimi-linear-48b-a3b",
+            "backend": "FLASHMLA",
+            "tensor_parallel": 1,
+            "max_model_len": 131_072,
+        },
+        {"num_blocks": 1387, "blocks_per_request": 75, "printed_tokens": 2_423_958},
+    ),
+    "ordinary-decoder": (
+        {"model": "llama-3.1-8b", "tensor_parallel": 1},
+        {"num_blocks": 10_240, "groups": 1, "printed_tokens": 163_840, "smallest_prefix": 16},
+    ),
+}
+
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_house_rules(path):
@@ -94,6 +126,13 @@ def test_block_size_alignment(case, tmp_path):
     parameters, expected = ALIGNMENT[case]
     expected = {**expected, "before_37467": ["pages_not_equal"], "after_37467": 1088}
     _run("01_block_size_alignment.ipynb", parameters, expected, tmp_path)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", CAPACITY)
+def test_capacity_and_prefix_hits(case, tmp_path):
+    parameters, expected = CAPACITY[case]
+    _run("03_capacity_and_prefix_hits.ipynb", parameters, expected, tmp_path)
 
 
 @pytest.mark.notebook

@@ -12,9 +12,18 @@ from workbench.scenario import Scenario
 from workbench.ui.copy_box import CopyBox
 from workbench.views import html
 from workbench.views.grid_table import grid_html
+from workbench.views.hits import hits_html
 from workbench.views.pool import pool_html
 
-TITLES = ("Why", "What if", "Backends by TP", "Groups and capacity", "Model fields", "Copy")
+TITLES = (
+    "Why",
+    "What if",
+    "Backends by TP",
+    "Groups and capacity",
+    "Prefix hits",
+    "Model fields",
+    "Copy",
+)
 SHOWN_SIZES = 6
 
 
@@ -23,12 +32,21 @@ class Tabs:
 
     def __init__(self) -> None:
         self._why, self._what_if, self._grid = (widgets.HTML() for _ in range(3))
-        self._pool, self._fields = widgets.HTML(), widgets.HTML()
+        self._pool, self._hits, self._fields = (widgets.HTML() for _ in range(3))
         self._code, self._flags = CopyBox(label="as code"), CopyBox(label="as vLLM flags")
         self._log = widgets.HTML()
         copy = widgets.VBox([self._code, self._flags, self._log])
         self.widget = widgets.Tab(
-            [self._why, self._what_if, self._grid, self._pool, self._fields, copy], titles=TITLES
+            [
+                self._why,
+                self._what_if,
+                self._grid,
+                self._pool,
+                self._hits,
+                self._fields,
+                copy,
+            ],
+            titles=TITLES,
         )
 
     def show(self, plan: Plan) -> None:
@@ -37,6 +55,7 @@ class Tabs:
         self._what_if.value = plan.sensitivity()._repr_html_()
         self._grid.value = self._backends(plan)
         self._pool.value = pool_html(plan)
+        self._hits.value = hits_html(plan)
         self._fields.value = html.document(html.origins_html(plan))
         self._code.text = plan.to_code()
         self._flags.text = plan.to_vllm_command()

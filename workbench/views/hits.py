@@ -1,0 +1,29 @@
+"""What prefix caching can hit, for prompts a little longer than a few blocks."""
+
+from __future__ import annotations
+
+from html import escape
+
+from workbench.core.plan import Plan
+from workbench.core.prefix_hits import caching_of, reason_without_hits, smallest_prefix
+from workbench.views.hit_figure import checkpoint_table
+from workbench.views.html import document
+from workbench.views.units import tokens_text
+
+BLOCKS_IN_EXAMPLE = 4
+
+
+def hits_html(plan: Plan) -> str:
+    """Smallest cacheable prefix, why nothing can hit where nothing can, and one prompt's steps."""
+    if plan.cache is None:
+        return document("<p>The pages cannot be made equal, so nothing is cached.</p>")
+    caching = caching_of(plan)
+    reason = reason_without_hits(caching)
+    if reason is not None:
+        sign = "! " if plan.enable_prefix_caching else ""
+        return document(f"<p>{sign}{escape(reason)}</p>")
+    smallest = smallest_prefix(caching)
+    prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
+    return document(
+        f"<p>Smallest prefix that can hit: <b>{tokens_text(smallest)}</b>.</p>"
+    ) + checkpoint_table(plan, prompt)
