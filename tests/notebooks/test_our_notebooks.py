@@ -107,6 +107,23 @@ CAPACITY = {
     ),
 }
 
+ROCM_FIRST = {"platform": "rocm", "backend": "ROCM_ATTN"}
+LAYOUTS = {
+    "kv-first-3-blocks": ({**ROCM_FIRST, "num_blocks": 3}, True, True),
+    "kv-first-1-block": ({**ROCM_FIRST, "num_blocks": 1}, True, False),
+    "kv-first-2-blocks": ({**ROCM_FIRST, "num_blocks": 2}, True, True),
+    "kv-second": ({"platform": "cuda", "backend": "FLASH_ATTN"}, False, False),
+    "kernel-blocks": ({"platform": "cuda", "backend": "FLASHINFER"}, False, False),
+    "hnd": ({"platform": "cuda", "backend": "TRITON_ATTN", "layout": "HND"}, False, False),
+    "flex": ({"platform": "cuda", "backend": "FLEX_ATTENTION"}, False, False),
+    "xpu-delta-net": (
+        {"platform": "xpu", "backend": "", "model": "qwen3.5-4b", "tensor_parallel": 1},
+        False,
+        False,
+    ),
+}
+"""Case -> parameters, whether the strides are rewritten, whether blocks mix without that."""
+
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_house_rules(path):
@@ -133,6 +150,22 @@ def test_block_size_alignment(case, tmp_path):
 def test_capacity_and_prefix_hits(case, tmp_path):
     parameters, expected = CAPACITY[case]
     _run("03_capacity_and_prefix_hits.ipynb", parameters, expected, tmp_path)
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", LAYOUTS)
+def test_page_layouts(case, tmp_path):
+    parameters, rewritten, mixed = LAYOUTS[case]
+    expected = {
+        "rewritten": rewritten,
+        "without_rewrite": mixed,
+        "misplaced": 0,
+        "misplaced_states": 0,
+        "larger_misplaced": 0,
+        "guess_corrupts": True,
+        "other_runner": "Cannot determine layout",
+    }
+    _run("02_page_layouts.ipynb", parameters, expected, tmp_path)
 
 
 @pytest.mark.notebook
