@@ -59,7 +59,16 @@ def page_owners(pages: Sequence[OwnedPage], title: str = "", theme: str = "auto"
         ],
         layout={
             "barmode": "stack",
-            "height": 150 + 28 * max(len(shown), 2),
+            "height": 190 + 34 * max(len(shown), 2),
+            "margin": {"t": 60, "b": 100},
+            "legend": {
+                "orientation": "h",
+                "yref": "container",
+                "y": 0.01,
+                "yanchor": "bottom",
+                "x": 0,
+                "traceorder": "normal",
+            },
             "title": {"text": text, "x": 0, "xref": "paper", "font": {"size": 15}},
             "font": {"color": colours.text},
             "paper_bgcolor": colours.paper,

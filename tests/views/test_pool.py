@@ -1,0 +1,53 @@
+import re
+
+import pytest
+
+import workbench as wb
+from workbench.models import catalog_config, catalog_names
+from workbench.views.figures import reserved_bytes
+from workbench.views.hits import hits_html
+from workbench.views.pool import glossary, pool_html
+
+GIB = 2**30
+
+
+def plan_of(**fields):
+    return wb.resolve(wb.Scenario(max_model_len=2048, **fields))
+
+
+@pytest.mark.parametrize("model", catalog_names())
+def test_every_model_has_groups_and_hits_to_show(model):
+    plan = plan_of(model=model, kv_cache_memory_bytes=8 * GIB, enable_prefix_caching=True)
+    assert f"{plan.cache.num_blocks:,} blocks" in pool_html(plan)
+    assert "<p>" in hits_html(plan)
+    assert sum(trace.y[0] for trace in reserved_bytes(plan).data) == pytest.approx(1)
+
+
+def test_without_memory_the_need_is_told():
+    plan = plan_of(model="qwen3.5-4b")
+    assert f"{plan.cache.needed_bytes:,} B" in pool_html(plan)
+
+
+def test_pages_that_differ_leave_nothing_to_draw():
+    plan = plan_of(
+        model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
+    )
+    assert "cannot be made equal" in pool_html(plan)
+    assert "cannot be made equal" in hits_html(plan)
+    with pytest.raises(ValueError, match="cannot be made equal"):
+        reserved_bytes(plan)
+
+
+def test_the_glossary_names_every_block_size():
+    plan = plan_of(model="qwen3.5-4b", enable_prefix_caching=True, block_size=32)
+    found = {entry.name: entry.tokens for entry in glossary(plan, plan.cache)}
+    assert found["--block-size"] == 32
+    assert found["kernel block"] == plan.kernel_block_size
+    assert found["minimum over groups"] == plan.block_size
+    assert found["hash block"] == plan.cache.hash_block_size
+
+
+def test_names_are_escaped():
+    hostile = {**catalog_config("bamba-9b"), "_name_or_path": "<img src=x onerror=alert(1)>"}
+    html = pool_html(plan_of(model=hostile, kv_cache_memory_bytes=GIB))
+    assert not re.search("<img", html)
