@@ -31,14 +31,16 @@ help: ## Say what can be made
 lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 	$(BIN)/workbench lab $(LAB_ARGS)
 
-# Notebooks and the browser start servers and kernels that compete for cores: not in parallel.
+# The browser starts a server and kernels that compete for cores: not in parallel.
 test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
 	@status=0; \
 	$(LIMIT) $(PYTEST) -n $(WORKERS) -m "not browser and not notebook" $(PYTEST_ARGS) || status=$$?; \
-	$(LIMIT) $(PYTEST) -m "browser or notebook" $(PYTEST_ARGS) || \
-		{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
+	for part in "notebook and not browser:$(WORKERS)" "browser:0"; do \
+		$(LIMIT) $(PYTEST) -n "$${part#*:}" -m "$${part%:*}" $(PYTEST_ARGS) || \
+			{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
+	done; \
 	exit $$status
 
 quick: $(STAMP) ## Run the tests that take no browser, no notebook and no seconds
