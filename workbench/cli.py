@@ -9,6 +9,7 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
+from urllib.parse import quote
 
 import typer
 
@@ -38,7 +39,15 @@ def lab(
     """Open JupyterLab on the first notebook."""
     if not notebook.exists():
         _fail(f"{notebook} does not exist here; start this in the folder of the project.")
-    command = [sys.executable, "-m", "jupyterlab", str(notebook), f"--ip={ip}", f"--port={port}"]
+    inside = notebook.resolve().is_relative_to(Path.cwd())
+    root = Path.cwd() if inside else notebook.resolve().parent
+    page = quote(notebook.resolve().relative_to(root).as_posix())
+    command = [
+        *(sys.executable, "-m", "jupyterlab", f"--ip={ip}", f"--port={port}"),
+        f"--ServerApp.root_dir={root}",
+        # the printed address opens the notebook too, on machines that have no browser
+        f"--LabApp.default_url=/lab/tree/{page}",
+    ]
     if not browser:
         command.append("--no-browser")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
