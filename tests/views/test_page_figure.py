@@ -56,7 +56,7 @@ def test_a_trace_never_lacks_a_property_that_another_plan_sets():
 def test_only_title_and_ranges_depend_on_the_plan(theme):
     def rest(plan):
         layout = page_layout(plan, theme).to_plotly_json()
-        del layout["title"]["text"], layout["xaxis"]["range"]
+        del layout["title"]["text"], layout["xaxis"]["range"], layout["yaxis"]["range"]
         del layout["xaxis2"]["range"], layout["xaxis2"]["visible"], layout["xaxis2"]["title"]
         return json.dumps(layout)
 
@@ -201,3 +201,11 @@ def test_no_name_reaches_the_figure():
 
 def test_the_figure_is_a_plain_figure():
     assert type(page(small())) is go.Figure
+
+
+def test_no_row_without_a_part_is_drawn():
+    for plan in all_plans():
+        low, high = page_layout(plan).yaxis.range
+        bars = [trace for trace in page_traces(plan) if trace.type == "bar" and trace.x[0]]
+        assert {low + 0.5, high - 0.5} <= {bar.y[0] for bar in bars}, plan
+        assert all(low < bar.y[0] < high for bar in bars), plan

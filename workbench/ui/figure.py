@@ -36,6 +36,7 @@ class PageFigure:
                 trace.x, trace.y = new.x, new.y
             self._figure.layout.title.text = layout.title.text
             self._figure.layout.xaxis.range = layout.xaxis.range
+            self._figure.layout.yaxis.range = layout.yaxis.range
             self._figure.layout.xaxis2.update(
                 range=layout.xaxis2.range, visible=layout.xaxis2.visible
             )

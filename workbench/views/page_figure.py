@@ -114,15 +114,33 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
             "tickmode": "array",
             "tickvals": list(range(len(ROW_NAMES))),
             "ticktext": list(ROW_NAMES),
-            "range": [-0.5, 2.5],
+            "range": row_range(plan),
             "showgrid": False,
             "fixedrange": True,
         },
     )
 
 
+def row_range(plan: Plan) -> list[float]:
+    """The rows that the plan has, so that no empty one is drawn."""
+    low = MAMBA_ROW if plan.mamba_page_size_bytes else ATTENTION_ROW
+    high = MAMBA_ROW
+    if plan.attention_page_size_bytes:
+        high = BEFORE if preferred_block_size(plan) else ATTENTION_ROW
+    return [low - 0.5, max(low, high) + 0.5]
+
+
+def preferred_block_size(plan: Plan) -> int | None:
+    """Phase 1's block size of a hybrid, the one that the alignment then raises."""
+    if not plan.is_hybrid or not plan.attention_bytes_per_token:
+        return None
+    return next((s.result for s in plan.steps if s.rule.name == "preferred_block_size"), None)
+
+
 def page_title(plan: Plan) -> str:
     """One line above the figure."""
+    if not plan.attention_page_size_bytes:
+        return "<b>state of one request</b> in one layer"
     words = [f"<b>{tokens_text(plan.block_size)}</b> in a block"]
     if plan.kernel_blocks_per_block:
         many = "" if plan.kernel_blocks_per_block == 1 else "s"
@@ -181,10 +199,10 @@ def _before(plan: Plan) -> go.Bar:
     """The page of a block that nothing had to make larger."""
     size = None
     text = ""
-    preferred = next((s for s in plan.steps if s.rule.name == "preferred_block_size"), None)
-    if plan.is_hybrid and preferred is not None and (per_token := page_token_bytes(plan)):
-        size = preferred.result * per_token
-        text = f"{tokens_text(preferred.result)} = {bytes_text(size)}"
+    preferred, per_token = preferred_block_size(plan), page_token_bytes(plan)
+    if preferred is not None and per_token:
+        size = preferred * per_token
+        text = f"{tokens_text(preferred)} = {bytes_text(size)}"
     return _bar("attention page before alignment", BEFORE, size, ATTENTION_BEFORE, text)
 
 
