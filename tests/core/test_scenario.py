@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.core.strategies import scenarios
 from tests.models.configs import llama
 from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS, V0_23
 from workbench.plan import resolve
 from workbench.scenario import FIELDS, Scenario, allowed_values, scenarios_along
@@ -253,3 +254,8 @@ VALUES = st.recursive(
 def test_any_values_give_a_scenario_or_a_typed_error(values):
     with suppress(WorkbenchError):
         resolve(Scenario.from_dict(values).replace(model=llama()))
+
+
+def test_a_registry_can_be_asked_without_a_complaint():
+    assert PLATFORMS.get("tpu") is None
+    assert PLATFORMS.get("cuda") is PLATFORMS["cuda"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from workbench.core.errors import ScenarioError, unknown_name_message
 
@@ -38,6 +38,10 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         except (KeyError, TypeError):
             message = unknown_name_message(self._what, name, self._entries)
             raise ScenarioError("unknown_name", message, field=self._field) from None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The entry, or `default` without a complaint."""
+        return self._entries.get(name, default)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._entries

@@ -24,6 +24,11 @@ def to_layers(kinds: Sequence[str]) -> tuple[Layer, ...]:
     return tuple(layers)
 
 
+def ssm_everywhere(fields: Fields) -> tuple[Layer, ...]:
+    """The layers of a pure state-space model."""
+    return to_layers([SSM] * fields.layer_count())
+
+
 def check_length(fields: Fields, key: str, kinds: Sequence[str]) -> None:
     """A per-layer list must have `num_hidden_layers` entries where that field is present."""
     if fields.has("num_hidden_layers") and fields.layer_count() != len(kinds):

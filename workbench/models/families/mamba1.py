@@ -6,7 +6,7 @@ from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import Mamba1
 from workbench.models.family import Family, register
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import to_layers
+from workbench.models.layer_lists import ssm_everywhere, to_layers
 
 
 def _jamba_layers(fields: Fields) -> tuple[Layer, ...]:
@@ -30,10 +30,6 @@ def _jamba_state(fields: Fields) -> Mamba1:
     )
 
 
-def _pure_layers(fields: Fields) -> tuple[Layer, ...]:
-    return to_layers([SSM] * fields.layer_count())
-
-
 def _pure_state(fields: Fields) -> Mamba1:
     return Mamba1(
         intermediate_size=fields.integer("intermediate_size"),
@@ -47,7 +43,7 @@ register(
     Family(
         "mamba",
         ("mamba", "falcon_mamba"),
-        _pure_layers,
+        ssm_everywhere,
         _pure_state,
         attention=lambda _fields: None,
         is_hybrid=False,

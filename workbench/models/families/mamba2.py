@@ -6,7 +6,7 @@ from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import Mamba2
 from workbench.models.family import Family, register
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import BOTH, first_list, to_layers
+from workbench.models.layer_lists import BOTH, first_list, ssm_everywhere, to_layers
 
 WORDS: dict[object, str] = {"mamba": SSM, "attention": FULL}
 
@@ -87,10 +87,6 @@ def _plamo_state(fields: Fields) -> Mamba2:
     )
 
 
-def _pure_layers(fields: Fields) -> tuple[Layer, ...]:
-    return to_layers([SSM] * fields.layer_count())
-
-
 def _pure_state(fields: Fields) -> Mamba2:
     inner = int(fields.number("expand", 2) * fields.integer("hidden_size"))
     fields.note("intermediate_size", inner, "expand * hidden_size")
@@ -131,7 +127,7 @@ register(
     Family(
         "mamba2",
         ("mamba2",),
-        _pure_layers,
+        ssm_everywhere,
         _pure_state,
         attention=lambda _fields: None,
         is_hybrid=False,
