@@ -31,6 +31,13 @@ ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 PROBLEMS = [
     pytest.param(
+        {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "nvfp4"},
+        "nvfp4_needs_sm100",
+        "--kv-cache-dtype nvfp4 requires sm100f",
+        {"kv_cache_dtype": "fp8"},
+        id="nvfp4-before-sm100",
+    ),
+    pytest.param(
         {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "fp8_inc"},
         "backend_not_valid",
         "Selected backend FLASHINFER is not valid for this configuration. Reason:",

@@ -31,6 +31,7 @@ RESOLVE_CONFIGURATION = (
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
 CHECK_RESULT = (
+    backend_choice.nvfp4_generation,
     cache_mode.align_budget,
     attention_bytes.attention_page,
     pages.unify_pages,

@@ -18,6 +18,7 @@ BACKEND = Rule(
     "vLLM 0.23, get_attn_backend_cls of the platform",
 )
 BLOCK_SIZE_REASON = ["block_size not supported"]
+NVFP4_MAJOR = 10
 
 
 def attention_backends(run: Run) -> dict[str, Backend]:
@@ -176,6 +177,23 @@ def _check(run: Run, query: LayerQuery, name: str) -> None:
         ),
         vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:",
     )
+
+
+def nvfp4_generation(run: Run) -> None:
+    """FlashInfer is chosen for nvfp4 anywhere, but its builder starts on SM10x only."""
+    flashinfer = run.backend is not None and run.backend.name == "FLASHINFER"
+    if not flashinfer or run.kv_cache_dtype != "nvfp4" or run.capability is None:
+        return
+    if run.capability[0] != NVFP4_MAJOR:
+        run.problem(
+            "nvfp4_needs_sm100",
+            "kv_cache_dtype",
+            f"kv_cache_dtype = nvfp4 runs on compute capability {NVFP4_MAJOR}.x only; "
+            f"this is {_capability(run)}. The attention backend fails when it is built.",
+            operands={"kv_cache_dtype": "nvfp4", "compute_capability": _capability(run)},
+            candidates=({"kv_cache_dtype": "fp8"}, {"compute_capability": "10.0"}),
+            vllm_text="--kv-cache-dtype nvfp4 requires sm100f",
+        )
 
 
 def _capability(run: Run) -> str | None:
