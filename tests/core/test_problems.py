@@ -31,6 +31,13 @@ ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 PROBLEMS = [
     pytest.param(
+        {"model": nemotron_h(), "max_model_len": 2000, "max_num_batched_tokens": 8192, **ALIGN},
+        "prefix_caching_inert",
+        None,
+        {"max_model_len": 2098},
+        id="no-request-fills-a-block",
+    ),
+    pytest.param(
         {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "nvfp4"},
         "nvfp4_needs_sm100",
         "--kv-cache-dtype nvfp4 requires sm100f",
@@ -180,6 +187,7 @@ PROBLEMS = [
     ),
 ]
 WARNINGS = {
+    "prefix_caching_inert",
     "block_size_precludes_backend",
     "mamba_block_size_not_multiple",
     "cpu_prefix_caching_off",

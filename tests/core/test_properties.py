@@ -31,6 +31,7 @@ from workbench.core.stages import (
     hybrid_alignment,
     memory,
     pages,
+    prefix_hits,
     refusals,
 )
 from workbench.models import load_model
@@ -328,6 +329,12 @@ NEEDS = {
     cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     cache_mode.cpu_prefix_caching: {cache_mode.cache_mode},
     memory.memory: {attention_bytes.attention_page, pages.kernel_block_size},
+    backend_choice.nvfp4_generation: {backend_choice.backend_choice},
+    prefix_hits.inert_prefix_caching: {
+        attention_bytes.attention_page,
+        pages.kernel_block_size,
+        cache_mode.cache_mode,
+    },
 }
 """Stage -> the stages whose results it reads."""
 

@@ -51,3 +51,9 @@ def test_names_are_escaped():
     hostile = {**catalog_config("bamba-9b"), "_name_or_path": "<img src=x onerror=alert(1)>"}
     html = pool_html(plan_of(model=hostile, kv_cache_memory_bytes=GIB))
     assert not re.search("<img", html)
+
+
+def test_the_bound_on_sequences_is_told_where_states_are_kept():
+    hybrid = plan_of(model="qwen3.5-4b", kv_cache_memory_bytes=GIB)
+    assert f"may be at most {hybrid.cache.num_blocks:,}" in pool_html(hybrid)
+    assert "max_num_seqs" not in pool_html(plan_of(model="llama-3.1-8b", num_gpu_blocks_override=9))

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench.core.capacity import CachePlan
 from workbench.core.plan import Plan
 from workbench.core.prefill import ALIGN, Prefill, prefill
+from workbench.core.sized import Sized
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +86,22 @@ def caching_of(plan: Plan) -> Caching:
     """
     if plan.cache is None:
         raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
-    specs = [group.spec for group in plan.cache.groups]
+    return caching_with(plan, plan.cache)
+
+
+def caching_with(sized: Sized, cache: CachePlan) -> Caching:
+    """The same for anything that is resolved, with the cache that is built from it."""
+    specs = [group.spec for group in cache.groups]
     states = {spec.block_size for spec in specs if spec.is_mamba}
     return Caching(
-        mode=plan.mamba_cache_mode,
-        is_on=plan.prefix_caching,
+        mode=sized.mamba_cache_mode,
+        is_on=sized.prefix_caching,
         attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
         state_block=min(states, default=None),
-        alignment_tokens=plan.cache.scheduler_block_size,
-        budget_tokens=plan.max_num_batched_tokens,
-        drafts=plan.settings.num_speculative_tokens > 0,
-        max_model_len=plan.max_model_len,
+        alignment_tokens=cache.scheduler_block_size,
+        budget_tokens=sized.max_num_batched_tokens,
+        drafts=sized.settings.num_speculative_tokens > 0,
+        max_model_len=sized.max_model_len,
     )
 
 
@@ -169,11 +176,16 @@ def reason_without_hits(caching: Caching) -> str | None:
         )
     if not is_inert(caching):
         return None
-    shortest = min(_shortest_prompts(caching), default=0)
+    shortest = shortest_prompt_with_hit(caching)
     return (
         f"Inert: the longest prompt ({caching.max_model_len - 1:,} tokens, max_model_len less one) "
         f"fills no block that a hit could use; that takes a prompt of {shortest:,} tokens or more."
     )
+
+
+def shortest_prompt_with_hit(caching: Caching) -> int:
+    """The shortest prompt, in tokens, that could find anything again if it were allowed."""
+    return min(_shortest_prompts(caching), default=0)
 
 
 def _is_starved(caching: Caching) -> bool:

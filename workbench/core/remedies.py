@@ -55,10 +55,10 @@ def try_changes(
     """
     found: list[Remedy] = []
     for changes in candidates:
-        changed = replace(settings, **changes)
-        if changed == settings:
-            continue
         try:
+            changed = replace(settings, **changes)
+            if changed == settings:
+                continue
             plan = resolve(model, changed, plan_type)
         except WorkbenchError:
             continue

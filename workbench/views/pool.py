@@ -121,9 +121,17 @@ def _capacity(plan: Plan, cache: CachePlan) -> str:
         for prompt in PROMPTS
         if prompt <= cache.max_model_len
     ]
-    return f"<p>{cache.num_blocks:,} blocks, one of them the null block. {printed}</p>" + table(
+    pool = f"{cache.num_blocks:,} blocks, one of them the null block. {printed}"
+    return f"<p>{pool}{_sequence_bound(cache)}</p>" + table(
         ("prompt tokens", "blocks a request", "bytes", "requests that fit"), rows
     )
+
+
+def _sequence_bound(cache: CachePlan) -> str:
+    """Every decoding sequence holds a mamba block, so graph capture refuses more of them."""
+    if not any(group.spec.is_mamba for group in cache.groups):
+        return ""
+    return f" <code>max_num_seqs</code> may be at most {cache.num_blocks:,} with CUDA graphs."
 
 
 def _short(layers: tuple[str, ...]) -> str:

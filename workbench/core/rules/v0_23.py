@@ -13,6 +13,7 @@ from workbench.core.stages import (
     hybrid_alignment,
     memory,
     pages,
+    prefix_hits,
     refusals,
 )
 
@@ -40,6 +41,7 @@ CHECK_RESULT = (
     cache_mode.kv_head_split,
     cache_mode.mamba_block_advice,
     cache_mode.cpu_prefix_caching,
+    prefix_hits.inert_prefix_caching,
     memory.memory,
 )
 """From `validate_block_size` to the runner's kernel blocks."""
