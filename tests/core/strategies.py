@@ -228,7 +228,9 @@ def scenarios(
     backends = [
         name
         for name, backend in V0_23.backends.items()
-        if platform in backend.platforms and not backend.is_ssm and backend.is_mla == _is_mla(model)
+        if platform in backend.platforms
+        and backend.can_be_asked_for
+        and backend.is_mla == _is_mla(model)
     ]
     kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), KV_CACHE_DTYPES]))
     return Scenario(

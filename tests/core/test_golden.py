@@ -24,7 +24,7 @@ from tests.models.configs import (
 from workbench.core.block_sizes import common_kernel_block, supports_block_size
 from workbench.core.rules import V0_23
 from workbench.plan import resolve
-from workbench.scenario import Scenario
+from workbench.scenario import Scenario, allowed_values
 
 NANO_30B = nemotron_h()
 NANO_9B = nemotron_h(mamba_num_heads=128, mamba_head_dim=80, num_key_value_heads=8)
@@ -72,6 +72,23 @@ def test_preferred_block_size(backend, platform, block_size):
     assert plan.block_size == block_size
     logged = any(line.startswith("Setting kv cache block size to") for line in plan.log_lines)
     assert logged == (block_size != 16 and platform != "cpu")
+
+
+@pytest.mark.parametrize(
+    ("helper", "platform", "preferred"),
+    [
+        ("DEEPSEEK_V32_INDEXER", "cuda", 64),
+        ("DEEPSEEK_V32_INDEXER", "rocm", 16),
+        ("DEEPSEEK_V4_INDEXER", "cuda", 256),
+        ("DEEPSEEK_V4_SPARSE", "cuda", 256),
+        ("SPARSE_SWA", "cuda", 64),
+    ],
+)
+def test_helpers_are_declared_and_never_chosen(helper, platform, preferred):
+    backend = V0_23.backends[helper]
+    supported = backend.supported_for(platform=platform)
+    assert backend.preferred_block_size(16, platform, supported) == preferred
+    assert helper not in allowed_values("backend")
 
 
 def test_aiter_flash_attention_reports_another_name():

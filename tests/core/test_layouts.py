@@ -23,7 +23,7 @@ from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.models import catalog_names
 
-ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if not backend.is_ssm]
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
 KINDS = {"shapes": 751, "stride_orders": 52, "hybrid": 201}
 
 

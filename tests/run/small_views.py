@@ -8,7 +8,7 @@ from workbench.core.cache_view import ITEM_BYTES
 from workbench.core.layouts import AttentionPages, LayoutName, StatePages, cache_views
 from workbench.core.rules.v0_23_backends import BACKENDS
 
-ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if not backend.is_ssm]
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
 STATES = (((2, 2), (2, 1, 2)), ("float16", "float32"))
 SMALL = CacheGeometry(16, 2, 2)
 

@@ -73,7 +73,8 @@ class Backend:
     """One attention backend, as data.
 
     supported: kernel block sizes; with_float32_state: the list that replaces it for hybrid models
-    whose SSM state is configured as float32 (None: no difference).
+    whose SSM state is configured as float32 (None: no difference); supported_on: platform -> list
+    that replaces it there. is_helper: keeps a cache beside another backend's, never chosen itself.
     preferred_at_least: platform -> smallest preferred block in tokens.
     kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
     capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
@@ -90,6 +91,8 @@ class Backend:
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
+    is_helper: bool = False
+    supported_on: Mapping[str, tuple[BlockSize, ...]] = field(default_factory=dict)
     batch_invariant: bool = False
     head_sizes: HeadSizes = HeadSizes()
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
@@ -105,8 +108,17 @@ class Backend:
     own_reason: Callable[[LayerQuery], str | None] | None = None
     reported_name: str | None = None
 
-    def supported_for(self, *, float32_state: bool) -> tuple[BlockSize, ...]:
-        """The supported kernel block sizes, given whether the hybrid's state is float32."""
+    @property
+    def can_be_asked_for(self) -> bool:
+        """Whether the name is a choice of `--attention-backend`."""
+        return not (self.is_ssm or self.is_helper)
+
+    def supported_for(
+        self, *, float32_state: bool = False, platform: str = ""
+    ) -> tuple[BlockSize, ...]:
+        """The supported kernel block sizes, given the hybrid's state and the platform."""
+        if platform in self.supported_on:
+            return self.supported_on[platform]
         if float32_state and self.with_float32_state is not None:
             return self.with_float32_state
         return self.supported

@@ -64,7 +64,7 @@ def comparable_backends(plan: Plan) -> tuple[str, ...]:
         name
         for name, backend in RULE_SETS[plan.settings.rules].backends.items()
         if plan.settings.platform in backend.platforms
-        and not backend.is_ssm
+        and backend.can_be_asked_for
         and backend.is_mla == attention.use_mla
         and backend.is_sparse == attention.is_sparse
     )

@@ -21,7 +21,7 @@ from workbench.core.backends import (
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.registry import Registry
 from workbench.core.rules import v0_23_layouts as layouts
-from workbench.core.rules.v0_23_mla import MLA, SPARSE_MLA
+from workbench.core.rules.v0_23_mla import HELPERS, MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
@@ -164,5 +164,5 @@ _SSM = tuple(
 )
 
 BACKENDS: Registry[Backend] = Registry("backend", "backend")
-for _backend in (*_ATTENTION, *MLA, *SPARSE_MLA, *_SSM):
+for _backend in (*_ATTENTION, *MLA, *SPARSE_MLA, *HELPERS, *_SSM):
     BACKENDS.add(_backend.name, _backend)

@@ -195,3 +195,41 @@ SPARSE_MLA = (
         cache=LATENT,
     ),
 )
+
+HELPERS = (
+    Backend(
+        "DEEPSEEK_V32_INDEXER",
+        platforms=("cuda", "rocm", "xpu"),
+        supported=(64,),
+        supported_on={"rocm": (1, 64)},
+        is_sparse=True,
+        is_helper=True,
+        cuda_graphs="UNIFORM_BATCH",
+    ),
+    Backend(
+        "DEEPSEEK_V4_INDEXER",
+        platforms=("cuda",),
+        supported=(256,),
+        is_sparse=True,
+        is_helper=True,
+        cuda_graphs="UNIFORM_BATCH",
+    ),
+    Backend(
+        "DEEPSEEK_V4_SPARSE",
+        platforms=("cuda",),
+        supported=(256,),
+        is_mla=True,
+        is_sparse=True,
+        is_helper=True,
+        cuda_graphs="UNIFORM_BATCH",
+    ),
+    Backend(
+        "SPARSE_SWA",
+        platforms=("cuda",),
+        supported=(MultipleOf(64),),
+        is_sparse=True,
+        is_helper=True,
+        cuda_graphs="UNIFORM_BATCH",
+    ),
+)
+"""Caches that DeepSeek's sparse models keep beside their attention."""

@@ -27,7 +27,7 @@ def attention_backends(run: Run) -> dict[str, Backend]:
     return {
         name: backend
         for name, backend in run.rules.backends.items()
-        if not backend.is_ssm
+        if backend.can_be_asked_for
         and run.platform.name in backend.platforms
         and attention is not None
         and backend.is_mla == attention.use_mla
@@ -35,7 +35,7 @@ def attention_backends(run: Run) -> dict[str, Backend]:
 
 
 def _supported(run: Run, backend: Backend) -> tuple[BlockSize, ...]:
-    return backend.supported_for(float32_state=run.float32_state)
+    return backend.supported_for(float32_state=run.float32_state, platform=run.platform.name)
 
 
 def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
