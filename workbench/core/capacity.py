@@ -142,19 +142,24 @@ def scheduler_block_size(sized: Sized, grouping: Grouping) -> int:
 
 
 def hash_block_size(sized: Sized, grouping: Grouping, scheduler: int) -> int:
-    """The unit of prefix hashes.
-
-    The scheduler's without prefix caching, or when a mamba group has another block than the
-    attention; else the largest size that divides every group's block.
-    """
-    sizes = [group.spec.block_size for group in grouping.groups]
-    if len(sizes) <= 1 or not sized.prefix_caching:
+    """The unit of prefix hashes: the scheduler's, or where it may be finer, the common divisor."""
+    if not hashes_may_be_finer(sized, grouping, in_use=sized.prefix_caching):
         return scheduler
-    other = any(
+    return gcd(*(group.spec.block_size for group in grouping.groups))
+
+
+def hashes_may_be_finer(sized: Sized, grouping: Grouping, *, in_use: bool) -> bool:
+    """Whether hashes may have a unit below the scheduler's.
+
+    Not for a single group, not while nothing uses them, and not when a mamba group has another
+    block than the attention.
+    """
+    if len(grouping.groups) <= 1 or not in_use:
+        return False
+    return not any(
         group.spec.is_mamba and group.spec.block_size != sized.block_size
         for group in grouping.groups
     )
-    return scheduler if other else gcd(*sizes)
 
 
 def _kernel_block(sized: Sized, group: Group) -> int | None:

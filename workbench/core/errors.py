@@ -11,7 +11,8 @@ class WorkbenchError(ValueError):
     """Base of every error that the workbench raises on purpose.
 
     `code` is stable and machine-readable; `field` names the input that has to change
-    (a scenario field, or a JSON pointer into a config.json).
+    (a scenario field, or a JSON pointer into a config.json); `vllm_text` is how vLLM's own message
+    begins, where it has one.
     """
 
     def __init__(
@@ -21,13 +22,14 @@ class WorkbenchError(ValueError):
         *,
         field: str | None = None,
         operands: Mapping[str, Any] | None = None,
+        vllm_text: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.field = field
         self.operands: dict[str, Any] = dict(operands or {})
-        self.vllm_text: str | None = None
+        self.vllm_text = vllm_text
 
     def to_dict(self) -> dict[str, Any]:
         """The form that batch output uses: `code`, `message`, `field`."""
@@ -59,9 +61,8 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
         candidates: Sequence[Mapping[str, Any]] = (),
         vllm_text: str | None = None,
     ) -> None:
-        super().__init__(code, message, field=field, operands=operands)
+        super().__init__(code, message, field=field, operands=operands, vllm_text=vllm_text)
         self.candidates = tuple(dict(change) for change in candidates)
-        self.vllm_text = vllm_text
 
 
 SHORTEST_PART = 2

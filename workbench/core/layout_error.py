@@ -25,9 +25,8 @@ class LayoutError(WorkbenchError):
         vllm_exception: str | None = None,
         vllm_text: str | None = None,
     ) -> None:
-        super().__init__(code, message, field=field, operands=operands)
+        super().__init__(code, message, field=field, operands=operands, vllm_text=vllm_text)
         self.vllm_exception = vllm_exception
-        self.vllm_text = vllm_text
 
     def to_dict(self) -> dict[str, Any]:
         """The published form, with vLLM's exception and message."""

@@ -8,9 +8,9 @@ Source: `OffloadingSpec` (`vllm/v1/kv_offload/base.py`), `CPUOffloadingSpec`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd, lcm
+from math import gcd
 
-from workbench.core.capacity import CachePlan
+from workbench.core.capacity import CachePlan, hashes_may_be_finer, scheduler_block_size
 from workbench.core.errors import WorkbenchError
 from workbench.core.offload_checks import (
     block_problem,
@@ -100,7 +100,7 @@ class Offload:
 def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     """The checks in vLLM's order, then the sizes. Errors: ValueError when the plan has no cache."""
     request = request or OffloadRequest()
-    cache = _cache(plan)
+    cache = plan.built_cache()
     sizes = tuple(g.spec.block_size * request.context_parallel for g in cache.groups)
     legal = tuple(sizes[0] * k for k in range(1, LEGAL_SIZES + 1)) if len(set(sizes)) == 1 else ()
     units = resolved_block_sizes(plan, request)
@@ -131,19 +131,18 @@ def resolved_block_sizes(
     connector: hashes are in use even without prefix caching. One group (or none) counts by the
     configured block size, times the context-parallel ranks.
     """
-    groups = _cache(plan).groups
+    grouping = plan.built_cache().grouping
+    groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
-        size = plan.block_size * request.context_parallel
+        size = scheduler * request.context_parallel
         return BlockSizes(size, size)
     if request.context_parallel != 1:
         return context_parallel_problem(
             request.decode_context_parallel, request.prefill_context_parallel, len(groups)
         )
-    sizes = [group.spec.block_size for group in groups]
-    scheduler = lcm(*sizes)
-    states = {group.spec.block_size for group in groups if group.spec.is_mamba}
-    if not (plan.prefix_caching or connector) or states - {plan.block_size}:
+    if not hashes_may_be_finer(plan, grouping, in_use=plan.prefix_caching or connector):
         return BlockSizes(scheduler, scheduler)
+    sizes = [group.spec.block_size for group in groups]
     hashes = request.hash_block_size or gcd(*sizes)
     if any(size % hashes for size in sizes):
         return hash_size_problem(hashes, sizes)
@@ -166,12 +165,6 @@ def offload_remedies(
         if problem.code not in {left.code for left in offload(other, request).problems}:
             found.append(Remedy(dict(changes), other))
     return tuple(found[:limit])
-
-
-def _cache(plan: Plan) -> CachePlan:
-    if plan.cache is None:
-        raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
-    return plan.cache
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:

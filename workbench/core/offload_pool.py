@@ -61,10 +61,8 @@ def layer_bytes(plan: Plan) -> tuple[LayerBytes, ...]:
 
     A mamba layer's padding is left out. Errors: ValueError when the plan has no cache.
     """
-    if plan.cache is None:
-        raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
     found = []
-    for group in plan.cache.groups:
+    for group in plan.built_cache().groups:
         page = group.spec.page_size_bytes
         data = (plan.mamba_page_size_bytes or page) if group.spec.is_mamba else page
         found += [LayerBytes(name, data, page) for name in group.layers]

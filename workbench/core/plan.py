@@ -97,6 +97,12 @@ class Plan:
         """Groups, tensors and capacity; None when the pages cannot be made equal."""
         return cache_plan(self)
 
+    def built_cache(self) -> CachePlan:
+        """The cache where there has to be one. Errors: ValueError when there is none."""
+        if self.cache is None:
+            raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
+        return self.cache
+
     @property
     def is_hybrid(self) -> bool:
         """Whether attention and SSM layers share the cache."""

@@ -84,9 +84,7 @@ def caching_of(plan: Plan) -> Caching:
 
     A scenario names no draft method: any number of draft tokens above 0 is taken as EAGLE-like.
     """
-    if plan.cache is None:
-        raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
-    return caching_with(plan, plan.cache)
+    return caching_with(plan, plan.built_cache())
 
 
 def caching_with(sized: Sized, cache: CachePlan) -> Caching:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
+from workbench.core.capacity import CachePlan, cache_plan
 from workbench.core.model import Model
 from workbench.core.platforms import PLATFORMS, Platform, parse_capability
 from workbench.core.problems import ERROR, Problem
@@ -25,6 +26,7 @@ class Run:
     """
 
     __slots__ = (
+        "_cache",
         "attention_bytes_per_token",
         "attention_page_size_bytes",
         "backend",
@@ -89,6 +91,14 @@ class Run:
         self.attention_bytes_per_token: int | None = None
         self.attention_page_size_bytes: int | None = None
         self.kernel_block_size: int | None = None
+        self._cache: tuple[CachePlan | None] | None = None
+
+    @property
+    def cache(self) -> CachePlan | None:
+        """Groups and capacity, built once; to be asked for when the pages are settled."""
+        if self._cache is None:
+            self._cache = (cache_plan(self),)
+        return self._cache[0]
 
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
         """Append one step to the trace."""

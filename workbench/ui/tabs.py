@@ -14,6 +14,7 @@ from workbench.views import html
 from workbench.views.grid_table import grid_html
 from workbench.views.hits import hits_html
 from workbench.views.pool import pool_html
+from workbench.views.sizes_figure import sized_columns
 
 TITLES = (
     "Why",
@@ -71,5 +72,4 @@ class Tabs:
         if plan.model.attention is None:
             return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
         sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]
-        sizes = tuple(sorted({*sizes, plan.settings.tensor_parallel}))
-        return grid_html(plan.across(sizes), plan)
+        return grid_html(plan.across(sized_columns(plan, sizes)), plan)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import plotly.graph_objects as go
 
-from workbench.views.palette import CURRENT, PADDING, RECURRENT, THEMES
+from workbench.views.palette import CURRENT, LEGEND_BELOW, PADDING, RECURRENT, THEMES
 
 MAX_PAGES = 64
 """More pages than this are not drawn one by one; the title tells how many are left out."""
@@ -61,18 +61,9 @@ def page_owners(pages: Sequence[OwnedPage], title: str = "", theme: str = "auto"
             "barmode": "stack",
             "height": 190 + 34 * max(len(shown), 2),
             "margin": {"t": 60, "b": 100},
-            "legend": {
-                "orientation": "h",
-                "yref": "container",
-                "y": 0.01,
-                "yanchor": "bottom",
-                "x": 0,
-                "traceorder": "normal",
-            },
+            "legend": LEGEND_BELOW,
             "title": {"text": text, "x": 0, "xref": "paper", "font": {"size": 15}},
-            "font": {"color": colours.text},
-            "paper_bgcolor": colours.paper,
-            "plot_bgcolor": colours.paper,
+            **colours.surface,
             "xaxis": {
                 "title": {"text": "bytes"},
                 "tickformat": ",",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 ATTENTION = "#0072B2"
 ATTENTION_BEFORE = "#56B4E9"
@@ -21,6 +22,15 @@ class Theme:
     rule: str
     paper: str = "rgba(0,0,0,0)"
 
+    @property
+    def surface(self) -> dict[str, Any]:
+        """The layout entries that every figure shares."""
+        return {
+            "font": {"color": self.text},
+            "paper_bgcolor": self.paper,
+            "plot_bgcolor": self.paper,
+        }
+
 
 THEMES = {
     "auto": Theme(text="#767676", grid="rgba(128,128,128,0.25)", rule="rgba(255,255,255,0.55)"),
@@ -28,3 +38,13 @@ THEMES = {
     "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
 }
 """Name -> theme; "auto" lets the page behind shine through and is readable on light and dark."""
+
+LEGEND_BELOW: Final = {
+    "orientation": "h",
+    "yref": "container",
+    "y": 0.01,
+    "yanchor": "bottom",
+    "x": 0,
+    "traceorder": "normal",
+}
+"""A legend at the foot of the figure, whatever its height."""

@@ -37,9 +37,7 @@ def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") ->
     figure.update_layout(
         height=120 + 180 * lines,
         margin={"l": 60, "r": 20, "t": 90, "b": 50},
-        font={"color": colours.text},
-        paper_bgcolor=colours.paper,
-        plot_bgcolor=colours.paper,
+        **colours.surface,
         showlegend=False,
         title={
             "text": "<b>block size in tokens</b>"

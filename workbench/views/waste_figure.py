@@ -32,10 +32,9 @@ def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
 
     Errors: ValueError when the plan has no cache (its pages cannot be made equal).
     """
-    if plan.cache is None:
-        raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
+    cache = plan.built_cache()
     prompts = prompt_lengths(plan.max_model_len)
-    rows = [waste(plan, plan.cache, prompt).parts for prompt in prompts]
+    rows = [waste(plan, cache, prompt).parts for prompt in prompts]
     colours = THEMES[theme]
     labels = [f"{prompt:,}" for prompt in prompts]
     bars = [
@@ -57,9 +56,7 @@ def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
             "barmode": "stack",
             "height": 340,
             "title": {"text": "<b>bytes reserved for one request</b>", "x": 0, "xref": "paper"},
-            "font": {"color": colours.text},
-            "paper_bgcolor": colours.paper,
-            "plot_bgcolor": colours.paper,
+            **colours.surface,
             "xaxis": {"title": {"text": "prompt tokens"}, "type": "category", "showgrid": False},
             "yaxis": {"tickformat": ".0%", "gridcolor": colours.grid, "range": [0, 1]},
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity import CachePlan, available_bytes, cache_plan, longest_request
+from workbench.core.capacity import CachePlan, longest_request
 from workbench.core.run import Run
 from workbench.core.trace import Rule
 
@@ -21,10 +21,10 @@ def memory(run: Run) -> None:
     settings = run.settings
     if settings.kv_cache_memory_bytes is None and settings.num_gpu_blocks_override is None:
         return
-    cache = cache_plan(run)
+    cache = run.cache
     if cache is None:
         return
-    available = available_bytes(run, cache.grouping)
+    available = cache.available_bytes
     assert available is not None
     run.step(
         NUM_BLOCKS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity import cache_plan
 from workbench.core.prefix_hits import (
     caching_with,
     is_inert,
@@ -17,10 +16,9 @@ def inert_prefix_caching(run: Run) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
     if not (run.prefix_caching and run.model.is_hybrid):
         return
-    cache = cache_plan(run)
-    if cache is None:
+    if run.cache is None:
         return
-    caching = caching_with(run, cache)
+    caching = caching_with(run, run.cache)
     if not is_inert(caching):
         return
     shortest = shortest_prompt_with_hit(caching)
