@@ -94,3 +94,16 @@ def test_a_model_without_attention_gives_an_empty_figure():
 
 def test_the_present_size_is_always_among_the_columns(plan):
     assert sized_columns(plan, (1, 4)) == (1, 2, 4)
+
+
+def test_the_engines_own_choice_is_marked_like_a_typed_backend():
+    chosen = plan_of(model="nemotron-3-nano-30b-a3b", tensor_parallel=2)
+    assert chosen.settings.backend is None
+    figure = block_sizes(chosen.across(SIZES), chosen)
+    marked = [
+        (row, size)
+        for row, chart in zip(chosen.across(SIZES).rows, bars(figure), strict=True)
+        for size, colour in zip(SIZES, chart.marker.color, strict=True)
+        if colour == CURRENT
+    ]
+    assert marked == [(chosen.backend, 2)]

@@ -35,6 +35,13 @@ class Grid:
         return self.cells[row, column]
 
 
+def is_same_choice(plan: Plan, other: Plan) -> bool:
+    """Whether two plans differ at most in who chose the backend: a person, or the engine."""
+    if plan.backend != other.backend:
+        return False
+    return replace(plan.settings, backend=None) == replace(other.settings, backend=None)
+
+
 def grid(
     plan: Plan,
     row_field: str,

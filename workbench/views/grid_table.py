@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from workbench.core.grid import Cell, Grid
+from workbench.core.grid import Cell, Grid, is_same_choice
 from workbench.core.plan import Plan
 from workbench.views.html import document, table
 
@@ -35,8 +35,5 @@ def _cell(cell: Cell, current: Plan | None) -> str:
     if plan.errors:
         reasons = "; ".join(problem.message for problem in plan.errors)
         text = f'<span class="wb-faint" title="{escape(reasons)}">✕ {text}</span>'
-    same = current is not None and (
-        (plan.backend, plan.settings.tensor_parallel)
-        == (current.backend, current.settings.tensor_parallel)
-    )
+    same = current is not None and is_same_choice(plan, current)
     return f"<b>▸ {text}</b>" if same else text

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.core.grid import Grid
+from workbench.core.grid import Grid, is_same_choice
 from workbench.core.plan import Plan
 from workbench.views.palette import ATTENTION, CURRENT, THEMES
 from workbench.views.units import percent_text, tokens_text
@@ -65,8 +65,7 @@ def _bars(grid: Grid, row: object, current: Plan | None) -> go.Bar:
     cells = [grid.cell(row, column) for column in grid.columns]
     plans = [cell.plan for cell in cells]
     same = [
-        current is not None and plan is not None and plan.settings == current.settings
-        for plan in plans
+        current is not None and plan is not None and is_same_choice(plan, current) for plan in plans
     ]
     return go.Bar(
         x=[str(column) for column in grid.columns],
