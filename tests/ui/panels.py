@@ -23,8 +23,10 @@ def buttons(panel: Explorer) -> list[widgets.Button]:
 
 
 def text(panel: Explorer) -> str:
-    """The HTML of every HTML widget, the style sheet left out."""
+    """The HTML of every HTML widget of every tab, the style sheet left out."""
     parts = []
+    for tab in panel._tabs.panels:
+        panel.open(tab.title)
 
     def walk(widget: widgets.Widget) -> None:
         if isinstance(widget, widgets.HTML):

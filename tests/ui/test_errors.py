@@ -7,7 +7,7 @@ import pytest
 import workbench as wb
 from tests.ui.panels import figure, is_stale, is_verdict_stale
 from workbench.ui import problems as problems_module
-from workbench.ui import tabs as tabs_module
+from workbench.ui.panels import simple
 from workbench.ui.session import STRICT_VARIABLE
 from workbench.views import html
 
@@ -24,11 +24,11 @@ def fail(*_args, **_kwargs):
 
 PLACES = {
     "headline": (html, "headline_html"),
+    "backends": (simple, "grid_html"),
     "facts": (html, "facts_html"),
     "figure": ("workbench.ui.figure", "page_traces"),
     "layout": ("workbench.ui.figure", "page_layout"),
     "trace": (html, "trace_html"),
-    "grid": (tabs_module, "grid_html"),
     "pickers": ("workbench.ui.controls", "legal_values"),
     "resolve": ("workbench.ui.session", "resolve_model"),
 }
@@ -47,6 +47,7 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
     failing_panel, monkeypatch, place
 ):
     panel = failing_panel
+    panel.open("Backends by TP" if place == "backends" else "Why")
     with monkeypatch.context() as planted:
         plant(planted, place)
         panel.controls["tensor_parallel"].value = 2
@@ -70,6 +71,15 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
     assert panel.plan == wb.resolve(panel.scenario)
     assert panel.scenario.tensor_parallel == 4
     assert len(panel.session.errors) == 1
+
+
+def test_an_exception_in_a_tab_that_is_opened_later(failing_panel, monkeypatch):
+    panel = failing_panel
+    with monkeypatch.context() as planted:
+        plant(planted, "backends")
+        panel.open("Backends by TP")
+    assert 'data-workbench-error="_opened"' in panel._error_area.value
+    assert is_stale(panel)
 
 
 def test_an_exception_in_the_first_show_still_gives_a_panel(monkeypatch):
@@ -104,6 +114,7 @@ def test_an_exception_while_a_refusal_is_shown(failing_panel, monkeypatch):
 @pytest.mark.parametrize("place", PLACES)
 def test_strict_raises_as_well(failing_panel, monkeypatch, place):
     monkeypatch.setenv(STRICT_VARIABLE, "1")
+    failing_panel.open("Backends by TP" if place == "backends" else "Why")
     with monkeypatch.context() as planted:
         plant(planted, place)
         with pytest.raises(PlantedError):

@@ -65,8 +65,9 @@ def assert_shows_its_plan(panel):
     assert f'data-value="{plan.block_size}"' in headline(panel)
     assert not is_stale(panel)
     assert_same_drawing(figure(panel), page(plan))
-    assert panel._tabs._code.text == plan.to_code()
-    assert panel._tabs._flags.text == plan.to_vllm_command()
+    taken = panel.open("Copy")
+    assert taken.code.text == plan.to_code()
+    assert taken.flags.text == plan.to_vllm_command()
     for picker in panel._pickers:
         shown = picker.read(picker.widget.value)
         in_list = picker.field == "model" and shown is None

@@ -15,6 +15,7 @@ from workbench.plan import Plan, remedies_of_refusal
 from workbench.scenario import DEFAULT_MODEL, Scenario
 from workbench.ui.controls import ModelPath, Picker, build_pickers
 from workbench.ui.figure import PageFigure
+from workbench.ui.panels.panel import Panel, error_html
 from workbench.ui.problems import ProblemList
 from workbench.ui.session import Outcome, RecordedError, Session, evaluate, guarded
 from workbench.ui.tabs import Tabs
@@ -48,9 +49,9 @@ class Explorer:
         self._notice = widgets.HTML()
         self._facts = widgets.HTML()
         self._figure = PageFigure()
-        self._tabs = Tabs()
         self._problems = ProblemList(self._apply)
         self.session = Session(scenario, self._show)
+        self._tabs = Tabs(self.session, self.show_error)
         for picker in self._pickers:
             picker.widget.observe(
                 lambda change, p=picker: self._picked(p, change.new), names="value"
@@ -91,14 +92,13 @@ class Explorer:
             if not isinstance(picker, ModelPath)
         }
 
+    def open(self, title: str) -> Panel:
+        """Open the tab with this title, as a click on it does."""
+        return self._tabs.open(title)
+
     def show_error(self, error: RecordedError) -> None:
         """Show an unhandled exception in place, and grey out what it left behind."""
-        self._error_area.value = (
-            f'<div class="wb wb-error" data-workbench-error="{escape(error.callback)}">'
-            f"<b>✕ {escape(error.summary)}</b><br>What is shown below is stale. "
-            f"<details open><summary>Traceback, to copy</summary><pre>{escape(error.traceback)}"
-            "</pre></details></div>"
-        )
+        self._error_area.value = error_html(error)
         self._set_stale(result=True, verdict=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:

@@ -1,75 +1,66 @@
-"""What stands below the figure: why, what if, backends by TP, the model's fields, copy as."""
+"""The tabs below the figure; only the open one is kept up to date, the others when opened."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from typing import Any
+
 import ipywidgets as widgets
 
-from workbench.core.choices import tensor_parallel_sizes
 from workbench.core.errors import WorkbenchError
-from workbench.interop.code import scenario_code
 from workbench.plan import Plan
 from workbench.scenario import Scenario
-from workbench.ui.copy_box import CopyBox
-from workbench.views import html
-from workbench.views.grid_table import grid_html
-from workbench.views.hits import hits_html
-from workbench.views.pool import pool_html
-from workbench.views.sizes_figure import sized_columns
+from workbench.ui.panels import PANELS, Panel
+from workbench.ui.session import RecordedError, Session, guarded
 
-TITLES = (
-    "Why",
-    "What if",
-    "Backends by TP",
-    "Groups and capacity",
-    "Prefix hits",
-    "Model fields",
-    "Copy",
-)
-SHOWN_SIZES = 6
+Showing = Callable[[Panel], None]
 
 
 class Tabs:
-    """Tabs whose contents follow the newest plan."""
+    """Every panel in a tab of its own."""
 
-    def __init__(self) -> None:
-        self._why, self._what_if, self._grid = (widgets.HTML() for _ in range(3))
-        self._pool, self._hits, self._fields = (widgets.HTML() for _ in range(3))
-        self._code, self._flags = CopyBox(label="as code"), CopyBox(label="as vLLM flags")
-        self._log = widgets.HTML()
-        copy = widgets.VBox([self._code, self._flags, self._log])
+    def __init__(self, session: Session, show_error: Callable[[RecordedError], None]) -> None:
+        self.session = session
+        self.show_error = show_error
+        self.panels = tuple(panel(session) for panel in PANELS)
+        self._lock = threading.RLock()  # a tab is opened on one thread, a plan comes on another
+        self._waiting: dict[int, Showing] = {}
         self.widget = widgets.Tab(
-            [
-                self._why,
-                self._what_if,
-                self._grid,
-                self._pool,
-                self._hits,
-                self._fields,
-                copy,
-            ],
-            titles=TITLES,
+            [panel.widget for panel in self.panels],
+            titles=tuple(panel.title for panel in self.panels),
+            selected_index=0,
         )
+        self.widget.observe(self._opened, names="selected_index")
 
     def show(self, plan: Plan) -> None:
-        """Fill every tab."""
-        self._why.value = html.trace_html(plan.steps)
-        self._what_if.value = plan.sensitivity()._repr_html_()
-        self._grid.value = self._backends(plan)
-        self._pool.value = pool_html(plan)
-        self._hits.value = hits_html(plan)
-        self._fields.value = html.document(html.origins_html(plan))
-        self._code.text = plan.to_code()
-        self._flags.text = plan.to_vllm_command()
-        self._log.value = html.document(html.log_html(plan.log_lines))
+        """Show `plan` in the open tab now, in the others when they are opened."""
+        self._ask(lambda panel: panel.show(plan))
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
-        """There is no plan: only the scenario itself can be taken away."""
-        self._code.text = scenario_code(scenario.to_dict())
-        self._flags.text = f"# {error.message}"
-        self._log.value = ""
+        """There is no plan."""
+        self._ask(lambda panel: panel.show_refusal(scenario, error))
 
-    def _backends(self, plan: Plan) -> str:
-        if plan.model.attention is None:
-            return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
-        sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]
-        return grid_html(plan.across(sized_columns(plan, sizes)), plan)
+    def open(self, title: str) -> Panel:
+        """Open the tab with this title. Errors: ValueError lists the titles."""
+        titles = [panel.title for panel in self.panels]
+        if title not in titles:
+            raise ValueError(f"no tab {title!r}; tabs: {', '.join(titles)}")
+        self.widget.selected_index = titles.index(title)
+        return self.panels[titles.index(title)]
+
+    def _ask(self, showing: Showing) -> None:
+        with self._lock:
+            self._waiting = dict.fromkeys(range(len(self.panels)), showing)
+            self._show_open()
+
+    def _show_open(self) -> None:
+        with self._lock:
+            index = self.widget.selected_index
+            showing = self._waiting.pop(index, None)
+            if showing is not None:
+                showing(self.panels[index])
+
+    @guarded
+    def _opened(self, _change: Any) -> None:
+        self._show_open()

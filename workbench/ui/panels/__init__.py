@@ -1,0 +1,29 @@
+"""The tabs below the page figure, in order. A new one is a `Panel` and a place in PANELS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workbench.ui.panels.copy import CopyPanel
+from workbench.ui.panels.panel import Panel
+from workbench.ui.panels.simple import (
+    BackendsPanel,
+    FieldsPanel,
+    HitsPanel,
+    PoolPanel,
+    WhatIfPanel,
+    WhyPanel,
+)
+from workbench.ui.session import Session
+
+PANELS: tuple[Callable[[Session], Panel], ...] = (
+    WhyPanel,
+    WhatIfPanel,
+    BackendsPanel,
+    PoolPanel,
+    HitsPanel,
+    FieldsPanel,
+    CopyPanel,
+)
+
+__all__ = ["PANELS", "Panel"]

@@ -1,0 +1,77 @@
+"""The tabs that are one piece of HTML each."""
+
+from __future__ import annotations
+
+from workbench.core.choices import tensor_parallel_sizes
+from workbench.plan import Plan
+from workbench.ui.panels.panel import HtmlPanel
+from workbench.ui.session import Session
+from workbench.views import html
+from workbench.views.grid_table import grid_html
+from workbench.views.hits import hits_html
+from workbench.views.pool import pool_html
+from workbench.views.sizes_figure import sized_columns
+
+SHOWN_SIZES = 6
+
+
+class WhyPanel(HtmlPanel):
+    """The trace."""
+
+    title = "Why"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, lambda plan: html.trace_html(plan.steps))
+
+
+class WhatIfPanel(HtmlPanel):
+    """Single changes that matter."""
+
+    title = "What if"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, lambda plan: plan.sensitivity()._repr_html_())
+
+
+class BackendsPanel(HtmlPanel):
+    """Every backend for every tensor-parallel size."""
+
+    title = "Backends by TP"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, backends_html)
+
+
+class PoolPanel(HtmlPanel):
+    """Groups, capacity, and what is called block size."""
+
+    title = "Groups and capacity"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, pool_html)
+
+
+class HitsPanel(HtmlPanel):
+    """What prefix caching can hit."""
+
+    title = "Prefix hits"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, hits_html)
+
+
+class FieldsPanel(HtmlPanel):
+    """Where the model's numbers come from."""
+
+    title = "Model fields"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session, lambda plan: html.document(html.origins_html(plan)))
+
+
+def backends_html(plan: Plan) -> str:
+    """The table of backends by tensor-parallel size; says so where there is no attention."""
+    if plan.model.attention is None:
+        return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
+    sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]
+    return grid_html(plan.across(sized_columns(plan, sizes)), plan)
