@@ -129,7 +129,7 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool, what_if:
 
 def _resolved(model: str | None, settings: list[str]) -> Plan:
     from workbench.plan import resolve as resolve_scenario
-    from workbench.scenario import RANGES, Scenario
+    from workbench.scenario import RANGES, SHARES, Scenario
 
     values: dict[str, Any] = {} if model is None else {"model": model}
     for item in settings:
@@ -138,7 +138,7 @@ def _resolved(model: str | None, settings: list[str]) -> Plan:
             _fail(f"--set takes field=value; got {item!r}.")
         given = _value(value)
         # "0.23" and "9.0" are names; only the fields with a range are numbers.
-        is_name = isinstance(given, int | float) and name not in RANGES
+        is_name = isinstance(given, int | float) and name not in (*RANGES, *SHARES)
         values[name] = value if is_name and not isinstance(given, bool) else given
     try:
         return resolve_scenario(Scenario.from_dict(values))

@@ -20,6 +20,7 @@ from workbench.memory_size import parse_bytes
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MAX_TOKENS = 2**31 - 1
+MAX_BYTES = 2**50
 ALIASES = {
     "tp": "tensor_parallel",
     "tensor_parallel_size": "tensor_parallel",
@@ -35,11 +36,21 @@ RANGES: dict[str, tuple[int, int]] = {
     "mamba_block_size": (1, MAX_TOKENS),
     "max_model_len": (1, MAX_TOKENS),
     "max_num_batched_tokens": (1, MAX_TOKENS),
+    "max_num_seqs": (1, MAX_TOKENS),
     "num_speculative_tokens": (0, 1024),
-    "kv_cache_memory_bytes": (0, 2**50),
+    "kv_cache_memory_bytes": (0, MAX_BYTES),
+    "device_memory_bytes": (1, MAX_BYTES),
+    "weights_bytes": (0, MAX_BYTES),
+    "activation_bytes": (0, MAX_BYTES),
+    "cuda_graph_bytes": (0, MAX_BYTES),
     "num_gpu_blocks_override": (1, MAX_TOKENS),
 }
 """Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's)."""
+BYTES = tuple(field for field in RANGES if field.endswith("_bytes"))
+"""Fields that also take a size with its unit, such as "20 GiB"."""
+SMALLEST_SHARE = 0.01
+SHARES = ("gpu_memory_utilization",)
+"""Fields that are a share of something: above 0, at most 1."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
@@ -63,8 +74,9 @@ class Scenario(_TypedScenario):
             raise _unknown_field(unknown[0])
         if isinstance(capability := values.get("compute_capability"), int | float):
             values["compute_capability"] = _capability_text(capability)
-        if isinstance(memory := values.get("kv_cache_memory_bytes"), str):
-            values["kv_cache_memory_bytes"] = parse_bytes(memory, "kv_cache_memory_bytes")
+        for field in BYTES:
+            if isinstance(text := values.get(field), str):
+                values[field] = parse_bytes(text, field)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -180,6 +192,16 @@ def _check_ranges(scenario: Scenario) -> None:
             f"Nearest valid value: {_nearest(field, value)}.",
             field=field,
         )
+    for field in SHARES:
+        share = getattr(scenario, field)
+        if share is not None and not 0 < share <= 1:
+            raise ScenarioError(
+                "out_of_range",
+                f"{field} must be above 0 and at most 1; got {_short(share)}. Nearest valid value: "
+                f"{1 if share > 1 else SMALLEST_SHARE}."
+                + (f" {share:g} % is {share / 100:g}." if 1 < share <= 100 else ""),
+                field=field,
+            )
 
 
 def _nearest(field: str, value: int) -> int:
@@ -207,7 +229,11 @@ def _unknown_field(given: str) -> ScenarioError:
 def _typed_error(error: ValidationError) -> ScenarioError:
     first = error.errors()[0]
     field = str(first["loc"][0]) if first["loc"] else None
-    kind = {"int_type": "an integer", "bool_type": "true or false"}.get(first["type"], "a string")
+    kind = {
+        "int_type": "an integer",
+        "bool_type": "true or false",
+        "float_type": "a number",
+    }.get(first["type"], "a string")
     if field == "model":
         kind = "a name, a path or a config object"
     given = first["input"]

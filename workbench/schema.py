@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.rules import RULE_SETS
-from workbench.scenario import FIELDS, RANGES, allowed_values
+from workbench.scenario import BYTES, FIELDS, RANGES, SHARES, allowed_values
 
 BOOLEANS = ("enable_prefix_caching",)
 NOT_NULL = ("model", "platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
@@ -31,13 +31,10 @@ def _scenario_field(name: str) -> dict[str, Any]:
     null = name not in NOT_NULL + NOT_NULL_STATE
     if name in BOOLEANS:
         return {"type": ["boolean", "null"]}
+    if name in SHARES:
+        return {"type": ["number", "null"], "exclusiveMinimum": 0, "maximum": 1}
     if name in RANGES:
-        low, high = RANGES[name]
-        field: dict[str, Any] = {"type": ["integer", "null"] if null else "integer"}
-        field |= {"minimum": low, "maximum": high}
-        if name == "kv_cache_memory_bytes":
-            return {"anyOf": [field, {"type": "string", "description": 'with a unit: "20 GiB"'}]}
-        return {"anyOf": [field, {"const": -1}]} if name == "max_model_len" else field
+        return _number_field(name, "null" if null else None)
     words = tuple(RULE_SETS) if name == "rules" else allowed_values(name) or ()
     if name == "compute_capability":
         return {
@@ -45,6 +42,15 @@ def _scenario_field(name: str) -> dict[str, Any]:
             "description": f"on cuda one of {', '.join(words)}; not read elsewhere",
         }
     return {"enum": [*words, None] if null else list(words)}
+
+
+def _number_field(name: str, null: str | None) -> dict[str, Any]:
+    low, high = RANGES[name]
+    field: dict[str, Any] = {"type": ["integer", null] if null else "integer"}
+    field |= {"minimum": low, "maximum": high}
+    if name in BYTES:
+        return {"anyOf": [field, {"type": "string", "description": 'with a unit: "20 GiB"'}]}
+    return {"anyOf": [field, {"const": -1}]} if name == "max_model_len" else field
 
 
 _INTEGER = {"type": "integer"}

@@ -217,6 +217,19 @@ def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | strategy
 
 
+BUDGETS = st.fixed_dictionaries(
+    {},
+    optional={
+        "device_memory_bytes": st.integers(1, 2**38),
+        "gpu_memory_utilization": st.floats(0.01, 1.0),
+        "weights_bytes": st.integers(0, 2**37),
+        "activation_bytes": st.integers(0, 2**32),
+        "cuda_graph_bytes": st.integers(0, 2**31),
+        "max_num_seqs": st.integers(1, 2048),
+    },
+)
+
+
 @st.composite
 def scenarios(
     draw: Draw, families: tuple[Any, ...] = (*HYBRID, *OTHER), *, memory: bool = False
@@ -252,4 +265,5 @@ def scenarios(
         num_speculative_tokens=draw(st.integers(0, 7)),
         kv_cache_memory_bytes=draw(_maybe(BYTES)) if memory else None,
         num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
+        **(draw(BUDGETS) if memory else {}),
     )

@@ -123,7 +123,9 @@ def test_no_memory_at_all():
 
 def test_a_pool_of_exactly_the_needed_blocks_starts_but_is_flagged():
     needed = resolved(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
-    plan = resolved(model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=needed)
+    plan = resolved(
+        model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=needed, max_num_seqs=8
+    )
     assert [problem.code for problem in plan.problems] == ["null_block_not_counted"]
     assert plan.errors == ()
     assert plan.remedies(plan.problems[0])

@@ -182,8 +182,29 @@ PROBLEMS = [
         {"model": llama(), "kv_cache_memory_bytes": 2**31},
         "null_block_not_counted",
         None,
-        {"kv_cache_memory_bytes": 2**31 + 2 * 65_536, "num_gpu_blocks_override": None},
+        {"kv_cache_memory_bytes": 2**31 + 2 * 65_536},
         id="null-block-not-counted",
+    ),
+    pytest.param(
+        {"model": llama(), "device_memory_bytes": 80 * 2**30},
+        "memory_budget_incomplete",
+        None,
+        NO_REMEDY,
+        id="memory-budget-without-weights",
+    ),
+    pytest.param(
+        {"model": llama(), "weights_bytes": 2**30},
+        "memory_budget_incomplete",
+        None,
+        NO_REMEDY,
+        id="memory-budget-without-device",
+    ),
+    pytest.param(
+        {"model": "qwen3.5-4b", "kv_cache_memory_bytes": 20 * 2**30, "max_num_seqs": 1242},
+        "max_num_seqs_above_blocks",
+        "max_num_seqs (1242) exceeds available Mamba cache blocks (1241).",
+        {"max_num_seqs": 1241},
+        id="max-num-seqs-above-blocks",
     ),
 ]
 WARNINGS = {
@@ -192,6 +213,7 @@ WARNINGS = {
     "mamba_block_size_not_multiple",
     "cpu_prefix_caching_off",
     "null_block_not_counted",
+    "memory_budget_incomplete",
 }
 
 REFUSALS = [

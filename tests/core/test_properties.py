@@ -328,7 +328,11 @@ NEEDS = {
     pages.kernel_block_size: {hybrid_alignment.xpu_gdn_rounding},
     cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     cache_mode.cpu_prefix_caching: {cache_mode.cache_mode},
-    memory.memory: {attention_bytes.attention_page, pages.kernel_block_size},
+    memory.memory: {
+        attention_bytes.attention_page,
+        pages.kernel_block_size,
+        backend_choice.backend_choice,
+    },
     backend_choice.nvfp4_generation: {backend_choice.backend_choice},
     prefix_hits.inert_prefix_caching: {
         attention_bytes.attention_page,

@@ -20,7 +20,15 @@ from workbench.plan import resolve
 from workbench.scenario import Scenario
 
 HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
-NO_FLAG = {"platform", "compute_capability", "rules"}
+NO_FLAG = {
+    "platform",
+    "compute_capability",
+    "rules",
+    "device_memory_bytes",
+    "weights_bytes",
+    "activation_bytes",
+    "cuda_graph_bytes",
+}
 OWN_FORM = {"enable_prefix_caching", "num_speculative_tokens"}
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
@@ -35,6 +43,12 @@ FLAGS = [
     ("max_model_len", 4096, ("--max-model-len", "4096")),
     ("max_model_len", -1, ("--max-model-len", "-1")),
     ("max_num_batched_tokens", 8192, ("--max-num-batched-tokens", "8192")),
+    ("max_num_seqs", 512, ("--max-num-seqs", "512")),
+    ("gpu_memory_utilization", 0.8, ("--gpu-memory-utilization", "0.8")),
+    ("device_memory_bytes", 2**36, ()),
+    ("weights_bytes", 2**35, ()),
+    ("activation_bytes", 2**30, ()),
+    ("cuda_graph_bytes", 2**30, ()),
     ("kv_cache_memory_bytes", 2**34, ("--kv-cache-memory-bytes", str(2**34))),
     ("num_gpu_blocks_override", 100, ("--num-gpu-blocks-override", "100")),
     ("enable_prefix_caching", True, ("--enable-prefix-caching",)),

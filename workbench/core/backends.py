@@ -78,6 +78,7 @@ class Backend:
     preferred_at_least: platform -> smallest preferred block in tokens.
     kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
     capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
+    cuda_graphs: level of graph support; cuda_graphs_where: another one where the condition holds.
     layout: forced cache layout name or None; layout_on: the capabilities where it is forced (None:
     everywhere).
     own_reason: a refusal that only this backend has, or None.
@@ -102,6 +103,7 @@ class Backend:
     accepts_capability: Callable[[tuple[int, int]], bool] | None = None
     supports_sinks: Condition = never
     cuda_graphs: str = "NEVER"
+    cuda_graphs_where: tuple[str, Condition] | None = None
     cache: CacheLayout | None = None
     layout: str | None = None
     layout_on: Callable[[tuple[int, int]], bool] | None = None

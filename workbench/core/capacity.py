@@ -13,6 +13,7 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups import Group, Grouping, PagesNotUnifiableError, Tensor, grouping_of
 from workbench.core.layer_specs import ATTENTION_SPECS, CacheSpec
+from workbench.core.memory_budget import memory_budget
 from workbench.core.model import CHUNKED, SLIDING
 from workbench.core.sized import Sized
 
@@ -89,11 +90,17 @@ def cache_plan(sized: Sized) -> CachePlan | None:
 
 
 def available_bytes(sized: Sized, grouping: Grouping) -> int | None:
-    """Bytes for the cache; an override of the number of blocks replaces what was measured."""
-    override = sized.settings.num_gpu_blocks_override
-    if override is not None:
-        return override * grouping.bytes_per_block
-    return sized.settings.kv_cache_memory_bytes
+    """Bytes for the cache; None while nothing tells.
+
+    An override of the number of blocks replaces the typed bytes, and these replace the budget.
+    """
+    settings = sized.settings
+    if settings.num_gpu_blocks_override is not None:
+        return settings.num_gpu_blocks_override * grouping.bytes_per_block
+    if settings.kv_cache_memory_bytes is not None:
+        return settings.kv_cache_memory_bytes
+    budget = memory_budget(settings)
+    return None if budget is None else budget.available_bytes
 
 
 def _num_blocks(available: int, grouping: Grouping) -> int:

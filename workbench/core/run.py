@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.capacity import CachePlan, cache_plan
+from workbench.core.layer_query import capability_of, layer_query
 from workbench.core.model import Model
-from workbench.core.platforms import PLATFORMS, Platform, parse_capability
+from workbench.core.platforms import PLATFORMS, Platform
 from workbench.core.problems import ERROR, Problem
 from workbench.core.settings import DEFAULT_MAX_NUM_BATCHED_TOKENS, Settings
 from workbench.core.states import Shape
@@ -62,9 +63,7 @@ class Run:
         self.settings = settings
         self.rules = rules
         self.platform: Platform = PLATFORMS[settings.platform]
-        self.capability: tuple[int, int] | None = None
-        if (default := self.platform.default_capability) is not None:
-            self.capability = parse_capability(settings.compute_capability or default)
+        self.capability = capability_of(settings)
         self.steps: list[Step] = []
         self.problems: list[Problem] = []
         self.log_lines: list[str] = []
@@ -122,14 +121,4 @@ class Run:
 
     def query(self) -> LayerQuery:
         """What an attention layer asks of a backend; only a typed block size is asked for."""
-        attention = self.model.attention
-        assert attention is not None
-        return LayerQuery(
-            self.platform.name,
-            self.capability,
-            attention,
-            attention.num_heads // self.settings.tensor_parallel,
-            self.model_dtype,
-            self.kv_cache_dtype,
-            self.settings.block_size,
-        )
+        return layer_query(self)

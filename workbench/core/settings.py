@@ -7,13 +7,18 @@ from dataclasses import dataclass
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
 """vLLM's `SchedulerConfig` default; servers on large GPUs start with more."""
 
+DEFAULT_GPU_MEMORY_UTILIZATION = 0.92
+"""vLLM's `CacheConfig` default in 0.23: the share of a device that it takes."""
+
 
 @dataclass(frozen=True)
 class Settings:
     """One scenario without its model; None means "the engine chooses".
 
-    Sizes in tokens; kv_cache_memory_bytes is per rank, None while it is unknown. Values are not
-    checked here: `workbench.Scenario` does that.
+    Sizes in tokens; bytes are per rank, None while unknown. kv_cache_memory_bytes replaces the
+    budget of device_memory_bytes, gpu_memory_utilization, weights_bytes, activation_bytes (peak,
+    and what torch does not see) and cuda_graph_bytes. Values are not checked here:
+    `workbench.Scenario` does that.
     """
 
     platform: str = "cuda"
@@ -30,7 +35,13 @@ class Settings:
     mamba_block_size: int | None = None
     max_model_len: int | None = None
     max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
     num_speculative_tokens: int = 0
     kv_cache_memory_bytes: int | None = None
+    device_memory_bytes: int | None = None
+    gpu_memory_utilization: float | None = None
+    weights_bytes: int | None = None
+    activation_bytes: int | None = None
+    cuda_graph_bytes: int | None = None
     num_gpu_blocks_override: int | None = None
     rules: str = "0.23"

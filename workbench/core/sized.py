@@ -21,6 +21,14 @@ class Sized(Protocol):
         """What was picked."""
 
     @property
+    def model_dtype(self) -> str:
+        """Dtype of weights and activations."""
+
+    @property
+    def kv_cache_dtype(self) -> str:
+        """Dtype of stored keys and values."""
+
+    @property
     def block_size(self) -> int:
         """Manager block of the attention layers."""
 

@@ -19,6 +19,8 @@ VALUE_FLAGS = {
     "block_size": "--block-size",
     "mamba_block_size": "--mamba-block-size",
     "max_model_len": "--max-model-len",
+    "max_num_seqs": "--max-num-seqs",
+    "gpu_memory_utilization": "--gpu-memory-utilization",
     "kv_cache_memory_bytes": "--kv-cache-memory-bytes",
     "num_gpu_blocks_override": "--num-gpu-blocks-override",
     "max_num_batched_tokens": "--max-num-batched-tokens",
@@ -32,9 +34,9 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     """The arguments that differ from vLLM's defaults, after the model's name.
 
     `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
-    capability and rule set belong to the machine and the installed version, so they give no
-    argument. Draft tokens need a method: ngram, which takes no second model; only their number
-    sizes the cache.
+    capability, device memory, weights and rule set belong to the machine, the checkpoint and the
+    installed version, so they give no argument. Draft tokens need a method: ngram, which takes no
+    second model; only their number sizes the cache.
     """
     args = [repository or f"<hub id or folder of {model.name}>"]
     for field, flag in VALUE_FLAGS.items():

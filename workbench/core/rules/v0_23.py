@@ -42,6 +42,7 @@ CHECK_RESULT = (
     cache_mode.mamba_block_advice,
     cache_mode.cpu_prefix_caching,
     prefix_hits.inert_prefix_caching,
+    memory.budget,
     memory.memory,
 )
 """From `validate_block_size` to the runner's kernel blocks."""

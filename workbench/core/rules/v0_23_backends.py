@@ -27,7 +27,8 @@ ALL_FLOATS = ("bfloat16", "float16", "float32")
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 
 
-def _flash_attention_fp8(query: LayerQuery) -> bool:
+def _flash_attention_3(query: LayerQuery) -> bool:
+    """XPU's kernels count as version 3: fp8 caches, and every batch in a graph."""
     return query.platform == "xpu" or (query.capability or (0, 0))[0] == 9
 
 
@@ -42,7 +43,7 @@ def _flash_attention_sinks(query: LayerQuery) -> bool:
 
 
 def _trtllm_kernels(query: LayerQuery) -> bool:
-    """FlashInfer's sinks need TRT-LLM kernels: SM10x and a whole number of queries per KV head."""
+    """Sinks and drafts in graphs need these: SM10x, and a whole number of queries per KV head."""
     attention = query.attention
     sm10x = (query.capability or (0, 0))[0] == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0
@@ -58,10 +59,11 @@ _ATTENTION = (
         batch_invariant=True,
         head_sizes=HeadSizes(multiple_of=8, at_most=256),
         large_head_sizes=(HeadSizes(multiple_of=8, at_most=512), _flash_attention_4),
-        extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_fp8),
+        extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_3),
         accepts_capability=lambda capability: capability >= (8, 0),
         supports_sinks=_flash_attention_sinks,
         cuda_graphs="UNIFORM_BATCH",
+        cuda_graphs_where=("ALWAYS", _flash_attention_3),
         cache=layouts.FLASH_ATTN,
     ),
     Backend(
@@ -73,6 +75,7 @@ _ATTENTION = (
         accepts_capability=lambda capability: (7, 5) <= capability <= (12, 1),
         supports_sinks=_trtllm_kernels,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cuda_graphs_where=("UNIFORM_BATCH", _trtllm_kernels),
         cache=layouts.FLASHINFER,
         layout="HND",
         layout_on=lambda capability: capability[0] == 10,

@@ -1,11 +1,27 @@
-"""Memory: whether one request of full length fits, and what vLLM prints about it."""
+"""Memory: what is left for the cache, how many blocks it makes, and what vLLM prints about it."""
 
 from __future__ import annotations
 
-from workbench.core.capacity import CachePlan, longest_request
+from workbench.core.capacity import CachePlan
+from workbench.core.memory_budget import NEEDED, memory_budget
+from workbench.core.problems import WARNING
 from workbench.core.run import Run
+from workbench.core.stages.memory_checks import (
+    gib,
+    no_memory,
+    not_enough_memory,
+    null_block,
+    too_many_sequences,
+)
 from workbench.core.trace import Rule
 
+BUDGET = Rule(
+    "memory_budget",
+    "Memory for the cache",
+    "ceil(device * utilisation) - weights - activations - graph reserve",
+    "bytes",
+    "vLLM 0.23, Worker.determine_available_memory",
+)
 NUM_BLOCKS = Rule(
     "num_blocks",
     "Blocks in the pool",
@@ -13,13 +29,43 @@ NUM_BLOCKS = Rule(
     "blocks",
     "vLLM 0.23, get_kv_cache_config_from_groups",
 )
-GIB = 2**30
+
+
+def budget(run: Run) -> None:
+    """What the device leaves for the cache, where the scenario tells; half a budget is a warning.
+
+    vLLM measures the same parts while it starts.
+    """
+    settings = run.settings
+    if settings.kv_cache_memory_bytes is not None or settings.num_gpu_blocks_override is not None:
+        return
+    given = [field for field in NEEDED if getattr(settings, field) is not None]
+    found = memory_budget(settings)
+    if found is None:
+        if given:
+            _half_a_budget(run, given[0])
+        return
+    run.step(
+        BUDGET,
+        found.available_bytes,
+        "" if settings.activation_bytes is not None else "activations not given: counted as 0",
+        device_memory_bytes=found.device_bytes,
+        gpu_memory_utilization=found.utilization,
+        weights_bytes=found.weights_bytes,
+        activation_bytes=found.activation_bytes,
+        cuda_graph_bytes=found.cuda_graph_bytes,
+    )
+    run.log_lines.append(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
 
 
 def memory(run: Run) -> None:
-    """Blocks, capacity and the two memory refusals; nothing without a memory size."""
+    """Blocks, capacity and the refusals that come from them; nothing without a memory size."""
     settings = run.settings
-    if settings.kv_cache_memory_bytes is None and settings.num_gpu_blocks_override is None:
+    if (
+        settings.kv_cache_memory_bytes is None
+        and settings.num_gpu_blocks_override is None
+        and memory_budget(settings) is None
+    ):
         return
     cache = run.cache
     if cache is None:
@@ -38,16 +84,34 @@ def memory(run: Run) -> None:
     )
     _padding_layers(run, cache)
     if available <= 0:
-        _no_memory(run, cache, available)
+        no_memory(run, cache, available)
     elif cache.needed_bytes > available:
-        _not_enough(run, cache, available)
+        not_enough_memory(run, cache, available)
     elif cache.max_concurrency is not None:
         run.log_lines.append(f"GPU KV cache size: {cache.printed_tokens:,} tokens")
         run.log_lines.append(
             f"Maximum concurrency for {run.max_model_len:,} tokens per request: "
             f"{cache.max_concurrency:.2f}x"
         )
-        _null_block(run, cache)
+        null_block(run, cache)
+        too_many_sequences(run, cache)
+
+
+def _half_a_budget(run: Run, given: str) -> None:
+    [missing] = [field for field in NEEDED if field != given]
+    what = {
+        "weights_bytes": "the bytes of the checkpoint on one rank: about its safetensors divided "
+        "by tensor_parallel",
+        "device_memory_bytes": "the memory of one device, for example 80 GiB",
+    }[missing]
+    run.problem(
+        "memory_budget_incomplete",
+        missing,
+        f"{given} = {getattr(run.settings, given):,} alone gives no budget: {missing} is missing. "
+        f"It is {what}. Until then the pool has no size.",
+        severity=WARNING,
+        operands={given: getattr(run.settings, given)},
+    )
 
 
 def _padding_layers(run: Run, cache: CachePlan) -> None:
@@ -63,71 +127,3 @@ def _padding_layers(run: Run, cache: CachePlan) -> None:
                 f"Add {padding} padding layers, may waste at most "
                 f"{100 * padding / layers:.2f}% KV cache memory"
             )
-
-
-def _no_memory(run: Run, cache: CachePlan, available: int) -> None:
-    run.problem(
-        "no_memory_for_blocks",
-        "kv_cache_memory_bytes",
-        f"There is no memory for the cache: {available:,} bytes. One block takes "
-        f"{cache.grouping.bytes_per_block:,} bytes, one request of {run.max_model_len:,} tokens "
-        f"{cache.needed_bytes:,}.",
-        operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
-        vllm_text="No available memory for the cache blocks. Try increasing",
-        candidates=({"kv_cache_memory_bytes": cache.needed_bytes},),
-    )
-
-
-def _not_enough(run: Run, cache: CachePlan, available: int) -> None:
-    longest = longest_request(run, cache.grouping, available)
-    enough = {"kv_cache_memory_bytes": cache.needed_bytes, "num_gpu_blocks_override": None}
-    shorter = ({"max_model_len": longest},) if longest else ()
-    run.problem(
-        "not_enough_memory",
-        "kv_cache_memory_bytes",
-        f"One request of {run.max_model_len:,} tokens needs {cache.needed_bytes:,} bytes "
-        f"({_gib(cache.needed_bytes)} GiB), and {available:,} ({_gib(available)} GiB) are there. "
-        + (
-            f"Longest request that fits: {longest:,} tokens."
-            if longest
-            else f"Not even one token fits; one block takes {cache.grouping.bytes_per_block:,} "
-            "bytes."
-        ),
-        operands={
-            "available_bytes": available,
-            "needed_bytes": cache.needed_bytes,
-            "estimated_max_model_len": longest,
-        },
-        vllm_text=f"To serve at least one request with the model's max seq len "
-        f"({run.max_model_len}), ({_gib(cache.needed_bytes)} GiB KV cache is needed, which is "
-        f"larger than the available KV cache memory ({_gib(available)} GiB).",
-        candidates=(*shorter, enough, {"kv_cache_dtype": "fp8"}),
-    )
-
-
-def _null_block(run: Run, cache: CachePlan) -> None:
-    """0.23 starts with exactly enough blocks, although block 0 is never given out."""
-    if cache.num_blocks is not None and cache.num_blocks - 1 < cache.blocks_per_request:
-        run.problem(
-            "null_block_not_counted",
-            "kv_cache_memory_bytes",
-            f"The pool has {cache.num_blocks} blocks, one of them the null block; a request of "
-            f"{run.max_model_len:,} tokens takes {cache.blocks_per_request}. vLLM 0.23 starts, "
-            "but such a request never finishes (vllm#47272).",
-            severity="warning",
-            operands={
-                "num_blocks": cache.num_blocks,
-                "blocks_per_request": cache.blocks_per_request,
-            },
-            candidates=(
-                {
-                    "kv_cache_memory_bytes": cache.needed_bytes + cache.grouping.bytes_per_block,
-                    "num_gpu_blocks_override": None,
-                },
-            ),
-        )
-
-
-def _gib(size: int) -> str:
-    """Two decimals, trailing zeros dropped as Python drops them ("4.0", "0.3")."""
-    return str(round(size / GIB, 2))

@@ -1,0 +1,108 @@
+"""Attention groups, the weakest graph support over them, and what each model runner refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from workbench.core.graph_support import LEVELS
+from workbench.core.rules.v0_23 import V0_23
+from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
+
+HYBRID = "nemotron-3-nano-30b-a3b"
+ALL_LAYERS = 29
+
+
+def plan_of(**values):
+    return wb.resolve(wb.Scenario(**{"model": HYBRID, **values}))
+
+
+def test_every_layer_is_in_one_attention_group_with_its_kernel_block():
+    plan = plan_of(backend="FLASHINFER", kv_cache_dtype="fp8")
+    groups = plan_attention_groups(plan)
+    assert sum(len(group.layers) for group in groups) == ALL_LAYERS
+    assert {group.backend for group in groups} == {"FLASHINFER", "MAMBA2_ATTN"}
+    for group in groups:
+        assert group.kernel_block_size == plan.cache.kernel_block_sizes[group.group]
+        assert group.spec == plan.cache.groups[group.group].spec
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "weakest", "mode"),
+    [
+        # FlashAttention 3 takes every batch, so the mamba layers are the weakest.
+        ({"backend": "FLASH_ATTN"}, "UNIFORM_BATCH", "MAMBA2_ATTN", "FULL_AND_PIECEWISE"),
+        (
+            {"backend": "FLASHINFER"},
+            "UNIFORM_SINGLE_TOKEN_DECODE",
+            "FLASHINFER",
+            "FULL_AND_PIECEWISE",
+        ),
+        (
+            {"backend": "FLASHINFER", "num_speculative_tokens": 2},
+            "UNIFORM_SINGLE_TOKEN_DECODE",
+            "FLASHINFER",
+            "PIECEWISE",
+        ),
+        (
+            {"backend": "FLASHINFER", "compute_capability": "10.0", "num_speculative_tokens": 2},
+            "UNIFORM_BATCH",
+            "MAMBA2_ATTN",  # as weak as FlashInfer there, and its group comes first
+            "FULL_AND_PIECEWISE",
+        ),
+        ({"platform": "cpu"}, "NEVER", "CPU_ATTN", "NONE"),
+        ({"platform": "xpu"}, "UNIFORM_BATCH", "MAMBA2_ATTN", "NONE"),
+        ({"model": "llama-3.1-8b"}, "ALWAYS", None, "FULL_AND_PIECEWISE"),
+        (
+            {"model": "llama-3.1-8b", "compute_capability": "8.0"},
+            "UNIFORM_BATCH",
+            "FLASH_ATTN",
+            "FULL_AND_PIECEWISE",
+        ),
+        (
+            {"model": "minimax-text-01"},
+            "UNIFORM_SINGLE_TOKEN_DECODE",
+            "LINEAR_ATTN",
+            "FULL_AND_PIECEWISE",
+        ),
+    ],
+)
+def test_the_weakest_group_decides_what_is_captured(values, level, weakest, mode):
+    support = plan_graph_support(plan_of(**values))
+    assert (support.level, support.backend, support.mode) == (level, weakest, mode)
+
+
+def test_every_backend_declares_a_level():
+    for backend in V0_23.backends.values():
+        levels = {backend.cuda_graphs}
+        if backend.cuda_graphs_where is not None:
+            levels.add(backend.cuda_graphs_where[0])
+        assert levels <= set(LEVELS), backend.name
+
+
+def verdicts(**values):
+    return {
+        verdict.runner: [problem.code for problem in verdict.problems]
+        for verdict in runner_verdicts(plan_of(**values))
+    }
+
+
+def test_only_the_v2_runner_refuses_align_mode():
+    aligned = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
+    budget = {"max_num_batched_tokens": 8192}
+    assert verdicts(**aligned, **budget) == {"v1": [], "v2": ["align_with_v2_runner"]}
+    assert verdicts(enable_prefix_caching=True, **budget) == {"v1": [], "v2": []}
+    assert verdicts() == {"v1": [], "v2": []}
+
+
+def test_the_v2_runner_still_guesses_from_the_shape_of_two_blocks():
+    two = {"platform": "rocm", "backend": "ROCM_ATTN", "num_gpu_blocks_override": 2}
+    three = {**two, "num_gpu_blocks_override": 3}
+    short = {"max_model_len": 16}
+    assert verdicts(**two, **short)["v2"] != verdicts(**three, **short)["v2"]
+
+
+def test_what_stops_the_engine_stops_both_runners():
+    small = verdicts(kv_cache_memory_bytes=1)
+    assert "not_enough_memory" in small["v1"]
+    assert "not_enough_memory" in small["v2"]

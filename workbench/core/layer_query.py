@@ -1,0 +1,29 @@
+"""The question that an attention layer of a resolved model asks its backend."""
+
+from __future__ import annotations
+
+from workbench.core.backends import LayerQuery
+from workbench.core.platforms import PLATFORMS, parse_capability
+from workbench.core.settings import Settings
+from workbench.core.sized import Sized
+
+
+def capability_of(settings: Settings) -> tuple[int, int] | None:
+    """The compute capability, (9, 0) for "9.0"; None on platforms that have none."""
+    default = PLATFORMS[settings.platform].default_capability
+    return None if default is None else parse_capability(settings.compute_capability or default)
+
+
+def layer_query(sized: Sized) -> LayerQuery:
+    """What an attention layer asks of a backend; only a typed block size is asked for."""
+    attention, settings = sized.model.attention, sized.settings
+    assert attention is not None
+    return LayerQuery(
+        settings.platform,
+        capability_of(settings),
+        attention,
+        attention.num_heads // settings.tensor_parallel,
+        sized.model_dtype,
+        sized.kv_cache_dtype,
+        settings.block_size,
+    )

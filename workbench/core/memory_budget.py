@@ -1,0 +1,63 @@
+"""What is left of a device's memory for the KV cache (0.23).
+
+Source: `request_memory` and `Worker.determine_available_memory`. vLLM measures weights, activations
+and the graph reserve while it starts; here they are given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from workbench.core.settings import DEFAULT_GPU_MEMORY_UTILIZATION, Settings
+
+NEEDED = ("device_memory_bytes", "weights_bytes")
+"""Fields without which there is no budget; the others count as 0 while they are not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """Bytes of one rank's device. activation_bytes: peak activations and what torch does not see.
+
+    requested_bytes: the share of the device that vLLM takes, rounded up to a byte.
+    """
+
+    device_bytes: int
+    utilization: float
+    weights_bytes: int
+    activation_bytes: int
+    cuda_graph_bytes: int
+
+    @property
+    def requested_bytes(self) -> int:
+        """Device memory times utilisation."""
+        return ceil(self.device_bytes * self.utilization)
+
+    @property
+    def available_bytes(self) -> int:
+        """What is left for the cache; negative when the rest alone does not fit."""
+        return (
+            self.requested_bytes
+            - self.weights_bytes
+            - self.activation_bytes
+            - self.cuda_graph_bytes
+        )
+
+    def utilization_for(self, cache_bytes: int) -> float | None:
+        """The smallest utilisation, in hundredths, that leaves `cache_bytes`; None above 1."""
+        wanted = self.requested_bytes - self.available_bytes + cache_bytes
+        hundredths = ceil(100 * wanted / self.device_bytes)
+        return hundredths / 100 if 0 < hundredths <= 100 else None
+
+
+def memory_budget(settings: Settings) -> MemoryBudget | None:
+    """The budget of a scenario; None while the device or the weights are unknown."""
+    if not settings.device_memory_bytes or settings.weights_bytes is None:
+        return None
+    return MemoryBudget(
+        settings.device_memory_bytes,
+        settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
+        settings.weights_bytes,
+        settings.activation_bytes or 0,
+        settings.cuda_graph_bytes or 0,
+    )

@@ -1,0 +1,92 @@
+"""What the two model runners of 0.23 make of a plan: what stops each of them, and graph support.
+
+Source: `VllmConfig.validate_mamba_block_size` and `_get_v2_model_runner_unsupported_features`, the
+runners' `_reshape_kv_cache`; #38831 and #37236.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.graph_support import (
+    AttentionGroup,
+    GraphSupport,
+    attention_groups,
+    graph_support,
+)
+from workbench.core.layer_views import RUNNERS, V2
+from workbench.core.layout_error import LayoutError
+from workbench.core.plan import Plan
+from workbench.core.plan_layout import plan_layout
+from workbench.core.problems import ERROR, Problem
+from workbench.core.rule_set import RULE_SETS
+
+SAMPLE_BLOCKS = 3
+"""Blocks of the tensor that is laid out while the memory, and so the pool, is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One runner ("v1" or "v2") and what keeps it from starting; empty when nothing does."""
+
+    runner: str
+    problems: tuple[Problem, ...]
+
+
+def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
+    """The attention groups of a plan; none where the pages cannot be made equal."""
+    if plan.cache is None:
+        return ()
+    backends = RULE_SETS[plan.settings.rules].backends
+    return attention_groups(plan, plan.cache, plan.backend, backends)
+
+
+def plan_graph_support(plan: Plan) -> GraphSupport:
+    """The weakest CUDA-graph support over the plan's attention groups."""
+    return graph_support(plan, plan_attention_groups(plan))
+
+
+def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
+    """What stops each runner, after what stops the engine whatever the runner is.
+
+    V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
+    """
+    return tuple(Verdict(runner, (*plan.errors, *_of_runner(plan, runner))) for runner in RUNNERS)
+
+
+def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
+    found = []
+    if runner == V2 and plan.mamba_cache_mode == "align":
+        found.append(_align_with_v2(plan))
+    try:
+        blocks = plan.cache.num_blocks if plan.cache is not None else None
+        plan_layout(plan, num_blocks=blocks or SAMPLE_BLOCKS, runner=runner)
+    except LayoutError as error:
+        if error.vllm_exception is not None:
+            found.append(_from_layout(error))
+    return tuple(found)
+
+
+def _align_with_v2(plan: Plan) -> Problem:
+    others = [mode for mode in RULE_SETS[plan.settings.rules].cache_modes if mode != "align"]
+    return Problem(
+        "align_with_v2_runner",
+        ERROR,
+        "mamba_cache_mode",
+        "The V2 model runner does not checkpoint states at block boundaries: mamba_cache_mode = "
+        f"align is refused. Allowed there: {', '.join(others)}; or leave the V1 runner on.",
+        {"mamba_cache_mode": plan.mamba_cache_mode},
+        "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
+        ({"enable_prefix_caching": False, "mamba_cache_mode": None}, {"mamba_cache_mode": "all"}),
+    )
+
+
+def _from_layout(error: LayoutError) -> Problem:
+    return Problem(
+        error.code,
+        ERROR,
+        error.field or "block_size",
+        error.message,
+        error.operands,
+        error.vllm_text,
+    )

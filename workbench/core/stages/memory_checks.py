@@ -1,0 +1,131 @@
+"""The refusals and warnings that come from the size of the pool.
+
+Source: `check_enough_kv_cache_memory` and `resolve_cudagraph_mode_and_sizes` of 0.23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.capacity import CachePlan, longest_request
+from workbench.core.graph_support import WITH_GRAPHS, attention_groups, graph_support
+from workbench.core.memory_budget import memory_budget
+from workbench.core.problems import ERROR, WARNING
+from workbench.core.run import Run
+
+GIB = 2**30
+OVERRIDE = "num_gpu_blocks_override"
+DEFAULT_MAX_NUM_SEQS = (256, 1024)
+"""vLLM's defaults for `max_num_seqs`: devices below 70 GiB, and those above."""
+
+
+def no_memory(run: Run, cache: CachePlan, available: int) -> None:
+    """Nothing is left for the cache."""
+    run.problem(
+        "no_memory_for_blocks",
+        "kv_cache_memory_bytes",
+        f"There is no memory for the cache: {available:,} bytes. One block takes "
+        f"{cache.grouping.bytes_per_block:,} bytes, one request of {run.max_model_len:,} tokens "
+        f"{cache.needed_bytes:,}.",
+        operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
+        vllm_text="No available memory for the cache blocks. Try increasing",
+        candidates=more_memory(run, cache.needed_bytes),
+    )
+
+
+def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
+    """One request of full length does not fit."""
+    longest = longest_request(run, cache.grouping, available)
+    shorter = ({"max_model_len": longest},) if longest else ()
+    run.problem(
+        "not_enough_memory",
+        "kv_cache_memory_bytes",
+        f"One request of {run.max_model_len:,} tokens needs {cache.needed_bytes:,} bytes "
+        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) are there. "
+        + (
+            f"Longest request that fits: {longest:,} tokens."
+            if longest
+            else f"Not even one token fits; one block takes {cache.grouping.bytes_per_block:,} "
+            "bytes."
+        ),
+        operands={
+            "available_bytes": available,
+            "needed_bytes": cache.needed_bytes,
+            "estimated_max_model_len": longest,
+        },
+        vllm_text=f"To serve at least one request with the model's max seq len "
+        f"({run.max_model_len}), ({gib(cache.needed_bytes)} GiB KV cache is needed, which is "
+        f"larger than the available KV cache memory ({gib(available)} GiB).",
+        candidates=(*shorter, *more_memory(run, cache.needed_bytes), {"kv_cache_dtype": "fp8"}),
+    )
+
+
+def null_block(run: Run, cache: CachePlan) -> None:
+    """0.23 starts with exactly enough blocks, although block 0 is never given out."""
+    if cache.num_blocks is None or cache.num_blocks - 1 >= cache.blocks_per_request:
+        return
+    enough = cache.needed_bytes + cache.grouping.bytes_per_block
+    run.problem(
+        "null_block_not_counted",
+        "kv_cache_memory_bytes",
+        f"The pool has {cache.num_blocks} blocks, one of them the null block; a request of "
+        f"{run.max_model_len:,} tokens takes {cache.blocks_per_request}. vLLM 0.23 starts, "
+        "but such a request never finishes (vllm#47272).",
+        severity=WARNING,
+        operands={"num_blocks": cache.num_blocks, "blocks_per_request": cache.blocks_per_request},
+        candidates=more_memory(run, enough),
+    )
+
+
+def too_many_sequences(run: Run, cache: CachePlan) -> None:
+    """Every decoding sequence holds a mamba block, so graph capture refuses more of them.
+
+    An error for a typed `max_num_seqs`; a warning where one of vLLM's defaults would be too many.
+    """
+    typed, blocks = run.settings.max_num_seqs, cache.num_blocks
+    wanted = typed or DEFAULT_MAX_NUM_SEQS[-1]
+    if blocks is None or wanted <= blocks or run.settings.platform not in WITH_GRAPHS:
+        return
+    if not any(group.spec.is_mamba for group in cache.groups):
+        return
+    backend = None if run.backend is None else run.backend.name
+    groups = attention_groups(run, cache, backend, run.rules.backends)
+    if not graph_support(run, groups).has_full_graphs:
+        return
+    if typed is not None:
+        given = f"max_num_seqs = {typed:,} is"
+    else:
+        small, large = DEFAULT_MAX_NUM_SEQS
+        both = f"{small:,} on devices below 70 GiB and {large:,} above"
+        which = f"are {both}" if small > blocks else f"are {both}; {large:,} is"
+        given = f"The defaults of max_num_seqs {which}"
+    run.problem(
+        "max_num_seqs_above_blocks",
+        "max_num_seqs",
+        f"{given} more than the {blocks:,} blocks of the pool. Every decoding sequence holds one "
+        f"mamba block, so CUDA-graph capture stops. Nearest valid value: {blocks:,}.",
+        severity=ERROR if typed is not None else WARNING,
+        operands={"max_num_seqs": wanted, "num_blocks": blocks},
+        vllm_text=f"max_num_seqs ({wanted}) exceeds available Mamba cache blocks ({blocks}).",
+        candidates=(
+            {"max_num_seqs": blocks},
+            *more_memory(run, wanted * cache.grouping.bytes_per_block),
+        ),
+    )
+
+
+def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
+    """Changes that give the cache `cache_bytes`: a higher utilisation where there is a budget."""
+    settings = run.settings
+    found = memory_budget(settings)
+    if found is None or settings.kv_cache_memory_bytes is not None:
+        measured = {} if settings.num_gpu_blocks_override is None else {OVERRIDE: None}
+        return ({"kv_cache_memory_bytes": cache_bytes, **measured},)
+    utilization = found.utilization_for(cache_bytes)
+    return () if utilization is None else ({"gpu_memory_utilization": utilization},)
+
+
+def gib(size: int) -> str:
+    """Two decimals, trailing zeros dropped as Python drops them ("4.0", "0.3")."""
+    return str(round(size / GIB, 2))
