@@ -7,7 +7,8 @@ import pytest
 from workbench.core.choices import conflicts
 from workbench.models import load_model
 from workbench.scenario import Scenario
-from workbench.ui.controls import ENGINE, Choice, build_pickers
+from workbench.ui.controls import ENGINE, Choice
+from workbench.ui.sections import Controls
 
 SCENARIOS = (
     {},
@@ -30,7 +31,7 @@ SCENARIOS = (
 
 def choices(scenario, *, free):
     model = load_model(scenario.model)
-    for picker in build_pickers():
+    for picker in Controls().pickers:
         if isinstance(picker, Choice) and picker._free == free:
             picker.refresh(scenario, model)
             yield picker, [value for _label, value in picker.widget.options]
@@ -80,7 +81,7 @@ def test_free_pickers_keep_a_value_that_they_would_not_offer():
 def test_an_inline_model_has_a_name_in_the_list():
     config = {**Scenario().to_dict(), "model": {"model_type": "unknown"}}
     scenario = Scenario(**config)
-    picker = build_pickers()[0]
+    picker = Controls().pickers[0]
     picker.refresh(scenario, None)
     assert picker.widget.options[-1] == ("inline config", {"model_type": "unknown"})
     assert picker.widget.value == {"model_type": "unknown"}
@@ -88,6 +89,6 @@ def test_an_inline_model_has_a_name_in_the_list():
 
 def test_without_a_readable_model_everything_is_offered():
     scenario = Scenario(model="./missing.json", backend="FLASHINFER")
-    for picker in build_pickers():
-        picker.refresh(scenario, None)
-    assert picker.field == "rules"
+    controls = Controls()
+    controls.refresh(scenario, None)
+    assert len(controls.pickers) > len(scenario.to_dict())

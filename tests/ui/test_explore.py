@@ -41,6 +41,12 @@ CHANGES = {
     "num_speculative_tokens": 2,
     "kv_cache_memory_bytes": "20 GiB",
     "num_gpu_blocks_override": "100",
+    "max_num_seqs": "512",
+    "device_memory_bytes": "80 GiB",
+    "gpu_memory_utilization": "0.9",
+    "weights_bytes": "60 GB",
+    "activation_bytes": "4 GiB",
+    "cuda_graph_bytes": "1 GiB",
     "rules": "before-37467",
 }
 MEANS = {
@@ -50,6 +56,12 @@ MEANS = {
     "max_num_batched_tokens": 8192,
     "kv_cache_memory_bytes": 20 * 2**30,
     "num_gpu_blocks_override": 100,
+    "max_num_seqs": 512,
+    "device_memory_bytes": 80 * 2**30,
+    "gpu_memory_utilization": 0.9,
+    "weights_bytes": 60 * 10**9,
+    "activation_bytes": 4 * 2**30,
+    "cuda_graph_bytes": 2**30,
 }
 START = {
     "backend": {"compute_capability": "9.0"},

@@ -7,12 +7,12 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.choices import legal_values, tensor_parallel_sizes
+from workbench.core.choices import legal_values
 from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
 from workbench.memory_size import parse_bytes
 from workbench.models import catalog_names
-from workbench.scenario import Scenario, allowed_values, nearest_hint
+from workbench.scenario import Scenario, nearest_hint
 
 ENGINE = "engine's choice"
 WIDE = {"description_width": "104px"}
@@ -96,7 +96,7 @@ class Number(Picker):
         )
         super().__init__(field, text)
 
-    def read(self, shown: str) -> int | None:
+    def read(self, shown: str) -> float | None:
         """See `Picker.read`."""
         typed = shown.strip().replace(",", "")
         if not typed:
@@ -132,6 +132,25 @@ class Memory(Number):
         if self.widget.value.strip() and value == _bytes_or_none(self.widget.value, self.field):
             return
         self.widget.value = "" if value is None else f"{value} B"
+
+
+class Share(Number):
+    """A share such as 0.9, or empty for the engine's choice."""
+
+    def read(self, shown: str) -> float | None:
+        """See `Picker.read`; the scenario checks the range."""
+        typed = shown.strip()
+        if not typed:
+            return None
+        try:
+            return float(typed)
+        except ValueError:
+            raise ScenarioError(
+                "wrong_type",
+                f"{self.field} must be a number above 0 and at most 1, or empty for the engine's "
+                f"choice; got {typed[:40]!r}.",
+                field=self.field,
+            ) from None
 
 
 class ModelPath(Picker):
@@ -182,64 +201,3 @@ def _label(value: Any) -> str:
 
 def _layout() -> widgets.Layout:
     return widgets.Layout(width="auto")
-
-
-def _words(field: str, *, nullable: bool = False) -> Candidates:
-    def candidates(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-        words = allowed_values(field, scenario.rules) or ()
-        return (None, *words) if nullable else words
-
-    return candidates
-
-
-def _capabilities(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-    if scenario.platform != "cuda":
-        return (scenario.compute_capability,)
-    return (None, *(allowed_values("compute_capability") or ()))
-
-
-def _sizes(_scenario: Scenario, model: Model | None) -> Iterable[Any]:
-    return (1,) if model is None else tensor_parallel_sizes(model)
-
-
-def _rules(_scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-    from workbench.core.rules import RULE_SETS
-
-    return tuple(RULE_SETS)
-
-
-def build_pickers() -> tuple[Picker, ...]:
-    """Every picker, in the order in which they are laid out."""
-    return (
-        Choice("model", "Model", lambda _scenario, _model: catalog_names(), free=True),
-        ModelPath(),
-        Choice("platform", "Platform", _words("platform"), free=True),
-        Choice(
-            "compute_capability",
-            "Capability",
-            _capabilities,
-            free=True,
-            tip="CUDA compute capability; other platforms do not read it",
-            nothing="9.0 (default)",
-        ),
-        Choice("backend", "Backend", _words("backend", nullable=True)),
-        Choice("tensor_parallel", "Tensor parallel", _sizes),
-        Choice("dtype", "Model dtype", _words("dtype")),
-        Choice("kv_cache_dtype", "KV-cache dtype", _words("kv_cache_dtype")),
-        Choice("mamba_cache_dtype", "Conv dtype", _words("mamba_cache_dtype")),
-        Choice("mamba_ssm_cache_dtype", "State dtype", _words("mamba_ssm_cache_dtype")),
-        Choice(
-            "enable_prefix_caching", "Prefix caching", lambda _scenario, _model: (None, True, False)
-        ),
-        Choice("mamba_cache_mode", "Cache mode", _words("mamba_cache_mode", nullable=True)),
-        Number("block_size", "Block size", "--block-size: the granule of the alignment, in tokens"),
-        Number("mamba_block_size", "Mamba block", "--mamba-block-size, in tokens"),
-        Number("max_model_len", "Max model len", "--max-model-len, in tokens"),
-        Number("max_num_batched_tokens", "Token budget", "--max-num-batched-tokens"),
-        Choice(
-            "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
-        ),
-        Memory("kv_cache_memory_bytes", "KV memory", "Per rank, for example 20 GiB or 80 GB"),
-        Number("num_gpu_blocks_override", "Blocks override", "--num-gpu-blocks-override"),
-        Choice("rules", "vLLM rules", _rules, free=True),
-    )

@@ -13,10 +13,11 @@ from workbench.core.errors import ConfigError, Refused, ScenarioError, Workbench
 from workbench.models import catalog_names, load_model
 from workbench.plan import Plan, remedies_of_refusal
 from workbench.scenario import DEFAULT_MODEL, Scenario
-from workbench.ui.controls import ModelPath, Picker, build_pickers
+from workbench.ui.controls import ModelPath, Picker
 from workbench.ui.figure import PageFigure
 from workbench.ui.panels.panel import Panel, error_html
 from workbench.ui.problems import ProblemList
+from workbench.ui.sections import Controls
 from workbench.ui.session import Outcome, RecordedError, Session, evaluate, guarded
 from workbench.ui.tabs import Tabs
 from workbench.views import html
@@ -43,7 +44,8 @@ class Explorer:
         self.error: WorkbenchError | None = None
         self._refreshing: int | None = None
         self._catalog_model: str | dict[str, Any] = DEFAULT_MODEL
-        self._pickers = build_pickers()
+        self._controls = Controls()
+        self._pickers = self._controls.pickers
         self._headline = widgets.HTML()
         self._error_area = widgets.HTML()
         self._notice = widgets.HTML()
@@ -56,17 +58,11 @@ class Explorer:
             picker.widget.observe(
                 lambda change, p=picker: self._picked(p, change.new), names="value"
             )
-        grid = widgets.GridBox(
-            [picker.widget for picker in self._pickers],
-            layout=widgets.Layout(
-                grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
-            ),
-        )
         self.widget = widgets.VBox(
             [
                 widgets.HTML(html.style()),
                 self._headline,
-                grid,
+                self._controls.widget,
                 self._error_area,
                 self._notice,
                 self._problems.widget,
@@ -169,7 +165,7 @@ class Explorer:
     def _show(self, outcome: Outcome) -> None:
         self._refreshing = threading.get_ident()
         try:
-            self._refresh_pickers(outcome)
+            self._controls.refresh(outcome.scenario, outcome.model)
         finally:
             self._refreshing = None
         self.error = outcome.error
@@ -199,10 +195,6 @@ class Explorer:
         self._problems.show_refusal(error, remedies)
         self._tabs.show_refusal(scenario, error)
         self._set_stale(result=True, verdict=False)
-
-    def _refresh_pickers(self, outcome: Outcome) -> None:
-        for picker in self._pickers:
-            picker.refresh(outcome.scenario, outcome.model)
 
     def _set_stale(self, *, result: bool, verdict: bool) -> None:
         """Grey out what belongs to an older plan; the verdict is the headline and the problems."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import anywidget
 
 SCRIPT = """
+const TOLERANCE = 4, TRIES = 20;
 function render({ el }) {
   el.style.width = "100%";
   el.style.height = "0";
   let width = 0;
+  const resize = () => window.dispatchEvent(new Event("resize"));
+  // plotly listens only some time after it has drawn, and may draw again: looked at for a while
+  const settle = (tries) => {
+    const figure = el.closest(".wb-figure");
+    const drawn = figure?.querySelector(".main-svg");
+    if (!drawn || Math.abs(drawn.clientWidth - figure.clientWidth) > TOLERANCE) resize();
+    if (tries) setTimeout(() => settle(tries - 1), 150);
+  };
   const observer = new ResizeObserver(() => {
-    if (el.clientWidth !== width) {
-      width = el.clientWidth;
-      requestAnimationFrame(() => window.dispatchEvent(new Event("resize")));
-    }
+    if (el.clientWidth === width) return;
+    width = el.clientWidth;
+    requestAnimationFrame(() => settle(TRIES));
   });
   observer.observe(el);
   // JupyterLab's command mode would take the arrow keys away from a focused picker

@@ -1,6 +1,9 @@
 """The figures, by the name people use: `wb.figures.page(plan)`."""
 
+from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
+from workbench.views.group_figure import groups
 from workbench.views.hit_figure import checkpoint_table, hit_curve
+from workbench.views.memory_figure import memory_bar
 from workbench.views.owner_figure import page_owners
 from workbench.views.page_figure import page, page_layout, page_title, page_traces
 from workbench.views.sizes_figure import block_sizes
@@ -8,12 +11,17 @@ from workbench.views.waste_figure import reserved_bytes
 
 __all__ = [
     "block_sizes",
+    "capacity",
     "checkpoint_table",
+    "gain_of_fp8",
+    "groups",
     "hit_curve",
+    "memory_bar",
     "page",
     "page_layout",
     "page_owners",
     "page_title",
     "page_traces",
     "reserved_bytes",
+    "shared_or_separate",
 ]

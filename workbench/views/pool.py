@@ -7,12 +7,25 @@ from html import escape
 from typing import NamedTuple
 
 from workbench.core.capacity import CachePlan
+from workbench.core.graph_support import NONE
 from workbench.core.occupancy import blocks_for_prompt, requests_that_fit
 from workbench.core.plan import Plan
+from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
 from workbench.core.trace import show
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text, tokens_text
 
+GROUP_HEADER = (
+    "group",
+    "spec",
+    "block size",
+    "kernel block",
+    "page bytes",
+    "backend",
+    "graph support",
+    "slots",
+    "layers",
+)
 PROMPTS = (16, 128, 1024, 8192, 32768, 131072)
 """Prompt lengths of the capacity table, in tokens; those above `max_model_len` are left out."""
 
@@ -62,7 +75,9 @@ def pool_html(plan: Plan) -> str:
     return document(
         f"<h4>Groups</h4><p>{escape(cache.grouping.reason)}. One block id takes "
         f"{bytes_text(cache.grouping.bytes_per_block)} over all tensors.</p>",
-        _groups(cache),
+        _groups(plan, cache),
+        _graphs(plan),
+        _runners(plan),
         "<h4>What fits</h4>",
         _capacity(plan, cache),
         "<h4>What is called block size</h4>",
@@ -76,13 +91,15 @@ def pool_html(plan: Plan) -> str:
     )
 
 
-def _groups(cache: CachePlan) -> str:
+def _groups(plan: Plan, cache: CachePlan) -> str:
+    attention = {found.group: found for found in plan_attention_groups(plan)}
     rows = []
     for number, (group, kernel) in enumerate(
         zip(cache.groups, cache.kernel_block_sizes, strict=True)
     ):
         empty = f", {group.padding_layers} empty" if group.padding_layers else ""
         names = ", ".join(group.layers)
+        used = attention.get(number)
         rows.append(
             (
                 str(number),
@@ -90,12 +107,32 @@ def _groups(cache: CachePlan) -> str:
                 f"{group.spec.block_size:,}",
                 show(kernel),
                 f"{group.spec.page_size_bytes:,}",
+                "none" if used is None else escape(used.backend),
+                "none" if used is None else f"<code>{used.graph_level}</code>",
                 f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',
                 f'<span class="wb-faint">{escape(_short(group.layers))}</span>',
             )
         )
-    header = ("group", "spec", "block size", "kernel block", "page bytes", "slots", "layers")
-    return table(header, rows)
+    return table(GROUP_HEADER, rows)
+
+
+def _graphs(plan: Plan) -> str:
+    support = plan_graph_support(plan)
+    if support.mode == NONE:
+        return "<p>CUDA graphs: none are captured on this platform by default.</p>"
+    weakest = "" if support.backend is None else f" ({escape(support.backend)})"
+    return (
+        f"<p>CUDA graphs: the weakest group decides, <code>{support.level}</code>{weakest}; the "
+        f"default mode becomes <code>{support.mode}</code>.</p>"
+    )
+
+
+def _runners(plan: Plan) -> str:
+    rows = []
+    for verdict in runner_verdicts(plan):
+        told = "<br>".join(escape(problem.message) for problem in verdict.problems)
+        rows.append((verdict.runner.upper(), told or "✓ nothing stops it"))
+    return table(("model runner", "what stops it"), rows)
 
 
 def _capacity(plan: Plan, cache: CachePlan) -> str:

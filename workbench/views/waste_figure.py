@@ -46,9 +46,9 @@ def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
             marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
             hovertemplate=f"<b>{part}</b><br>%{{x}} tokens: %{{customdata:,}} bytes, "
             "%{y:.1%}<extra></extra>",
+            showlegend=any(row[part] for row in rows),
         )
         for part, (colour, pattern) in PARTS.items()
-        if any(row[part] for row in rows)
     ]
     return go.Figure(
         bars,

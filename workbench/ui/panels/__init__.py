@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from workbench.ui.panels.capacity import CapacityPanel
 from workbench.ui.panels.copy import CopyPanel
+from workbench.ui.panels.hits import HitsPanel
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.simple import (
     BackendsPanel,
     FieldsPanel,
-    HitsPanel,
-    PoolPanel,
     WhatIfPanel,
     WhyPanel,
 )
@@ -20,7 +20,7 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     WhyPanel,
     WhatIfPanel,
     BackendsPanel,
-    PoolPanel,
+    CapacityPanel,
     HitsPanel,
     FieldsPanel,
     CopyPanel,

@@ -8,8 +8,6 @@ from workbench.ui.panels.panel import HtmlPanel
 from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.grid_table import grid_html
-from workbench.views.hits import hits_html
-from workbench.views.pool import pool_html
 from workbench.views.sizes_figure import sized_columns
 
 SHOWN_SIZES = 6
@@ -40,24 +38,6 @@ class BackendsPanel(HtmlPanel):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session, backends_html)
-
-
-class PoolPanel(HtmlPanel):
-    """Groups, capacity, and what is called block size."""
-
-    title = "Groups and capacity"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session, pool_html)
-
-
-class HitsPanel(HtmlPanel):
-    """What prefix caching can hit."""
-
-    title = "Prefix hits"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session, hits_html)
 
 
 class FieldsPanel(HtmlPanel):

@@ -1,0 +1,78 @@
+"""The tab "Groups and capacity": every picture, any prompt length, and what it must not do."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from workbench.ui.panels.capacity import PICTURES
+from workbench.ui.sections import Controls
+
+TITLE = "Groups and capacity"
+
+
+@pytest.fixture
+def tab():
+    panel = wb.explore(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB")
+    return panel, panel.open(TITLE)
+
+
+def shown(tab):
+    [figure] = tab._place.children
+    return figure.children[0]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_picture_is_that_of_the_plan_and_follows_a_change(tab, name):
+    panel, capacity = tab
+    capacity.picture.value = name
+    before = shown(capacity)
+    panel.controls["tensor_parallel"].value = 2
+    fresh = PICTURES[name](panel.plan, 4096)
+    assert shown(capacity) is before
+    assert shown(capacity).layout.title.text == fresh.layout.title.text
+    for live, new in zip(shown(capacity).data, fresh.data, strict=True):
+        if new.x is not None:
+            assert list(live.x) == list(new.x)
+            assert list(live.y) == list(new.y)
+        if new.type == "heatmap":
+            assert list(map(list, live.text)) == list(map(list, new.text))
+
+
+def test_the_prompt_length_changes_the_picture(tab):
+    _panel, capacity = tab
+    capacity.picture.value = "capacity over TP and dtype"
+    before = list(shown(capacity).data[0].y)
+    capacity.prompt.value = "100,000"
+    assert list(shown(capacity).data[0].y) != before
+
+
+@pytest.mark.parametrize("typed", ["", "0", "-1", "ten", "1.5"])
+def test_a_prompt_length_that_cannot_be_is_said_and_loses_nothing(tab, typed):
+    panel, capacity = tab
+    before = shown(capacity).to_json()
+    capacity.prompt.value = typed
+    assert "Nearest valid value: 4096" in capacity._error.value
+    assert shown(capacity).to_json() == before
+    capacity.prompt.value = "128"
+    assert capacity._error.value == ""
+    assert panel.session.errors == []
+
+
+def test_pages_that_differ_leave_no_picture():
+    panel = wb.explore(
+        model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4, rules="before-37467"
+    )
+    capacity = panel.open(TITLE)
+    assert capacity._place.children == ()
+    assert "cannot be made equal" in capacity._tables.value
+    panel.controls["rules"].value = "0.23"
+    assert len(capacity._place.children) == 1
+
+
+def test_a_folded_section_says_how_much_of_it_is_set():
+    controls = Controls()
+    controls.refresh(wb.Scenario(device_memory_bytes=2**36, weights_bytes=2**35), None)
+    assert controls._folded.titles[1].endswith("(2 set)")
+    controls.refresh(wb.Scenario(), None)
+    assert not any("set)" in title for title in controls._folded.titles)

@@ -1,0 +1,92 @@
+"""Groups and capacity: what is shared, what fits, what is wasted, and what if."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+
+from workbench.core.errors import ScenarioError
+from workbench.plan import Plan
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.panel import Panel
+from workbench.ui.session import Session, guarded
+from workbench.views import html
+from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
+from workbench.views.group_figure import groups
+from workbench.views.memory_figure import memory_bar
+from workbench.views.pool import pool_html
+from workbench.views.waste_figure import reserved_bytes
+
+DEFAULT_PROMPT_TOKENS = 4096
+PICTURES: Mapping[str, Callable[[Plan, int], go.Figure]] = {
+    "groups and tensors": lambda plan, _prompt: groups(plan),
+    "where the memory goes": memory_bar,
+    "capacity over TP and dtype": capacity,
+    "bytes of a request by prompt length": lambda plan, _prompt: reserved_bytes(plan),
+    "gain of an fp8 cache": lambda plan, _prompt: gain_of_fp8(plan),
+    "shared or separate pools": shared_or_separate,
+}
+"""Name -> figure of a plan and a prompt length in tokens."""
+
+
+class CapacityPanel(Panel):
+    """One picture at a time, and the tables below."""
+
+    title = "Groups and capacity"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._plan: Plan | None = None
+        self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Picture")
+        self.prompt = widgets.Text(
+            value=str(DEFAULT_PROMPT_TOKENS),
+            description="Prompt tokens",
+            continuous_update=False,
+            style={"description_width": "104px"},
+        )
+        self._figures = {name: LiveFigure() for name in PICTURES}
+        self._place = widgets.VBox()
+        self._tables = widgets.HTML()
+        self.fill(widgets.HBox([self.picture, self.prompt]), self._place, self._tables)
+        for control in (self.picture, self.prompt):
+            control.observe(self._picked, names="value")
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`."""
+        self._plan = plan
+        self._tables.value = pool_html(plan)
+        self._draw(plan)
+
+    @guarded
+    def _picked(self, _change: Any) -> None:
+        self.clear_error()
+        if self._plan is None:
+            return
+        try:
+            self._draw(self._plan)
+        except ScenarioError as error:
+            self._error.value = html.document(html.refusal_html(error))
+
+    def _draw(self, plan: Plan) -> None:
+        if plan.cache is None:
+            self._place.children = ()
+            return
+        prompt = min(self._prompt_tokens(), plan.max_model_len)
+        figure = self._figures[self.picture.value]
+        figure.show(PICTURES[self.picture.value](plan, prompt))
+        if self._place.children != (figure.widget,):
+            self._place.children = (figure.widget,)
+
+    def _prompt_tokens(self) -> int:
+        typed = self.prompt.value.strip().replace(",", "")
+        if typed.isdecimal() and int(typed) > 0:
+            return int(typed)
+        raise ScenarioError(
+            "wrong_type",
+            f"The prompt length is a whole number of tokens, at least 1; got {typed[:40]!r}. "
+            f"Nearest valid value: {DEFAULT_PROMPT_TOKENS}.",
+            field="max_model_len",
+        )

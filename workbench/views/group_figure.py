@@ -1,0 +1,72 @@
+"""Groups as rows, tensors as columns: which layers share what, and which slots are empty."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from workbench.core.groups import Group
+from workbench.core.plan import Plan
+from workbench.views.palette import ATTENTION, PADDING, RECURRENT, THEMES
+
+EMPTY = "∅"
+KIND_EMPTY, KIND_STATE, KIND_ATTENTION = 0.0, 1.0, 2.0
+COLOURS = ((0.0, PADDING), (0.5, RECURRENT), (1.0, ATTENTION))
+
+
+def groups(plan: Plan, theme: str = "auto") -> go.Figure:
+    """One row a group, one column a tensor, in each cell the layer that has this slot.
+
+    A column is one allocation, shared by the layers in it. Errors: ValueError when the plan has no
+    cache (its pages cannot be made equal).
+    """
+    cache = plan.built_cache()
+    slots = cache.grouping.group_size
+    rows = [f"{number}: {_kind(group)}" for number, group in enumerate(cache.groups)]
+    colours = THEMES[theme]
+    cells = [[_cell(group, slot) for slot in range(slots)] for group in cache.groups]
+    return go.Figure(
+        go.Heatmap(
+            x=[f"tensor {slot}" for slot in range(slots)],
+            y=rows,
+            z=[[kind for kind, _label, _words in row] for row in cells],
+            text=[[label for _kind, label, _words in row] for row in cells],
+            customdata=[[words for _kind, _label, words in row] for row in cells],
+            texttemplate="%{text}",
+            textfont={"color": "#ffffff"},
+            hovertemplate="group %{y}<br>%{x}<br>%{customdata}<extra></extra>",
+            zmin=KIND_EMPTY,
+            zmax=KIND_ATTENTION,
+            colorscale=COLOURS,
+            showscale=False,
+            xgap=3,
+            ygap=3,
+        ),
+        layout={
+            "height": 150 + 38 * max(len(rows), 1),
+            "margin": {"t": 60, "b": 50, "l": 150},
+            "title": {"text": _title(plan, rows), "x": 0, "xref": "paper", "font": {"size": 15}},
+            **colours.surface,
+            "xaxis": {"showgrid": False, "type": "category", "side": "bottom"},
+            "yaxis": {"showgrid": False, "type": "category", "autorange": "reversed"},
+        },
+    )
+
+
+def _title(plan: Plan, rows: list[str]) -> str:
+    grouping = plan.built_cache().grouping
+    empty = grouping.padding_layers
+    said = f", {empty} empty slot{'s' * (empty > 1)} ({EMPTY})" if empty else ""
+    many = f"{len(rows)} group{'s' * (len(rows) != 1)}"
+    return f"<b>{many} in {grouping.group_size} tensors</b>{said}; numbers are layers"
+
+
+def _kind(group: Group) -> str:
+    return "state" if group.spec.is_mamba else group.spec.kind.removesuffix("Spec")
+
+
+def _cell(group: Group, slot: int) -> tuple[float, str, str]:
+    if slot >= len(group.layers):
+        return KIND_EMPTY, EMPTY, "no layer: reserved and never used"
+    name = group.layers[slot]
+    kind = KIND_STATE if group.spec.is_mamba else KIND_ATTENTION
+    return kind, name.split(".")[2], f"{name}, blocks of {group.spec.block_size:,} tokens"
