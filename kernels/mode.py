@@ -1,4 +1,6 @@
-"""Where kernels run: on a GPU, or in Triton's interpreter. Decided here, once a process.
+"""Where kernels run: on a GPU, in Triton's interpreter, or nowhere: they are only compiled.
+
+Decided here, once a process.
 
 Triton reads `TRITON_INTERPRET` while it is imported, so the decision has to come before that.
 Importing this module imports neither torch nor triton.
@@ -14,7 +16,9 @@ from importlib.util import find_spec
 from typing import Literal
 
 INTERPRET_VARIABLE = "TRITON_INTERPRET"
-Mode = Literal["gpu", "interpreter", "unavailable"]
+COMPILE_VARIABLE = "WORKBENCH_COMPILE_ONLY"
+"""Set to 1 in a process that compiles kernels for some target and launches none."""
+Mode = Literal["gpu", "interpreter", "compiler", "unavailable"]
 
 # the last three are names under which builds for one accelerator have been published
 _TRITON_DISTRIBUTIONS = ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm")
@@ -70,6 +74,9 @@ def _decide() -> TritonMode:
         if found is None:
             return decision("unavailable", f"{name} is not installed")
 
+    if os.environ.get(COMPILE_VARIABLE) == "1":
+        os.environ.pop(INTERPRET_VARIABLE, None)
+        return decision("compiler", f"{COMPILE_VARIABLE} is set")
     asked = _asked_by_user()
     if asked is True:
         return decision("interpreter", f"{INTERPRET_VARIABLE} is set")
@@ -112,7 +119,9 @@ def _usable_gpu() -> tuple[str | None, str]:
 
 def _refuse_other_mode(decided: TritonMode) -> None:
     loaded = _loaded_mode()
-    if loaded is None or decided.mode in {loaded, "unavailable"}:
+    # a process that only compiles has triton as it is on a GPU
+    wanted = "gpu" if decided.mode == "compiler" else decided.mode
+    if loaded is None or wanted in {loaded, "unavailable"}:
         return
     raise TritonModeError(
         f"triton is already imported in {loaded} mode, but kernels must run in {decided.mode} "

@@ -31,3 +31,8 @@ def test_a_missing_unit_is_asked_for_and_not_guessed(text):
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ScenarioError, match="20 GiB or 80 GB"):
         parse_bytes(text, "kv_cache_memory_bytes")
+
+
+def test_more_digits_than_any_memory_is_refused_too():
+    with pytest.raises(ScenarioError, match="more than any memory"):
+        parse_bytes("9" * 400 + " GiB", "weights_bytes")

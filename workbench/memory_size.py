@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from workbench.core.errors import ScenarioError
@@ -48,4 +49,11 @@ def parse_bytes(text: str, field: str) -> int | None:
             f"{number:g} GB is {int(number * 10**9):,}. Type the unit.",
             field=field,
         )
-    return int(number * UNITS[unit or "b"])
+    size = number * UNITS[unit or "b"]
+    if math.isinf(size):
+        raise ScenarioError(
+            "out_of_range",
+            f"{field} is more than any memory; got {text[:40]!r}. Nearest sensible value: 1 TiB.",
+            field=field,
+        )
+    return int(size)

@@ -17,6 +17,7 @@ ROOMS = {
     "kernels": set(),
     "run": {"core", "kernels"},
     "interop": {"core", "models"},
+    "commands": {"core", "models", "views", "kernels", "run", "interop", "face"},
     "ui": {"core", "models", "views", "kernels", "run", "interop", "face"},
 }
 """Folder -> the folders whose modules it may import; `face` is what lies beside the folders."""

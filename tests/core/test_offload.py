@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import lcm
 
@@ -15,8 +16,10 @@ from workbench.core.offload import (
     OffloadRequest,
     offload,
     offload_remedies,
+    request_remedies,
     resolved_block_sizes,
 )
+from workbench.core.offload_checks import block_problem
 from workbench.core.offload_pool import block_counts, layer_bytes
 from workbench.core.problems import Problem
 from workbench.core.transfer import transfer
@@ -90,11 +93,42 @@ def test_host_blocks_hold_all_ranks():
     assert four.cpu_blocks == one.cpu_blocks // 4
 
 
-def test_host_blocks_are_unknown_while_the_pool_is():
+def test_host_blocks_do_not_depend_on_the_memory_of_the_gpu():
     result = offload(qwen(enable_prefix_caching=True), POOL)
     assert result.is_legal
-    assert result.cpu_blocks is None
     assert result.bytes_per_cpu_block == 8 * 2_162_688
+    assert result.cpu_blocks == offload(qwen(**CACHED), POOL).cpu_blocks == 620
+
+
+@pytest.mark.parametrize(
+    ("values", "fields", "expected"),
+    [
+        ({"block_size": 1000}, CACHED, [{"block_size": 1056}, {"block_size": 528}]),
+        ({"block_size": 100}, CACHED, [{"block_size": 528}]),
+        ({"hash_block_size": 100}, CACHED, [{"hash_block_size": 88}, {"hash_block_size": None}]),
+        (
+            {"decode_context_parallel": 2},
+            CACHED,
+            [{"decode_context_parallel": 1, "prefill_context_parallel": 1}],
+        ),
+        ({"cpu_bytes_to_use": 0}, CACHED, []),
+        ({}, {}, []),
+    ],
+)
+def test_nearest_requests_pass_the_check(values, fields, expected):
+    request = replace(POOL, **values)
+    found = request_remedies(qwen(**fields), the_problem(qwen(**fields), request), request)
+    assert found == tuple(replace(request, **changes) for changes in expected)
+
+
+def test_a_typed_block_needs_groups_of_one_size():
+    problem = block_problem((16, 32), 64)
+    assert problem is not None
+    assert problem.code == "offload_groups_differ"
+    assert "64 tokens" in problem.message
+    assert "16, 32" in problem.message
+    assert block_problem((16, 32), None) is None
+    assert block_problem((16, 16), 64) is None
 
 
 @pytest.mark.parametrize(("typed", "near"), [(1000, "528 or 1,056"), (100, "528")])

@@ -168,6 +168,72 @@ def test_page_layouts(case, tmp_path):
     _run("02_page_layouts.ipynb", parameters, expected, tmp_path)
 
 
+PLAIN = {"tensor_parallel": 1, "kv_cache_dtype": "auto", "block_size": 16}
+QWEN = {**PLAIN, "model": "qwen3.5-4b"}
+OFFLOAD = {
+    "refused-and-remedied": (
+        QWEN,
+        {
+            "problems": ["offload_hash_block_size"],
+            "hash_block": 1_081_344,
+            "remedy": ["enable_prefix_caching"],
+            "starts_after_remedy": True,
+            "cpu_blocks": 3971,
+            "num_blocks": 1241,
+        },
+    ),
+    "larger-blocks": (
+        {
+            **QWEN,
+            "prefix_caching": True,
+            "offloaded_block_size": 1056,
+            "host_memory": "10 GiB",
+        },
+        {"problems": [], "hash_block": 528, "remedy": [], "factor": 2, "cpu_blocks": 310},
+    ),
+    "no-multiple": (
+        {**QWEN, "prefix_caching": True, "offloaded_block_size": 1000},
+        {
+            "problems": ["offload_block_not_multiple"],
+            "remedy": [],
+            "starts_after_remedy": False,
+            "cpu_blocks": None,
+        },
+    ),
+    "nemotron-tp4-to-tp1": (
+        {"model": NEMOTRON, "tensor_parallel": 4, "decode_tensor_parallel": 1},
+        {
+            "side_blocks": [2112, 4192],
+            "transfer_legal": False,
+            "num_blocks": 6619,
+            "shape_blocks_first": 6619 * 33,
+        },
+    ),
+    "nemotron-other-dtype": (
+        {"model": NEMOTRON, "tensor_parallel": 1, "decode_kv_cache_dtype": "auto"},
+        {"side_blocks": [4192, 2112], "transfer_legal": False},
+    ),
+    "ordinary-decoder": (
+        {**PLAIN, "model": "llama-3.1-8b"},
+        {
+            "problems": [],
+            "remedy": [],
+            "hash_block": 16,
+            "num_blocks": 10_240,
+            "shape_blocks_first": 10_240,
+            "cpu_blocks": 32_768,
+        },
+    ),
+}
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", OFFLOAD)
+def test_kv_offload(case, tmp_path):
+    parameters, expected = OFFLOAD[case]
+    _run("04_kv_offload.ipynb", parameters, expected, tmp_path)
+
+
 @pytest.mark.notebook
 def test_full_size_run_without_parameters(tmp_path):
     result = run_notebook(NOTEBOOKS / "00_start.ipynb", {"smoke": False}, output_dir=tmp_path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 from workbench.core.capacity import CachePlan, hashes_may_be_finer, scheduler_block_size
 from workbench.core.errors import WorkbenchError
@@ -80,7 +81,8 @@ class Offload:
     problems: the first check that fails, alone, as vLLM stops there. gpu_block_sizes: per group,
     tokens over all context-parallel ranks. factor: GPU blocks in one offloaded block.
     legal_block_sizes: the first of them, empty where groups differ. bytes_per_cpu_block: of all
-    ranks. cpu_blocks: None while either memory is unknown, or after a failed check.
+    ranks. cpu_blocks: None after a failed check, or when no layer keeps a cache; the memory of
+    the GPU plays no part in it.
     """
 
     problems: tuple[Problem, ...]
@@ -117,9 +119,7 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     factor = 1 if request.block_size is None else request.block_size // sizes[0]
     world = request.world_size or plan.settings.tensor_parallel
     block_bytes = _gpu_block_bytes(cache) * world * factor
-    blocks = None
-    if cache.num_blocks and block_bytes:
-        blocks = (request.cpu_bytes_to_use or 0) // block_bytes
+    blocks = (request.cpu_bytes_to_use or 0) // block_bytes if block_bytes else None
     return Offload((), found, sizes, legal, factor, block_bytes, blocks)
 
 
@@ -156,6 +156,8 @@ def offload_remedies(
     before = {error.code for error in plan.errors}
     found: list[Remedy] = []
     for changes in problem.candidates:
+        if any(remedy.changes.items() <= changes.items() for remedy in found):
+            continue  # a part of it is enough
         try:
             other = resolve(plan.model, replace(plan.settings, **changes), type(plan))
         except WorkbenchError:
@@ -165,6 +167,38 @@ def offload_remedies(
         if problem.code not in {left.code for left in offload(other, request).problems}:
             found.append(Remedy(dict(changes), other))
     return tuple(found[:limit])
+
+
+def request_remedies(
+    plan: Plan, problem: Problem, request: OffloadRequest
+) -> tuple[OffloadRequest, ...]:
+    """Requests, nearest first, with which this check passes; empty when only the plan can help."""
+    found = []
+    for changes in _request_changes(problem):
+        other = replace(request, **changes)
+        if problem.code not in {left.code for left in offload(plan, other).problems}:
+            found.append(other)
+    return tuple(found)
+
+
+def _request_changes(problem: Problem) -> tuple[dict[str, Any], ...]:
+    operands = problem.operands
+    match problem.code:
+        case "context_parallel_with_groups":
+            return ({"decode_context_parallel": 1, "prefill_context_parallel": 1},)
+        case "hash_block_size_not_divisor":
+            common, typed = gcd(*operands["group_block_sizes"]), operands["hash_block_size"]
+            near = max((d for d in range(1, min(common, typed) + 1) if common % d == 0), default=1)
+            return ({"hash_block_size": near}, {"hash_block_size": None})
+        case "offload_groups_differ":
+            return ({"block_size": None},)
+        case "offload_block_not_multiple":
+            size, typed = operands["gpu_block_size"], operands["block_size"]
+            below = typed // size * size
+            near_sizes = sorted({below, below + size} - {0}, key=lambda near: abs(near - typed))
+            return tuple({"block_size": near} for near in near_sizes)
+        case _:
+            return ()
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:

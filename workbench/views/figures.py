@@ -4,6 +4,8 @@ from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_sep
 from workbench.views.group_figure import groups
 from workbench.views.hit_figure import checkpoint_table, hit_curve
 from workbench.views.memory_figure import memory_bar
+from workbench.views.offload_block_figure import host_block_figure
+from workbench.views.offload_figure import offload_figure
 from workbench.views.owner_figure import page_owners
 from workbench.views.page_figure import page, page_layout, page_title, page_traces
 from workbench.views.sizes_figure import block_sizes
@@ -16,7 +18,9 @@ __all__ = [
     "gain_of_fp8",
     "groups",
     "hit_curve",
+    "host_block_figure",
     "memory_bar",
+    "offload_figure",
     "page",
     "page_layout",
     "page_owners",

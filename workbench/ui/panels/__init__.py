@@ -7,6 +7,7 @@ from collections.abc import Callable
 from workbench.ui.panels.capacity import CapacityPanel
 from workbench.ui.panels.copy import CopyPanel
 from workbench.ui.panels.hits import HitsPanel
+from workbench.ui.panels.offload import OffloadPanel
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.simple import (
     BackendsPanel,
@@ -22,6 +23,7 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     BackendsPanel,
     CapacityPanel,
     HitsPanel,
+    OffloadPanel,
     FieldsPanel,
     CopyPanel,
 )

@@ -1,0 +1,18 @@
+"""What the compiler makes of a kernel, for targets that need not be here: no GPU is asked.
+
+`inspect_kernels` compiles in a process of its own, since one process cannot both interpret and
+compile.
+"""
+
+from workbench.kernels.inspection.api import INSPECTED_MODULES, InspectionError, inspect_kernels
+from workbench.kernels.inspection.report import KernelReport
+from workbench.kernels.inspection.targets import TARGETS, Target
+
+__all__ = [
+    "INSPECTED_MODULES",
+    "TARGETS",
+    "InspectionError",
+    "KernelReport",
+    "Target",
+    "inspect_kernels",
+]

@@ -1,0 +1,66 @@
+"""Ask the compiling process, and turn its answer into reports."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from workbench.kernels.inspection.report import KernelReport
+from workbench.kernels.inspection.targets import TARGETS
+from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
+
+TIME_LIMIT_S = 300
+INSPECTED_MODULES = {
+    "block-table": (
+        "workbench.kernels.block_table.faithful_kernel",
+        "workbench.kernels.block_table.fast_kernel",
+    ),
+}
+"""Operation -> the modules with its kernels."""
+WORKER = "workbench.kernels.inspection.worker"
+
+
+class InspectionError(RuntimeError):
+    """The compiler failed, or was asked for what does not exist."""
+
+
+def inspect_kernels(
+    module: str, targets: Sequence[str] = ("sm_90",), kernels: Sequence[str] = ()
+) -> tuple[KernelReport, ...]:
+    """Compile the kernels that `module` lists as INSPECTED, for every target; no GPU is needed.
+
+    kernels: names to choose, none for all. Errors: InspectionError with the compiler's own words,
+    for an unknown target with those there are.
+    """
+    for target in targets:
+        if target not in TARGETS:
+            near = get_close_matches(target, TARGETS, 1)
+            hint = f" Nearest: {near[0]}." if near else ""
+            raise InspectionError(f"no target {target!r}.{hint} Targets: {', '.join(TARGETS)}.")
+    request = {"module": module, "targets": list(targets), "kernels": list(kernels)}
+    environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
+    done = subprocess.run(
+        [sys.executable, "-m", WORKER],
+        input=json.dumps(request),
+        env={**environment, COMPILE_VARIABLE: "1"},
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise InspectionError(f"{module} did not compile for {', '.join(targets)}:\n{done.stderr}")
+    return tuple(_report(entry) for entry in json.loads(done.stdout))
+
+
+def _report(entry: dict[str, object]) -> KernelReport:
+    """JSON has no whole numbers as keys."""
+    widths = {name: _numbers(entry[name]) for name in ("loads", "stores")}
+    return KernelReport(**{**entry, **widths})  # type: ignore[arg-type]
+
+
+def _numbers(found: object) -> dict[int, int]:
+    assert isinstance(found, dict)
+    return {int(size): count for size, count in found.items()}

@@ -1,0 +1,107 @@
+"""What is read from compiled code: registers, spills, shared memory, widths of loads and stores."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+# ld.global.L1::evict_last.v4.b32 {...}: a vector length, if any, then the element's bits
+_PTX_ACCESS = re.compile(
+    r"\b(ld|st)(?:\.\w+)*?\.global(?:[.:]+(?!v[248]\b|[busf]\d)[\w:]+)*(?:\.v([248]))?\.[busf](\d+)"
+)
+_AMD_ACCESS = re.compile(
+    r"\b(?:global|buffer|flat)_(load|store)_(?:(dwordx?\d?)|[us]?(byte|short|b\d+)\w*)"
+)
+_AMD_BYTES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
+_WIDE_DIVISION = re.compile(r"\b[su](?:div|rem) i64\b")
+_RESOURCES = re.compile(r"\b(REG|STACK|SHARED|LOCAL):(\d+)")
+_AMD_RESOURCES = {
+    "registers": re.compile(r"\.vgpr_count:\s*(\d+)"),
+    "spilled": re.compile(r"\.vgpr_spill_count:\s*(\d+)"),
+    "private": re.compile(r"\.private_segment_fixed_size:\s*(\d+)"),
+}
+BITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class KernelReport:
+    """One kernel for one target.
+
+    registers: of one thread (AMD: VGPRs). spill_bytes: local memory of one thread, 0 without
+    spills. loads, stores: bytes of one thread's access to global memory -> how many instructions.
+    wide_divisions: 64-bit divisions and remainders in the optimised LLVM IR. instructions: lines
+    of the final assembly. assembly: PTX or AMDGCN.
+    """
+
+    kernel: str
+    target: str
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+    loads: dict[int, int]
+    stores: dict[int, int]
+    wide_divisions: int
+    instructions: int
+    assembly: str
+
+    @property
+    def widest_load_bytes(self) -> int:
+        """0 where nothing is loaded."""
+        return max(self.loads, default=0)
+
+    @property
+    def widest_store_bytes(self) -> int:
+        """0 where nothing is stored."""
+        return max(self.stores, default=0)
+
+
+def ptx_accesses(ptx: str) -> tuple[dict[int, int], dict[int, int]]:
+    """Bytes -> instructions, for loads from and stores to global memory."""
+    loads: Counter[int] = Counter()
+    stores: Counter[int] = Counter()
+    for kind, vector, bits in _PTX_ACCESS.findall(ptx):
+        size = int(vector or 1) * int(bits) // BITS
+        (loads if kind == "ld" else stores)[size] += 1
+    return dict(loads), dict(stores)
+
+
+def amd_accesses(assembly: str) -> tuple[dict[int, int], dict[int, int]]:
+    """The same for AMDGCN."""
+    loads: Counter[int] = Counter()
+    stores: Counter[int] = Counter()
+    for kind, dwords, small in _AMD_ACCESS.findall(assembly):
+        size = _AMD_BYTES.get(dwords or small) or int(small[1:]) // BITS
+        (loads if kind == "load" else stores)[size] += 1
+    return dict(loads), dict(stores)
+
+
+def wide_divisions(llvm_ir: str) -> int:
+    """64-bit divisions and remainders; each costs tens of instructions a thread."""
+    return len(_WIDE_DIVISION.findall(llvm_ir))
+
+
+def cuda_resources(resource_usage: str) -> tuple[int, int]:
+    """Registers, and bytes of local memory, from `cuobjdump --dump-resource-usage`."""
+    found = {name: int(value) for name, value in _RESOURCES.findall(resource_usage)}
+    if "REG" not in found:
+        raise ValueError(f"no resource usage in {resource_usage[:200]!r}")
+    return found["REG"], max(found.get("STACK", 0), found.get("LOCAL", 0))
+
+
+def amd_resources(assembly: str) -> tuple[int, int]:
+    """VGPRs, and bytes of private memory (spills included), from the metadata of AMDGCN."""
+    values = {}
+    for name, pattern in _AMD_RESOURCES.items():
+        found = pattern.search(assembly)
+        if found is None:
+            raise ValueError(f"no {name} in the kernel's metadata")
+        values[name] = int(found.group(1))
+    return values["registers"], max(values["private"], 4 * values["spilled"])
+
+
+def instructions(assembly: str) -> int:
+    """Instruction lines of PTX or AMDGCN: no labels, directives, comments and braces."""
+    lines = (line.strip() for line in assembly.splitlines())
+    return sum(
+        bool(line) and line[0].isalpha() | (line[0] == "@") and not line.endswith(":")
+        for line in lines
+    )

@@ -1,0 +1,100 @@
+"""Compile-only inspection: what is read is what the compiler wrote, and bad kernels are caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.kernels.inspection import TARGETS, InspectionError, inspect_kernels
+from workbench.kernels.inspection.report import (
+    amd_accesses,
+    amd_resources,
+    cuda_resources,
+    instructions,
+    ptx_accesses,
+    wide_divisions,
+)
+
+SAMPLES = "tests.kernels.inspected_samples"
+
+
+SMALL = ("copy, aligned", "copy, unknown", "division, 32 bits", "division, 64 bits")
+LARGE = ("too many registers", "much shared memory")  # these compile for seconds
+
+
+@pytest.fixture(scope="module")
+def samples():
+    found = (
+        *inspect_kernels(SAMPLES, list(TARGETS), SMALL),
+        *inspect_kernels(SAMPLES, ["sm_90"], LARGE),
+    )
+    return {(report.kernel, report.target): report for report in found}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_alignment_decides_the_width_of_a_copy(samples, target):
+    aligned, unknown = samples["copy, aligned", target], samples["copy, unknown", target]
+    assert aligned.widest_load_bytes == aligned.widest_store_bytes == 16
+    assert unknown.widest_load_bytes == unknown.widest_store_bytes == 4
+    for report in (aligned, unknown):
+        assert report.spill_bytes == 0
+        assert 0 < report.registers <= TARGETS[target].registers
+        assert report.instructions > 10
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_64_bit_division_is_counted(samples, target):
+    assert samples["division, 64 bits", target].wide_divisions > 0
+    assert samples["division, 32 bits", target].wide_divisions == 0
+
+
+def test_too_many_live_values_spill(samples):
+    assert samples["too many registers", "sm_90"].spill_bytes > 0
+
+
+def test_shared_memory_above_the_limit_is_visible(samples):
+    report = samples["much shared memory", "sm_90"]
+    assert report.shared_bytes > TARGETS["sm_120"].shared_memory_bytes
+
+
+def test_chosen_kernels_only():
+    [report] = inspect_kernels(SAMPLES, ["sm_80"], ["copy, aligned"])
+    assert (report.kernel, report.target) == ("copy, aligned", "sm_80")
+    assert ".target sm_80" in report.assembly
+
+
+def test_an_unknown_target_names_the_nearest():
+    with pytest.raises(InspectionError, match=r"Nearest: sm_90.*sm_80, sm_90"):
+        inspect_kernels(SAMPLES, ["sm90"])
+
+
+def test_a_kernel_that_does_not_compile_says_why():
+    with pytest.raises(InspectionError, match="nothing_of_this_name"):
+        inspect_kernels("tests.kernels.inspected_broken", ["sm_90"])
+
+
+def test_the_texts_are_read_as_they_are_written():
+    ptx = """
+    ld.global.v4.b32 { %r1, %r2, %r3, %r4 }, [ %rd1 + 0 ];
+    @%p1 ld.global.L1::evict_last.v2.b64 { %rd3, %rd4 }, [ %rd1 + 0 ];
+    ld.global.b32 %r9, [%rd2];
+    ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [%r5];
+    st.global.v4.b32 [ %rd1 + 0 ], { %r1, %r2, %r3, %r4 };
+    @%p2 st.global.u16 [ %rd1 + 0 ], { %rs1 };
+    """
+    assert ptx_accesses(ptx) == ({16: 2, 4: 1}, {16: 1, 2: 1})
+    amd = """
+    global_load_dwordx4 v[2:5], v1, s[2:3]
+    buffer_load_dword v1, v2, s[0:3], 0 offen
+    global_load_ubyte v1, v2, s[0:1]
+    global_store_dwordx2 v0, v[2:3], s[0:1]
+    global_store_short v0, v2, s[0:1]
+    ds_read_b128 v[0:3], v4
+    """
+    assert amd_accesses(amd) == ({16: 1, 4: 1, 1: 1}, {8: 1, 2: 1})
+    assert wide_divisions("%1 = sdiv i64 %2, %3\n%4 = urem i64 %5, 7\n%6 = sdiv i32 %7, %8") == 2
+    assert cuda_resources("REG:40 STACK:16 SHARED:0 LOCAL:0 CONSTANT[0]:600") == (40, 16)
+    with pytest.raises(ValueError, match="no resource usage"):
+        cuda_resources("nothing")
+    with pytest.raises(ValueError, match="no registers"):
+        amd_resources("nothing")
+    assert instructions(".reg .b32 %r<3>;\n$L1:\nld.param.b32 %r1;\n@%p1 bra $L1;\n// x\n}") == 2

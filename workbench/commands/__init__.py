@@ -1,0 +1,1 @@
+"""The commands of `workbench`, a module each; `workbench.cli` puts them together."""

@@ -1,0 +1,40 @@
+"""The command `workbench layout`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from workbench.commands.options import fail, resolved
+
+
+def layout(
+    model: Annotated[str, typer.Argument(help="Catalog name, path, or hub id.")],
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
+    ] = None,
+    num_blocks: Annotated[int, typer.Option(help="Manager blocks of the tensor.")] = 3,
+    runner: Annotated[str, typer.Option(help="Model runner: v1 or v2.")] = "v1",
+    layout_name: Annotated[
+        str | None, typer.Option("--layout", help="VLLM_KV_CACHE_LAYOUT: NHD or HND.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the layout as JSON.")] = False,
+) -> None:
+    """Print shapes, strides and block dimension of the cache views that share one tensor."""
+    from workbench.core.layout_error import LayoutError
+    from workbench.core.plan_layout import plan_layout
+    from workbench.views.layout_text import layout_text
+
+    plan = resolved(model, setting or [])
+    try:
+        views = plan_layout(plan, num_blocks=num_blocks, runner=runner, layout=layout_name)
+    except LayoutError as error:
+        if as_json:
+            typer.echo(json.dumps({"error": error.to_dict()}, indent=2))
+            raise typer.Exit(2) from None
+        said = f"{error.vllm_exception or 'error'}: {error.vllm_text or 'without text'}"
+        told = error.vllm_exception is not None or error.vllm_text is not None
+        fail(f"error [{error.code}] {error.message}" + (f"\nvLLM says: {said}" if told else ""))
+    typer.echo(json.dumps(views.to_dict(), indent=2) if as_json else layout_text(views))

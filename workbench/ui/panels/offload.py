@@ -1,0 +1,200 @@
+"""Offload to host memory, and transfer between a prefill and a decode engine."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.core.choices import legal_values, tensor_parallel_sizes
+from workbench.core.dtypes import KV_CACHE_DTYPES
+from workbench.core.errors import ScenarioError
+from workbench.core.offload import Offload, OffloadRequest, offload, request_remedies
+from workbench.plan import Plan
+from workbench.ui.controls import WIDE, Memory, Number
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.panel import Panel
+from workbench.ui.session import Session, evaluate, guarded
+from workbench.views.html import document, refusal_html
+from workbench.views.offload import offload_html
+from workbench.views.offload_figure import offload_figure
+from workbench.views.offload_rows import remedy_rows, request_changes
+from workbench.views.transfer import transfer_html
+
+SAME = "as this scenario"
+PREFILL, DECODE = "prefill", "decode"
+STALE = '<div class="wb-faint">Shown below: the last valid input.</div>'
+
+
+class OffloadPanel(Panel):
+    """Host memory and block sizes of an offload; the other side of a transfer."""
+
+    title = "Offload and transfer"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._lock = threading.RLock()  # a plan comes on one thread, an input on another
+        self._plan: Plan | None = None
+        self._inputs = (
+            Memory("cpu_bytes_to_use", "Host memory", "cpu_bytes_to_use: all ranks, e.g. 64 GiB"),
+            Number("block_size", "Offload block", "block_size in the connector's extra config"),
+            Number("hash_block_size", "Hash block", "hash_block_size of the cache config"),
+        )
+        self.controls: dict[str, widgets.ValueWidget] = {
+            picker.field: picker.widget for picker in self._inputs
+        }
+        self.controls["cpu_bytes_to_use"].value = "64 GiB"
+        self.controls["block_size"].placeholder = "as on the GPU"
+        self.controls |= {
+            "role": _dropdown("This side", (PREFILL, DECODE)),
+            "other_tensor_parallel": _dropdown("Other side's TP", (SAME,)),
+            "other_kv_cache_dtype": _dropdown("its KV dtype", (SAME,)),
+        }
+        self._figure = LiveFigure()
+        self._input_error, self._offload, self._transfer = (widgets.HTML() for _ in range(3))
+        self._buttons = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
+        for control in self.controls.values():
+            control.observe(self._typed, names="value")
+        offloading = [self.controls[picker.field] for picker in self._inputs]
+        self.fill(
+            widgets.HTML(document("<h4>Offload to host memory</h4>")),
+            _row(offloading),
+            self._input_error,
+            self._buttons,
+            self._figure.widget,
+            self._offload,
+            widgets.HTML(document("<h4>Prefill on one engine, decode on another</h4>")),
+            _row([control for name, control in self.controls.items() if control not in offloading]),
+            self._transfer,
+        )
+
+    def request(self) -> OffloadRequest:
+        """What is typed. Errors: ScenarioError with what is allowed."""
+        values: dict[str, Any] = {
+            picker.field: picker.read(picker.widget.value) for picker in self._inputs
+        }
+        try:
+            return OffloadRequest(**values)
+        except ValueError as error:
+            raise ScenarioError("out_of_range", str(error)) from None
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`."""
+        with self._lock:
+            self._plan = plan
+            _offer(self.controls["other_tensor_parallel"], tensor_parallel_sizes(plan.model))
+            dtypes = legal_values(plan.model, plan.scenario, "kv_cache_dtype", KV_CACHE_DTYPES)
+            _offer(self.controls["other_kv_cache_dtype"], dtypes)
+            self._draw()
+
+    @guarded
+    def _typed(self, _change: Any) -> None:
+        with self._lock:
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._plan is None:
+            return
+        self._draw_transfer(self._plan)
+        try:
+            request = self.request()
+        except ScenarioError as error:
+            self._input_error.value = document(refusal_html(error), STALE)
+            self._set_stale(True)
+            return
+        self._input_error.value = ""
+        self._draw_offload(self._plan, request)
+        self._set_stale(False)
+        self.clear_error()
+
+    def _draw_offload(self, plan: Plan, request: OffloadRequest) -> None:
+        self._offload.value = offload_html(plan, request)
+        self._figure.widget.layout.display = "none" if plan.cache is None else None
+        if plan.cache is None:
+            self._buttons.children = []
+            return
+        found = offload(plan, request)
+        self._buttons.children = self._remedies(plan, request, found)
+        self._figure.show(offload_figure(plan, request))
+
+    def _draw_transfer(self, plan: Plan) -> None:
+        changes = {
+            name.removeprefix("other_"): control.value
+            for name, control in self.controls.items()
+            if name.startswith("other_") and control.value != SAME
+        }
+        other = evaluate(plan.scenario.replace(**changes))
+        if other.plan is None:
+            assert other.error is not None
+            self._transfer.value = document(refusal_html(other.error))
+            return
+        sides = (plan, other.plan)
+        if self.controls["role"].value == DECODE:
+            sides = (other.plan, plan)
+        self._transfer.value = transfer_html(*sides)
+
+    def _remedies(
+        self, plan: Plan, request: OffloadRequest, found: Offload
+    ) -> list[widgets.Button]:
+        """Buttons that change the scenario, then those that change the own inputs."""
+        buttons = []
+        for remedy, after in remedy_rows(plan, request, found):
+            changes = dict(remedy.changes)
+            buttons.append(_button(f"Apply {remedy.text}", f"Tried: {after}"))
+            buttons[-1].on_click(partial(self._apply, changes))
+        for problem in found.problems:
+            for other in request_remedies(plan, problem, request):
+                typed = {
+                    name: "" if value is None else str(value)
+                    for name, value in request_changes(request, other).items()
+                }
+                words = ", ".join(f"{name} = {value or 'nothing'}" for name, value in typed.items())
+                buttons.append(_button(f"Type {words}", "Tried: this check passes"))
+                buttons[-1].on_click(partial(self._type, typed))
+        return buttons
+
+    @guarded
+    def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
+        self.session.change(lambda present: present.replace(**changes))
+
+    @guarded
+    def _type(self, typed: dict[str, str], _button: widgets.Button) -> None:
+        for name, value in typed.items():
+            self.controls[name].value = value
+
+    def _set_stale(self, stale: bool) -> None:
+        for widget in (self._buttons, self._figure.widget, self._offload):
+            (widget.add_class if stale else widget.remove_class)("wb-stale")
+
+
+def _dropdown(label: str, options: tuple[str, ...]) -> widgets.Dropdown:
+    return widgets.Dropdown(
+        description=label, options=options, style=WIDE, layout=widgets.Layout(width="auto")
+    )
+
+
+def _offer(dropdown: widgets.Dropdown, values: Any) -> None:
+    """Offer these values; keep what is picked if it is still there."""
+    options = ((SAME, SAME), *((str(value), value) for value in values))
+    if options != dropdown.options:
+        picked = dropdown.value
+        dropdown.options = options
+        if picked in [value for _label, value in options]:
+            dropdown.value = picked
+
+
+def _row(controls: list[widgets.ValueWidget]) -> widgets.GridBox:
+    return widgets.GridBox(
+        controls,
+        layout=widgets.Layout(
+            grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
+        ),
+    )
+
+
+def _button(label: str, tip: str) -> widgets.Button:
+    button = widgets.Button(description=label, tooltip=tip, layout=widgets.Layout(width="auto"))
+    button.add_class("wb-apply")
+    return button

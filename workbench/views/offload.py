@@ -1,0 +1,220 @@
+"""Offload to host memory as HTML and text: is it legal, what fits, how blocks are counted."""
+
+from __future__ import annotations
+
+from html import escape
+
+from workbench.core.offload import Offload, OffloadRequest, offload
+from workbench.core.offload_fill import StoredPrompt
+from workbench.core.plan import Plan
+from workbench.views.html import document, facts_html, problem_html, table
+from workbench.views.offload_rows import (
+    EXAMPLE_BLOCKS,
+    attention_shape,
+    block_readings,
+    check_rows,
+    layer_kinds,
+    prompt_rows,
+    remedy_rows,
+)
+from workbench.views.tables import PlanFact
+from workbench.views.units import bytes_text, percent_text, tokens_text
+
+NO_CACHE = "The pages cannot be made equal, so there is nothing to offload."
+PROMPT_HEADER = (
+    *("prompt tokens", "host blocks", "attention + state", "bytes", "prompts held"),
+    *("tokens loaded back, each", "in all"),
+)
+
+
+def offload_html(plan: Plan, request: OffloadRequest) -> str:
+    """Whether vLLM starts with this offload connector, and what its host pool holds."""
+    if plan.cache is None:
+        return document(f"<p>{NO_CACHE}</p>")
+    found = offload(plan, request)
+    return document(
+        f'<div class="wb-headline">{_headline(found)}</div>',
+        _other_errors(plan),
+        facts_html(offload_facts(found, request)),
+        *(problem_html(problem) for problem in found.problems),
+        _remedies(plan, request, found),
+        "<h4>The checks, in vLLM's order</h4>",
+        table(
+            ("check", "numbers", "outcome"),
+            [
+                tuple(map(escape, (row.question, row.operands, row.text)))
+                for row in check_rows(plan, request, found)
+            ],
+        ),
+        _held(plan, found, request),
+        "<h4>How many blocks there are</h4>",
+        _readings(plan),
+        "<h4>What one block id holds, per rank</h4>",
+        _layers(plan),
+    )
+
+
+def offload_facts(found: Offload, request: OffloadRequest) -> tuple[PlanFact, ...]:
+    """The sizes, labelled; those after a failed check are left out."""
+    facts = []
+    if found.block_sizes is not None:
+        facts += [
+            PlanFact(
+                "scheduler_block_size", "scheduler block", tokens_text(found.block_sizes.scheduler)
+            ),
+            PlanFact("hash_block_size", "hash block", tokens_text(found.block_sizes.hash)),
+        ]
+    sizes = " and ".join(f"{size:,}" for size in sorted(set(found.gpu_block_sizes)))
+    facts.append(PlanFact("gpu_block_sizes", "GPU blocks of the groups", f"{sizes} tokens"))
+    if found.factor is not None:
+        facts += [
+            PlanFact("factor", "GPU blocks in an offloaded block", f"{found.factor:,}"),
+            PlanFact(
+                "bytes_per_cpu_block",
+                "one host block, all ranks",
+                bytes_text(found.bytes_per_cpu_block),
+            ),
+            PlanFact("cpu_bytes_to_use", "host memory", bytes_text(request.cpu_bytes_to_use)),
+        ]
+    return tuple(facts)
+
+
+def legal_sizes_text(found: Offload) -> str:
+    """Which offloaded block sizes may be typed."""
+    if not found.legal_block_sizes:
+        return "Groups differ in size: no offloaded block size may be typed."
+    sizes = ", ".join(f"{size:,}" for size in found.legal_block_sizes)
+    return f"Legal offloaded block sizes: {sizes}, ... (every multiple)."
+
+
+def verdict_text(found: Offload) -> str:
+    """One line: what comes of it."""
+    if not found.is_legal:
+        return "vLLM stops at start with this offload"
+    if found.cpu_blocks is None:
+        return "legal, but no layer keeps a cache"
+    if not found.cpu_blocks:
+        return "legal, but the host memory is smaller than one block: nothing is ever stored"
+    return f"legal: {found.cpu_blocks:,} host blocks"
+
+
+def offload_text(plan: Plan, request: OffloadRequest) -> str:
+    """The same for a terminal."""
+    if plan.cache is None:
+        return f"{plan!r}\n\n{NO_CACHE}"
+    found = offload(plan, request)
+    lines = [repr(plan), "", f"{_sign(found)} {verdict_text(found)}"]
+    for problem in found.problems:
+        said = f"  vLLM says: {problem.vllm_text.rstrip('.')}..." if problem.vllm_text else ""
+        lines += [str(problem), *filter(None, (said,))]
+    for remedy, after in remedy_rows(plan, request, found):
+        lines.append(f"  tried, and it helps: {remedy}; {after}")
+    lines += ["", *(f"  {fact.label:34} {fact.text}" for fact in offload_facts(found, request))]
+    lines += ["", legal_sizes_text(found), "", "Checks, in vLLM's order:"]
+    for row in check_rows(plan, request, found):
+        lines.append(f"  {row.text:14} {row.question}: {row.operands}")
+    if rows := prompt_rows(plan, found):
+        lines += ["", "What the host pool holds:"]
+    for prompt in rows:
+        lines.append(
+            f"  {prompt.prompt_tokens:>9,} tokens: {prompt.blocks:,} host blocks, "
+            f"{_requests(prompt)} prompts, {prompt.loadable_tokens:,} tokens loaded back of each"
+        )
+    lines += ["", f"Number of blocks{_example(plan)}:"]
+    for reading in block_readings(plan):
+        sign = "✓" if reading.is_right else "✕"
+        lines.append(f"  {sign} {reading.where:38} {reading.blocks:,}")
+    return "\n".join(lines)
+
+
+def _sign(found: Offload) -> str:
+    return "✓" if found.is_legal and found.cpu_blocks else "!" if found.is_legal else "✕"
+
+
+def _headline(found: Offload) -> str:
+    style = "wb-verdict" if not found.is_legal else ""
+    count = "" if found.cpu_blocks is None else str(found.cpu_blocks)
+    return (
+        f'<b class="{style}" data-legal="{str(found.is_legal).lower()}" data-value="{count}">'
+        f"{_sign(found)} {escape(verdict_text(found))}</b>"
+    )
+
+
+def _other_errors(plan: Plan) -> str:
+    if not plan.errors:
+        return ""
+    codes = ", ".join(problem.code for problem in plan.errors)
+    return (
+        f'<div class="wb-problem" data-severity="error"><b class="wb-badge">✕ error</b>'
+        f"Whatever the offload does, this scenario does not start: {escape(codes)}.</div>"
+    )
+
+
+def _remedies(plan: Plan, request: OffloadRequest, found: Offload) -> str:
+    rows = [
+        f"<li>{escape(str(remedy))}; {escape(after)}</li>"
+        for remedy, after in remedy_rows(plan, request, found)
+    ]
+    return f"<div>Tried, and it helps:<ul>{''.join(rows)}</ul></div>" if rows else ""
+
+
+def _held(plan: Plan, found: Offload, request: OffloadRequest) -> str:
+    sizes = f"<p>{escape(legal_sizes_text(found))}</p>"
+    if not found.is_legal or not found.bytes_per_cpu_block:
+        return sizes
+    rows = [
+        (
+            f"{prompt.prompt_tokens:,}",
+            f"{prompt.blocks:,}",
+            f"{prompt.attention_blocks:,} + {prompt.state_blocks:,}",
+            f"{prompt.blocks * found.bytes_per_cpu_block:,}",
+            f"<b>{_requests(prompt)}</b>",
+            f"{prompt.loadable_tokens:,}",
+            "none" if prompt.held_tokens is None else f"{prompt.held_tokens:,}",
+        )
+        for prompt in prompt_rows(plan, found)
+    ]
+    memory = escape(bytes_text(request.cpu_bytes_to_use))
+    return (
+        f"{sizes}<h4>What {memory} hold</h4>{table(PROMPT_HEADER, rows)}"
+        '<p class="wb-faint">Distinct prompts, one at a time in the engine. Only whole offloaded '
+        "blocks are stored; a state is stored where a step of the prefill ends on the end of one."
+        "</p>"
+    )
+
+
+def _requests(prompt: StoredPrompt) -> str:
+    return "nothing stored" if prompt.requests is None else f"{prompt.requests:,}"
+
+
+def _example(plan: Plan) -> str:
+    known = plan.built_cache().num_blocks
+    return "" if known else f" (KV memory is not set: an example of {EXAMPLE_BLOCKS} blocks)"
+
+
+def _readings(plan: Plan) -> str:
+    rows = [
+        (escape(reading.where), f"{reading.blocks:,}", "✓ right" if reading.is_right else "✕ wrong")
+        for reading in block_readings(plan)
+    ]
+    shape = attention_shape(plan)
+    here = "" if shape is None else f" This plan's attention tensor: <code>{shape}</code>."
+    return (
+        "<p>Since #38554 the connector counts blocks by the configuration, not by a tensor's shape"
+        f"{escape(_example(plan))}.{here}</p>" + table(("read from", "blocks", ""), rows)
+    )
+
+
+def _layers(plan: Plan) -> str:
+    rows = [
+        (
+            f"{kind.layers:,} x {escape(kind.kind)}",
+            f"{kind.page_bytes:,}",
+            f"{kind.data_bytes:,}",
+            f"{kind.page_bytes - kind.data_bytes:,}",
+            percent_text(100 * (kind.page_bytes - kind.data_bytes) / kind.page_bytes),
+        )
+        for kind in layer_kinds(plan)
+    ]
+    header = ("layers", "page bytes of one", "transferred", "padding, stays behind", "of the page")
+    return table(header, rows)

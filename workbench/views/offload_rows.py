@@ -1,0 +1,224 @@
+"""What the offload views show, as rows: the checks in vLLM's order, prompts, bytes, the JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from workbench.core.layout_error import LayoutError
+from workbench.core.offload import BlockSizes, Offload, OffloadRequest, offload, offload_remedies
+from workbench.core.offload_fill import StoredPrompt, stored_prompt
+from workbench.core.offload_pool import block_counts, layer_bytes
+from workbench.core.plan import Plan
+from workbench.core.plan_layout import plan_layout
+from workbench.core.remedies import Remedy
+from workbench.core.trace import show
+from workbench.views.units import bytes_text
+
+PASSES, STOPS, NOT_REACHED, NOT_ASKED = "passes", "stops here", "not reached", "not asked"
+SIGNS = {PASSES: "✓", STOPS: "✕", NOT_REACHED: "·", NOT_ASKED: "·"}
+PROMPTS = (1024, 4096, 16384, 65536, 262144)
+"""Prompt lengths of the table, in tokens; those above `max_model_len` are left out."""
+EXAMPLE_BLOCKS = 7
+"""Blocks of the worked case of #38554, shown while the memory of the GPU is unknown."""
+
+
+class CheckRow(NamedTuple):
+    """One check at start: vLLM's order, the numbers that it compares, what became of it."""
+
+    code: str
+    question: str
+    operands: str
+    outcome: str
+
+    @property
+    def text(self) -> str:
+        """Outcome with its sign."""
+        return f"{SIGNS[self.outcome]} {self.outcome}"
+
+
+class LayerKind(NamedTuple):
+    """Layers whose pages are alike: how many, and the bytes of one of them in one block."""
+
+    kind: str
+    layers: int
+    data_bytes: int
+    page_bytes: int
+
+
+class BlockReading(NamedTuple):
+    """The number of blocks, by where it is read."""
+
+    where: str
+    blocks: int
+    is_right: bool
+
+
+def check_rows(plan: Plan, request: OffloadRequest, found: Offload) -> tuple[CheckRow, ...]:
+    """Every check, in the order in which vLLM asks. Errors: ValueError without a cache."""
+    groups = plan.built_cache().groups
+    own = _different([group.spec.block_size for group in groups])
+    sizes, typed = _different(found.gpu_block_sizes), request.block_size
+    units, hashes = found.block_sizes, request.hash_block_size
+    rows = (
+        (
+            "context_parallel_with_groups",
+            "one group, or no context parallelism",
+            f"groups: {len(groups)}; context parallel: {request.context_parallel}",
+            True,
+        ),
+        (
+            "hash_block_size_not_divisor",
+            "a typed hash block divides the block of every group",
+            f"{_typed(hashes)}; groups {own}" + _unread(hashes, units),
+            hashes is not None,
+        ),
+        (
+            "offload_hash_block_size",
+            "the block of every group is a multiple of the hash block",
+            f"groups {sizes}; hash block {show(units.hash) if units else 'unknown'}",
+            True,
+        ),
+        (
+            "offload_groups_differ",
+            "a typed offloaded block: all groups have one block size",
+            f"{_typed(typed)}; groups {sizes}",
+            typed is not None,
+        ),
+        (
+            "offload_block_not_multiple",
+            "a typed offloaded block is a multiple of it",
+            f"{_typed(typed)}; groups {sizes}",
+            typed is not None,
+        ),
+        (
+            "offload_bytes_missing",
+            "the host pool has a size",
+            bytes_text(request.cpu_bytes_to_use),
+            True,
+        ),
+    )
+    stop = found.problems[0].code if found.problems else None
+    order = [row[0] for row in rows]
+    reached = len(rows) if stop is None else order.index(stop)
+    return tuple(
+        CheckRow(code, question, operands, _outcome(number, reached, asked))
+        for number, (code, question, operands, asked) in enumerate(rows)
+    )
+
+
+def remedy_rows(
+    plan: Plan, request: OffloadRequest, found: Offload
+) -> tuple[tuple[Remedy, str], ...]:
+    """Changes of the scenario that pass the check that stops, and what comes after it."""
+    rows = []
+    for problem in found.problems:
+        for remedy in offload_remedies(plan, problem, request):
+            then = offload(remedy.plan, request).problems
+            after = f"then it stops at: {then[0].message}" if then else "then the offload is legal"
+            rows.append((remedy, after))
+    return tuple(rows)
+
+
+def request_changes(request: OffloadRequest, other: OffloadRequest) -> dict[str, int | None]:
+    """The fields in which `other` differs, with its values."""
+    before, after = asdict(request), asdict(other)
+    return {name: value for name, value in after.items() if value != before[name]}
+
+
+def prompt_rows(plan: Plan, found: Offload) -> tuple[StoredPrompt, ...]:
+    """What the pool holds, for a few lengths and the longest; empty after a failed check."""
+    if not found.is_legal:
+        return ()
+    lengths = [length for length in PROMPTS if length < plan.max_model_len]
+    return tuple(stored_prompt(plan, found, n) for n in (*lengths, plan.max_model_len))
+
+
+def layer_kinds(plan: Plan) -> tuple[LayerKind, ...]:
+    """The bytes of one block, layer by layer, with equal layers counted together."""
+    kinds = {name: g.spec.kind for g in plan.built_cache().groups for name in g.layers}
+    alike = Counter((kinds[one.name], one.data_bytes, one.page_bytes) for one in layer_bytes(plan))
+    return tuple(LayerKind(kind, count, data, page) for (kind, data, page), count in alike.items())
+
+
+def block_readings(plan: Plan) -> tuple[BlockReading, ...]:
+    """The configuration, then the first dimension of tensors of either order (#38554).
+
+    While the memory of the GPU is unknown: for `EXAMPLE_BLOCKS` blocks.
+    """
+    blocks = plan.built_cache().num_blocks or EXAMPLE_BLOCKS
+    counts = block_counts(blocks, plan.kernel_blocks_per_block or 1)
+    first, second = counts.shape_is_right
+    return (
+        BlockReading("the configuration (num_blocks)", counts.configured, True),
+        BlockReading("first dimension of (2, blocks, ...)", counts.shape_kv_first, first),
+        BlockReading("first dimension of (blocks, 2, ...)", counts.shape_blocks_first, second),
+    )
+
+
+def attention_shape(plan: Plan) -> tuple[int, ...] | None:
+    """The shape that this plan's attention tensor really has; None where there is none."""
+    blocks = plan.built_cache().num_blocks or EXAMPLE_BLOCKS
+    try:
+        attention = plan_layout(plan, num_blocks=blocks).attention
+    except LayoutError:
+        return None
+    return None if attention is None else tuple(attention.shape)
+
+
+def offload_dict(plan: Plan, request: OffloadRequest) -> dict[str, Any]:
+    """The published form: request, checks, sizes, what the pool holds. Bytes and tokens."""
+    start: dict[str, Any] = {
+        "model": plan.model.name,
+        "rules": plan.settings.rules,
+        "request": asdict(request),
+        "plan_errors": [problem.code for problem in plan.errors],
+    }
+    if plan.cache is None:
+        return {**start, "is_legal": False, "problems": []}
+    found = offload(plan, request)
+    remedies = [
+        {**remedy.to_dict(), "is_legal": offload(remedy.plan, request).is_legal}
+        for remedy, _after in remedy_rows(plan, request, found)
+    ]
+    return {
+        **start,
+        "is_legal": found.is_legal,
+        "problems": [{**problem.to_dict(), "remedies": remedies} for problem in found.problems],
+        "checks": [row._asdict() for row in check_rows(plan, request, found)],
+        "scheduler_block_size": found.block_sizes and found.block_sizes.scheduler,
+        "hash_block_size": found.block_sizes and found.block_sizes.hash,
+        "gpu_block_sizes": list(found.gpu_block_sizes),
+        "legal_block_sizes": list(found.legal_block_sizes),
+        "factor": found.factor,
+        "bytes_per_cpu_block": found.bytes_per_cpu_block,
+        "cpu_blocks": found.cpu_blocks,
+        "num_blocks": plan.cache.num_blocks,
+        "num_blocks_readings": [reading._asdict() for reading in block_readings(plan)],
+        "attention_shape": attention_shape(plan),
+        "layers": [asdict(layer) for layer in layer_bytes(plan)],
+        "prompts": [asdict(prompt) for prompt in prompt_rows(plan, found)],
+    }
+
+
+def _outcome(number: int, reached: int, asked: bool) -> str:
+    if number == reached:
+        return STOPS
+    if number > reached:
+        return NOT_REACHED
+    return PASSES if asked else NOT_ASKED
+
+
+def _typed(size: int | None) -> str:
+    return "nothing typed" if size is None else f"typed {size:,}"
+
+
+def _unread(typed: int | None, units: BlockSizes | None) -> str:
+    if typed is None or units is None or typed == units.hash:
+        return ""
+    return f" (not read here: {units.hash:,} is in use)"
+
+
+def _different(sizes: Any) -> str:
+    return " and ".join(f"{size:,}" for size in sorted(set(sizes))) or "no group"
