@@ -1,4 +1,4 @@
-"""Checking a learner's number against the trace of a plan."""
+"""Checking a learner's answer against a step of a trace."""
 
 from __future__ import annotations
 
@@ -46,11 +46,19 @@ class Checked:
         return document(f'<div class="{kind}">{escape(repr(self))}</div>')
 
 
-def check(answer: Any, plan: Plan, rule: str) -> Checked:
-    """Compare `answer` with the result of the trace step `rule` of `plan`.
+def check(answer: Any, given: Plan | Step, rule: str | None = None) -> Checked:
+    """Compare `answer` with a step: the one given, or the one of `rule` in the trace of a plan.
 
-    None means "not answered yet" and is no mistake. KeyError names the steps when there is no
-    such rule.
+    None means "not answered yet" and is no mistake; lists and tuples are alike. KeyError names the
+    steps when there is no such rule, ValueError says when it is missing.
     """
-    step = plan.trace.step(rule)
-    return Checked(answer, step, None if answer is None else answer == step.result)
+    if isinstance(given, Step):
+        step = given
+    elif rule is None:
+        raise ValueError(
+            f"which rule of the plan? {', '.join(step.rule.name for step in given.steps)}"
+        )
+    else:
+        step = given.trace.step(rule)
+    wanted, found = (tuple(v) if isinstance(v, list) else v for v in (step.result, answer))
+    return Checked(answer, step, None if answer is None else found == wanted)

@@ -15,6 +15,7 @@ TIME_LIMIT_S = 300
 INSPECTED_MODULES = {
     "block-table": (
         "workbench.kernels.block_table.faithful_kernel",
+        "workbench.kernels.block_table.fast_apply_kernel",
         "workbench.kernels.block_table.fast_kernel",
     ),
 }

@@ -234,6 +234,41 @@ def test_kv_offload(case, tmp_path):
     _run("04_kv_offload.ipynb", parameters, expected, tmp_path)
 
 
+TABLES = {
+    "nemotron-tp4": (
+        {"model": NEMOTRON, "tensor_parallel": 4},
+        {"block_size": 1056, "ratio": 33, "requests": 5, "new_tokens": 1403},
+    ),
+    "qwen-flashinfer-align": (
+        {
+            "model": "qwen3.5-4b",
+            "backend": "FLASHINFER",
+            "tensor_parallel": 1,
+            "prefix_caching": True,
+            "batch": "q90_2q1s1200",
+        },
+        {"block_size": 528, "ratio": 33, "requests": 3, "new_tokens": 92},
+    ),
+    "kimi-faithful": (
+        {
+            "model": "kimi-linear-48b-a3b",
+            "backend": "FLASHMLA",
+            "tensor_parallel": 1,
+            "batch": "2q1s2000",
+            "path": "faithful",
+        },
+        {"block_size": 1920, "ratio": 30, "requests": 2, "new_tokens": 2},
+    ),
+}
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", TABLES)
+def test_block_tables(case, tmp_path):
+    parameters, expected = TABLES[case]
+    _run("05_block_tables.ipynb", parameters, {**expected, "agrees": True}, tmp_path)
+
+
 @pytest.mark.notebook
 def test_full_size_run_without_parameters(tmp_path):
     result = run_notebook(NOTEBOOKS / "00_start.ipynb", {"smoke": False}, output_dir=tmp_path)

@@ -9,7 +9,7 @@ from workbench.ui import Explorer
 
 
 def buttons(panel: Explorer) -> list[widgets.Button]:
-    """Every button in the panel, top to bottom."""
+    """The buttons that apply a remedy of a problem, top to bottom."""
     found = []
 
     def walk(widget: widgets.Widget) -> None:
@@ -18,7 +18,7 @@ def buttons(panel: Explorer) -> list[widgets.Button]:
         for child in getattr(widget, "children", ()):
             walk(child)
 
-    walk(panel.widget)
+    walk(panel._problems.widget)
     return found
 
 

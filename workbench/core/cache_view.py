@@ -89,6 +89,8 @@ class View:
         Errors: LayoutError for a dimension or an index that does not exist.
         """
         self._check(fixed)
+        if not self.elements:
+            return ()
         start = self.offset_elements
         free = []
         for axis, size, stride in zip(self.axes, self.shape, self.strides, strict=True):

@@ -34,12 +34,14 @@ def plan_layout(
     layout: str | None = None,
     connector: str | None = None,
     rule: str | None = None,
+    group: int | None = None,
 ) -> CacheViews:
     """The views of one tensor of `num_blocks` manager blocks of `plan`.
 
     layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; connector and
-    rule: see `layout_name` and `cache_views`. Of several attention groups the first is shown;
-    their shapes are alike. Errors: LayoutError, also where vLLM stops before it lays out anything.
+    rule: see `layout_name` and `cache_views`. group: which attention group is shown, its place in
+    `plan.cache.groups`; the first one where nothing is said. Errors: LayoutError, also where vLLM
+    stops before it lays out anything.
     """
     cache = plan.cache
     if cache is None:
@@ -50,7 +52,7 @@ def plan_layout(
     if plan.backend is None:
         raise _earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
     backend = RULE_SETS[plan.settings.rules].backends[plan.backend]
-    attention, kernel = _attention(plan, cache)
+    attention, kernel = _attention(plan, cache, group)
     return cache_views(
         backend.cache,
         attention,
@@ -70,12 +72,14 @@ def _name(plan: Plan, backend: Backend, layout: str | None, connector: str | Non
     return layout_name(backend, platform.name, capability, environment=layout, connector=connector)
 
 
-def _attention(plan: Plan, cache: CachePlan) -> tuple[AttentionPages, int]:
+def _attention(plan: Plan, cache: CachePlan, asked: int | None) -> tuple[AttentionPages, int]:
     assert plan.model.attention is not None
     spec, kernel = next(
         (group.spec, kernel)
-        for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True)
-        if not group.spec.is_mamba
+        for number, (group, kernel) in enumerate(
+            zip(cache.groups, cache.kernel_block_sizes, strict=True)
+        )
+        if not group.spec.is_mamba and asked in {None, number}
     )
     if kernel is None:
         raise _earlier_failure(

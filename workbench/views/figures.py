@@ -1,5 +1,6 @@
 """The figures, by the name people use: `wb.figures.page(plan)`."""
 
+from workbench.views.block_table_figure import block_tables, slot_map
 from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.group_figure import groups
 from workbench.views.hit_figure import checkpoint_table, hit_curve
@@ -8,11 +9,14 @@ from workbench.views.offload_block_figure import host_block_figure
 from workbench.views.offload_figure import offload_figure
 from workbench.views.owner_figure import page_owners
 from workbench.views.page_figure import page, page_layout, page_title, page_traces
+from workbench.views.page_map import page_map
+from workbench.views.pool_raster import pool_raster
 from workbench.views.sizes_figure import block_sizes
 from workbench.views.waste_figure import reserved_bytes
 
 __all__ = [
     "block_sizes",
+    "block_tables",
     "capacity",
     "checkpoint_table",
     "gain_of_fp8",
@@ -23,9 +27,12 @@ __all__ = [
     "offload_figure",
     "page",
     "page_layout",
+    "page_map",
     "page_owners",
     "page_title",
     "page_traces",
+    "pool_raster",
     "reserved_bytes",
     "shared_or_separate",
+    "slot_map",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from workbench.ui.panels.block_tables import BlockTablesPanel
 from workbench.ui.panels.capacity import CapacityPanel
 from workbench.ui.panels.copy import CopyPanel
 from workbench.ui.panels.hits import HitsPanel
 from workbench.ui.panels.offload import OffloadPanel
+from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.simple import (
     BackendsPanel,
@@ -22,8 +24,10 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     WhatIfPanel,
     BackendsPanel,
     CapacityPanel,
+    PagesPanel,
     HitsPanel,
     OffloadPanel,
+    BlockTablesPanel,
     FieldsPanel,
     CopyPanel,
 )

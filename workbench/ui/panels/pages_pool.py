@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import ipywidgets as widgets
+import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.layout_error import LayoutError
 from workbench.plan import Plan
-from workbench.ui.panels.pages_figure import LiveFigure
+from workbench.ui.live_figure import LiveFigure
 from workbench.views.pool_raster import VIEWS, raster_parts, usual_prompts
 from workbench.views.pool_raster_fill import MAX_FINISHED, fill_pool
 
@@ -72,7 +73,8 @@ class PoolRaster:
         except (WorkbenchError, ValueError) as error:
             self.figure.mark(stale=True)
             return str(error)
-        self.figure.show(*raster_parts(filled, self.by.value))
+        traces, layout = raster_parts(filled, self.by.value)
+        self.figure.show(go.Figure(traces, layout=layout))
         return ""
 
     def _prompts(self, plan: Plan) -> tuple[int, ...]:

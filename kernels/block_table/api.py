@@ -1,0 +1,292 @@
+"""`BlockTables`: the block-table step of a hybrid model, over one of two paths."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+import numpy as np
+import torch
+
+from workbench.kernels.block_table.batch import Batch, checked_batch
+from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.block_table.faithful import FaithfulPath
+from workbench.kernels.block_table.fast import FastPath
+from workbench.kernels.block_table.groups import LARGEST_INT32, ContextParallel, TableGroup
+from workbench.kernels.block_table.host import HostTables, StagedWrites
+from workbench.kernels.block_table.numbers import Ids
+from workbench.kernels.block_table.path import (
+    Allocate,
+    DeviceBatch,
+    SourceUnit,
+    TablePath,
+    zeros_on,
+)
+from workbench.kernels.block_table.reference import expand_ids
+from workbench.kernels.mode import triton_mode
+
+PathName = Literal["faithful", "fast"]
+PATHS: dict[str, type[FaithfulPath | FastPath]] = {"faithful": FaithfulPath, "fast": FastPath}
+
+
+class BlockTables:
+    """Block tables of several groups: write, apply, gather a batch, map its tokens to slots.
+
+    A request is a row, 0..max_requests-1. Writes take *manager* blocks, one list for each group,
+    and are staged until `apply`. What comes out is in *kernel* blocks:
+
+    - `block_table[g]`: [batch row, kernel_block] -> physical kernel block, int32. Valid up to the
+      row's live blocks; what lies behind them is unspecified. Padded and dummy rows are 0.
+    - `slot_mapping`: [group, token] -> kernel block * kernel_block_size + offset, int64; -1 for
+      padding, dummy requests and tokens of other context-parallel ranks.
+
+    `path="faithful"` works like vLLM 0.23's V2 runner (#38831), `path="fast"` gives the same
+    results with one copy and two launches a step; `workbench.kernels.block_table.reference` is
+    the oracle of both. Block ids lie in 0..num_blocks-1. `device` is the GPU, or "cpu" for
+    Triton's interpreter; None asks `workbench.kernels.mode`. `allocate` replaces torch.zeros for
+    the tables' memory.
+
+    Every refusal is a BlockTableError raised before anything is launched. A refused write leaves
+    everything as it was. `apply` and `step` leave nothing staged, also when they raise; the rows
+    are then as the device has them.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[TableGroup],
+        *,
+        max_requests: int,
+        max_tokens: int,
+        num_blocks: int,
+        path: PathName = "fast",
+        parallel: ContextParallel | None = None,
+        device: str | torch.device | None = None,
+        allocate: Allocate | None = None,
+    ) -> None:
+        self.groups = _checked_groups(groups, num_blocks)
+        for name, value in (("max_requests", max_requests), ("max_tokens", max_tokens)):
+            if value < 1:
+                raise BlockTableError(
+                    f"{name} must be at least 1; got {value}", field=name, given=value, limit=1
+                )
+        if path not in PATHS:
+            raise BlockTableError(
+                f"path {path!r} is not known. Allowed: {', '.join(PATHS)}", field="path", given=path
+            )
+        self.path_name, self.parallel = path, parallel or ContextParallel()
+        self.parallel.check_groups(self.groups)
+        self.max_requests, self.max_tokens = max_requests, max_tokens
+        self._host = HostTables(self.groups, max_requests, num_blocks)
+        device = triton_mode().torch_device if device is None else device
+        self._path: TablePath = PATHS[path](
+            self.groups,
+            max_requests=max_requests,
+            max_tokens=max_tokens,
+            parallel=self.parallel,
+            allocate=allocate or zeros_on(device),
+        )
+
+    # ---- writes, staged until apply
+
+    def append(self, request: int, block_ids: Sequence[Ids]) -> None:
+        """Add manager blocks at the end of a request's rows; block_ids[group] lists them."""
+        self._host.append_many([request], [block_ids])
+
+    def overwrite(self, request: int, block_ids: Sequence[Ids]) -> None:
+        """Replace a request's rows by these manager blocks."""
+        self._host.append_many([request], [block_ids], overwrite=True)
+
+    def append_many(
+        self, requests: Ids, block_ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
+    ) -> None:
+        """`append`, or `overwrite`, for many requests at once, each given once: much quicker."""
+        self._host.append_many(requests, block_ids, overwrite=overwrite)
+
+    def append_flat(
+        self, requests: Ids, lengths: np.ndarray, block_ids: Ids, *, overwrite: bool = False
+    ) -> None:
+        """`append_many` without a list in sight: quicker again, if the allocator has arrays.
+
+        lengths: [requests, groups]; block_ids: all ids one after the other, in that order.
+        """
+        self._host.append_flat(requests, lengths, block_ids, overwrite=overwrite)
+
+    def move(self, source: int, target: int) -> None:
+        """Copy a request's rows over another's; the source keeps its own."""
+        self._host.move(source, target)
+
+    def clear(self, request: int) -> None:
+        """Finish a request: its rows count nothing any more."""
+        self._host.clear(request)
+
+    @property
+    def staged(self) -> StagedWrites:
+        """What the next apply will write."""
+        return self._host.staged()
+
+    # ---- launches
+
+    def apply(self) -> None:
+        """Bring everything staged to the device."""
+        with self._nothing_staged_afterwards():
+            self._path.upload_writes(self._host.staged())
+            self._path.launch_apply()
+
+    def gather(
+        self, idx_mapping: Ids, *, padded_requests: int | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """The batch's rows of every group: `block_table`, of which padded_requests rows count.
+
+        Batch row i is row idx_mapping[i], -1 a dummy request. Rows from len(idx_mapping) up to
+        padded_requests (all rows by default) become 0. Sees what was applied, not what is staged.
+        """
+        self._path.upload_batch(self._batch(idx_mapping, padded_requests=padded_requests))
+        self._path.launch_gather()
+        return self.block_table
+
+    def slot_mappings(self, idx_mapping: Ids, query_start_loc: Ids, positions: Ids) -> torch.Tensor:
+        """The slots of the batch's tokens: `slot_mapping`, -1 from the actual tokens on.
+
+        Batch row i owns tokens query_start_loc[i] .. query_start_loc[i+1]-1; positions[t] is
+        token t's place in its request. A token whose block was never appended is refused.
+        """
+        self._path.upload_batch(self._batch(idx_mapping, query_start_loc, positions))
+        self._path.launch_slots()
+        return self.slot_mapping
+
+    def step(
+        self,
+        idx_mapping: Ids,
+        query_start_loc: Ids,
+        positions: Ids,
+        *,
+        padded_requests: int | None = None,
+    ) -> None:
+        """Apply, gather and map slots: `upload` and `launch` in one."""
+        with self._nothing_staged_afterwards():
+            self._upload(idx_mapping, query_start_loc, positions, padded_requests)
+            self.launch()
+
+    def upload(
+        self,
+        idx_mapping: Ids,
+        query_start_loc: Ids,
+        positions: Ids,
+        *,
+        padded_requests: int | None = None,
+    ) -> None:
+        """Copy what is staged and the batch to the device. A `launch` has to follow."""
+        with self._nothing_staged_afterwards():
+            self._upload(idx_mapping, query_start_loc, positions, padded_requests)
+
+    def upload_on_device(self, batch: DeviceBatch) -> None:
+        """`upload` of a batch that lies on the device: its contents are not looked at."""
+        with self._nothing_staged_afterwards():
+            batch.check(
+                self.slot_mapping.device,
+                max_requests=self.max_requests,
+                max_tokens=self.max_tokens,
+            )
+            self._path.upload_writes(self._host.staged())
+            self._path.upload_batch(batch)
+
+    def launch(self) -> None:
+        """Run a step's kernels on what `upload` copied.
+
+        On the fast path grids, addresses and arguments never change, so a CUDA graph that captured
+        one call can be replayed after every `upload`.
+        """
+        self._path.launch_apply()
+        self._path.launch_gather_and_slots()
+
+    # ---- results
+
+    @property
+    def block_table(self) -> tuple[torch.Tensor, ...]:
+        """Per group [batch row, kernel_block] -> physical kernel block, int32, as last gathered."""
+        return self._path.tables
+
+    @property
+    def slot_mapping(self) -> torch.Tensor:
+        """[group, token] -> slot, int64, max_tokens wide, as last computed."""
+        return self._path.slots
+
+    @property
+    def source_table(self) -> tuple[torch.Tensor, ...]:
+        """Per group [request, block], int32, as applied; `source_holds` says of which kind."""
+        return self._path.sources
+
+    @property
+    def source_holds(self) -> SourceUnit:
+        """What `source_table` holds: the fast path expands while it gathers."""
+        return self._path.source_holds
+
+    def counts(self) -> np.ndarray:
+        """[group, request] live kernel blocks as the device has them; waits for the device."""
+        counts = self._path.counts.cpu().numpy()
+        if self.source_holds == "kernel blocks":
+            return counts
+        return counts * np.array([[group.ratio] for group in self.groups])
+
+    def row(self, group: int, request: int) -> tuple[int, ...]:
+        """The kernel blocks of one request as the device has them; waits for the device."""
+        count = int(self._host.counts[group, request])
+        blocks = self._path.manager_row(group, request)[:count].tolist()
+        return expand_ids(blocks, self.groups[group].ratio)
+
+    @contextmanager
+    def _nothing_staged_afterwards(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._host.drop(self._path.manager_row)
+            raise
+        self._host.publish()
+
+    def _upload(
+        self,
+        idx_mapping: Ids,
+        query_start_loc: Ids,
+        positions: Ids,
+        padded_requests: int | None,
+    ) -> None:
+        batch = self._batch(
+            idx_mapping, query_start_loc, positions, padded_requests=padded_requests, staged=True
+        )
+        self._path.upload_writes(self._host.staged())
+        self._path.upload_batch(batch)
+
+    def _batch(
+        self,
+        idx_mapping: Ids,
+        query_start_loc: Ids | None = None,
+        positions: Ids | None = None,
+        *,
+        padded_requests: int | None = None,
+        staged: bool = False,
+    ) -> Batch:
+        return checked_batch(
+            self.groups,
+            self._host.newest_counts if staged else self._host.counts,
+            idx_mapping,
+            query_start_loc,
+            positions,
+            padded_requests=padded_requests,
+            max_tokens=self.max_tokens,
+            parallel=self.parallel,
+        )
+
+
+def _checked_groups(groups: Sequence[TableGroup], num_blocks: int) -> tuple[TableGroup, ...]:
+    groups = tuple(groups)
+    if not groups:
+        raise BlockTableError("groups must list at least one group", field="groups", limit=1)
+    ratio = max(group.ratio for group in groups)
+    if not 1 <= num_blocks <= LARGEST_INT32 // ratio:
+        raise BlockTableError(
+            f"num_blocks must lie in 1..{LARGEST_INT32 // ratio}, so that kernel block ids fit in "
+            f"32 bits at {ratio} a manager block; got {num_blocks}",
+            field="num_blocks",
+            given=num_blocks,
+            limit=LARGEST_INT32 // ratio,
+        )
+    return groups

@@ -1,0 +1,47 @@
+"""Errors of the block tables, raised before anything is launched."""
+
+
+class BlockTableError(ValueError):
+    """Input that a block table refuses.
+
+    `field` names the input, `given` is the offending value, `limit` what is allowed (the first
+    value that is too large, a length, a divisor). `index` is its place in the list it came in,
+    `group` and `request` say whose row it is; None where there is no such thing.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str,
+        given: object = None,
+        limit: int | None = None,
+        index: int | None = None,
+        group: int | None = None,
+        request: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.field = field
+        self.given = given
+        self.limit = limit
+        self.index = index
+        self.group = group
+        self.request = request
+
+
+class RowOverflow(BlockTableError):  # noqa: N818 - what happens, as vLLM 0.33 words it
+    """A row would need more manager blocks than it has room for: `need` > `capacity`."""
+
+    def __init__(self, *, request: int, group: int, need: int, capacity: int) -> None:
+        super().__init__(
+            f"request {request}, group {group}: the row would need {need} manager blocks but has "
+            f"room for {capacity}. Shorten the request, or build the table with max_blocks >= "
+            f"{need} for this group.",
+            field="block_ids",
+            given=need,
+            limit=capacity,
+            group=group,
+            request=request,
+        )
+        self.need = need
+        self.capacity = capacity

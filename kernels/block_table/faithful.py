@@ -1,0 +1,148 @@
+"""The faithful path: expands on the host, one apply launch a group, then gather, then slots."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from workbench.kernels.block_table.batch import Batch
+from workbench.kernels.block_table.faithful_kernel import (
+    BLOCK,
+    apply_group_kernel,
+    gather_kernel,
+    slot_mapping_kernel,
+)
+from workbench.kernels.block_table.groups import ContextParallel, TableGroup
+from workbench.kernels.block_table.host import StagedWrites
+from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
+from workbench.kernels.block_table.reference import PAD_SLOT
+
+
+class FaithfulPath:
+    """Device memory and launches with the work split of vLLM 0.23's V2 runner (#38831).
+
+    sources, tables: per group [request, kernel_block] -> physical kernel block, int32, as wide as
+    the group's rows. counts: [group, request] live kernel blocks. slots: [group, token] int64.
+    strides and block_sizes, [groups], are what the kernels divide and step by.
+    """
+
+    source_holds: SourceUnit = "kernel blocks"
+
+    def __init__(
+        self,
+        groups: Sequence[TableGroup],
+        *,
+        max_requests: int,
+        max_tokens: int,
+        parallel: ContextParallel,
+        allocate: Allocate,
+    ) -> None:
+        self.groups, self.max_requests, self.max_tokens = tuple(groups), max_requests, max_tokens
+        self.parallel = parallel
+        shapes = [(max_requests, group.max_kernel_blocks) for group in groups]
+        self.sources = tuple(allocate(shape, torch.int32) for shape in shapes)
+        self.tables = tuple(allocate(shape, torch.int32) for shape in shapes)
+        self.counts = allocate((len(groups), max_requests), torch.int32)
+        self.counts.zero_()
+        self.slots = allocate((len(groups), max_tokens), torch.int64)
+        self._batch: Batch | DeviceBatch | None = None
+        self._writes: list[tuple] = []
+        self._new_counts: list[tuple] = []
+        self.read_addresses()
+
+    def read_addresses(self) -> None:
+        """Note where the tables lie; to be called again after their memory has moved."""
+        self._p_sources = self._device(np.array([t.data_ptr() for t in self.sources]))
+        self._p_tables = self._device(np.array([t.data_ptr() for t in self.tables]))
+        self.strides = self._device(np.array([t.stride(0) for t in self.sources]))
+        sizes = [group.kernel_block_size for group in self.groups]
+        self.block_sizes = self._device(np.array(sizes, dtype=np.int32))
+
+    def upload_writes(self, writes: StagedWrites) -> None:
+        """Expand what is staged and copy it to the device, group by group."""
+        self._writes, self._new_counts = [], []
+        for g, group in enumerate(self.groups):
+            mine = np.flatnonzero(writes.group == g)
+            if not len(mine):
+                continue
+            ratio = group.ratio
+            # a group's writes lie side by side: writes are sorted by group
+            first, last = writes.offset[mine[0]], writes.offset[mine[-1] + 1]
+            ids = (writes.ids[first:last, None] * ratio + np.arange(ratio)).ravel()
+            offsets = (writes.offset[mine[0] : mine[-1] + 2] - first) * ratio
+            requests, starts = writes.request[mine], writes.start[mine] * ratio
+            arrays = (requests, starts, offsets, ids)
+            self._writes.append((g, *(self._device(a.astype(np.int32)) for a in arrays)))
+            counts = (starts + np.diff(offsets)).astype(np.int32)
+            self._new_counts.append((g, self._device(requests), self._device(counts)))
+
+    def launch_apply(self) -> None:
+        """One launch for every group that has staged writes, then the counts."""
+        for g, requests, starts, offsets, ids in self._writes:
+            table = self.sources[g]
+            apply_group_kernel[(len(requests),)](
+                table, table.stride(0), requests, starts, offsets, ids, BLOCK=BLOCK
+            )
+        for g, requests, counts in self._new_counts:
+            self.counts[g, requests] = counts
+
+    def upload_batch(self, batch: Batch | DeviceBatch) -> None:
+        """Copy one step's batch to the device, unless it lies there."""
+        self._batch = batch
+        if isinstance(batch, DeviceBatch):
+            self._idx_mapping = batch.idx_mapping
+            self._query_start_loc, self._positions = batch.query_start_loc, batch.positions
+            return
+        self._idx_mapping = self._device(batch.idx_mapping)
+        self._query_start_loc = self._device(batch.query_start_loc)
+        self._positions = self._device(batch.positions)
+
+    def launch_gather(self) -> None:
+        """Fill the first padded rows of every group's gathered table."""
+        assert self._batch is not None
+        if self._batch.padded_requests:
+            gather_kernel[(len(self.groups), self._batch.padded_requests)](
+                self._idx_mapping,
+                self._p_sources,
+                self._p_tables,
+                self.strides,
+                self.counts,
+                self.max_requests,
+                self._batch.num_requests,
+                BLOCK=BLOCK,
+            )
+
+    def launch_slots(self) -> None:
+        """Fill the whole slot mapping of every group."""
+        assert self._batch is not None
+        slot_mapping_kernel[(len(self.groups), self._batch.num_requests + 1)](
+            self._idx_mapping,
+            self._query_start_loc,
+            self._positions,
+            self._p_sources,
+            self.strides,
+            self.block_sizes,
+            self.counts,
+            self.slots,
+            self.slots.stride(0),
+            self.max_requests,
+            self.max_tokens,
+            CP_SIZE=self.parallel.size,
+            CP_RANK=self.parallel.rank,
+            CP_INTERLEAVE=self.parallel.interleave,
+            PAD_SLOT=PAD_SLOT,
+            BLOCK=BLOCK,
+        )
+
+    def launch_gather_and_slots(self) -> None:
+        """Both, one after the other."""
+        self.launch_gather()
+        self.launch_slots()
+
+    def manager_row(self, group: int, request: int) -> np.ndarray:
+        """What the device holds in one row, as manager blocks, [max_blocks]; waits for it."""
+        ratio = self.groups[group].ratio
+        return self.sources[group][request].cpu().numpy()[::ratio] // ratio
+
+    def _device(self, array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).to(self.counts.device)

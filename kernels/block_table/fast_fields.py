@@ -1,0 +1,26 @@
+"""Where the fast path's kernels find what in their arguments, known while they are compiled."""
+
+from workbench.kernels.block_table.reference import PAD_SLOT
+from workbench.kernels.language import tl
+
+# Rows of `p_layout`, int64 [groups, LAYOUT_FIELDS]; bases and strides in entries.
+SOURCE_BASE = tl.constexpr(0)
+SOURCE_STRIDE = tl.constexpr(1)
+TABLE_BASE = tl.constexpr(2)
+TABLE_STRIDE = tl.constexpr(3)
+RATIO = tl.constexpr(4)
+RATIO_MULTIPLIER = tl.constexpr(5)
+RATIO_SHIFT = tl.constexpr(6)
+BLOCK_SIZE = tl.constexpr(7)
+SPAN = tl.constexpr(8)  # tokens that one manager block covers over all context-parallel ranks
+SPAN_MULTIPLIER = tl.constexpr(9)
+SPAN_SHIFT = tl.constexpr(10)
+LAYOUT_FIELDS = tl.constexpr(16)
+
+HEADER = tl.constexpr(32)
+"""int32 words before the data of an upload: a cache line, so that the data starts aligned."""
+
+PAD = tl.constexpr(PAD_SLOT)
+
+PLAN_FIELDS = tl.constexpr(4)
+"""int32 words of a program's entry in `p_plan`: 16 bytes, so that every entry is aligned."""

@@ -1,0 +1,140 @@
+"""What a block table is made of: groups with two block sizes, and context parallelism."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from workbench.kernels.block_table.errors import BlockTableError
+
+LARGEST_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class TableGroup:
+    """One group of layers that share a block table (vLLM 0.23, #38831).
+
+    `block_size` is the manager block in tokens, `kernel_block_size` what the attention kernel
+    sees, `max_blocks` the manager blocks that one row has room for. A row of the kernel's table
+    is `max_kernel_blocks` = max_blocks * ratio entries wide.
+    """
+
+    block_size: int
+    kernel_block_size: int
+    max_blocks: int
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1 and a kernel block that does not divide the manager block."""
+        for name in ("block_size", "kernel_block_size", "max_blocks"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise BlockTableError(
+                    f"{name} must be a whole number of at least 1; got {value!r}",
+                    field=name,
+                    given=value,
+                    limit=1,
+                )
+        if self.block_size % self.kernel_block_size:
+            near = nearest_divisor(self.block_size, self.kernel_block_size)
+            raise BlockTableError(
+                f"kernel_block_size {self.kernel_block_size} does not divide block_size "
+                f"{self.block_size}; the nearest size that does is {near}",
+                field="kernel_block_size",
+                given=self.kernel_block_size,
+                limit=near,
+            )
+
+    @property
+    def ratio(self) -> int:
+        """Kernel blocks in one manager block."""
+        return self.block_size // self.kernel_block_size
+
+    @property
+    def max_kernel_blocks(self) -> int:
+        """Entries of one row of the kernel's table."""
+        return self.max_blocks * self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class ContextParallel:
+    """Which tokens this rank stores: rank (position // interleave) mod size stores a position."""
+
+    size: int = 1
+    rank: int = 0
+    interleave: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1 and a rank outside them."""
+        for name in ("size", "interleave"):
+            if getattr(self, name) < 1:
+                raise BlockTableError(
+                    f"context-parallel {name} must be at least 1; got {getattr(self, name)}",
+                    field=name,
+                    given=getattr(self, name),
+                    limit=1,
+                )
+        if not 0 <= self.rank < self.size:
+            raise BlockTableError(
+                f"context-parallel rank must lie in 0..{self.size - 1}; got {self.rank}",
+                field="rank",
+                given=self.rank,
+                limit=self.size,
+            )
+
+    def check_groups(self, groups: Iterable[TableGroup]) -> None:
+        """Refuse an interleave that carries tokens over a kernel block's end, and endless rows."""
+        for index, group in enumerate(groups):
+            if group.max_blocks * group.block_size * self.size > LARGEST_INT32:
+                room = LARGEST_INT32 // (group.block_size * self.size)
+                raise BlockTableError(
+                    f"group {index}: {group.max_blocks} blocks of {group.block_size} tokens on "
+                    f"{self.size} ranks hold more tokens than a 32-bit position counts; at most "
+                    f"{room} blocks do",
+                    field="max_blocks",
+                    given=group.max_blocks,
+                    limit=room,
+                    group=index,
+                )
+            if self.size > 1 and group.kernel_block_size % self.interleave:
+                near = nearest_divisor(group.kernel_block_size, self.interleave)
+                raise BlockTableError(
+                    f"interleave {self.interleave} does not divide the kernel block of group "
+                    f"{index} ({group.kernel_block_size} tokens); the nearest that does is {near}",
+                    field="interleave",
+                    given=self.interleave,
+                    limit=near,
+                    group=index,
+                )
+
+
+def table_groups(
+    block_sizes: Sequence[int], kernel_block_sizes: Sequence[int], max_blocks: Sequence[int]
+) -> tuple[TableGroup, ...]:
+    """Groups from three lists, one entry a group; lists of different lengths are refused."""
+    lists = {"kernel_block_sizes": kernel_block_sizes, "max_blocks": max_blocks}
+    for name, values in {"block_sizes": block_sizes, **lists}.items():
+        if not isinstance(values, Sequence):
+            raise BlockTableError(
+                f"{name} must be a list or a tuple, which can be read more than once; got "
+                f"{type(values).__name__}",
+                field=name,
+                given=type(values).__name__,
+            )
+        if len(values) != len(block_sizes):
+            raise BlockTableError(
+                f"{name} has {len(values)} entries and block_sizes {len(block_sizes)}: give one of "
+                "each for every group",
+                field=name,
+                given=len(values),
+                limit=len(block_sizes),
+            )
+    return tuple(
+        TableGroup(block_sizes[i], kernel_block_sizes[i], max_blocks[i])
+        for i in range(len(block_sizes))
+    )
+
+
+def nearest_divisor(number: int, wanted: int) -> int:
+    """The divisor of `number` closest to `wanted`, the smaller one of two equally close."""
+    small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
+    divisors = sorted({*small, *(number // d for d in small)})
+    return min(divisors, key=lambda divisor: (abs(divisor - wanted), divisor))

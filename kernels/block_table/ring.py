@@ -1,0 +1,57 @@
+"""Staging buffers that a later step cannot overwrite before their copy is done."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+Wait = Callable[[], None]
+Copy = Callable[[torch.Tensor, torch.Tensor], Wait]
+"""(target, source) -> a function that returns once the source has been read."""
+
+
+def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
+    """Copy in the current stream of the target's GPU; on a CPU at once."""
+    target.copy_(source, non_blocking=True)
+    if target.device.type != "cuda":
+        return _done
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(target.device))
+    return event.synchronize
+
+
+class StagingRing:
+    """Host buffers used in turn, all copied to the start of one device buffer, `target`.
+
+    A transfer to a GPU needs pinned memory to run beside the host, and then reads the buffer some
+    time after the call: so each slot keeps what tells when its own copy is done, and is handed out
+    again only afterwards. The order on the device is the stream's.
+    """
+
+    def __init__(
+        self, target: torch.Tensor, *, slots: int = 3, copy: Copy = copy_in_stream
+    ) -> None:
+        pinned = target.device.type == "cuda"
+        self.target = target
+        self._buffers = tuple(
+            torch.zeros(target.shape, dtype=target.dtype, pin_memory=pinned) for _ in range(slots)
+        )
+        self._waits: list[Wait] = [_done] * slots
+        self._copy = copy
+        self._slot = 0
+
+    def buffer(self) -> np.ndarray:
+        """The next slot's memory, free to be filled; waits for its last copy if need be."""
+        self._waits[self._slot]()
+        self._waits[self._slot] = _done
+        return self._buffers[self._slot].numpy()
+
+    def send(self, entries: int) -> None:
+        """Start copying the first entries of what `buffer` gave, and go on to the next slot."""
+        source = self._buffers[self._slot][:entries]
+        self._waits[self._slot] = self._copy(self.target[:entries], source)
+        self._slot = (self._slot + 1) % len(self._buffers)
+
+
+def _done() -> None:
+    """Nothing to wait for."""

@@ -1,0 +1,98 @@
+"""Segments: they follow each other, mean one thing, and are never too many."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_group, state_group
+from tests.run.small_views import hybrid
+from workbench.core.byte_map import byte_map
+from workbench.core.byte_map_segments import (
+    BLOCK,
+    DETAILS,
+    HEAD,
+    KERNEL_BLOCK,
+    PART,
+    STRETCH,
+    TOKEN,
+    VALUE,
+    segments,
+)
+from workbench.core.hybrid_rewrite import NEVER
+from workbench.core.rules import v0_23_layouts as layouts
+
+
+def groups():
+    """A group of every kind, right and wrong ones."""
+    found = {name: small_group(name, 3, 2) for name in ATTENTION_BACKENDS}
+    found |= {"wrong": small_group("ROCM_ATTN", 3, rule=NEVER), "nvfp4": packed_group("nvfp4")}
+    found["padded"] = small_group("FLASH_ATTN", 3, padding=24)
+    found["state"] = state_group(hybrid(layouts.FLASH_ATTN, 3))
+    return found
+
+
+GROUPS = groups()
+SAME = {
+    BLOCK: ("block",),
+    KERNEL_BLOCK: ("block", "kernel_block"),
+    PART: ("block", "kernel_block", "part"),
+    TOKEN: ("block", "part", "token"),
+    HEAD: ("block", "part", "token", "head"),
+    VALUE: ("block", "part", "token", "head", "value"),
+}
+
+
+@given(
+    name=st.sampled_from(sorted(GROUPS)),
+    ends=st.tuples(st.integers(0, 10**5), st.integers(0, 10**5)),
+    finest=st.sampled_from(DETAILS),
+    limit=st.integers(1, 300),
+)
+def test_segments_leave_no_byte_out_and_tell_the_truth(name, ends, finest, limit):
+    group = GROUPS[name]
+    start, stop = sorted(end % (group.raw_bytes + 1) for end in ends)
+    if start == stop:
+        stop += 1
+        start = min(start, group.raw_bytes - 1)
+    found = segments(group, start, stop, finest=finest, limit=limit, stretches=7)
+    assert len(found) <= max(limit, 7)
+    assert (found[0].start, found[-1].stop) == (start, min(stop, group.raw_bytes))
+    assert all(one.stop == other.start for one, other in pairwise(found))
+    for piece in found:
+        if piece.detail == STRETCH:
+            continue
+        assert DETAILS.index(piece.detail) <= DETAILS.index(finest)
+        inside = {group.meaning(byte) for byte in range(piece.start, piece.stop)}
+        names = SAME[piece.detail] if not group.is_state else ("block",)
+        if group.is_state and piece.detail not in {BLOCK, KERNEL_BLOCK}:
+            names = ("block", "part")
+        told = {tuple(getattr(meaning, name) for name in names) for meaning in inside}
+        assert len(told) == 1, (piece, told)
+
+
+def test_a_segment_ends_where_the_meaning_does():
+    """The coarsest cut that fits, not a finer one, and no run cut in two."""
+    group = GROUPS["FLASH_ATTN"]
+    by_detail = {
+        detail: len(segments(group, 0, group.raw_bytes, finest=detail, limit=10**6))
+        for detail in DETAILS
+    }
+    assert by_detail == {
+        BLOCK: 3, KERNEL_BLOCK: 6, PART: 12, TOKEN: 12 * 16, HEAD: 12 * 32, VALUE: 12 * 64
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["FLASH_ATTN", "FLEX_ATTENTION", "FLASHINFER"])
+def test_a_million_blocks_are_cut_evenly(backend):
+    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", backend=backend))
+    pool = byte_map(plan, num_blocks=10**6)
+    for group in (pool.groups[0], pool.groups[-1]):
+        found = segments(group, 0, pool.raw_bytes, stretches=100)
+        assert len(found) == 100
+        assert {piece.detail for piece in found} == {STRETCH}
+        assert found[-1].last.block == 10**6 - 1
+        page = segments(group, 5 * pool.page_bytes, 6 * pool.page_bytes)
+        assert {piece.first.block for piece in page} == {5}

@@ -1,0 +1,82 @@
+"""Batches whose tensors lie on the device already, as an engine has them."""
+
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tests.kernels.block_table.cases import DEVICE, PAD_SLOT, PATHS, Checked, TableGroup
+from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.block_table.path import DeviceBatch
+
+both_paths = pytest.mark.parametrize("path", PATHS)
+
+
+@both_paths
+@pytest.mark.parametrize("position_type", [torch.int32, torch.int64])
+def test_a_batch_that_lies_on_the_device(path, position_type):
+    groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
+    tables = Checked(groups, path, max_requests=4, max_tokens=60)
+    tables.fill(3, 33)
+    tables.fill(1, 5)
+    batch = ([1, -1, 3], [0, 5, 6, 39], [*range(5), 0, *range(33)])
+    tables.tables.upload_on_device(on_device(*batch, position_type))
+    tables.tables.launch()
+    tables.model.apply()
+    tables.assert_right(*batch)
+    tables.step([3], [0, 1], [32])  # back to a batch from the host
+    tables.memory.check()
+
+
+@both_paths
+def test_a_token_without_a_block_has_no_slot(path):
+    """Only a batch on the device can ask for one; vLLM gives it whatever id stands there."""
+    groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
+    tables = Checked(groups, path, max_requests=2, max_tokens=6)
+    tables.fill(1, 33)
+    batch = ([1, 0], [0, 4, 6], [47, 48, 63, 64, 0, 1])
+    tables.tables.upload_on_device(on_device(*batch))
+    tables.tables.launch()
+    tables.model.apply()
+    tables.assert_right(*batch)
+    missing = [[False, False, False, True, True, True], [False, True, True, True, True, True]]
+    assert (tables.tables.slot_mapping == PAD_SLOT).tolist() == missing
+
+
+def on_device(idx_mapping, query_start_loc, positions, position_type=torch.int64):
+    def tensor(values, dtype):
+        return torch.tensor(values, dtype=dtype, device=DEVICE)
+
+    return DeviceBatch(
+        tensor(idx_mapping, torch.int32),
+        tensor(query_start_loc, torch.int32),
+        tensor(positions, position_type),
+        num_tokens=len(positions),
+        padded_requests=2 if len(idx_mapping) == 2 else 4,
+    )
+
+
+@both_paths
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("positions", torch.zeros(2, dtype=torch.float32)),
+        ("positions", torch.zeros(1, dtype=torch.int64)),
+        ("idx_mapping", torch.zeros(1, dtype=torch.int64)),
+        ("idx_mapping", torch.zeros((1, 1), dtype=torch.int32)),
+        ("query_start_loc", torch.zeros(1, dtype=torch.int32)),
+        ("query_start_loc", torch.zeros(4, dtype=torch.int32)[::2]),
+        ("padded_requests", 0),
+        ("padded_requests", 5),
+    ],
+)
+def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
+    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=2).tables
+    value = value.to(DEVICE) if isinstance(value, torch.Tensor) else value
+    with pytest.raises(BlockTableError, match=field) as refused:
+        tables.upload_on_device(replace(on_device([0], [0, 2], [0, 1]), **{field: value}))
+    assert refused.value.field == field

@@ -1,0 +1,152 @@
+"""Requests come, decode, move and go through real kernels; every step agrees with the oracle."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from workbench.core.batch_grammar import BatchRequest, parse_batch
+from workbench.core.block_pool import PoolIsEmptyError
+from workbench.core.errors import ScenarioError
+from workbench.core.slot_rule import kernel_blocks_step, slot_step
+from workbench.run.table_mistakes import MISTAKES, make_mistake
+from workbench.run.table_session import TableSession, TableSessionError
+
+SMALL = {"max_model_len": 4096, "max_num_batched_tokens": 2048, "num_gpu_blocks_override": 60}
+SCENARIOS = {
+    "states, no caching": {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4},
+    "align, FlashInfer": {
+        "model": "qwen3.5-4b",
+        "backend": "FLASHINFER",
+        "enable_prefix_caching": True,
+    },
+    "all": {
+        "model": "nemotron-3-nano-30b-a3b",
+        "tensor_parallel": 4,
+        "enable_prefix_caching": True,
+    },
+    "drafts": {"model": "qwen3.5-4b", "num_speculative_tokens": 2},
+    "attention only": {"model": "llama-3.1-8b", "block_size": 32, "max_model_len": 512},
+}
+
+
+def plan_of(name="states, no caching", **values):
+    return wb.resolve(wb.Scenario(**{**SMALL, **SCENARIOS[name], **values}))
+
+
+@pytest.mark.parametrize("path", ["fast", "faithful"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_life_of_a_batch(name, path):
+    session = TableSession(plan_of(name), parse_batch("q70_2q1s200"), path)
+    free = session.start().free_blocks
+    steps = [session.decode(), session.decode(3), session.finish(1)]
+    assert steps[-1].free_blocks > free
+    steps += [session.admit(BatchRequest(30, 60)), session.move(2, session.free_rows[-1])]
+    for step in steps:
+        assert step.mismatch is None, (step.title, step.mismatch)
+        for group in step.groups:
+            assert len(group.table) == len(step.rows) == 2 + (step in steps[:2] + steps[3:])
+    assert steps[3].rows[-1].request == 1
+    assert steps[3].rows[-1].query_tokens == 30
+
+
+def test_the_two_paths_give_the_same_tables_and_slots():
+    plan = plan_of("align, FlashInfer", max_num_batched_tokens=4096)
+    fast, faithful = (
+        TableSession(plan, parse_batch("q1500_2q1s900"), path).start()
+        for path in ("fast", "faithful")
+    )
+    assert fast.groups[0].source_holds != faithful.groups[0].source_holds
+    for one, other in zip(fast.groups, faithful.groups, strict=True):
+        assert (one.table, one.slots) == (other.table, other.slots)
+    assert fast.counted.launches < faithful.counted.launches
+
+
+def test_align_keeps_two_states_and_null_blocks_before_them():
+    plan = plan_of("align, FlashInfer")
+    session = TableSession(plan, parse_batch("q1s2000"))
+    step = session.start()
+    states = next(group for group in step.groups if group.is_mamba)
+    [row] = states.blocks
+    assert len(row) == -(-2000 // states.block_size)
+    assert set(row[:-2]) == {0}
+    assert 0 not in row[-2:]
+
+
+def test_a_broken_kernel_would_be_seen(monkeypatch):
+    session = TableSession(plan_of(), parse_batch("q70"))
+    launch = session.tables.step
+
+    def wrong(*args, **kwargs):
+        launch(*args, **kwargs)
+        session.tables.slot_mapping[-1, 3] += 1
+
+    monkeypatch.setattr(session.tables, "step", wrong)
+    assert "slots: entry 3" in session.start().mismatch
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "said"),
+    [
+        (lambda s: s.decode(0), TableSessionError, "at least 1"),
+        (lambda s: s.decode(5000), TableSessionError, "longer than max_model_len"),
+        (lambda s: s.admit(BatchRequest(3000, 3000)), TableSessionError, "token budget"),
+        (lambda s: s.finish(7), TableSessionError, r"live rows: \[0, 1\]"),
+        (lambda s: s.move(0, 1), TableSessionError, "row 1 is not free"),
+        (lambda s: s.move(0, 99), TableSessionError, "row 99 is not free"),
+    ],
+)
+def test_what_cannot_be_done_changes_nothing(act, error, said):
+    session = TableSession(plan_of(), parse_batch("2q70"))
+    before = session.start()
+    with pytest.raises(error, match=said):
+        act(session)
+    after = session.decode()
+    assert after.mismatch is None
+    assert after.free_blocks == before.free_blocks
+    assert [row.sequence_tokens for row in after.rows] == [71, 71]
+
+
+def test_a_pool_that_runs_out_says_so_and_loses_nothing():
+    session = TableSession(plan_of(num_gpu_blocks_override=13), parse_batch("2q70"))
+    assert session.start().free_blocks == 2
+    with pytest.raises(PoolIsEmptyError, match="5 more blocks needed, and 2"):
+        session.admit(BatchRequest(10, 10))
+    assert session.decode().free_blocks == 2
+    session.finish(0)
+    assert session.admit(BatchRequest(10, 10)).mismatch is None
+
+
+def test_the_last_request_cannot_leave_an_empty_batch():
+    session = TableSession(plan_of(), parse_batch("q70"))
+    session.start()
+    with pytest.raises(TableSessionError, match="no request would be left"):
+        session.finish(0)
+
+
+def test_slots_and_blocks_by_hand():
+    step = TableSession(plan_of(), parse_batch("q70_q1s1500")).start()
+    attention = next(i for i, group in enumerate(step.groups) if not group.is_mamba)
+    group = step.groups[attention]
+    traced = slot_step(step, attention, 1, 1499)
+    assert traced.result == group.slots[step.num_tokens - 1]
+    blocks = kernel_blocks_step(step, attention, group.blocks[1][0]).result
+    assert blocks == group.table[1][: group.ratio]
+    assert wb.check(list(blocks), kernel_blocks_step(step, attention, group.blocks[1][0])).ok
+    assert not wb.check(traced.result + 1, traced).ok
+    with pytest.raises(ValueError, match="has no block"):
+        slot_step(step, attention, 0, 5000)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_mistake_harms_tokens(name):
+    damage = make_mistake(plan_of(), parse_batch("2q1s1500"), name)
+    assert damage.harmed
+    assert len(damage.harmed) <= len(damage.landings)
+
+
+def test_a_mistake_that_does_not_exist_and_a_batch_too_long():
+    with pytest.raises(ScenarioError, match="Nearest: slots with the manager size"):
+        make_mistake(plan_of(), parse_batch("q1"), "slots with manager size")
+    with pytest.raises(ScenarioError, match="too many to look at"):
+        make_mistake(plan_of(), parse_batch("20q1s2k"), "slots with the manager size")

@@ -1,0 +1,132 @@
+"""The tab "Block tables": real launches from buttons, and nothing lost by what cannot be done."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+
+TITLE = "Block tables"
+
+
+@pytest.fixture
+def tab():
+    panel = wb.explore(
+        model="qwen3.5-4b",
+        backend="FLASHINFER",
+        max_model_len=4096,
+        num_gpu_blocks_override=60,
+        max_num_seqs=8,
+    )
+    tables = panel.open(TITLE)
+    tables.batch.value = "q70_2q1s900"
+    return panel, tables
+
+
+def press(tables, name):
+    assert not tables.buttons[name].disabled, name
+    tables.buttons[name].click()
+    tables.pending.exception(timeout=60)
+    # callbacks of the future run in its thread, the last one enables the buttons again
+    tables.pending = None
+
+
+def wait(tables):
+    """Until the launching thread has shown what came."""
+    from workbench.run.launches import launch
+
+    launch(lambda: None).result(timeout=60)
+
+
+def do(tables, name):
+    press(tables, name)
+    wait(tables)
+
+
+def test_nothing_is_launched_before_start(tab):
+    _panel, tables = tab
+    assert tables._step is None
+    enabled = {name for name, button in tables.buttons.items() if not button.disabled}
+    assert enabled == {"Start", "Make the mistake"}
+
+
+def test_a_batch_goes_through_its_life(tab):
+    panel, tables = tab
+    for name, rows in (
+        ("Start", (0, 1, 2)),
+        ("Decode 1", (0, 1, 2)),
+        ("Finish", (1, 2)),
+        ("Admit", (1, 2, 0)),
+        ("Move", (6, 2, 0)),
+    ):
+        do(tables, name)
+        assert "✓ agrees" in tables._status.value, name
+        assert tables.row.options == rows
+        assert tables._error.value == ""
+    assert len(tables._pictures.children) == 2
+    assert panel.session.errors == []
+
+
+def test_the_pictures_follow_the_group(tab):
+    _panel, tables = tab
+    do(tables, "Start")
+    attention = tables._tables_figure.figure.layout.title.text
+    tables.group.value = next(value for _label, value in tables.group.options if value == 0)
+    assert tables._tables_figure.figure.layout.title.text != attention
+
+
+def test_the_damage_of_a_mistake_is_told(tab):
+    _panel, tables = tab
+    do(tables, "Make the mistake")
+    assert "tokens are not in their own slot" in tables._damage.value
+
+
+@pytest.mark.parametrize("batch", ["", "q", "q5s4", "2x", "<img src=x>"])
+def test_a_batch_that_cannot_be_read_is_said_and_loses_nothing(tab, batch):
+    panel, tables = tab
+    do(tables, "Start")
+    before = tables._step
+    tables.batch.value = batch
+    tables.buttons["Start"].click()
+    assert "batch_not_readable" in tables._error.value or "segment" in tables._error.value
+    assert "<img" not in tables._error.value
+    assert tables._step is before
+    assert panel.session.errors == []
+
+
+def test_what_the_tables_refuse_is_said_and_loses_nothing(tab):
+    panel, tables = tab
+    do(tables, "Start")
+    tables.newcomer.value = "q4000"
+    do(tables, "Admit")
+    assert "token budget" in tables._error.value
+    assert "✓ agrees" in tables._status.value
+    do(tables, "Decode 1")
+    assert tables._error.value == ""
+    assert panel.session.errors == []
+
+
+def test_another_plan_ends_what_was_running(tab):
+    panel, tables = tab
+    do(tables, "Start")
+    panel.controls["tensor_parallel"].value = 2
+    assert tables._step is None
+    assert tables._pictures.children == ()
+    assert tables.buttons["Decode 1"].disabled
+    do(tables, "Start")
+    assert "✓ agrees" in tables._status.value
+
+
+def test_an_exception_in_the_launching_thread_is_shown(tab, monkeypatch):
+    panel, tables = tab
+    do(tables, "Start")
+
+    def fail(*_args, **_kwargs):
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(tables._tables.tables, "step", fail)
+    monkeypatch.delenv("WORKBENCH_STRICT", raising=False)
+    do(tables, "Decode 1")
+    assert "RuntimeError: planted" in tables._error.value
+    assert [error.callback for error in panel.session.errors] == ["_landed"]
+    panel.session.errors.clear()

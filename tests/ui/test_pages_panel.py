@@ -1,0 +1,268 @@
+"""The tab with the page map: every control, the zoom, a click, bad input, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from workbench.core.byte_map import byte_map
+from workbench.ui.panels.pages import PagesPanel
+from workbench.ui.session import Session
+from workbench.views.page_map import LEVELS, map_layout, map_picture, map_traces
+from workbench.views.page_map_text import byte_words
+
+FIRST = wb.Scenario(model="qwen3.5-4b")
+KEYS_FIRST = wb.Scenario(model="bamba-9b", platform="rocm", backend="ROCM_ATTN")
+
+
+def panel_of(scenario: wb.Scenario) -> PagesPanel:
+    panel = PagesPanel(Session(scenario, lambda _outcome: None))
+    panel.show(wb.resolve(scenario))
+    return panel
+
+
+@pytest.fixture
+def pages() -> Any:
+    panel = panel_of(FIRST)
+    yield panel
+    assert panel.session.errors == []
+
+
+def title(panel: PagesPanel) -> str:
+    return panel.map.figure.layout.title.text
+
+
+def said(panel: PagesPanel) -> str:
+    return panel._message.value.partition("</style>")[2]
+
+
+def is_stale(panel: PagesPanel) -> bool:
+    return "wb-stale" in panel.map.widget._dom_classes
+
+
+def assert_drawn(panel: PagesPanel, pool: Any = None) -> None:
+    """The live figure is the one that the views make."""
+    drawn = map_picture(pool or panel.pool, panel.place, panel._other)
+    assert not is_stale(panel)
+    for live, fresh in zip(panel.map.figure.data, map_traces(drawn), strict=True):
+        for name in ("name", "x", "y", "base", "text", "hovertext", "showlegend"):
+            assert live[name] == fresh[name], name
+    layout = map_layout(drawn)
+    assert title(panel) == layout.title.text
+    assert panel.map.figure.layout.xaxis.range == layout.xaxis.range
+    assert panel.map.figure.layout.yaxis.ticktext == layout.yaxis.ticktext
+    assert panel.map.figure.layout.height == layout.height
+
+
+def test_it_starts_with_a_block(pages):
+    assert "block 0 of 3" in title(pages)
+    assert_drawn(pages, byte_map(wb.resolve(FIRST), num_blocks=3))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_level(pages, level):
+    pages.level.value = level
+    assert f"<b>{level}" in title(pages)
+    assert_drawn(pages)
+
+
+def test_every_number_and_part(pages):
+    pages.level.value = "head"
+    for name, value in {
+        "tensor": 7,
+        "block": 2,
+        "kernel_block": 32,
+        "token": 15,
+        "head": 3,
+    }.items():
+        pages.numbers[name].value = value
+        assert getattr(pages.place, name) == value
+        assert_drawn(pages)
+    assert pages.part.options == (("the first", ""), ("K", "K"), ("V", "V"))
+    pages.part.value = "V"
+    assert "/ V / <b>head 3 of 4" in title(pages)
+    assert_drawn(pages)
+
+
+def test_numbers_stay_in_their_bounds(pages):
+    pages.numbers["block"].value = 99
+    assert pages.numbers["block"].value == 2
+    pages.blocks.value = "1"
+    assert pages.numbers["block"].value == 0
+    assert pages.numbers["block"].disabled
+    assert_drawn(pages)
+
+
+def test_layout_and_runner(pages):
+    pages.layout.value = "HND"
+    assert pages.pool.views.layout.name == "HND"
+    assert_drawn(pages)
+    pages.runner.value = "v2"
+    assert pages.pool.views.runner == "v2"
+    assert_drawn(pages)
+
+
+def test_before_and_after_the_rewrite():
+    panel = panel_of(KEYS_FIRST)
+    panel.level.value = "tensor"
+    panel.compare.value = "never"
+    assert "bytes misplaced" in title(panel)
+    marked = next(trace for trace in panel.map.figure.data if "another" in trace.name)
+    assert len(marked.x) == 4
+    assert marked.showlegend
+    assert_drawn(panel)
+    panel.compare.value = ""
+    assert not marked.x
+    assert not marked.showlegend
+    assert panel.session.errors == []
+
+
+def test_a_runner_that_stops_says_so_and_recovers():
+    panel = panel_of(KEYS_FIRST)
+    panel.blocks.value = "2"
+    panel.runner.value = "v2"
+    assert "Cannot determine layout for tensor" in said(panel)
+    assert is_stale(panel)
+    panel.byte.value = "5"
+    assert panel._answer.value == ""
+    panel.blocks.value = "3"
+    assert said(panel) == ""
+    assert_drawn(panel)
+    assert panel.session.errors == []
+
+
+def test_the_zoom_of_the_figure_redraws(pages):
+    pages.map.figure.layout.xaxis.range = [65_530.4, 65_544.2]
+    assert pages.place.window == (65_530, 65_545)
+    assert "(zoomed)" in title(pages)
+    assert_drawn(pages)
+    assert pages.zoomed.value
+    pages.zoomed.value = False
+    assert pages.zoomed.disabled
+    assert pages.place.window is None
+    assert_drawn(pages)
+    pages.map.figure.layout.xaxis.range = [-5e9, 5e9]
+    assert pages.place.window == (0, pages.pool.raw_bytes)
+    pages.level.value = "tensor"
+    assert pages.place.window is None
+
+
+class Points:
+    """What plotly tells of a click."""
+
+    def __init__(self, *indices: int) -> None:
+        self.point_inds = list(indices)
+
+
+def test_a_click_goes_one_level_down(pages):
+    pages.level.value = "pool"
+    selected = next(trace for trace in pages.map.figure.data if trace.name == "page")
+    pages._clicked(selected, Points(2), None)
+    assert (pages.level.value, pages.numbers["tensor"].value) == ("tensor", 3)
+    page = next(trace for trace in pages.map.figure.data if trace.name == "page")
+    pages._clicked(page, Points(1), None)
+    assert (pages.level.value, pages.numbers["block"].value) == ("block", 1)
+    values = next(trace for trace in pages.map.figure.data if trace.name == "V")
+    pages._clicked(values, Points(4), None)
+    assert pages.place == replace(
+        pages.place, level="kernel block", tensor=3, block=1, kernel_block=4, part="V"
+    )
+    assert_drawn(pages)
+    pages._clicked(values, Points(), None)
+    assert_drawn(pages)
+
+
+def test_a_click_on_one_of_many_tensors():
+    panel = panel_of(wb.Scenario(model="deepseek-v3"))
+    panel.level.value = "pool"
+    panel.numbers["tensor"].value = 30
+    assert "12 of them shown" in title(panel)
+    others = next(trace for trace in panel.map.figure.data if trace.name == "page")
+    panel._clicked(others, Points(10), None)
+    assert (panel.level.value, panel.numbers["tensor"].value) == ("tensor", 35)
+    assert panel.session.errors == []
+
+
+def test_what_is_a_byte(pages):
+    pages.byte.value = "2,230,786"
+    for line in byte_words(pages.pool, 0, 2_230_786):
+        assert line in pages._answer.value
+    pages.layout.value = "HND"
+    for line in byte_words(pages.pool, 0, 2_230_786):
+        assert line in pages._answer.value
+    pages.byte.value = "9" * 12
+    assert "Nearest valid: 6488063" in pages._answer.value
+    pages.byte.value = "<b>"
+    assert "&lt;b&gt;" in pages._answer.value
+    pages.byte.value = ""
+    assert pages._answer.value == ""
+
+
+@pytest.mark.parametrize("typed", ["0", "-1", "two", "1.5", "<b>"])
+def test_bad_numbers_of_blocks(pages, typed):
+    pages.blocks.value = typed
+    assert "must be" in said(pages)
+    assert "<b>'" not in said(pages)
+    assert is_stale(pages)
+    pages.blocks.value = "1,000,000"
+    assert said(pages) == ""
+    assert pages.pool.num_blocks == 10**6
+    assert_drawn(pages)
+
+
+@pytest.mark.parametrize("model", ["falcon-mamba-7b", "deepseek-v3", "gemma-3-27b", "bamba-9b"])
+def test_another_plan_takes_the_place_as_far_as_it_goes(pages, model):
+    pages.level.value = "head"
+    pages.numbers["token"].value = 15
+    pages.numbers["tensor"].value = 7
+    pages.part.value = "V"
+    pages.show(wb.resolve(wb.Scenario(model=model)))
+    assert_drawn(pages)
+    pages.show(wb.resolve(FIRST))
+    assert_drawn(pages)
+
+
+def test_a_plan_that_cannot_be_laid_out(pages):
+    broken = FIRST.replace(block_size=15)
+    pages.show(wb.resolve(broken))
+    if pages.pool is None:
+        assert is_stale(pages)
+        assert said(pages)
+    pages.show(wb.resolve(FIRST))
+    assert_drawn(pages)
+
+
+def test_the_pool(pages):
+    assert "10,000 blocks" in pages.raster.figure.figure.layout.title.text
+    pages.raster.blocks.value = "1,000,000"
+    pages.raster.prompts.value = "100, 2000"
+    pages.raster.finished.value = 3
+    pages.raster.by.value = "request"
+    shown = pages.raster.figure.figure.layout.title.text
+    assert "1,000,000 blocks" in shown
+    assert "numbers: requests" in shown
+    pages.raster.prompts.value = "0"
+    assert "lengths from 1" in pages._raster_message.value
+    assert "wb-stale" in pages.raster.figure.widget._dom_classes
+    pages.raster.prompts.value = ""
+    assert pages._raster_message.value == ""
+    assert "wb-stale" not in pages.raster.figure.widget._dom_classes
+
+
+def test_an_unforeseen_error_is_shown_in_the_tab(monkeypatch):
+    panel = panel_of(FIRST)
+
+    def planted(*_args: Any, **_kwargs: Any) -> Any:
+        raise RuntimeError("planted by a test")
+
+    monkeypatch.setattr("workbench.ui.panels.pages.map_picture", planted)
+    panel.level.value = "tensor"
+    assert [error.summary for error in panel.session.errors] == ["RuntimeError: planted by a test"]
+    assert "planted by a test" in panel._error.value
+    monkeypatch.undo()
+    panel.level.value = "head"
+    assert panel._error.value == ""
+    assert_drawn(panel)

@@ -1,0 +1,90 @@
+"""Batches in the grammar of vLLM's attention benchmarks: `2q2k_32q1s1k` is 34 requests.
+
+Segments are joined by `_`: `<count>q<query tokens>s<sequence tokens>`, where the count is 1 and
+the sequence is the query if left out, and `k` multiplies by 1024.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from workbench.core.errors import ScenarioError
+
+SEGMENT = re.compile(r"(\d+)?q(\d+)(k?)(?:s(\d+)(k?))?", re.ASCII)
+K = 1024
+MAX_REQUESTS = 65536
+MAX_TOKENS = 2**31 - 1
+EXAMPLE = "2q2k_32q1s1k"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """One request of a step: `query_tokens` new ones, the last of `sequence_tokens`."""
+
+    query_tokens: int
+    sequence_tokens: int
+
+    @property
+    def computed_tokens(self) -> int:
+        """Tokens whose keys and values are there already."""
+        return self.sequence_tokens - self.query_tokens
+
+
+def parse_batch(text: str) -> tuple[BatchRequest, ...]:
+    """The requests of a batch, in order.
+
+    Errors: ScenarioError (field `batch`) with the segment that cannot be read, and what can.
+    """
+    requests: list[BatchRequest] = []
+    for segment in text.strip().lower().split("_"):
+        found = SEGMENT.fullmatch(segment)
+        if found is None:
+            raise _error(
+                f"{segment[:40]!r} is no segment of a batch: write [count]q<new tokens>"
+                f"[s<all tokens>], joined by _, for example {EXAMPLE}."
+            )
+        count = int(found[1] or 1)
+        query = _tokens(found[2], found[3])
+        sequence = _tokens(found[4], found[5]) if found[4] else query
+        if not 1 <= count <= MAX_REQUESTS - len(requests):
+            raise _error(
+                f"{segment[:40]!r}: a batch has from 1 to {MAX_REQUESTS:,} requests. Nearest valid "
+                f"count: {1 if count < 1 else MAX_REQUESTS - len(requests)}."
+            )
+        if not 1 <= query <= sequence <= MAX_TOKENS:
+            raise _error(
+                f"{segment[:40]!r}: {query:,} new tokens of {sequence:,} in all. At least one "
+                f"token is new, and at most all of them are, up to {MAX_TOKENS:,}."
+            )
+        requests += [BatchRequest(query, sequence)] * count
+    return tuple(requests)
+
+
+def batch_text(requests: Iterable[BatchRequest]) -> str:
+    """The batch in the grammar; the inverse of `parse_batch`."""
+    segments = []
+    for request, same in groupby(requests):
+        count = sum(1 for _ in same)
+        sequence = (
+            ""
+            if request.sequence_tokens == request.query_tokens
+            else f"s{_short(request.sequence_tokens)}"
+        )
+        segments.append(f"{count if count > 1 else ''}q{_short(request.query_tokens)}{sequence}")
+    return "_".join(segments)
+
+
+def _tokens(digits: str, k: str) -> int:
+    # longer texts are too large whatever they say, and int() would take its time
+    return min(int(digits[:12]), MAX_TOKENS + 1) * (K if k else 1)
+
+
+def _short(tokens: int) -> str:
+    return f"{tokens // K}k" if tokens and tokens % K == 0 else str(tokens)
+
+
+def _error(message: str) -> ScenarioError:
+    return ScenarioError("batch_not_readable", message, field="batch")

@@ -1,0 +1,43 @@
+"""One pool of manager blocks for all groups; a block goes to one row of one group at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+NULL_BLOCK = 0
+"""Never handed out: it stands where a row needs an entry and no block."""
+
+
+class PoolIsEmptyError(ValueError):
+    """More blocks were asked for than are free. needed, free: blocks."""
+
+    def __init__(self, needed: int, free: int) -> None:
+        super().__init__(
+            f"{needed:,} more block{'s' * (needed != 1)} needed, and {free:,} of the pool are "
+            "free. Finish a request, or give the pool more memory."
+        )
+        self.needed, self.free = needed, free
+
+
+class BlockPool:
+    """Hands blocks out, lowest first; what comes back is handed out last, as in vLLM."""
+
+    def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks
+        self._free = deque(range(NULL_BLOCK + 1, num_blocks))
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that nobody has."""
+        return len(self._free)
+
+    def take(self, count: int) -> tuple[int, ...]:
+        """`count` blocks. Errors: PoolIsEmptyError; nothing is taken then."""
+        if count > len(self._free):
+            raise PoolIsEmptyError(count, len(self._free))
+        return tuple(self._free.popleft() for _ in range(count))
+
+    def give_back(self, blocks: Iterable[int]) -> None:
+        """Return blocks; null blocks are passed over."""
+        self._free.extend(block for block in blocks if block != NULL_BLOCK)

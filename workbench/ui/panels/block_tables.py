@@ -1,0 +1,230 @@
+"""Block tables: launch the real kernels on a batch, step by step, and see every number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as widgets
+
+from workbench.core.batch_grammar import BatchRequest, parse_batch
+from workbench.core.block_pool import PoolIsEmptyError
+from workbench.core.errors import ScenarioError
+from workbench.core.table_step import TableStep
+from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.mode import TritonModeError
+from workbench.plan import Plan
+from workbench.run.launches import launch
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.panel import Panel
+from workbench.ui.session import Session, guarded
+from workbench.views import html
+from workbench.views.block_table_figure import block_tables, slot_map
+from workbench.views.block_table_text import damage_html, step_html
+
+if TYPE_CHECKING:
+    from workbench.kernels.block_table.api import PathName
+    from workbench.run.table_session import TableSession
+
+DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
+PATHS = {"fast: two launches": "fast", "faithful: as in vLLM 0.23": "faithful"}
+MISTAKES = (
+    "slots with the manager size",
+    "one group's stride for all",
+    "a generator handed over twice",
+)
+EXPLAINED = (
+    "<p>Real Triton kernels on the groups of this plan: block ids are staged, applied, gathered at "
+    "kernel-block granularity and turned into slots. A batch is written in vLLM's grammar: "
+    "<code>2q700_3q1s3000</code> is two prompts of 700 tokens and three requests that decode one "
+    "token after 2,999. Press <b>Start</b>.</p>"
+)
+Job = Callable[[], TableStep | str]
+
+
+class BlockTablesPanel(Panel):
+    """Controls on top, then where it ran and whether it is right, then the two pictures."""
+
+    title = "Block tables"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._plan: Plan | None = None
+        self._tables: TableSession | None = None
+        self._step: TableStep | None = None
+        self.pending: Future[TableStep | str] | None = None
+        self.batch = widgets.Text(value=DEFAULT_BATCH, description="Batch", continuous_update=False)
+        self.path = widgets.Dropdown(options=PATHS, description="Path")
+        self.group = widgets.Dropdown(description="Group")
+        self.row = widgets.Dropdown(description="Request", layout={"width": "160px"})
+        self.newcomer = widgets.Text(
+            value=DEFAULT_NEWCOMER, continuous_update=False, layout={"width": "90px"}
+        )
+        self.mistake = widgets.Dropdown(options=MISTAKES, description="Mistake")
+        self.buttons = {
+            name: _button(name, tip)
+            for name, tip in {
+                "Start": "Admit the whole batch and run one step",
+                "Decode 1": "One more token for every request",
+                "Finish": "End the chosen request; its blocks are handed out again",
+                "Admit": "One more request, as written beside",
+                "Move": "Move the chosen request to a free row",
+                "Make the mistake": "Run the kernels wrongly, and see whose blocks are hit",
+            }.items()
+        }
+        self._status = widgets.HTML(html.document(EXPLAINED))
+        self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
+        self._pictures = widgets.VBox()
+        self._damage = widgets.HTML()
+        steps = [self.buttons[name] for name in ("Decode 1", "Finish", "Move", "Admit")]
+        steps.append(self.newcomer)
+        self.fill(
+            widgets.HBox([self.batch, self.path, self.buttons["Start"]]),
+            widgets.HBox([self.row, *steps]),
+            self._status,
+            self.group,
+            self._pictures,
+            widgets.HBox([self.mistake, self.buttons["Make the mistake"]]),
+            self._damage,
+        )
+        for name, button in self.buttons.items():
+            button.on_click(lambda _button, name=name: self._clicked(name))
+        self.group.observe(self._draw_again, names="value")
+        self._enable()
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`. Nothing is launched: what ran before belonged to another plan."""
+        if self._plan is not None and plan.cache == self._plan.cache:
+            self._plan = plan
+            return
+        self._plan, self._tables, self._step = plan, None, None
+        self._status.value = html.document(EXPLAINED)
+        self._pictures.children, self._damage.value = (), ""
+        groups = () if plan.cache is None else plan.cache.groups
+        self.group.options = [
+            (f"{index}: {group.spec.kind.removesuffix('Spec')}", index)
+            for index, group in enumerate(groups)
+        ]
+        attention = [i for i, group in enumerate(groups) if not group.spec.is_mamba]
+        if attention:
+            self.group.value = attention[0]
+        self._enable()
+
+    @guarded
+    def _clicked(self, name: str) -> None:
+        self.clear_error()
+        try:
+            job = self._job(name)
+        except ScenarioError as error:
+            self._error.value = html.document(html.refusal_html(error))
+            return
+        self._status.value = html.document("<p>Running ...</p>")
+        self._enable(running=True)
+        self.pending = launch(job)
+        self.pending.add_done_callback(self._landed)
+
+    def _job(self, name: str) -> Job:
+        """What a button does, to be run in the launching thread."""
+        plan, path, row = self._plan, self.path.value, self.row.value
+        assert plan is not None
+        if name == "Start":
+            batch = parse_batch(self.batch.value)
+            return lambda: self._start(plan, batch, path)
+        if name == "Make the mistake":
+            batch, mistake = parse_batch(self.batch.value), self.mistake.value
+            return lambda: _make_mistake(plan, batch, mistake)
+        tables = self._tables
+        assert tables is not None
+        if name == "Admit":
+            [first, *others] = parse_batch(self.newcomer.value)
+            if others:
+                raise ScenarioError(
+                    "batch_not_readable",
+                    f"One request is admitted at a time, for example {DEFAULT_NEWCOMER}; "
+                    f"{self.newcomer.value[:40]!r} is {len(others) + 1}.",
+                    field="batch",
+                )
+            return lambda: tables.admit(first)
+        if name == "Decode 1":
+            return tables.decode
+        if name == "Finish":
+            return lambda: tables.finish(row)
+        return lambda: tables.move(row, tables.free_rows[-1])
+
+    def _start(self, plan: Plan, batch: Sequence[BatchRequest], path: PathName) -> TableStep:
+        from workbench.run.table_session import TableSession
+
+        tables = TableSession(plan, batch, path)
+        step = tables.start()
+        self._tables = tables
+        return step
+
+    @guarded
+    def _landed(self, done: Future[TableStep | str]) -> None:
+        """In the launching thread: show what came, or why nothing did."""
+        from workbench.run.table_session import TableSessionError
+
+        refused = (
+            TableSessionError,
+            PoolIsEmptyError,
+            BlockTableError,
+            TritonModeError,
+            ScenarioError,
+        )
+        try:
+            result = done.result()
+        except refused as error:
+            self._error.value = html.document(
+                f'<div class="wb-problem"><b>✕ not done</b> {escape(str(error))}</div>'
+            )
+            self._status.value = "" if self._step is None else step_html(self._step)
+            self._enable()
+            return
+        except BaseException:
+            self._enable()
+            raise
+        if isinstance(result, str):
+            self._damage.value = result
+            self._status.value = "" if self._step is None else step_html(self._step)
+        else:
+            self._step = result
+            self._status.value = step_html(result)
+            self._draw()
+        self._enable()
+
+    @guarded
+    def _draw_again(self, _change: Any) -> None:
+        if self._step is not None:
+            self._draw()
+
+    def _draw(self) -> None:
+        assert self._step is not None
+        group = self.group.value or 0
+        self._tables_figure.show(block_tables(self._step, group))
+        self._slots_figure.show(slot_map(self._step, group))
+        shown = (self._tables_figure.widget, self._slots_figure.widget)
+        if self._pictures.children != shown:
+            self._pictures.children = shown
+
+    def _enable(self, *, running: bool = False) -> None:
+        """Only what can be done now can be pressed."""
+        has_cache = self._plan is not None and self._plan.cache is not None
+        rows = () if self._tables is None else self._tables.requests
+        if not running and tuple(self.row.options) != rows:
+            self.row.options = rows
+            self.row.value = rows[0] if rows else None
+        for name, button in self.buttons.items():
+            needs_batch = name not in {"Start", "Make the mistake"}
+            button.disabled = running or not has_cache or (needs_batch and not rows)
+
+
+def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> str:
+    from workbench.run.table_mistakes import make_mistake
+
+    return damage_html(make_mistake(plan, batch, mistake))
+
+
+def _button(name: str, tip: str) -> widgets.Button:
+    return widgets.Button(description=name, tooltip=tip, layout=widgets.Layout(width="auto"))

@@ -1,0 +1,310 @@
+"""Where every byte goes: the page map with its controls, "what is byte N?", and the pool."""
+
+from __future__ import annotations
+
+import threading
+from html import escape
+from math import ceil, floor
+from typing import Any
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+
+from workbench.core.byte_map import ByteMap, byte_map
+from workbench.core.cache_layouts import LAYOUT_NAMES
+from workbench.core.errors import WorkbenchError
+from workbench.core.layer_views import RUNNERS
+from workbench.plan import Plan
+from workbench.ui.live_figure import ZOOMABLE, LiveFigure
+from workbench.ui.panels.pages_pool import PoolRaster, whole_number
+from workbench.ui.panels.panel import Panel
+from workbench.ui.session import Session, guarded
+from workbench.views.html import document
+from workbench.views.page_map import (
+    COMPARISONS,
+    DEFAULT_BLOCKS,
+    LEVELS,
+    Comparison,
+    Place,
+    compared,
+    map_layout,
+    map_picture,
+    map_traces,
+)
+from workbench.views.page_map_places import place_limits, reference_group
+from workbench.views.page_map_rows import MAX_TENSORS
+from workbench.views.page_map_text import byte_words
+
+STYLE = {"description_width": "110px"}
+NUMBERS = ("tensor", "block", "kernel_block", "token", "head")
+ZOOM_HINT, ZOOM_BACK = "Drag to zoom, click to open", "Back to the whole level"
+USUAL = ""
+"""What a dropdown has where nothing is chosen."""
+
+
+class PagesPanel(Panel):
+    """The page map: choose a level and a place, drag to zoom, click a bar to go one level down."""
+
+    title = "Bytes of a page"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.pool: ByteMap | None = None
+        self._plan: Plan | None = None
+        self._other: Comparison | None = None
+        self._window: tuple[int, int] | None = None
+        self._lock = threading.RLock()
+        self._setting: int | None = None
+        self._build_controls()
+        self.map = LiveFigure(ZOOMABLE, self._listen)
+        self._message, self._answer = widgets.HTML(), widgets.HTML()
+        self.zoomed = widgets.ToggleButton(
+            description=ZOOM_HINT, disabled=True, tooltip="Undo the zoom of the figure"
+        )
+        self.zoomed.observe(self._zoom_toggled, names="value")
+        self.raster = PoolRaster(self._pool_changed)
+        self._raster_message = widgets.HTML()
+        self.fill(
+            _grid(self.level, *self.numbers.values(), self.part),
+            _grid(self.blocks, self.layout, self.runner, self.compare),
+            self._message,
+            self.map.widget,
+            _grid(self.byte, self.zoomed),
+            self._answer,
+            widgets.HTML(document("<h4>The whole pool</h4>")),
+            _grid(*self.raster.controls),
+            self._raster_message,
+            self.raster.figure.widget,
+        )
+
+    def _build_controls(self) -> None:
+        self.level = _dropdown("Level", [(name, name) for name in LEVELS], "block")
+        self.numbers = {
+            name: widgets.BoundedIntText(
+                description=name.replace("_", " ").capitalize(), min=0, max=0, style=STYLE
+            )
+            for name in NUMBERS
+        }
+        self.part = _dropdown("Part", [("the first", USUAL)], USUAL)
+        self.layout = _dropdown(
+            "Layout", [("not set", USUAL), *((name, name) for name in LAYOUT_NAMES)], USUAL
+        )
+        self.runner = _dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
+        rules = [(name, rule) for rule, name in COMPARISONS.items()]
+        self.compare = _dropdown("Beside it", [("nothing", USUAL), *rules], USUAL)
+        self.blocks = _text("Blocks", f"of the plan, or {DEFAULT_BLOCKS}")
+        self.byte = _text("What is byte", "a number, then Enter")
+        for control in (self.blocks, self.layout, self.runner, self.compare):
+            control.observe(self._layout_changed, names="value")
+        for control in (self.level, self.part, *self.numbers.values()):
+            control.observe(self._place_changed, names="value")
+        self.byte.observe(self._byte_asked, names="value")
+
+    @property
+    def place(self) -> Place:
+        """Where the controls and the zoom of the figure point."""
+        numbers = {name: control.value for name, control in self.numbers.items()}
+        return Place(self.level.value, **numbers, part=self.part.value or None, window=self._window)
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`."""
+        with self._lock:
+            self._plan = plan
+            self._rebuild()
+            self._show_raster()
+
+    @guarded
+    def _layout_changed(self, _change: Any) -> None:
+        with self._lock:
+            if self._by_hand():
+                self._rebuild()
+
+    @guarded
+    def _place_changed(self, _change: Any) -> None:
+        with self._lock:
+            if self._by_hand():
+                self._window = None
+                self._draw()
+
+    @guarded
+    def _zoom_toggled(self, _change: Any) -> None:
+        with self._lock:
+            if self._by_hand():
+                self._window = None
+                self._draw()
+
+    @guarded
+    def _dragged(self, _layout: Any, shown: Any) -> None:
+        with self._lock:
+            if not self._by_hand() or self.pool is None or self.level.value == "pool":
+                return
+            low, high = max(0, floor(shown[0])), min(self.pool.raw_bytes, ceil(shown[1]))
+            self._window = (min(low, self.pool.raw_bytes - 1), max(high, low + 1))
+            self._draw()
+
+    @guarded
+    def _clicked(self, trace: Any, points: Any, _selector: Any) -> None:
+        with self._lock:
+            if points.point_inds and self.pool is not None:
+                index = points.point_inds[0]
+                self._go_down(int(trace.y[index]), int(trace.base[index]))
+
+    @guarded
+    def _byte_asked(self, _change: Any) -> None:
+        with self._lock:
+            self._answer_byte()
+
+    @guarded
+    def _pool_changed(self, _change: Any) -> None:
+        with self._lock:
+            self._show_raster()
+
+    def _by_hand(self) -> bool:
+        return self._setting != threading.get_ident()
+
+    def _rebuild(self) -> None:
+        """Lay the tensor out anew, and draw it."""
+        if self._plan is None:
+            return
+        own = self._plan.cache.num_blocks if self._plan.cache else None
+        try:
+            asked = whole_number("Blocks", self.blocks.value)
+            blocks = asked if asked is not None else own or DEFAULT_BLOCKS
+            options: dict[str, Any] = {
+                "num_blocks": blocks,
+                "runner": self.runner.value,
+                "layout": self.layout.value or None,
+            }
+            self.pool = byte_map(self._plan, **options)
+            rule = self.compare.value
+            self._other = compared(self._plan, rule, **options) if rule else None
+        except WorkbenchError as error:
+            self.pool = None
+            self._refuse(error)
+            return
+        self._window = None
+        self._draw()
+
+    def _draw(self) -> None:
+        if self.pool is None:
+            return
+        self._offer(self.pool)
+        try:
+            drawn = map_picture(self.pool, self.place, self._other)
+        except WorkbenchError as error:
+            self._refuse(error)
+            return
+        self._message.value = ""
+        self.clear_error()
+        self._setting = threading.get_ident()
+        try:
+            self.map.show(go.Figure(map_traces(drawn), layout=map_layout(drawn)))
+        finally:
+            self._setting = None
+        self._answer_byte()
+
+    def _listen(self, figure: go.FigureWidget) -> None:
+        figure.layout.on_change(self._dragged, "xaxis.range")
+        for trace in figure.data:
+            trace.on_click(self._clicked)
+
+    def _offer(self, pool: ByteMap) -> None:
+        """Bounds and parts of this pool; numbers that are too large go to the nearest."""
+        self._setting = threading.get_ident()
+        try:
+            tensor = min(self.numbers["tensor"].value, pool.tensors - 1)
+            names = [part.name for part in reference_group(pool, tensor).parts]
+            options = (("the first", USUAL), *((name, name) for name in names))
+            if self.part.options != options:
+                self.part.options = options
+            limits = place_limits(pool, Place(tensor=tensor, part=self.part.value or None))
+            for name, control in self.numbers.items():
+                control.max = limits[name] - 1
+                control.disabled = limits[name] == 1
+            self.zoomed.value = self._window is not None
+            self.zoomed.disabled = self._window is None
+            self.zoomed.description = ZOOM_HINT if self._window is None else ZOOM_BACK
+        finally:
+            self._setting = None
+
+    def _go_down(self, row: int, byte: int) -> None:
+        """Open what lies at a clicked byte, one level deeper."""
+        assert self.pool is not None
+        depth = min(LEVELS.index(self.level.value) + 1, len(LEVELS) - 1)
+        tensor = self.numbers["tensor"].value
+        if self.level.value == "pool":
+            tensor += row - tensor % MAX_TENSORS
+        meaning = reference_group(self.pool, tensor).meaning(byte, tensor)
+        self._setting = threading.get_ident()
+        try:
+            self.numbers["tensor"].value = tensor
+            self.numbers["block"].value = meaning.page
+            found = {
+                "kernel_block": meaning.kernel_block,
+                "token": meaning.kernel_token,
+                "head": meaning.head,
+            }
+            for name, number in found.items():
+                self.numbers[name].value = number or 0
+            if not meaning.is_padding and meaning.part in dict(self.part.options):
+                self.part.value = meaning.part
+            self.level.value = LEVELS[depth]
+        finally:
+            self._setting = None
+        self._window = None
+        self._draw()
+
+    def _answer_byte(self) -> None:
+        typed = self.byte.value
+        if self.pool is None or not typed.strip():
+            self._answer.value = ""
+            return
+        try:
+            byte = whole_number("What is byte", typed)
+            words = byte_words(self.pool, self.numbers["tensor"].value, byte or 0)
+        except WorkbenchError as error:
+            self._answer.value = _problem(error)
+            return
+        self._answer.value = document("".join(f"<div>{escape(line)}</div>" for line in words))
+
+    def _show_raster(self) -> None:
+        if self._plan is not None:
+            wrong = self.raster.show(self._plan)
+            said = f'<div class="wb-problem">{escape(wrong)}</div>'
+            self._raster_message.value = document(said) if wrong else ""
+
+    def _refuse(self, error: WorkbenchError) -> None:
+        """Say why nothing can be drawn; what is shown is of an older choice."""
+        self._message.value = _problem(error)
+        self._answer.value = ""
+        self.map.mark(stale=True)
+
+
+def _problem(error: WorkbenchError) -> str:
+    seen = ""
+    if error.vllm_text:
+        seen = f'<div class="wb-faint">vLLM says: <code>{escape(error.vllm_text)}</code></div>'
+    return document(f'<div class="wb-problem">{escape(error.message)}{seen}</div>')
+
+
+def _dropdown(description: str, options: Any, value: str) -> widgets.Dropdown:
+    return widgets.Dropdown(
+        description=description, options=tuple(options), value=value, style=STYLE
+    )
+
+
+def _text(description: str, placeholder: str) -> widgets.Text:
+    return widgets.Text(
+        description=description, placeholder=placeholder, continuous_update=False, style=STYLE
+    )
+
+
+def _grid(*controls: widgets.Widget) -> widgets.GridBox:
+    for control in controls:
+        control.layout.width = "auto"
+    return widgets.GridBox(
+        list(controls),
+        layout=widgets.Layout(
+            grid_template_columns="repeat(auto-fill, minmax(230px, 1fr))", grid_gap="2px 14px"
+        ),
+    )

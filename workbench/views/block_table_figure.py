@@ -1,0 +1,182 @@
+"""Block tables of one step: rows as handed out, rows as gathered, and the slots of the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.core.table_step import GroupStep, TableStep
+from workbench.views.palette import THEMES
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")
+"""Neighbouring blocks differ in colour; the number in the cell or the hover names the block."""
+NULL_COLOUR = "#999999"
+MAX_COLUMNS = 100
+"""More kernel blocks of a row are not drawn; the title tells how many are left out."""
+MAX_ROWS = 16
+MAX_CELLS = 1500
+"""Every cell carries its own words, so this bounds the size of a figure."""
+TEXT_COLUMNS = 16
+NULL = 0.0
+
+
+def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
+    """Left: manager blocks of every request; right: the kernel blocks that the kernel gathered.
+
+    A block and its kernel blocks share a colour. Always two traces.
+    """
+    shown = step.groups[group]
+    blocks = [row[: MAX_COLUMNS // shown.ratio + 1] for row in shown.blocks[:MAX_ROWS]]
+    table = [row[:MAX_COLUMNS] for row in shown.table[:MAX_ROWS]]
+    labels = [f"request {row.request}" for row in step.rows[:MAX_ROWS]]
+    words = [
+        [_block_words(shown, block, column) for column, block in enumerate(row)] for row in blocks
+    ]
+    parts = [
+        [_part_words(shown, block, column) for column, block in enumerate(row)] for row in table
+    ]
+    figure = make_subplots(
+        rows=1,
+        cols=2,
+        shared_yaxes=True,
+        column_widths=[0.3, 0.7],
+        horizontal_spacing=0.03,
+        subplot_titles=("manager blocks", f"kernel blocks, {shown.ratio} in each"),
+    )
+    managers = [[block // shown.ratio for block in row] for row in table]
+    figure.add_trace(_cells(labels, blocks, blocks, words), row=1, col=1)
+    figure.add_trace(_cells(labels, table, managers, parts), row=1, col=2)
+    colours = THEMES[theme]
+    figure.update_layout(
+        height=210 + 26 * len(labels),
+        margin={"t": 90, "b": 50, "l": 90},
+        title={"text": _title(step, shown), "x": 0, "xref": "paper", "font": {"size": 15}},
+        **colours.surface,
+    )
+    figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
+    figure.update_xaxes(showgrid=False, title={"text": "column of the row"}, rangemode="tozero")
+    return figure
+
+
+def slot_map(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
+    """One cell a new token, coloured by its manager block; hover tells the slot. One trace."""
+    shown = step.groups[group]
+    rows: list[list[int]] = []
+    words: list[list[str]] = []
+    limit = MAX_CELLS // max(1, min(len(step.rows), MAX_ROWS))
+    tokens = list(zip(step.owners, step.positions, shown.slots, strict=False))
+    for owner, own in groupby(tokens, key=lambda token: token[0]):
+        if len(rows) == MAX_ROWS:
+            break
+        cells = [(position, slot) for _owner, position, slot in own][:limit]
+        rows.append([slot // shown.block_size for _position, slot in cells])
+        words.append([_slot_words(step, shown, owner, *cell) for cell in cells])
+    labels = [f"request {row.request}" for row in step.rows[: len(rows)]]
+    colours = THEMES[theme]
+    longest = max((row.query_tokens for row in step.rows), default=0)
+    cut = f", first {limit} of a request" if longest > limit else ""
+    padding = len(shown.slots) - step.num_tokens
+    return go.Figure(
+        _cells(labels, rows, rows, words, text=False),
+        layout={
+            "height": 170 + 26 * len(labels),
+            "margin": {"t": 70, "b": 50, "l": 90},
+            "title": {
+                "text": f"<b>{step.num_tokens:,} slots</b> in group {shown.name}{cut}; "
+                f"{padding:,} entries of padding are -1",
+                "x": 0,
+                "xref": "paper",
+                "font": {"size": 15},
+            },
+            **colours.surface,
+            "xaxis": {"title": {"text": "new token of the request"}, "showgrid": False},
+            "yaxis": {"autorange": "reversed", "type": "category", "showgrid": False},
+        },
+    )
+
+
+def _cells(
+    labels: Sequence[str],
+    numbers: Sequence[Sequence[int]],
+    blocks: Sequence[Sequence[int]],
+    words: Sequence[Sequence[str]],
+    *,
+    text: bool = True,
+) -> go.Heatmap:
+    """Rows of unequal length as a heatmap; what a row does not have stays empty."""
+    width = max((len(row) for row in blocks), default=0)
+    colour: list[list[float | None]] = [
+        [_colour(block) for block in row] + [None] * (width - len(row)) for row in blocks
+    ]
+    filled = [[*row, *[""] * (width - len(row))] for row in words]
+    numbered = text and width <= TEXT_COLUMNS
+    written = [[str(number) for number in row] + [""] * (width - len(row)) for row in numbers]
+    steps = len(COLOURS)
+    scale = [(0.0, NULL_COLOUR)] + [
+        ((index + 1) / steps, colour_name) for index, colour_name in enumerate(COLOURS)
+    ]
+    return go.Heatmap(
+        x=list(range(width)),
+        y=list(labels),
+        z=colour,
+        text=written if numbered else None,
+        texttemplate="%{text}" if numbered else None,
+        customdata=filled,
+        hovertemplate="%{y}<br>%{customdata}<extra></extra>",
+        hoverongaps=False,
+        zmin=0,
+        zmax=steps,
+        colorscale=scale,
+        showscale=False,
+        xgap=1 if width <= MAX_COLUMNS else 0,
+        ygap=3,
+    )
+
+
+def _colour(block: int) -> float:
+    # pools hand blocks out evenly, so plain remainders would colour whole columns alike
+    return NULL if block == 0 else 1.0 + (block + block // len(COLOURS)) % len(COLOURS)
+
+
+def _block_words(group: GroupStep, block: int, column: int) -> str:
+    if block == 0:
+        return "null block: nothing is kept here"
+    if group.is_mamba:
+        return f"block {block}: a state"
+    first = column * group.block_size
+    return f"block {block}: tokens {first:,} to {first + group.block_size - 1:,}"
+
+
+def _part_words(group: GroupStep, kernel_block: int, column: int) -> str:
+    block, part = divmod(kernel_block, group.ratio)
+    if block == 0:
+        return "null block: nothing is kept here"
+    said = f"kernel block {kernel_block} = {block} x {group.ratio} + {part}"
+    if group.is_mamba:
+        return said
+    first = column * group.kernel_block_size
+    return f"{said}<br>tokens {first:,} to {first + group.kernel_block_size - 1:,}"
+
+
+def _slot_words(step: TableStep, group: GroupStep, owner: int, position: int, slot: int) -> str:
+    if slot < 0:
+        return f"position {position:,}: no slot here"
+    block, offset = divmod(slot, group.kernel_block_size)
+    return (
+        f"request {step.rows[owner].request}, position {position:,}<br>"
+        f"slot {slot:,} = kernel block {block} x {group.kernel_block_size} + {offset}"
+    )
+
+
+def _title(step: TableStep, group: GroupStep) -> str:
+    columns = max((len(row) for row in group.table), default=0)
+    left = [
+        f"{columns - MAX_COLUMNS:,} more columns" if columns > MAX_COLUMNS else "",
+        f"{len(step.rows) - MAX_ROWS:,} more requests" if len(step.rows) > MAX_ROWS else "",
+    ]
+    more = ", ".join(filter(None, left))
+    sizes = f"blocks of {group.block_size:,} tokens, kernel blocks of {group.kernel_block_size:,}"
+    return f"<b>group {group.name}</b>: {sizes}" + (f" ({more})" if more else "")

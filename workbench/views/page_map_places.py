@@ -1,0 +1,166 @@
+"""Where the page map looks: a level of zoom, a place in the pool, and the bytes it shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from workbench.core.byte_map import ByteMap
+from workbench.core.byte_map_groups import GroupBytes
+from workbench.core.byte_map_segments import HEAD, PART, TOKEN, VALUE
+from workbench.core.errors import unknown_name_message
+from workbench.core.layout_error import LayoutError
+
+LEVELS: Final = ("pool", "tensor", "block", "kernel block", "token", "head")
+"""From the whole pool down to the values of one head."""
+FINEST: Final = {
+    "pool": PART,
+    "tensor": PART,
+    "block": TOKEN,
+    "kernel block": TOKEN,
+    "token": HEAD,
+    "head": VALUE,
+}
+"""Level -> how finely the bytes are told apart at most."""
+SCATTERED, BEFORE, BEHIND = 64, 4, 20
+"""A token in small pieces far apart is shown where its first piece lies: so many pieces around."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A level, and the numbers that lead there; those below the level are not used.
+
+    token: in the kernel block. part: of which the token and head are shown, such as "V"; the first
+    part where nothing is said. window: shown bytes instead of those of the level.
+    """
+
+    level: str = "block"
+    tensor: int = 0
+    block: int = 0
+    kernel_block: int = 0
+    token: int = 0
+    head: int = 0
+    part: str | None = None
+    window: tuple[int, int] | None = None
+
+    @property
+    def depth(self) -> int:
+        """0 for the pool."""
+        return LEVELS.index(self.level)
+
+
+def reference_group(pool: ByteMap, tensor: int) -> GroupBytes:
+    """The group whose tokens and heads are counted: attention where the tensor has some."""
+    return min(pool.sharing(tensor), key=lambda group: group.is_state)
+
+
+def checked(pool: ByteMap, place: Place) -> Place:
+    """`place` with a part. Errors: LayoutError names what does not exist, and the nearest."""
+    if place.level not in LEVELS:
+        message = unknown_name_message("level", place.level, LEVELS)
+        raise LayoutError("unknown_level", message, field="level")
+    group = reference_group(pool, place.tensor)
+    names = [part.name for part in group.parts]
+    if place.part is not None and place.part not in names:
+        message = unknown_name_message("part", place.part, names)
+        raise LayoutError("unknown_part", message, field="part")
+    place = replace(place, part=place.part or names[0])
+    limits = place_limits(pool, place)
+    for field, count in limits.items():
+        number = getattr(place, field)
+        if not 0 <= number < count:
+            nearest = 0 if number < 0 else count - 1
+            raise LayoutError(
+                "index_outside",
+                f"{field} = {number} does not exist: there are {count:,}, counted from 0. "
+                f"Nearest valid: {nearest}.",
+                field=field,
+            )
+    if place.window is not None:
+        start, stop = place.window
+        if not 0 <= start < stop <= pool.raw_bytes:
+            raise LayoutError(
+                "window_outside",
+                f"The window {start:,} to {stop:,} is no stretch of the tensor's "
+                f"{pool.raw_bytes:,} bytes.",
+                field="window",
+            )
+    return place
+
+
+def place_limits(pool: ByteMap, place: Place) -> dict[str, int]:
+    """How many there are of everything that a place counts."""
+    group = reference_group(pool, place.tensor)
+    known = next((part for part in group.parts if part.name == place.part), group.parts[0])
+    sizes = dict(zip(known.view.axes, known.view.shape, strict=True))
+    heads = sizes.get("num_kv_heads", 1)
+    if group.is_state and len(known.value_axes) == 3:
+        heads = known.view.shape[1]
+    return {
+        "tensor": pool.tensors,
+        "block": pool.num_blocks,
+        "kernel_block": group.kernel_blocks,
+        "token": group.kernel_tokens or 1,
+        "head": heads,
+    }
+
+
+def place_ranges(pool: ByteMap, place: Place) -> tuple[range, ...]:
+    """The bytes of the tensor that the level singles out; a token's are those of all its parts."""
+    group, depth = reference_group(pool, place.tensor), place.depth
+    if depth < LEVELS.index("block"):
+        return (range(pool.raw_bytes),)
+    if depth == LEVELS.index("block"):
+        return group.ranges(place.block)
+    inner = {} if group.is_state else {"kernel_block": place.kernel_block}
+    if depth >= LEVELS.index("token") and not group.is_state:
+        inner["token"] = place.token
+    if depth >= LEVELS.index("head") and place_limits(pool, place)["head"] > 1:
+        inner["head"] = place.head
+    part = place.part if group.is_state and depth >= LEVELS.index("head") else None
+    return group.ranges(place.block, part=part, **inner)
+
+
+def shown_window(pool: ByteMap, place: Place) -> tuple[int, int]:
+    """The bytes on the axis: a page, a kernel block, or where a token or head of a part lies."""
+    if place.window is not None:
+        return place.window
+    page = pool.page_bytes
+    if place.depth < LEVELS.index("block"):
+        return 0, pool.raw_bytes
+    if place.level == "block":
+        return place.block * page, (place.block + 1) * page
+    group = reference_group(pool, place.tensor)
+    found = place_ranges(pool, place)
+    if place.depth >= LEVELS.index("token"):
+        own = [
+            piece for piece in found if group.meaning(piece.start, place.tensor).part == place.part
+        ]
+        found = tuple(own) or found
+        first, size = found[0], len(found[0])
+        if found[-1].stop - first.start > SCATTERED * sum(map(len, found)):
+            low = first.start - first.start % page
+            start = max(low, first.start - BEFORE * size)
+            return start, min(low + page, first.stop + BEHIND * size)
+    return found[0].start, found[-1].stop
+
+
+def breadcrumb(pool: ByteMap, place: Place) -> str:
+    """As in "pool / tensor 0 of 8 / block 1 of 3", the level in bold."""
+    limits, group = place_limits(pool, place), reference_group(pool, place.tensor)
+    steps = [f"pool of {pool.num_blocks:,} blocks"]
+    for level, field in zip(LEVELS[1:], limits, strict=True):
+        if group.is_state and level in {"kernel block", "token"}:
+            continue
+        steps.append(f"{level} {getattr(place, field):,} of {limits[field]:,}")
+    shown = steps[: place.depth + 1] if not group.is_state else _state_steps(steps, place)
+    if place.level == "head" or (place.level == "token" and not group.is_state):
+        shown.insert(-1, str(place.part))
+    shown[-1] = f"<b>{shown[-1]}</b>" + (" (zoomed)" if place.window else "")
+    return " / ".join(shown)
+
+
+def _state_steps(steps: list[str], place: Place) -> list[str]:
+    """A state has neither kernel blocks nor tokens: its levels end at the block, or at a head."""
+    count = {"pool": 1, "tensor": 2, "head": 4}.get(place.level, 3)
+    return steps[:count]

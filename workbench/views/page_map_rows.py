@@ -1,0 +1,224 @@
+"""The rows of the page map: pages, attention, another rewrite rule beside it, and states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any, Final
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.byte_map import ByteMap, byte_map
+from workbench.core.byte_map_groups import GroupBytes
+from workbench.core.byte_map_segments import ALL_PARTS, Segment, segments
+from workbench.core.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
+from workbench.core.layout_error import LayoutError
+from workbench.core.plan import Plan
+from workbench.views.page_map_places import (
+    FINEST,
+    LEVELS,
+    Place,
+    breadcrumb,
+    checked,
+    place_ranges,
+    shown_window,
+)
+from workbench.views.page_map_text import alike, label, layers_text, segment_words
+from workbench.views.units import bytes_text
+
+LIMIT = 280
+"""Bars in one row, at most."""
+STRETCHES = 100
+"""Pages in the row of pages at most, and stretches where blocks are too many to be told apart."""
+MAX_TENSORS = 12
+"""Tensors in the rows of a pool at most: those around the chosen one."""
+TITLE_COLUMNS = 120
+PLAIN = ("K", "V", "latent", "conv", "recurrent")
+"""Parts that are a class of their own."""
+COMPARISONS: Final = {NEVER: "no rewrite", GUESSED: "guessed from the shape"}
+"""Rewrite rules that the map can be compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the map: a label, and bars as (class, start, stop, text inside, hover)."""
+
+    name: str
+    bars: tuple[tuple[str, int, int, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MapPicture:
+    """What is drawn: rows over the bytes of `window`, below a title; all of it values."""
+
+    title: str
+    subtitle: str
+    window: tuple[int, int]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The same tensor under another rewrite rule; `says`: what vLLM stops with, if it does."""
+
+    name: str
+    pool: ByteMap | None
+    says: str | None = None
+
+
+def compared(plan: Plan, rule: str, **options: Any) -> Comparison:
+    """The byte map under `rule`, unchecked where its own assertion would stop it.
+
+    Errors: LayoutError for what has nothing to do with the rule.
+    """
+    if rule not in COMPARISONS:
+        raise LayoutError(
+            "unknown_rule",
+            f"compare = {rule!r} is not known. Allowed: {', '.join(COMPARISONS)}.",
+            field="compare",
+        )
+    name, says = COMPARISONS[rule], None
+    if rule == GUESSED:
+        try:
+            byte_map(plan, **options, rule=GUESSED)
+        except LayoutError as error:
+            if error.code != "ambiguous_shape":
+                raise
+            says = error.vllm_text
+        rule = GUESSED_UNCHECKED
+    try:
+        return Comparison(name, byte_map(plan, **options, rule=rule), says)
+    except LayoutError as error:
+        if error.code != "bytes_have_two_owners":
+            raise
+        return Comparison(name, None, "blocks overlap: bytes have two owners")
+
+
+def map_picture(pool: ByteMap, place: Place, other: Comparison | None = None) -> MapPicture:
+    """The rows to draw. Errors: LayoutError for a place that does not exist."""
+    place = checked(pool, place)
+    window = shown_window(pool, place)
+    title = breadcrumb(pool, place)
+    size = bytes_text(window[1] - window[0])
+    words = f"bytes {window[0]:,} to {window[1] - 1:,} of tensor {place.tensor}: {size}"
+    if place.level == "pool" and place.window is None:
+        rows = list(_tensor_rows(pool, place))
+        words = f"{pool.tensors} tensors of {bytes_text(pool.raw_bytes)}"
+        words += f", {len(rows)} of them shown" if len(rows) < pool.tensors else ""
+        return MapPicture(title, words, window, tuple(rows))
+    finest = FINEST["head"] if place.window else FINEST[place.level]
+    rows = [_page_row(pool, window)]
+    for groups in alike(pool, place.tensor):
+        name = layers_text(groups, place.tensor)
+        if not groups[0].is_state and pool.views.rewritten:
+            name += "<br>strides rewritten"
+        rows.append(_group_row(name, groups[0], window, place, finest))
+        if other is not None and not groups[0].is_state:
+            rows.append(_other_row(other, groups[0].number, window, place, finest))
+    if place.depth >= LEVELS.index("block"):
+        rows.append(_selected_row(pool, place, window))
+        pieces = len(place_ranges(pool, place))
+        words += f"; this {place.level} lies in {pieces:,} pieces" if pieces > 1 else ""
+    return MapPicture(title, words + _verdict(pool, other), window, tuple(rows))
+
+
+def _verdict(pool: ByteMap, other: Comparison | None) -> str:
+    if other is None:
+        return ""
+    if other.pool is None:
+        return f"<br>{other.name}: {other.says}"
+    wrong = f"{other.pool.misplaced_bytes:,} of {pool.raw_bytes:,} bytes misplaced"
+    stops = f"; vLLM stops: {other.says}" if other.says else ""
+    return "<br>" + "<br>".join(wrap(f"{other.name}: {wrong}{stops}", TITLE_COLUMNS))
+
+
+def _tensor_rows(pool: ByteMap, place: Place) -> tuple[Row, ...]:
+    rows = []
+    first = place.tensor - place.tensor % MAX_TENSORS
+    for tensor in range(first, min(first + MAX_TENSORS, pool.tensors)):
+        kinds = alike(pool, tensor)
+        text = "; ".join(layers_text(groups, tensor) for groups in kinds)
+        names = ", ".join(str(group.layer(tensor)) for groups in kinds for group in groups)
+        bar = "selected" if tensor == place.tensor else "page"
+        hover = f"<b>tensor {tensor}</b>, shared by<br>{names}"
+        rows.append(Row(f"tensor {tensor}", ((bar, 0, pool.raw_bytes, text, hover),)))
+    return tuple(rows)
+
+
+def _page_row(pool: ByteMap, window: tuple[int, int]) -> Row:
+    start, stop = window
+    first, last = start // pool.page_bytes, (stop - 1) // pool.page_bytes
+    step = max(1, cdiv(last - first + 1, STRETCHES))
+    bars = []
+    for page in range(first, last + 1, step):
+        end = min(page + step, last + 1)
+        name = f"page {page:,}" if step == 1 else f"pages {page:,} to {end - 1:,}"
+        low, high = page * pool.page_bytes, end * pool.page_bytes
+        hover = f"<b>{name}</b><br>bytes {low:,} to {high - 1:,}"
+        bars.append(("page", max(low, start), min(high, stop), name, hover))
+    return Row("page", tuple(bars))
+
+
+def _group_row(
+    name: str, group: GroupBytes, window: tuple[int, int], place: Place, finest: str
+) -> Row:
+    pieces = segments(group, *window, tensor=place.tensor, finest=finest, limit=LIMIT)
+    with_block = window[1] - window[0] > group.page_bytes
+    return Row(name, tuple(_bar(piece, group, with_block) for piece in pieces))
+
+
+def _other_row(
+    other: Comparison, number: int, window: tuple[int, int], place: Place, finest: str
+) -> Row:
+    name = f"the same with<br>{other.name}"
+    if other.pool is None:
+        return Row(name, ())
+    return _group_row(name, other.pool.groups[number], window, place, finest)
+
+
+def _bar(piece: Segment, group: GroupBytes, with_block: bool) -> tuple[str, int, int, str, str]:
+    kind = "misplaced" if piece.is_misplaced else _class(piece, group)
+    with_block = with_block or piece.is_misplaced
+    text = label(piece, with_block=with_block)
+    return kind, piece.start, piece.stop, text, segment_words(piece)
+
+
+def _class(piece: Segment, group: GroupBytes) -> str:
+    if piece.is_padding:
+        return "padding"
+    first, last = piece.first.part, piece.last.part
+    if first == last and first in PLAIN:
+        return first
+    if group.is_state:
+        return "whole state"
+    if first == last != ALL_PARTS:
+        return "scale, norm or rope"
+    return "latent" if group.parts[0].name == "latent" else "K and V"
+
+
+def _selected_row(pool: ByteMap, place: Place, window: tuple[int, int]) -> Row:
+    """Where the bytes of the place lie, all parts of them, inside the window."""
+    start, stop = window
+    pieces: Sequence[range] = [
+        range(max(piece.start, start), min(piece.stop, stop))
+        for piece in place_ranges(pool, place)
+        if piece.start < stop and piece.stop > start
+    ]
+    name = f"this {place.level}"
+    hover = f"<b>{name}</b>: {len(pieces)} piece{'' if len(pieces) == 1 else 's'}"
+    if len(pieces) > LIMIT:
+        pieces = [range(pieces[0].start, pieces[-1].stop)]
+        hover += " in this stretch"
+    return Row(
+        name,
+        tuple(
+            (
+                "selected",
+                piece.start,
+                piece.stop,
+                "",
+                f"{hover}<br>bytes {piece.start:,} to {piece.stop - 1:,}",
+            )
+            for piece in pieces
+        ),
+    )
