@@ -24,7 +24,7 @@ def group(rows, ratio, kernel=16):
         table=tuple(
             tuple(block * ratio + part for block in row for part in range(ratio)) for row in rows
         ),
-        slots=tuple(row[0] * ratio * kernel + 3 for row in rows) + (-1, -1),
+        slots=(*tuple(row[0] * ratio * kernel + 3 for row in rows), -1, -1),
     )
 
 
