@@ -1,4 +1,4 @@
-"""Figures and texts of a block-table step say what the step holds, and no more than can be drawn."""
+"""Figures and texts of a block-table step say what the step holds, and draw no more than fits."""
 
 from __future__ import annotations
 
