@@ -117,6 +117,25 @@ def test_a_pool_that_runs_out_says_so_and_loses_nothing():
     assert session.admit(BatchRequest(10, 10)).mismatch is None
 
 
+def test_a_smaller_batch_has_zeroed_rows_and_those_that_wait_keep_their_blocks():
+    session = TableSession(plan_of(), parse_batch("5q70"))
+    before = session.start()
+    small = session.shrink()
+    assert small.mismatch is None  # the oracle's padded rows are all 0
+    assert [row.request for row in small.rows] == [0, 1, 2]
+    assert session.live_rows == (0, 1, 2, 3, 4)
+    assert 3 not in session.free_rows
+    assert session.finish(4).free_blocks == before.free_blocks + 5
+    again = session.grow_back()
+    assert again.mismatch is None
+    assert [(row.request, row.sequence_tokens) for row in again.rows] == [
+        (0, 73),
+        (1, 73),
+        (2, 73),
+        (3, 71),
+    ]
+
+
 def test_the_last_request_cannot_leave_an_empty_batch():
     session = TableSession(plan_of(), parse_batch("q70"))
     session.start()

@@ -47,7 +47,7 @@ def test_nothing_is_launched_before_start(tab):
     _panel, tables = tab
     assert tables._step is None
     enabled = {name for name, button in tables.buttons.items() if not button.disabled}
-    assert enabled == {"Start", "Make the mistake"}
+    assert enabled == {"Start", "Make the mistake", "Compile"}
 
 
 def test_a_batch_goes_through_its_life(tab):
@@ -58,6 +58,8 @@ def test_a_batch_goes_through_its_life(tab):
         ("Finish", (1, 2)),
         ("Admit", (1, 2, 0)),
         ("Move", (6, 2, 0)),
+        ("Shrink", (6, 2, 0)),
+        ("Grow back", (6, 2, 0)),
     ):
         do(tables, name)
         assert "✓ agrees" in tables._status.value, name
@@ -79,6 +81,16 @@ def test_the_damage_of_a_mistake_is_told(tab):
     _panel, tables = tab
     do(tables, "Make the mistake")
     assert "tokens are not in their own slot" in tables._damage.value
+
+
+def test_kernels_are_compiled_for_a_target_that_is_not_here(tab):
+    _panel, tables = tab
+    tables.target.value = "gfx942"
+    do(tables, "Compile")
+    assert "fast apply" in tables._compiled.value
+    assert "gfx942" in tables._compiled.value
+    assert "s_endpgm" in tables._compiled.value
+    assert tables._step is None
 
 
 @pytest.mark.parametrize("batch", ["", "q", "q5s4", "2x", "<img src=x>"])

@@ -86,12 +86,18 @@ class TableSession:
         self._oracle = ReferenceTables(shapes, max_requests=self._rows)
         self._blocks: dict[int, list[list[int]]] = {}
         self._batch: list[_Request] = []
+        self._waiting: list[_Request] = []
         self._pending = tuple(batch)
 
     @property
     def requests(self) -> tuple[int, ...]:
-        """Rows of the live requests, in the order of the batch."""
+        """Rows of the requests of the batch, in its order."""
         return tuple(request.row for request in self._batch)
+
+    @property
+    def live_rows(self) -> tuple[int, ...]:
+        """Rows of all requests, those that wait included."""
+        return tuple(request.row for request in (*self._batch, *self._waiting))
 
     def start(self) -> TableStep:
         """Admit the whole batch: computed tokens are there already, the new ones get slots."""
@@ -121,6 +127,21 @@ class TableSession:
         kept = [growth for growth in self._decoding(1) if growth.request is not ending]
         return self._step(f"finish request {row}", kept, ending)
 
+    def shrink(self) -> TableStep:
+        """Schedule only the first half; the others keep their blocks and wait, their rows are 0."""
+        half = -(-len(self._batch) // 2)
+        waiting = self._batch[half:]
+        step = self._step(f"shrink the batch to {half}", self._decoding(1)[:half])
+        self._waiting = [*waiting, *self._waiting]
+        return step
+
+    def grow_back(self) -> TableStep:
+        """Schedule all requests again; those that waited stand at the end."""
+        back = [_Growth(request, request.tokens + 1, 1) for request in self._waiting]
+        step = self._step("schedule all again", [*self._decoding(1), *back])
+        self._waiting = []
+        return step
+
     def move(self, source: int, target: int) -> TableStep:
         """Move a request to a free row, as a runner does when it closes gaps."""
         request = self._find(source)
@@ -138,16 +159,16 @@ class TableSession:
     @property
     def free_rows(self) -> tuple[int, ...]:
         """Rows of the tables without a request."""
-        return tuple(row for row in range(self._rows) if row not in self.requests)
+        return tuple(row for row in range(self._rows) if row not in self.live_rows)
 
     def _decoding(self, tokens: int) -> list[_Growth]:
         return [_Growth(request, request.tokens + tokens, tokens) for request in self._batch]
 
     def _find(self, row: int) -> _Request:
-        for request in self._batch:
+        for request in (*self._batch, *self._waiting):
             if request.row == row:
                 return request
-        raise TableSessionError(f"no request in row {row}; live rows: {list(self.requests)}")
+        raise TableSessionError(f"no request in row {row}; live rows: {list(self.live_rows)}")
 
     def _step(
         self, title: str, wanted: Sequence[_Growth], ending: _Request | None = None
@@ -155,6 +176,7 @@ class TableSession:
         """Grow the requests in `wanted`, which become the batch, end one, and launch."""
         self._check(wanted, ending)
         if ending is not None:
+            self._waiting = [request for request in self._waiting if request is not ending]
             for blocks in self._blocks.pop(ending.row):
                 self._pool.give_back(blocks)
             for tables in (self.tables, self._oracle):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,12 @@ from workbench.core.block_pool import PoolIsEmptyError
 from workbench.core.errors import ScenarioError
 from workbench.core.table_step import TableStep
 from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.inspection import (
+    INSPECTED_MODULES,
+    TARGETS,
+    InspectionError,
+    inspect_kernels,
+)
 from workbench.kernels.mode import TritonModeError
 from workbench.plan import Plan
 from workbench.run.launches import launch
@@ -23,11 +30,16 @@ from workbench.ui.session import Session, guarded
 from workbench.views import html
 from workbench.views.block_table_figure import block_tables, slot_map
 from workbench.views.block_table_text import damage_html, step_html
+from workbench.views.inspection import inspection_html
 
 if TYPE_CHECKING:
     from workbench.kernels.block_table.api import PathName
     from workbench.run.table_session import TableSession
 
+STEP_BUTTONS = ("Decode 1", "Finish", "Move", "Shrink", "Grow back", "Admit")
+ALWAYS = frozenset({"Start", "Make the mistake", "Compile"})
+"""Buttons that need no running batch."""
+ASSEMBLY_CHARACTERS = 40_000
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
 PATHS = {"fast: two launches": "fast", "faithful: as in vLLM 0.23": "faithful"}
 MISTAKES = (
@@ -41,7 +53,17 @@ EXPLAINED = (
     "<code>2q700_3q1s3000</code> is two prompts of 700 tokens and three requests that decode one "
     "token after 2,999. Press <b>Start</b>.</p>"
 )
-Job = Callable[[], TableStep | str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a job has to say that is no step."""
+
+    html: str
+    is_damage: bool
+
+
+Job = Callable[[], TableStep | Told]
 
 
 class BlockTablesPanel(Panel):
@@ -54,7 +76,7 @@ class BlockTablesPanel(Panel):
         self._plan: Plan | None = None
         self._tables: TableSession | None = None
         self._step: TableStep | None = None
-        self.pending: Future[TableStep | str] | None = None
+        self.pending: Future[TableStep | Told] | None = None
         self.batch = widgets.Text(value=DEFAULT_BATCH, description="Batch", continuous_update=False)
         self.path = widgets.Dropdown(options=PATHS, description="Path")
         self.group = widgets.Dropdown(description="Group")
@@ -71,14 +93,22 @@ class BlockTablesPanel(Panel):
                 "Finish": "End the chosen request; its blocks are handed out again",
                 "Admit": "One more request, as written beside",
                 "Move": "Move the chosen request to a free row",
+                "Shrink": "Schedule only the first half; the others wait, their rows become 0",
+                "Grow back": "Schedule all requests again",
                 "Make the mistake": "Run the kernels wrongly, and see whose blocks are hit",
+                "Compile": "Registers, spills and widths of copies for a target; nothing is run",
             }.items()
         }
         self._status = widgets.HTML(html.document(EXPLAINED))
         self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
         self._pictures = widgets.VBox()
-        self._damage = widgets.HTML()
-        steps = [self.buttons[name] for name in ("Decode 1", "Finish", "Move", "Admit")]
+        self._damage, self._compiled = widgets.HTML(), widgets.HTML()
+        self.target = widgets.Dropdown(
+            options=[(target.title, name) for name, target in TARGETS.items()],
+            value="sm_90",
+            description="Target",
+        )
+        steps = [self.buttons[name] for name in STEP_BUTTONS]
         steps.append(self.newcomer)
         self.fill(
             widgets.HBox([self.batch, self.path, self.buttons["Start"]]),
@@ -88,6 +118,8 @@ class BlockTablesPanel(Panel):
             self._pictures,
             widgets.HBox([self.mistake, self.buttons["Make the mistake"]]),
             self._damage,
+            widgets.HBox([self.target, self.buttons["Compile"]]),
+            self._compiled,
         )
         for name, button in self.buttons.items():
             button.on_click(lambda _button, name=name: self._clicked(name))
@@ -127,31 +159,39 @@ class BlockTablesPanel(Panel):
 
     def _job(self, name: str) -> Job:
         """What a button does, to be run in the launching thread."""
-        plan, path, row = self._plan, self.path.value, self.row.value
+        plan, path = self._plan, self.path.value
         assert plan is not None
+        if name == "Compile":
+            target = self.target.value
+            return lambda: _compiled(target)
+        if name not in ALWAYS:
+            return self._step_job(name)
+        batch, mistake = parse_batch(self.batch.value), self.mistake.value
         if name == "Start":
-            batch = parse_batch(self.batch.value)
             return lambda: self._start(plan, batch, path)
-        if name == "Make the mistake":
-            batch, mistake = parse_batch(self.batch.value), self.mistake.value
-            return lambda: _make_mistake(plan, batch, mistake)
-        tables = self._tables
+        return lambda: _make_mistake(plan, batch, mistake)
+
+    def _step_job(self, name: str) -> Callable[[], TableStep]:
+        """The next step of the running batch."""
+        tables, row = self._tables, self.row.value
         assert tables is not None
-        if name == "Admit":
-            [first, *others] = parse_batch(self.newcomer.value)
-            if others:
-                raise ScenarioError(
-                    "batch_not_readable",
-                    f"One request is admitted at a time, for example {DEFAULT_NEWCOMER}; "
-                    f"{self.newcomer.value[:40]!r} is {len(others) + 1}.",
-                    field="batch",
-                )
-            return lambda: tables.admit(first)
-        if name == "Decode 1":
-            return tables.decode
-        if name == "Finish":
-            return lambda: tables.finish(row)
-        return lambda: tables.move(row, tables.free_rows[-1])
+        newcomer = parse_batch(self.newcomer.value) if name == "Admit" else ()
+        if len(newcomer) > 1:
+            raise ScenarioError(
+                "batch_not_readable",
+                f"One request is admitted at a time, for example {DEFAULT_NEWCOMER}; "
+                f"{self.newcomer.value[:40]!r} is {len(newcomer)}.",
+                field="batch",
+            )
+        steps: dict[str, Callable[[], TableStep]] = {
+            "Decode 1": tables.decode,
+            "Shrink": tables.shrink,
+            "Grow back": tables.grow_back,
+            "Finish": lambda: tables.finish(row),
+            "Move": lambda: tables.move(row, tables.free_rows[-1]),
+            "Admit": lambda: tables.admit(newcomer[0]),
+        }
+        return steps[name]
 
     def _start(self, plan: Plan, batch: Sequence[BatchRequest], path: PathName) -> TableStep:
         from workbench.run.table_session import TableSession
@@ -162,11 +202,12 @@ class BlockTablesPanel(Panel):
         return step
 
     @guarded
-    def _landed(self, done: Future[TableStep | str]) -> None:
+    def _landed(self, done: Future[TableStep | Told]) -> None:
         """In the launching thread: show what came, or why nothing did."""
         from workbench.run.table_session import TableSessionError
 
         refused = (
+            InspectionError,
             TableSessionError,
             PoolIsEmptyError,
             BlockTableError,
@@ -185,8 +226,9 @@ class BlockTablesPanel(Panel):
         except BaseException:
             self._enable()
             raise
-        if isinstance(result, str):
-            self._damage.value = result
+        if not isinstance(result, TableStep):
+            place = self._damage if result.is_damage else self._compiled
+            place.value = result.html
             self._status.value = "" if self._step is None else step_html(self._step)
         else:
             self._step = result
@@ -211,19 +253,32 @@ class BlockTablesPanel(Panel):
     def _enable(self, *, running: bool = False) -> None:
         """Only what can be done now can be pressed."""
         has_cache = self._plan is not None and self._plan.cache is not None
-        rows = () if self._tables is None else self._tables.requests
+        rows = () if self._tables is None else self._tables.live_rows
         if not running and tuple(self.row.options) != rows:
             self.row.options = rows
             self.row.value = rows[0] if rows else None
         for name, button in self.buttons.items():
-            needs_batch = name not in {"Start", "Make the mistake"}
-            button.disabled = running or not has_cache or (needs_batch and not rows)
+            button.disabled = running or not has_cache or (name not in ALWAYS and not rows)
 
 
-def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> str:
+def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> Told:
     from workbench.run.table_mistakes import make_mistake
 
-    return damage_html(make_mistake(plan, batch, mistake))
+    return Told(damage_html(make_mistake(plan, batch, mistake)), is_damage=True)
+
+
+def _compiled(target: str) -> Told:
+    reports = [
+        report
+        for module in INSPECTED_MODULES["block-table"]
+        for report in inspect_kernels(module, [target])
+    ]
+    listings = "".join(
+        f"<details><summary>{escape(report.kernel)}: {report.instructions:,} instructions</summary>"
+        f'<pre class="wb-code">{escape(report.assembly[:ASSEMBLY_CHARACTERS])}</pre></details>'
+        for report in reports
+    )
+    return Told(inspection_html(reports) + html.document(listings), is_damage=False)
 
 
 def _button(name: str, tip: str) -> widgets.Button:
