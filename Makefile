@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 # Seconds that each of the two pytest runs of `make test` may take; none without coreutils.
-TIME_LIMIT ?= 1200
+TIME_LIMIT ?= 2400
 LIMIT = $(if $(shell command -v timeout),timeout --signal=INT --kill-after=60 $(TIME_LIMIT))
 
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))

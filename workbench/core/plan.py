@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from workbench.core.block_sizes import BlockSize, describe
@@ -136,6 +137,12 @@ class Plan:
     def errors(self) -> tuple[Problem, ...]:
         """The problems that keep vLLM from starting."""
         return tuple(problem for problem in self.problems if problem.severity == ERROR)
+
+    @property
+    def fingerprint(self) -> str:
+        """Eight hex digits that differ whenever the model or a setting differs."""
+        told = f"{self.model!r}{self.settings!r}"
+        return sha256(told.encode()).hexdigest()[:8]
 
     def __repr__(self) -> str:
         nothing = "no attention" if self.model.attention is None else "no valid backend"

@@ -11,6 +11,7 @@ from workbench.core.alternatives import FP8, capacity_on, fp8_gain
 from workbench.core.choices import tensor_parallel_sizes
 from workbench.core.plan import Plan
 from workbench.core.separate_pools import separate_pools, shared_and_separate
+from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, RECURRENT, THEMES
 from workbench.views.units import bytes_text, tokens_text
 from workbench.views.waste_figure import prompt_lengths
@@ -21,6 +22,7 @@ MIB = 2**20
 GIB = 2**30
 
 
+@of_plan
 def capacity(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
     """Requests that fit over tensor-parallel sizes, one bar a KV-cache dtype.
 
@@ -53,6 +55,7 @@ def capacity(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
     return _figure(bars, title, theme, {"title": {"text": unit}, "rangemode": "tozero"})
 
 
+@of_plan
 def gain_of_fp8(plan: Plan, theme: str = "auto") -> go.Figure:
     """How many times as many requests an fp8 cache holds, over prompt length.
 
@@ -76,6 +79,7 @@ def gain_of_fp8(plan: Plan, theme: str = "auto") -> go.Figure:
     return _figure([line], title, theme, {"title": {"text": "times as many"}}, _log_tokens())
 
 
+@of_plan
 def shared_or_separate(plan: Plan, designed_for_tokens: int, theme: str = "auto") -> go.Figure:
     """Requests that fit in the one pool, and in two pools split for `designed_for_tokens`.
 

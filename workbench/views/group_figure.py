@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from workbench.core.groups import Group
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, PADDING, RECURRENT, THEMES
 
 EMPTY = "∅"
@@ -13,6 +14,7 @@ KIND_EMPTY, KIND_STATE, KIND_ATTENTION = 0.0, 1.0, 2.0
 COLOURS = ((0.0, PADDING), (0.5, RECURRENT), (1.0, ATTENTION))
 
 
+@of_plan
 def groups(plan: Plan, theme: str = "auto") -> go.Figure:
     """One row a group, one column a tensor, in each cell the layer that has this slot.
 

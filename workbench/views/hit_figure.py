@@ -17,6 +17,7 @@ from workbench.core.prefix_hits import (
     reason_without_hits,
     smallest_prefix,
 )
+from workbench.views.caption import of_plan
 from workbench.views.html import document, table
 from workbench.views.palette import ATTENTION, CURRENT, PADDING, RECURRENT, THEMES
 from workbench.views.units import tokens_text
@@ -28,6 +29,7 @@ BLOCKS_SHOWN = 12
 """The curve ends after this many blocks (or at `max_model_len`): it only repeats itself."""
 
 
+@of_plan
 def hit_curve(
     plan: Plan, unique_tokens: int = 0, longest: int | None = None, theme: str = "auto"
 ) -> go.Figure:

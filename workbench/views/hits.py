@@ -6,6 +6,7 @@ from html import escape
 
 from workbench.core.plan import Plan
 from workbench.core.prefix_hits import caching_of, reason_without_hits, smallest_prefix
+from workbench.core.shared_prefixes import Workload, workload_hits
 from workbench.views.hit_figure import checkpoint_table
 from workbench.views.html import document
 from workbench.views.units import tokens_text
@@ -27,3 +28,14 @@ def hits_html(plan: Plan) -> str:
     return document(
         f"<p>Smallest prefix that can hit: <b>{tokens_text(smallest)}</b>.</p>"
     ) + checkpoint_table(plan, prompt)
+
+
+def workload_html(plan: Plan, workload: Workload) -> str:
+    """How many requests of a workload have a hit, why, and the steps of one prompt."""
+    told = workload_hits(caching_of(plan), workload)
+    cached = sorted(set(told.cached_tokens))
+    found = ", ".join(f"{tokens:,}" for tokens in cached)
+    return document(
+        f"<p><b>{told.hits:,} of {workload.requests:,}</b> requests have a hit; cached tokens: "
+        f"{found}. {escape(told.explanation)}</p>"
+    ) + checkpoint_table(plan, workload.prompt_tokens, workload.shared_tokens)

@@ -54,7 +54,8 @@ def headline_html(plan: Plan) -> str:
         f"{plan.block_size:,} tokens</span>"
         f"<span>{_of_what(plan)} <b>{escape(plan.model.name)}</b></span>"
         f"{_verdict(plan)}"
-        f'<span class="wb-faint">{escape(where)} · rules {escape(plan.settings.rules)}</span></div>'
+        f'<span class="wb-faint">{escape(where)} · rules {escape(plan.settings.rules)} · plan '
+        f"{plan.fingerprint}</span></div>"
     )
 
 

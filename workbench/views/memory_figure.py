@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 from workbench.core.memory_budget import memory_budget
 from workbench.core.plan import Plan
 from workbench.core.pool_use import pool_use
+from workbench.views.caption import of_plan
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,
@@ -37,6 +38,7 @@ POOL_PARTS = {
 GIB = 2**30
 
 
+@of_plan
 def memory_bar(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
     """The device's memory above, the pool full of requests of `prompt_tokens` below, in GiB.
 

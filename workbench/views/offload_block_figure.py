@@ -6,10 +6,12 @@ import plotly.graph_objects as go
 
 from workbench.core.offload_pool import layer_bytes
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION_BEFORE, LEGEND_BELOW, PADDING, RECURRENT, THEMES
 from workbench.views.units import bytes_text
 
 
+@of_plan
 def host_block_figure(plan: Plan, theme: str = "auto") -> go.Figure:
     """The bytes of one block id, group by group: data, padding, and slots without a layer.
 

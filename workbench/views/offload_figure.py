@@ -19,6 +19,7 @@ from workbench.core.offload import (
 from workbench.core.offload_fill import StoredPrompt, stored_prompt
 from workbench.core.plan import Plan
 from workbench.core.trace import show
+from workbench.views.caption import of_plan
 from workbench.views.offload_rows import request_changes
 from workbench.views.palette import (
     ATTENTION,
@@ -53,6 +54,7 @@ DOUBLINGS = 4
 POINTS_PER_DOUBLING = 3
 
 
+@of_plan
 def offload_figure(plan: Plan, request: OffloadRequest, theme: str = "auto") -> go.Figure:
     """Prompts that the host pool holds at once, over its size; a line for each prompt length.
 

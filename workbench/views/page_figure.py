@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,
@@ -27,6 +28,7 @@ MAX_RULES = 300
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
 
 
+@of_plan
 def page(plan: Plan, theme: str = "auto") -> go.Figure:
     """The attention page and the mamba page of `plan` to scale, one below the other.
 

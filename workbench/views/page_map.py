@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 from workbench.core.byte_map import byte_map
 from workbench.core.layer_views import V1
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.page_map_places import LEVELS, Place
 from workbench.views.page_map_rows import (
     COMPARISONS,
@@ -52,8 +53,10 @@ CLASSES: Final = {
 """What a bar stands for -> colour and pattern; one trace each, always all of them."""
 
 
+@of_plan
 def page_map(
     plan: Plan,
+    /,
     level: str = "block",
     *,
     num_blocks: int | None = None,

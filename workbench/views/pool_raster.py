@@ -15,6 +15,7 @@ from workbench.core.errors import unknown_name_message
 from workbench.core.layout_error import LayoutError
 from workbench.core.occupancy import NULL_BLOCKS
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,
@@ -43,6 +44,7 @@ VIEWS = ("owner", "request", "group")
 """What the colours tell."""
 
 
+@of_plan
 def pool_raster(
     plan: Plan,
     num_blocks: int | None = None,

@@ -6,6 +6,7 @@ import plotly.graph_objects as go
 
 from workbench.core.occupancy import waste
 from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,
@@ -27,6 +28,7 @@ PARTS = {
 """Part -> colour and pattern, so that no part is told by colour alone."""
 
 
+@of_plan
 def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
     """Stacked bars of the bytes that one request reserves, for prompts of 16 tokens and more.
 

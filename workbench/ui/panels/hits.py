@@ -1,15 +1,31 @@
-"""What prefix caching can hit: the curve over prompt length, and one prompt's steps."""
+"""What prefix caching can hit: the curve over prompt length, and a workload of one's own."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import ipywidgets as widgets
 
+from workbench.core.errors import ScenarioError
+from workbench.core.prefix_hits import caching_of
+from workbench.core.shared_prefixes import Workload
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
-from workbench.ui.session import Session
+from workbench.ui.session import Session, guarded
+from workbench.views import html
 from workbench.views.hit_figure import hit_curve
-from workbench.views.hits import hits_html
+from workbench.views.hits import hits_html, workload_html
+
+NUMBERS = {
+    "shared": ("Shared tokens", "Tokens at the start of the prompt that others have too"),
+    "unique": ("Own tokens", "Tokens after them that nobody else has"),
+    "requests": ("Requests", "How many come, one after the other"),
+    "prefixes": ("Prefixes", "How many different shared starts there are"),
+}
+DEFAULT_OTHERS = {"unique": 600, "requests": 64, "prefixes": 8}
+BLOCKS_SHARED = 3
+MAX_REQUESTS = 10_000
 
 
 class HitsPanel(Panel):
@@ -19,16 +35,83 @@ class HitsPanel(Panel):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._text = widgets.HTML()
+        self._plan: Plan | None = None
+        self._text, self._workload = widgets.HTML(), widgets.HTML()
         self._curve = LiveFigure()
         self._place = widgets.VBox()
-        self.fill(self._text, self._place)
+        self.inputs = {
+            name: widgets.Text(
+                description=label,
+                tooltip=tip,
+                continuous_update=False,
+                style={"description_width": "96px"},
+                layout=widgets.Layout(width="200px"),
+            )
+            for name, (label, tip) in NUMBERS.items()
+        }
+        self.fill(
+            self._text,
+            self._place,
+            widgets.HTML(html.document("<h4>A workload of your own</h4>")),
+            widgets.HBox(list(self.inputs.values()), layout=widgets.Layout(flex_flow="row wrap")),
+            self._workload,
+        )
+        for box in self.inputs.values():
+            box.observe(self._typed, names="value")
 
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
+        self._plan = plan
         self._text.value = hits_html(plan)
         if plan.cache is None or not plan.enable_prefix_caching:
-            self._place.children = ()
+            self._place.children, self._workload.value = (), ""
             return
         self._curve.show(hit_curve(plan))
         self._place.children = (self._curve.widget,)
+        self._tell(plan)
+
+    @guarded
+    def _typed(self, _change: Any) -> None:
+        self.clear_error()
+        plan = self._plan
+        if plan is None or plan.cache is None or not plan.enable_prefix_caching:
+            return
+        try:
+            self._tell(plan)
+        except ScenarioError as error:
+            self._error.value = html.document(html.refusal_html(error))
+
+    def _tell(self, plan: Plan) -> None:
+        block = caching_of(plan).alignment_tokens
+        defaults = {"shared": BLOCKS_SHARED * block, **DEFAULT_OTHERS}
+        for name, box in self.inputs.items():
+            box.placeholder = str(defaults[name])
+        numbers = {name: self._number(name, default) for name, default in defaults.items()}
+        workload = Workload(
+            requests=numbers["requests"],
+            shared_tokens=numbers["shared"],
+            unique_tokens=numbers["unique"],
+            prefixes=max(1, numbers["prefixes"]),
+        )
+        if workload.prompt_tokens > plan.max_model_len:
+            raise ScenarioError(
+                "out_of_range",
+                f"A prompt of {workload.prompt_tokens:,} tokens is longer than max_model_len. "
+                f"Nearest valid value: {plan.max_model_len:,} in all.",
+                field="max_model_len",
+            )
+        self._workload.value = workload_html(plan, workload)
+
+    def _number(self, name: str, default: int) -> int:
+        typed = self.inputs[name].value.strip().replace(",", "")
+        if not typed:
+            return default
+        low, high = (1, MAX_REQUESTS) if name in {"requests", "prefixes"} else (1, 2**31 - 1)
+        if typed.isdecimal() and typed.isascii() and len(typed) < 12 and low <= int(typed) <= high:
+            return int(typed)
+        raise ScenarioError(
+            "out_of_range",
+            f"{NUMBERS[name][0]} is a whole number from {low:,} to {high:,}; got {typed[:40]!r}. "
+            f"Nearest valid value: {default:,}.",
+            field="prefix_hits",
+        )

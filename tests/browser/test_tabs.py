@@ -1,0 +1,100 @@
+"""Every tab of the panel in a real JupyterLab: it opens, draws, follows its own controls."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import DARK, LIGHT, LabPage, expect
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
+PANEL = ".wb-panel"
+SLOW_MS = 60_000
+"""The first launch imports torch and triton, and figures take their time on a busy machine."""
+
+
+def tab(lab: LabPage, name: str) -> None:
+    """Open a tab and bring it to the top."""
+    title = lab.page.get_by_role("tab", name=name)
+    title.click()
+    title.evaluate("element => element.scrollIntoView({block: 'start'})")
+
+
+def expect_picture(lab: LabPage, title: str) -> None:
+    """A figure whose title contains this text is drawn, as wide as the panel."""
+    drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
+    expect(drawn).to_be_visible(timeout=SLOW_MS)
+    wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
+    handle = drawn.element_handle()
+    lab.page.wait_for_function(wide, arg=handle, timeout=SLOW_MS)
+
+
+@pytest.fixture(scope="module")
+def panel(shared_lab: LabPage) -> LabPage:
+    shared_lab.set_viewport(1400, 1200)
+    shared_lab.open(NOTEBOOK.name)
+    shared_lab.run_all()
+    shared_lab.hide_sidebar()
+    shared_lab.scroll_to(PANEL)
+    shared_lab.set_value("KV memory", "20 GiB")
+    expect(shared_lab.element(".wb-good")).to_be_visible()
+    return shared_lab
+
+
+@pytest.mark.parametrize(
+    ("picture", "title"),
+    [
+        ("groups and tensors", "groups in"),
+        ("where the memory goes", "memory of one rank"),
+        ("capacity over TP and dtype", "requests that fit"),
+        ("gain of an fp8 cache", "gain of an fp8"),
+        ("shared or separate pools", "shared or separate pools"),
+    ],
+)
+def test_groups_and_capacity(panel, picture, title):
+    tab(panel, "Groups and capacity")
+    panel.choose("Picture", picture)
+    expect_picture(panel, title)
+
+
+def test_pages(panel):
+    tab(panel, "Bytes of a page")
+    expect(panel.element(".wb-tab .js-plotly-plot").first).to_be_visible(timeout=SLOW_MS)
+
+
+def test_prefix_hits_follow_a_typed_workload(panel):
+    tab(panel, "Prefix hits")
+    panel.choose("Prefix caching", "on")
+    expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible(
+        timeout=SLOW_MS
+    )
+    panel.set_value("Requests", 10)
+    expect(panel.element(".wb-tab").filter(has_text="of 10").first).to_be_visible(timeout=SLOW_MS)
+    panel.choose("Prefix caching", "engine's choice")
+
+
+def test_offload_tells_the_check_that_stops_it(panel):
+    tab(panel, "Offload and transfer")
+    stops = panel.element(".wb-tab").filter(has_text="offload_hash_block_size").first
+    expect(stops).to_be_visible(timeout=SLOW_MS)
+
+
+def test_block_tables_are_launched_and_agree(panel):
+    tab(panel, "Block tables")
+    panel.set_value("Batch", "q70_2q1s900")
+    panel.click("Start")
+    agrees = panel.element(".wb-tab").filter(has_text="agrees with the plain-Python model").first
+    expect(agrees).to_be_visible(timeout=SLOW_MS)
+    expect_picture(panel, "kernel blocks of")
+    panel.click("Finish")
+    finished = panel.element(".wb-tab").filter(has_text="finish request 0").first
+    expect(finished).to_be_visible(timeout=SLOW_MS)
+    expect(panel.element(".wb-error[data-workbench-error]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+def test_the_tabs_in_both_themes(panel, theme):
+    panel.set_theme(theme)
+    for name in ("Groups and capacity", "Bytes of a page", "Block tables"):
+        tab(panel, name)
+        panel.screenshot(f"tab-{name.split()[0].lower()}-{theme.split()[-1].lower()}")
+    assert panel.kernel_errors() == ()

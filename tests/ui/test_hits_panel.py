@@ -1,0 +1,78 @@
+"""The tab "Prefix hits": the case of vllm#45238 typed in, and what cannot be typed."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+
+TITLE = "Prefix hits"
+
+
+@pytest.fixture
+def tab():
+    panel = wb.explore(
+        model="qwen3.5-4b",
+        enable_prefix_caching=True,
+        max_num_batched_tokens=2048,
+        max_model_len=32768,
+    )
+    return panel, panel.open(TITLE)
+
+
+def type_in(hits, **values):
+    for name, value in values.items():
+        hits.inputs[name].value = str(value)
+
+
+def test_1600_shared_tokens_hit_and_1500_do_not(tab):
+    panel, hits = tab
+    assert panel.plan.block_size == 528
+    type_in(hits, shared=1600, unique=600, requests=64, prefixes=8)
+    assert "<b>56 of 64</b>" in hits._workload.value
+    assert "checkpoints at 1,584 and 2,112" in hits._workload.value
+    type_in(hits, shared=1500, unique=700)
+    assert "<b>0 of 64</b>" in hits._workload.value
+    assert "1,056 tokens that attention could reuse" in hits._workload.value
+
+
+def test_empty_fields_mean_the_shown_defaults(tab):
+    _panel, hits = tab
+    assert hits.inputs["shared"].placeholder == "1584"
+    assert "of 64</b> requests" in hits._workload.value
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("shared", "x"),
+        ("shared", "-1"),
+        ("requests", "0"),
+        ("prefixes", "1e3"),
+        ("unique", "9" * 50),
+    ],
+)
+def test_what_is_no_number_is_said_and_loses_nothing(tab, field, value):
+    panel, hits = tab
+    before = hits._workload.value
+    type_in(hits, **{field: value})
+    assert "Nearest valid value" in hits._error.value
+    assert hits._workload.value == before
+    type_in(hits, **{field: ""})
+    assert hits._error.value == ""
+    assert panel.session.errors == []
+
+
+def test_a_prompt_above_the_longest_request_is_said(tab):
+    _panel, hits = tab
+    type_in(hits, shared=32768)
+    assert "longer than max_model_len" in hits._error.value
+
+
+def test_without_prefix_caching_there_is_nothing_to_draw(tab):
+    panel, hits = tab
+    panel.controls["enable_prefix_caching"].value = False
+    assert hits._place.children == ()
+    type_in(hits, shared=100)
+    assert hits._workload.value == ""
+    assert panel.session.errors == []

@@ -1,0 +1,75 @@
+"""A figure tells which plan it was drawn from, and one plan always draws the same figure."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import workbench as wb
+from workbench.core.offload import OffloadRequest
+from workbench.core.plan import Plan
+from workbench.views import figures
+
+FILL = {
+    "prompt_tokens": 1024,
+    "designed_for_tokens": 1024,
+    "request": OffloadRequest(cpu_bytes_to_use=2**33),
+}
+
+
+def drawings():
+    """Every public figure that takes a plan first."""
+    found = {}
+    for name in figures.__all__:
+        draw = getattr(figures, name)
+        parameters = list(inspect.signature(draw).parameters.values())
+        if "Figure" in str(inspect.signature(draw).return_annotation) and "Plan" in str(
+            parameters[0].annotation
+        ):
+            found[name] = draw
+    return found
+
+
+def plan_of(**values):
+    return wb.resolve(
+        wb.Scenario(
+            model="qwen3.5-4b",
+            enable_prefix_caching=True,
+            max_num_batched_tokens=8192,
+            max_model_len=8192,
+            kv_cache_memory_bytes="20 GiB",
+            **values,
+        )
+    )
+
+
+def arguments(draw):
+    needed = inspect.signature(draw).parameters
+    return {name: value for name, value in FILL.items() if name in needed}
+
+
+def test_the_figures_of_plans_are_found():
+    assert {"page", "capacity", "memory_bar", "hit_curve", "groups"} <= set(drawings())
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_a_figure_carries_its_plan_and_is_drawn_from_it_alone(name):
+    draw = drawings()[name]
+    plan, other = plan_of(), plan_of(tensor_parallel=2)
+    first, again = draw(plan, **arguments(draw)), draw(plan_of(), **arguments(draw))
+    assert first.layout.meta == {"plan": plan.fingerprint}
+    assert first.to_json() == again.to_json()
+    assert draw(other, **arguments(draw)).layout.meta == {"plan": other.fingerprint}
+
+
+def test_the_fingerprint_differs_with_every_setting():
+    prints = [
+        plan_of().fingerprint,
+        plan_of(tensor_parallel=2).fingerprint,
+        plan_of(kv_cache_dtype="fp8").fingerprint,
+        plan_of(gpu_memory_utilization=0.5).fingerprint,
+    ]
+    assert len(set(prints)) == len(prints)
+    assert isinstance(plan_of(), Plan)
+    assert prints[0] in plan_of()._repr_html_()
