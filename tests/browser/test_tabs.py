@@ -58,7 +58,8 @@ def test_groups_and_capacity(panel, picture, title):
 
 def test_pages(panel):
     tab(panel, "Bytes of a page")
-    expect(panel.element(".wb-tab .js-plotly-plot").first).to_be_visible(timeout=SLOW_MS)
+    drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").first
+    expect(drawn).to_be_visible(timeout=SLOW_MS)
 
 
 def test_prefix_hits_follow_a_typed_workload(panel):

@@ -1,0 +1,50 @@
+"""Peers timed in turn against the first of them, with the noise band of the same run."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from workbench.kernels.bench.peers import PeerKind
+from workbench.kernels.bench.ratios import (
+    geometric_mean,
+    measured_rounds,
+    noise_band,
+    outside_band,
+    round_ratios,
+    spread,
+)
+from workbench.kernels.bench.rows import Score, StepRow
+
+AGAIN = "fast, again"
+
+
+def compared(
+    workload: str,
+    piece: str,
+    clock: str,
+    samples: Mapping[PeerKind, Callable[[], float]],
+    rounds: int,
+) -> list[StepRow]:
+    """A row a peer, the first one twice: what its two timings differ by is noise."""
+    first, *_ = samples
+    named = {kind.name: sample for kind, sample in samples.items()}
+    sources = {kind.name: kind.source for kind in samples} | {AGAIN: first.source}
+    seconds = measured_rounds({**named, AGAIN: samples[first]}, rounds)
+    band = noise_band(round_ratios(seconds[AGAIN], seconds[first.name]))
+    rows = []
+    for name, values in seconds.items():
+        ratio = spread(round_ratios(values, seconds[first.name]))
+        us = spread([value * 1e6 for value in values])
+        shown = outside_band(ratio.median, band)
+        rows.append(StepRow(workload, piece, clock, name, sources[name], us, ratio, shown))
+    return rows
+
+
+def scores(rows: Sequence[StepRow], fast: str) -> list[Score]:
+    """One for every clock and every peer but the fast path, over whole steps."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row.piece == "step" and row.peer not in {fast, AGAIN}:
+            found.setdefault((row.clock, row.peer), []).append(row.reported)
+    return [
+        Score(clock, peer, geometric_mean(ratios), len(ratios))
+        for (clock, peer), ratios in found.items()
+    ]

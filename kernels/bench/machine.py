@@ -1,0 +1,74 @@
+"""What a run ran on and which code it ran; neither host names nor paths."""
+
+import hashlib
+import platform
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from workbench.kernels.mode import triton_mode
+
+KERNELS = Path(__file__).parents[1] / "block_table"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """`mode` is that of workbench.kernels.mode; `driver` is None where there is no GPU."""
+
+    device: str
+    mode: str
+    driver: str | None
+    cpu: str
+    python: str
+    torch: str
+    triton: str | None
+    numpy: str
+    source_hash: str
+    date: str
+
+
+def this_machine() -> Machine:
+    """Ask the driver, the packages and the clock."""
+    decided = triton_mode()
+    return Machine(
+        device=decided.device or "no GPU: Triton's interpreter",
+        mode=decided.mode,
+        driver=_driver() if decided.mode == "gpu" else None,
+        cpu=_cpu(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        triton=decided.triton_version,
+        numpy=np.__version__,
+        source_hash=source_hash(),
+        date=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def source_hash() -> str:
+    """Of the block tables' own files, in order of their names."""
+    digest = hashlib.sha256()
+    for file in sorted(KERNELS.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _driver() -> str | None:
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.split("\n")[0].strip() or None
+
+
+def _cpu() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

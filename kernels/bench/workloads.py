@@ -1,0 +1,209 @@
+"""The workloads of the block-table step, as data. Sizes in manager blocks, tokens and requests."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from workbench.kernels.block_table.groups import TableGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`requests` alike requests of a batch.
+
+    held: manager blocks that a row has before the step, one number a group; new: those that the
+    step appends; tokens: what the step computes of a request, its last ones.
+    """
+
+    requests: int
+    held: tuple[int, ...]
+    new: tuple[int, ...]
+    tokens: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One step of a batch over tables with these maxima.
+
+    `num_blocks` is the pool. The batch is as large as its parts; the rows it lies in are any of
+    `max_requests`, in any order.
+    """
+
+    name: str
+    title: str
+    groups: tuple[TableGroup, ...]
+    parts: tuple[Part, ...]
+    max_requests: int
+    max_tokens: int
+    num_blocks: int
+
+    def __post_init__(self) -> None:
+        """Refuse a batch that does not fit in its own tables."""
+        for part in self.parts:
+            for g, group in enumerate(self.groups):
+                if part.held[g] + part.new[g] > group.max_blocks:
+                    raise ValueError(f"{self.name}: {part} has more blocks than group {g} holds")
+        if self.requests > self.max_requests or self.tokens > self.max_tokens:
+            raise ValueError(f"{self.name}: the batch is larger than its maxima")
+
+    @property
+    def requests(self) -> int:
+        """Requests of the batch; as many rows are gathered."""
+        return sum(part.requests for part in self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the batch, without padding."""
+        return sum(part.requests * part.tokens for part in self.parts)
+
+    @property
+    def writes(self) -> int:
+        """Rows that the step appends to, over all groups."""
+        return sum(part.requests * sum(n > 0 for n in part.new) for part in self.parts)
+
+    @property
+    def new_ids(self) -> int:
+        """Manager blocks that the step appends, over all groups."""
+        return sum(part.requests * sum(part.new) for part in self.parts)
+
+    def live_blocks(self, group: int) -> int:
+        """Manager blocks that the batch has in one group after the step."""
+        return sum(part.requests * (part.held[group] + part.new[group]) for part in self.parts)
+
+    def live_kernel_blocks(self, group: int) -> int:
+        """The same in kernel blocks: what a gather has to write."""
+        return self.live_blocks(group) * self.groups[group].ratio
+
+    def reduced(self) -> "Workload":
+        """The same shape, small enough for Triton's interpreter; group sizes and ratios stay."""
+        groups = tuple(replace(g, max_blocks=min(g.max_blocks, _FEW_BLOCKS)) for g in self.groups)
+        parts = tuple(self._reduced_part(part) for part in self.parts)
+        requests = sum(part.requests for part in parts)
+        tokens = sum(part.requests * part.tokens for part in parts)
+        return replace(
+            self,
+            groups=groups,
+            parts=parts,
+            max_requests=min(self.max_requests, requests + 2),
+            max_tokens=min(self.max_tokens, tokens + 61),
+            num_blocks=min(self.num_blocks, 1000),
+        )
+
+    def _reduced_part(self, part: Part) -> Part:
+        new = tuple(min(n, _FEW_BLOCKS) for n in part.new)
+        room = [min(g.max_blocks, _FEW_BLOCKS) for g in self.groups]
+        held = tuple(min(h, r - n) for h, r, n in zip(part.held, room, new, strict=True))
+        requests = min(part.requests, _FEW_REQUESTS)
+        return replace(
+            part, requests=requests, held=held, new=new, tokens=min(part.tokens, _FEW_TOKENS)
+        )
+
+
+_FEW_BLOCKS, _FEW_REQUESTS, _FEW_TOKENS = 7, 3, 37
+
+
+def _plain(max_blocks: int, count: int = 1) -> tuple[TableGroup, ...]:
+    return (TableGroup(16, 16, max_blocks),) * count
+
+
+_HYBRID = TableGroup(1056, 16, 125)
+"""Attention of a hybrid model: 66 kernel blocks to a manager block, 132,000 tokens a row."""
+
+_STATE = TableGroup(132_000, 132_000, 1)
+"""Mamba without prefix caching: one state for the whole length."""
+
+WORKLOADS: dict[str, Workload] = {
+    workload.name: workload
+    for workload in (
+        Workload(
+            "W1",
+            "decode, 256 requests of 8K tokens, 16 appends",
+            _plain(512),
+            (Part(16, (511,), (1,)), Part(240, (512,), (0,))),
+            max_requests=256,
+            max_tokens=8192,
+            num_blocks=150_000,
+        ),
+        Workload(
+            "W2",
+            "hybrid decode, 1024 requests x (1 attention, 66:1 + 8 mamba), 64 begin",
+            (_HYBRID, *(_STATE,) * 8),
+            (Part(64, (0,) * 9, (1,) * 9), Part(960, (12, *(1,) * 8), (0,) * 9)),
+            max_requests=1024,
+            max_tokens=8192,
+            # vLLM multiplies block by block size in 32 bits: 16,268 states of 132,000 tokens
+            num_blocks=16_000,
+        ),
+        Workload(
+            "W3",
+            "decode, 8192 requests x 9 groups of 64 blocks, 512 appends each",
+            _plain(64, 9),
+            (Part(512, (63,) * 9, (1,) * 9), Part(7680, (64,) * 9, (0,) * 9)),
+            max_requests=8192,
+            max_tokens=8192,
+            num_blocks=600_000,
+        ),
+        Workload(
+            "W4",
+            "prefill, 32 requests with 512 new blocks each, the last 256 tokens computed",
+            _plain(512),
+            (Part(32, (0,), (512,), 256),),
+            max_requests=256,
+            max_tokens=8192,
+            num_blocks=20_000,
+        ),
+        Workload(
+            "W5",
+            "hybrid prefill, 32 requests with 125 new blocks of 66 kernel blocks each",
+            (_HYBRID,),
+            (Part(32, (0,), (125,), 256),),
+            max_requests=256,
+            max_tokens=8192,
+            num_blocks=16_000,
+        ),
+        Workload(
+            "W6",
+            "one prefill of 8192 tokens and 255 decodes of 8K tokens, 16 appends",
+            _plain(512),
+            (Part(1, (0,), (512,), 8192), Part(16, (511,), (1,)), Part(239, (512,), (0,))),
+            max_requests=256,
+            max_tokens=8448,
+            num_blocks=150_000,
+        ),
+        Workload(
+            "W7",
+            "64 decodes of 8K tokens in a slot mapping of 65,536, 4 appends",
+            _plain(512),
+            (Part(4, (511,), (1,)), Part(60, (512,), (0,))),
+            max_requests=256,
+            max_tokens=65_536,
+            num_blocks=40_000,
+        ),
+    )
+}
+"""Name -> workload; the score is the geometric mean over all of them."""
+
+LONG_ROWS = Workload(
+    "G1",
+    "gather of 1024 rows of 8192 blocks (128K tokens)",
+    _plain(8192),
+    (Part(1024, (8191,), (1,)),),
+    max_requests=1024,
+    max_tokens=1024,
+    num_blocks=8_500_000,
+)
+"""Bandwidth-bound: only its gather is timed, against the copy bandwidth of the same run."""
+
+
+def chosen(names: Sequence[str]) -> tuple[Workload, ...]:
+    """The named workloads, all of them for none; ValueError for a name that does not exist."""
+    if unknown := [name for name in names if name not in WORKLOADS]:
+        raise ValueError(f"no workload {unknown[0]!r}. Workloads: {', '.join(WORKLOADS)}")
+    return tuple(WORKLOADS[name] for name in names or WORKLOADS)
+
+
+def tokens_of(workload: Workload, part: Part) -> int:
+    """Tokens that a request of this part can be long after the step: what every group holds."""
+    blocks = [h + n for h, n in zip(part.held, part.new, strict=True)]
+    sizes = [group.block_size for group in workload.groups]
+    return min(map(math.prod, zip(blocks, sizes, strict=True)))

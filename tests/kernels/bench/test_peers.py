@@ -1,0 +1,181 @@
+"""Every peer computes what the reference does; one that does not is found and not timed."""
+
+import os
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from workbench.kernels.bench.block_table import peer_kinds
+from workbench.kernels.bench.checking import (
+    checked_peers,
+    difference,
+    expected,
+    first_difference,
+    stepped_difference,
+)
+from workbench.kernels.bench.host_side import CASES, expansion_rows, host_step_rows, ways
+from workbench.kernels.bench.inputs import step_input
+from workbench.kernels.bench.machine import this_machine
+from workbench.kernels.bench.peers import POISON, Manner, OurPeer, PeerKind, ours, poison
+from workbench.kernels.bench.torch_peer import TorchPeer
+from workbench.kernels.bench.vllm_source import VARIABLE, find_vllm
+from workbench.kernels.bench.workloads import WORKLOADS
+from workbench.kernels.mode import triton_mode
+
+DEVICE = triton_mode().torch_device
+SMALL = {name: workload.reduced() for name, workload in WORKLOADS.items()}
+SOURCES = [find_vllm(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+KINDS = peer_kinds(this_machine(), SOURCES, launches=True)
+
+
+@pytest.fixture(scope="module")
+def cases():
+    """Input and answer of each reduced workload."""
+    return {
+        name: (given := step_input(workload, 0), expected(workload, given, DEVICE))
+        for name, workload in SMALL.items()
+    }
+
+
+MANNERS = [
+    ours(Manner(path, arrays=arrays, checked=not arrays), f"{path}, {arrays}", "")
+    for path in ("fast", "faithful")
+    for arrays in (False, True)
+]
+
+
+@pytest.mark.parametrize("manner", MANNERS, ids=lambda kind: kind.name)
+def test_ours_agrees_however_it_is_given_its_input(manner, cases):
+    given, right = cases["W5"]
+    peer = manner.make(SMALL["W5"], given, DEVICE)
+    peer.fill()
+    assert stepped_difference(peer, right) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_peer_agrees_with_the_reference(name, kind, cases):
+    given, right = cases[name]
+    peer = kind.make(SMALL[name], given, DEVICE)
+    peer.fill()
+    assert stepped_difference(peer, right) == ""
+    # and the launches alone, as a graph runs them, as often as one likes
+    peer.ready()
+    for _ in range(2):
+        poison(peer)
+        peer.launch()
+        assert difference(peer, right) == ""
+
+
+def test_a_step_can_be_taken_back_and_run_again(cases):
+    given, right = cases["W6"]
+    for kind in KINDS:
+        peer = kind.make(SMALL["W6"], given, DEVICE)
+        peer.fill()
+        assert [stepped_difference(peer, right) for _ in range(2)] == ["", ""], kind.name
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_pieces_write_their_own_output_alone(kind, cases):
+    given, _right = cases["W5"]
+    peer = kind.make(SMALL["W5"], given, DEVICE)
+    peer.fill()
+    peer.step()
+    peer.ready()
+    for piece in ("gather", "slots"):
+        peer.launch("step")
+        poison(peer)
+        peer.launch(piece)
+        assert (peer.slots() == POISON).all() == (piece == "gather")
+        assert (peer.tables()[0] == POISON).all() == (piece == "slots")
+
+
+class OneSlotOff(TorchPeer):
+    def launch(self, piece="step"):
+        super().launch(piece)
+        self.slots()[0, 3] += 1
+
+
+class OneEntryOff(TorchPeer):
+    def launch(self, piece="step"):
+        super().launch(piece)
+        self.tables()[-1][0, 0] += 1
+
+
+class DoesNothing(TorchPeer):
+    def launch(self, piece="step"):
+        pass
+
+
+class NoPadding(TorchPeer):
+    def launch(self, piece="step"):
+        super().launch(piece)
+        self.slots()[:, -1] = 7
+
+
+class Fails(TorchPeer):
+    def step(self):
+        raise RuntimeError("out of luck")
+
+
+WRONG = {
+    OneSlotOff: "1 slots differ, first group 0, token 3",
+    OneEntryOff: "1 table entries differ, first row 0, kernel block 0",
+    DoesNothing: f"{POISON} instead of",
+    NoPadding: "7 instead of -1",
+    Fails: "RuntimeError: out of luck",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda kind: kind.__name__)
+def test_a_wrong_peer_is_caught_and_left_out(wrong, cases):
+    given, right = cases["W1"]
+    kinds = [
+        ours(Manner("fast"), "fast", ""),
+        PeerKind("wrong", wrong, ""),
+        PeerKind("torch", TorchPeer, ""),
+    ]
+    peers, verdicts = checked_peers(kinds, SMALL["W1"], [given], [right], DEVICE)
+    assert [kind.name for kind in peers] == ["fast", "torch"]
+    found = {verdict.peer: verdict for verdict in verdicts}
+    assert not found["wrong"].ok
+    assert WRONG[wrong] in found["wrong"].detail
+    assert found["fast"].ok
+    assert found["torch"].ok
+
+
+def test_a_peer_that_is_wrong_on_a_later_set_is_caught(cases):
+    given, right = cases["W4"]
+    peers = [TorchPeer(SMALL["W4"], given, DEVICE), OneSlotOff(SMALL["W4"], given, DEVICE)]
+    for peer in peers:
+        peer.fill()
+    assert first_difference(peers, [right, right]).startswith("set 1: 1 slots differ")
+
+
+def test_a_step_left_out_shows(cases):
+    given, right = cases["W1"]
+    peer = OurPeer(Manner("fast"), SMALL["W1"], given, DEVICE)
+    peer.fill()
+    poison(peer)
+    assert "differ" in difference(peer, right)
+
+
+@pytest.mark.parametrize(("blocks", "ratio"), CASES[:6])
+def test_every_expansion_gives_the_same(blocks, ratio):
+    found = ways(blocks, ratio)
+    right = found["list"]()
+    assert len(right) == blocks * ratio
+    for name, way in found.items():
+        expanded = [b * ratio + k for b in way() for k in range(ratio)]
+        assert list(way()) == right or (name.startswith("device") and expanded == right), name
+
+
+def test_host_tables_have_a_row_for_everyone():
+    kinds = peer_kinds(this_machine(), SOURCES, launches=False)
+    rows = host_step_rows([SMALL["W5"]], kinds, rounds=5, quick=True)
+    assert [row.peer for row in rows] == [*(kind.name for kind in kinds), "fast, again"]
+    assert all(row.us.low > 0 and row.ratio.n == 5 for row in rows)
+    expansions = expansion_rows(rounds=5, quick=True)
+    assert {row.way for row in expansions} == set(ways(1, 2))
