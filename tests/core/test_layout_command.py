@@ -54,6 +54,7 @@ def test_the_command_says_what_vllm_says():
     [
         ("--layout", "NDH", "Nearest"),
         ("--runner", "v3", "Allowed: v1, v2"),
+        ("--rule", "guesed", "Nearest: guessed"),
         ("--num-blocks", "-1", "Nearest valid: 1"),
         ("--set", "platform", "field=value"),
     ],
@@ -62,3 +63,12 @@ def test_the_command_refuses_wrong_options(option, value, said):
     done = command("qwen3.5-4b", option, value)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_the_command_shows_the_older_guess():
+    done = command(*ROCM, "--rule", "guessed_unchecked", "--num-blocks", "2")
+    assert done.exit_code == 0
+    assert "misplaced bytes" in done.stdout
+    asked = command(*ROCM, "--num-blocks", "2")
+    never = command(*ROCM, "--num-blocks", "2", "--rule", "never")
+    assert asked.stdout != never.stdout

@@ -20,6 +20,12 @@ def layout(
     layout_name: Annotated[
         str | None, typer.Option("--layout", help="VLLM_KV_CACHE_LAYOUT: NHD or HND.")
     ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help="Hybrid rewrite, for example guessed or never; the runner's own if not given."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the layout as JSON.")] = False,
 ) -> None:
     """Print shapes, strides and block dimension of the cache views that share one tensor."""
@@ -29,7 +35,9 @@ def layout(
 
     plan = resolved(model, setting or [])
     try:
-        views = plan_layout(plan, num_blocks=num_blocks, runner=runner, layout=layout_name)
+        views = plan_layout(
+            plan, num_blocks=num_blocks, runner=runner, layout=layout_name, rule=rule
+        )
     except LayoutError as error:
         if as_json:
             typer.echo(json.dumps({"error": error.to_dict()}, indent=2))

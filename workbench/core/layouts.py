@@ -15,7 +15,13 @@ from workbench.core.backends import Backend
 from workbench.core.cache_layouts import NHD, CacheLayout, Order, check_layout_name
 from workbench.core.cache_view import View
 from workbench.core.errors import unknown_name_message
-from workbench.core.hybrid_rewrite import RUNNER_RULES, interleaved, needs_rewrite
+from workbench.core.hybrid_rewrite import (
+    NEVER,
+    REWRITE_RULES,
+    RUNNER_RULES,
+    interleaved,
+    needs_rewrite,
+)
 from workbench.core.layer_views import (
     V1,
     V2,
@@ -184,6 +190,9 @@ def cache_views(
     if runner not in RUNNER_RULES:
         message = unknown_name_message("runner", runner, RUNNER_RULES)
         raise LayoutError("unknown_runner", message, field="runner")
+    if rule is not None and rule not in (*REWRITE_RULES, NEVER):
+        message = unknown_name_message("rewrite rule", rule, (*REWRITE_RULES, NEVER))
+        raise LayoutError("unknown_rewrite_rule", message, field="rule")
     require_positive(num_blocks, "num_blocks", "block")
     pages = [pages.page_bytes for pages in (attention, states) if pages is not None]
     if not pages:

@@ -33,9 +33,9 @@ def hits_html(plan: Plan) -> str:
 def workload_html(plan: Plan, workload: Workload) -> str:
     """How many requests of a workload have a hit, why, and the steps of one prompt."""
     told = workload_hits(caching_of(plan), workload)
-    cached = sorted(set(told.cached_tokens))
-    found = ", ".join(f"{tokens:,}" for tokens in cached)
+    lead = f"{told.hits} of {workload.requests}"
+    explained = escape(told.explanation).replace(lead, f"<b>{lead}</b>", 1)
+    found = ", ".join(f"{tokens:,}" for tokens in sorted(set(told.cached_tokens)))
     return document(
-        f"<p><b>{told.hits:,} of {workload.requests:,}</b> requests have a hit; cached tokens: "
-        f"{found}. {escape(told.explanation)}</p>"
+        f"<p>{explained}</p><p>Cached tokens of a request: {found}.</p>"
     ) + checkpoint_table(plan, workload.prompt_tokens, workload.shared_tokens)
