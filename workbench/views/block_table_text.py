@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 from typing import Protocol
 
@@ -10,7 +9,7 @@ from workbench.core.table_step import TableStep
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 
-MAX_LINES = 8
+MAX_LINES = 5
 
 
 class Landed(Protocol):
@@ -39,6 +38,10 @@ class Landed(Protocol):
     @property
     def owner(self) -> tuple[int, int] | None:
         """(request, group) whose block it hit."""
+
+    @property
+    def hits_other(self) -> bool:
+        """Whether that is another request's or another group's block."""
 
     @property
     def behind_pool(self) -> bool:
@@ -124,7 +127,7 @@ def damage_html(harm: Harm) -> str:
             f"{landing.wrong_slot:,}",
             escape(_whose(landing)),
         )
-        for landing in _spread(harm.harmed)
+        for landing in _sample(harm)
     ]
     total, harmed, others = len(harm.landings), len(harm.harmed), len(harm.hits_others)
     header = ("group", "request", "position", "right slot", "wrong slot", "lands in")
@@ -139,10 +142,15 @@ def damage_html(harm: Harm) -> str:
     )
 
 
-def _spread(harmed: tuple[Landed, ...]) -> Iterable[Landed]:
-    """A few tokens, from the first to the last."""
-    step = max(1, len(harmed) // MAX_LINES)
-    return harmed[::step][:MAX_LINES]
+def _sample(harm: Harm) -> tuple[Landed, ...]:
+    """A few tokens: those in somebody else's block first, then others that are lost."""
+    lost = tuple(landing for landing in harm.harmed if not landing.hits_other)
+    return (*_spread(harm.hits_others), *_spread(lost))
+
+
+def _spread(landings: tuple[Landed, ...]) -> tuple[Landed, ...]:
+    """From the first to the last."""
+    return landings[:: max(1, len(landings) // MAX_LINES)][:MAX_LINES]
 
 
 def _whose(landing: Landed) -> str:
