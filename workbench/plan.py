@@ -117,10 +117,10 @@ class Plan(CorePlan):
         return vllm_args(self.scenario, self.model, repository(self.scenario.model))
 
     def to_vllm_command(self) -> str:
-        """The same as a shell command, one flag a line."""
-        from workbench.interop.vllm_args import vllm_command
+        """The same as a shell command, one flag a line, environment variables first."""
+        from workbench.interop.vllm_args import vllm_command, vllm_environment
 
-        return vllm_command(self.to_vllm_args())
+        return vllm_command(self.to_vllm_args(), vllm_environment(self.scenario))
 
     def to_code(self) -> str:
         """Python that builds this scenario and resolves it."""

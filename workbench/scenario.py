@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
@@ -44,13 +45,22 @@ RANGES: dict[str, tuple[int, int]] = {
     "activation_bytes": (0, MAX_BYTES),
     "cuda_graph_bytes": (0, MAX_BYTES),
     "num_gpu_blocks_override": (1, MAX_TOKENS),
+    "flex_attn_block_m": (-MAX_TOKENS, MAX_TOKENS),
+    "flex_attn_block_n": (-MAX_TOKENS, MAX_TOKENS),
+    "flex_attn_q_block_size": (-MAX_TOKENS, MAX_TOKENS),
+    "flex_attn_kv_block_size": (-MAX_TOKENS, MAX_TOKENS),
 }
-"""Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's)."""
+"""Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's).
+
+vLLM tests no range of the flex sizes; what zero and negative ones lead to is told by the plan.
+"""
 BYTES = tuple(field for field in RANGES if field.endswith("_bytes"))
 """Fields that also take a size with its unit, such as "20 GiB"."""
 SMALLEST_SHARE = 0.01
 SHARES = ("gpu_memory_utilization",)
 """Fields that are a share of something: above 0, at most 1."""
+VERSION = r"\d{1,4}\.\d{1,4}([.+-].*)?"
+"""What a `torch_version` looks like: "2.9", "2.9.1+cu130", "2.9.0.dev20250901"."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
@@ -82,6 +92,7 @@ class Scenario(_TypedScenario):
         except ValidationError as error:
             raise _typed_error(error) from None
         _check_names(self)
+        _check_version(self.torch_version)
         _check_ranges(self)
 
     def replace(self, **changes: Any) -> Self:
@@ -172,6 +183,16 @@ def _check_names(scenario: Scenario) -> None:
         allowed = allowed_values(field, scenario.rules)
         assert allowed is not None
         _require(field, value, allowed)
+
+
+def _check_version(version: str | None) -> None:
+    if version is None or re.fullmatch(VERSION, version, re.ASCII):
+        return
+    raise ScenarioError(
+        "wrong_type",
+        f"torch_version is a version such as 2.9 or 2.9.1+cu130; got {_short(version)}.",
+        field="torch_version",
+    )
 
 
 def _require(field: str, value: str, allowed: Collection[str]) -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.rules import RULE_SETS
-from workbench.scenario import BYTES, FIELDS, RANGES, SHARES, allowed_values
+from workbench.scenario import BYTES, FIELDS, RANGES, SHARES, VERSION, allowed_values
 
 BOOLEANS = ("enable_prefix_caching",)
-NOT_NULL = ("model", "platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
+OWN_FORM: dict[str, dict[str, Any]] = {
+    "model": {
+        "type": ["string", "object"],
+        "description": "catalog name, path of a config.json, hub id, or the config object",
+    },
+    "batch_invariant": {"type": "boolean"},
+    "torch_version": {"type": ["string", "null"], "pattern": f"^{VERSION}$"},
+}
+NOT_NULL = ("platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
 NOT_NULL_STATE = ("mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens")
 
 
@@ -23,11 +31,8 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def _scenario_field(name: str) -> dict[str, Any]:
-    if name == "model":
-        return {
-            "type": ["string", "object"],
-            "description": "catalog name, path of a config.json, hub id, or the config object",
-        }
+    if name in OWN_FORM:
+        return dict(OWN_FORM[name])
     null = name not in NOT_NULL + NOT_NULL_STATE
     if name in BOOLEANS:
         return {"type": ["boolean", "null"]}

@@ -229,6 +229,19 @@ BUDGETS = st.fixed_dictionaries(
     },
 )
 
+FLEX_SIZES = st.sampled_from([-16, 0, 1, 8, 16, 24, 32, 64, 128])
+FLEX = st.fixed_dictionaries(
+    {},
+    optional={
+        "batch_invariant": st.booleans(),
+        "torch_version": st.sampled_from([None, "2.8.0", "2.9", "2.9.0.dev20250901", "2.11.0"]),
+        "flex_attn_block_m": _maybe(FLEX_SIZES),
+        "flex_attn_block_n": _maybe(FLEX_SIZES),
+        "flex_attn_q_block_size": _maybe(FLEX_SIZES),
+        "flex_attn_kv_block_size": _maybe(FLEX_SIZES),
+    },
+)
+
 
 @st.composite
 def scenarios(
@@ -266,4 +279,5 @@ def scenarios(
         kv_cache_memory_bytes=draw(_maybe(BYTES)) if memory else None,
         num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
         **(draw(BUDGETS) if memory else {}),
+        **(draw(FLEX) if draw(st.integers(0, 3)) == 0 else {}),
     )

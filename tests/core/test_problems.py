@@ -122,6 +122,90 @@ PROBLEMS = [
         id="flex-block-not-power-of-2",
     ),
     pytest.param(
+        {"model": qwen3_next(), "backend": "FLEX_ATTENTION", "block_size": 16},
+        "flex_block_not_power_of_2",
+        "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544, "
+        "None",
+        {"flex_attn_kv_block_size": 16},
+        id="flex-block-not-power-of-2-of-a-typed-granule",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_q_block_size": 24},
+        "flex_block_not_power_of_2",
+        "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got 24, "
+        "None",
+        {"flex_attn_q_block_size": 32},
+        id="flex-query-block-not-power-of-2",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_m": 32},
+        "flex_block_not_divisible",
+        "flex_attn_q_block_size must be a power of 2 and divisible by flex_attn_block_m, got 16, "
+        "32",
+        {"flex_attn_block_m": 16},
+        id="flex-block-not-divisible",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_n": 0},
+        "flex_tile_is_zero",
+        "integer modulo by zero",
+        {"flex_attn_block_n": None},
+        id="flex-tile-is-zero",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "backend": "FLEX_ATTENTION",
+            "batch_invariant": True,
+            "flex_attn_block_n": 32,
+            "flex_attn_kv_block_size": 128,
+        },
+        "flex_tile_exceeds_cache_block",
+        "flex_attn_block_n (32) must be <= cache block size (16) for batch invariance",
+        {"flex_attn_block_n": 16},
+        id="flex-tile-exceeds-cache-block",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "backend": "FLEX_ATTENTION",
+            "flex_attn_q_block_size": 8,
+            "flex_attn_kv_block_size": 128,
+        },
+        "flex_tile_illegal",
+        "Q and KV block size must be divisible by BLOCK_M and BLOCK_N.",
+        {"flex_attn_q_block_size": 16},
+        id="flex-tile-illegal",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_block_m": 8},
+        "flex_tile_below_16",
+        None,
+        {"flex_attn_block_m": 16},
+        id="flex-tile-below-16",
+    ),
+    pytest.param(
+        {"model": qwen3_next(), "backend": "FLEX_ATTENTION", "block_size": 1024},
+        "flex_tile_exceeds_shared_memory",
+        None,
+        {"flex_attn_block_n": 64},
+        id="flex-tile-exceeds-shared-memory",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), "batch_invariant": True},
+        "batch_invariance_not_covered",
+        None,
+        {"batch_invariant": False},
+        id="batch-invariance-of-a-hybrid",
+    ),
+    pytest.param(
+        {"model": llama(), "batch_invariant": True, "backend": "FLASHINFER"},
+        "batch_invariance_not_covered",
+        None,
+        {"backend": "FLASH_ATTN"},
+        id="batch-invariance-of-a-backend",
+    ),
+    pytest.param(
         {"model": nemotron_h(n_groups=8, mamba_num_heads=96), "tensor_parallel": 16},
         "n_groups_not_divisible",
         None,
@@ -214,6 +298,9 @@ WARNINGS = {
     "cpu_prefix_caching_off",
     "null_block_not_counted",
     "memory_budget_incomplete",
+    "flex_tile_below_16",
+    "flex_tile_exceeds_shared_memory",
+    "batch_invariance_not_covered",
 }
 
 REFUSALS = [
@@ -334,7 +421,8 @@ def codes_in(call, position):
 
 
 def test_every_code_in_core_has_a_case():
-    assert codes_in("problem", 0) == {param.values[1] for param in PROBLEMS}
+    found = codes_in("problem", 0) | codes_in("FlexRefusal", 0)
+    assert found == {param.values[1] for param in PROBLEMS}
     assert codes_in("Refused", 0) == {param.values[1] for param in REFUSALS}
 
 

@@ -28,6 +28,7 @@ from workbench.core.stages import (
     backend_choice,
     block_size,
     cache_mode,
+    flex,
     hybrid_alignment,
     memory,
     pages,
@@ -334,6 +335,9 @@ NEEDS = {
         backend_choice.backend_choice,
     },
     backend_choice.nvfp4_generation: {backend_choice.backend_choice},
+    flex.flex_construction: {backend_choice.backend_choice},
+    flex.batch_invariance: {backend_choice.backend_choice},
+    flex.flex_mask_block: {pages.kernel_block_size},
     prefix_hits.inert_prefix_caching: {
         attention_bytes.attention_page,
         pages.kernel_block_size,

@@ -14,7 +14,7 @@ from hypothesis import given
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused
 from workbench.core.settings import Settings
-from workbench.interop.vllm_args import VALUE_FLAGS, vllm_args, vllm_command
+from workbench.interop.vllm_args import ATTENTION_CONFIG, VALUE_FLAGS, vllm_args, vllm_command
 from workbench.models import catalog_config, catalog_names, load_model, repository
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -28,6 +28,8 @@ NO_FLAG = {
     "weights_bytes",
     "activation_bytes",
     "cuda_graph_bytes",
+    "batch_invariant",
+    "torch_version",
 }
 OWN_FORM = {"enable_prefix_caching", "num_speculative_tokens"}
 FLAGS = [
@@ -56,6 +58,12 @@ FLAGS = [
     ("platform", "xpu", ()),
     ("compute_capability", "10.0", ()),
     ("rules", "before-37467", ()),
+    ("batch_invariant", True, ()),
+    ("torch_version", "2.8", ()),
+    ("flex_attn_block_m", 16, ("--attention-config", '{"flex_attn_block_m": 16}')),
+    ("flex_attn_block_n", 0, ("--attention-config", '{"flex_attn_block_n": 0}')),
+    ("flex_attn_q_block_size", 64, ("--attention-config", '{"flex_attn_q_block_size": 64}')),
+    ("flex_attn_kv_block_size", -8, ("--attention-config", '{"flex_attn_kv_block_size": -8}')),
 ]
 
 
@@ -67,7 +75,7 @@ def args_of(**values):
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
     fields = {field.name for field in dataclasses.fields(Settings)}
-    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM
+    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM | set(ATTENTION_CONFIG)
     assert {field for field, _value, _args in FLAGS} | {"num_speculative_tokens"} == fields
 
 
@@ -152,7 +160,8 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
         return
     args = plan.to_vllm_args()
     one_line = plan.to_vllm_command().replace(" \\\n", " ")
-    assert shlex.split(one_line) == ["vllm", "serve", *args]
+    variables = ["VLLM_BATCH_INVARIANT=1"] if scenario.batch_invariant else []
+    assert shlex.split(one_line) == [*variables, "vllm", "serve", *args]
     flags = [arg for arg in args[1:] if arg.startswith("--")]
     assert len(set(flags)) == len(flags)
     changed = [
@@ -160,4 +169,12 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
         for field in (*VALUE_FLAGS, *OWN_FORM)
         if getattr(scenario, field) != getattr(Settings(), field)
     ]
+    flex = {field: getattr(scenario, field) for field in ATTENTION_CONFIG}
+    changed += ["attention_config"] * any(value is not None for value in flex.values())
     assert len(flags) == len(changed)
+
+
+def test_what_has_no_flag_is_an_environment_variable_of_the_command():
+    plan = resolve(Scenario(model="llama-3.1-8b", batch_invariant=True))
+    assert plan.to_vllm_command().startswith("VLLM_BATCH_INVARIANT=1 vllm serve ")
+    assert resolve(Scenario()).to_vllm_command().startswith("vllm serve ")

@@ -269,6 +269,39 @@ def test_block_tables(case, tmp_path):
     _run("05_block_tables.ipynb", parameters, {**expected, "agrees": True}, tmp_path)
 
 
+ORDERS = {
+    "orders": [[4, 11], [11, 4], [4, 11]],
+    "different_bits": True,
+    "different_bits_of_our_kernel": 0,
+}
+FLEX = {
+    "bamba": (
+        {"model": "bamba-9b"},
+        {
+            "block_size": 528,
+            "build": "generic",
+            "tile": [16, 16],
+            "problems": ["flex_block_not_power_of_2"],
+        },
+    ),
+    "llama": (
+        {"model": "llama-3.1-8b"},
+        {"block_size": 16, "build": "direct", "tile": [16, 16], "problems": []},
+    ),
+    "small-device": (
+        {"model": "qwen3-next-80b-a3b", "shared_memory_kib": 99, "kv_mask_block": 64},
+        {"block_size": 544, "build": "generic", "tile": [16, 32]},
+    ),
+}
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", FLEX)
+def test_flex_attention(case, tmp_path):
+    parameters, expected = FLEX[case]
+    _run("06_flex_attention.ipynb", parameters, {**expected, **ORDERS}, tmp_path)
+
+
 @pytest.mark.notebook
 def test_full_size_run_without_parameters(tmp_path):
     result = run_notebook(NOTEBOOKS / "00_start.ipynb", {"smoke": False}, output_dir=tmp_path)

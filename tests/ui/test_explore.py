@@ -47,6 +47,12 @@ CHANGES = {
     "weights_bytes": "60 GB",
     "activation_bytes": "4 GiB",
     "cuda_graph_bytes": "1 GiB",
+    "flex_attn_block_m": "16",
+    "flex_attn_block_n": "32",
+    "flex_attn_q_block_size": "64",
+    "flex_attn_kv_block_size": "-8",
+    "batch_invariant": True,
+    "torch_version": "2.8",
     "rules": "before-37467",
 }
 MEANS = {
@@ -62,6 +68,10 @@ MEANS = {
     "weights_bytes": 60 * 10**9,
     "activation_bytes": 4 * 2**30,
     "cuda_graph_bytes": 2**30,
+    "flex_attn_block_m": 16,
+    "flex_attn_block_n": 32,
+    "flex_attn_q_block_size": 64,
+    "flex_attn_kv_block_size": -8,
 }
 START = {
     "backend": {"compute_capability": "9.0"},

@@ -24,9 +24,8 @@ def drawings():
     for name in figures.__all__:
         draw = getattr(figures, name)
         parameters = list(inspect.signature(draw).parameters.values())
-        if "Figure" in str(inspect.signature(draw).return_annotation) and "Plan" in str(
-            parameters[0].annotation
-        ):
+        drawn = str(inspect.signature(draw).return_annotation)
+        if "Figure" in drawn and parameters[0].annotation in {"Plan", Plan}:
             found[name] = draw
     return found
 

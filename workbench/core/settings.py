@@ -17,8 +17,9 @@ class Settings:
 
     Sizes in tokens; bytes are per rank, None while unknown. kv_cache_memory_bytes replaces the
     budget of device_memory_bytes, gpu_memory_utilization, weights_bytes, activation_bytes (peak,
-    and what torch does not see) and cuda_graph_bytes. Values are not checked here:
-    `workbench.Scenario` does that.
+    and what torch does not see) and cuda_graph_bytes. batch_invariant: VLLM_BATCH_INVARIANT=1.
+    torch_version: "2.9.1", None for the torch that vLLM 0.23 comes with; flex attention alone reads
+    it. Values are not checked here: `workbench.Scenario` does that.
     """
 
     platform: str = "cuda"
@@ -44,4 +45,10 @@ class Settings:
     activation_bytes: int | None = None
     cuda_graph_bytes: int | None = None
     num_gpu_blocks_override: int | None = None
+    batch_invariant: bool = False
+    torch_version: str | None = None
+    flex_attn_block_m: int | None = None
+    flex_attn_block_n: int | None = None
+    flex_attn_q_block_size: int | None = None
+    flex_attn_kv_block_size: int | None = None
     rules: str = "0.23"

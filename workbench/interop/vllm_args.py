@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 
 from workbench.core.model import Model
 from workbench.core.settings import Settings
@@ -25,6 +26,13 @@ VALUE_FLAGS = {
     "num_gpu_blocks_override": "--num-gpu-blocks-override",
     "max_num_batched_tokens": "--max-num-batched-tokens",
 }
+ATTENTION_CONFIG = (
+    "flex_attn_block_m",
+    "flex_attn_block_n",
+    "flex_attn_q_block_size",
+    "flex_attn_kv_block_size",
+)
+"""Fields without a flag of their own: keys of `--attention-config`."""
 DEFAULTS = Settings()
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
@@ -35,7 +43,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
 
     `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
     capability, device memory, weights and rule set belong to the machine, the checkpoint and the
-    installed version, so they give no argument. Draft tokens need a method: ngram, which takes no
+    installed version, so they give no argument; nor does batch invariance, which is the environment
+    variable VLLM_BATCH_INVARIANT=1. Draft tokens need a method: ngram, which takes no
     second model; only their number sizes the cache.
     """
     args = [repository or f"<hub id or folder of {model.name}>"]
@@ -53,12 +62,23 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
             "prompt_lookup_max": NGRAM_TOKENS,
         }
         args += ["--speculative-config", json.dumps(drafts)]
+    flex = {field: getattr(settings, field) for field in ATTENTION_CONFIG}
+    if given := {field: value for field, value in flex.items() if value is not None}:
+        args += ["--attention-config", json.dumps(given)]
     return tuple(args)
 
 
-def vllm_command(args: tuple[str, ...]) -> str:
-    """A shell command, one flag per line."""
-    lines = ["vllm serve " + shlex.quote(args[0])]
+def vllm_environment(settings: Settings) -> dict[str, str]:
+    """What has no flag and is an environment variable of the server."""
+    return {"VLLM_BATCH_INVARIANT": "1"} if settings.batch_invariant else {}
+
+
+def vllm_command(args: tuple[str, ...], environment: Mapping[str, str] | None = None) -> str:
+    """A shell command, one flag per line, after the variables that it needs."""
+    variables = "".join(
+        f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items()
+    )
+    lines = [f"{variables}vllm serve {shlex.quote(args[0])}"]
     for arg in args[1:]:
         if arg.startswith("--"):
             lines.append("  " + arg)

@@ -102,6 +102,7 @@ def build_sections() -> tuple[Section, ...]:
         Section("", _first()),
         Section("More settings", _more()),
         Section("Memory budget of one device", _budget()),
+        Section("Flex attention", _flex()),
     )
 
 
@@ -154,4 +155,28 @@ def _budget() -> tuple[Picker, ...]:
         Memory("weights_bytes", "Weights", "On one rank: about the safetensors divided by TP"),
         Memory("activation_bytes", "Activations", "Peak of one step, and what torch does not see"),
         Memory("cuda_graph_bytes", "Graph reserve", "What vLLM estimates for CUDA graphs"),
+    )
+
+
+def _flex() -> tuple[Picker, ...]:
+    return (
+        Number("flex_attn_block_m", "Tile, queries", "flex_attn_block_m: BLOCK_M of the kernel"),
+        Number("flex_attn_block_n", "Tile, keys", "flex_attn_block_n: BLOCK_N of the kernel"),
+        Number("flex_attn_q_block_size", "Mask block, q", "flex_attn_q_block_size, in tokens"),
+        Number("flex_attn_kv_block_size", "Mask block, kv", "flex_attn_kv_block_size, in tokens"),
+        Choice(
+            "batch_invariant",
+            "Batch invariant",
+            lambda _scenario, _model: (False, True),
+            free=True,
+            tip="VLLM_BATCH_INVARIANT=1",
+        ),
+        Choice(
+            "torch_version",
+            "torch",
+            lambda _scenario, _model: (None, "2.8", "2.9"),
+            free=True,
+            tip="Before 2.9 the default mask block is 128 x 128",
+            nothing="2.9 or later (vLLM's)",
+        ),
     )

@@ -2,6 +2,9 @@
 
 from workbench.views.block_table_figure import block_tables, slot_map
 from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
+from workbench.views.flex_figure import legal_pairs, nested_grids
+from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_order
+from workbench.views.flex_memory_figure import mask_memory_figure
 from workbench.views.group_figure import groups
 from workbench.views.hit_figure import checkpoint_table, hit_curve
 from workbench.views.memory_figure import memory_bar
@@ -23,7 +26,11 @@ __all__ = [
     "groups",
     "hit_curve",
     "host_block_figure",
+    "legal_pairs",
+    "logical_mask",
+    "mask_memory_figure",
     "memory_bar",
+    "nested_grids",
     "offload_figure",
     "page",
     "page_layout",
@@ -31,8 +38,10 @@ __all__ = [
     "page_owners",
     "page_title",
     "page_traces",
+    "physical_mask",
     "pool_raster",
     "reserved_bytes",
     "shared_or_separate",
     "slot_map",
+    "visit_order",
 ]

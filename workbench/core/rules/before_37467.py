@@ -10,7 +10,13 @@ from dataclasses import replace
 
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.rules.v0_23 import CHECK_RESULT, RESOLVE_CONFIGURATION, V0_23
-from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
+from workbench.core.stages import (
+    attention_bytes,
+    backend_choice,
+    block_size,
+    flex,
+    hybrid_alignment,
+)
 
 BEFORE_37467 = RULE_SETS.add(
     "before-37467",
@@ -24,6 +30,7 @@ BEFORE_37467 = RULE_SETS.add(
             hybrid_alignment.align_without_backend,
             block_size.cpu_block_size,
             backend_choice.backend_choice,
+            flex.flex_construction,
             block_size.xpu_default_block_size,
             *CHECK_RESULT,
         ),

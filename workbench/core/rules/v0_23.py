@@ -10,6 +10,7 @@ from workbench.core.stages import (
     backend_choice,
     block_size,
     cache_mode,
+    flex,
     hybrid_alignment,
     memory,
     pages,
@@ -33,10 +34,12 @@ RESOLVE_CONFIGURATION = (
 
 CHECK_RESULT = (
     backend_choice.nvfp4_generation,
+    flex.batch_invariance,
     cache_mode.align_budget,
     attention_bytes.attention_page,
     pages.unify_pages,
     pages.kernel_block_size,
+    flex.flex_mask_block,
     cache_mode.group_replication,
     cache_mode.kv_head_split,
     cache_mode.mamba_block_advice,
@@ -63,6 +66,7 @@ V0_23 = RULE_SETS.add(
             *RESOLVE_CONFIGURATION,
             block_size.cpu_block_size,
             backend_choice.backend_choice,
+            flex.flex_construction,
             block_size.preferred_block_size,
             attention_bytes.attention_token_bytes,
             hybrid_alignment.hybrid_alignment,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import lcm
 
-from workbench.core.arithmetic import is_power_of_2, next_power_of_2
 from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
 from workbench.core.run import Run
 from workbench.core.trace import Rule
@@ -85,8 +84,6 @@ def kernel_block_size(run: Run) -> None:
     )
     if size is None:
         _no_common_block(run)
-    elif run.backend.name == "FLEX_ATTENTION" and not is_power_of_2(size):
-        _flex_mask_block(run, size)
 
 
 def _kernel_block_note(run: Run, size: int | None) -> str:
@@ -114,18 +111,4 @@ def _no_common_block(run: Run) -> None:
             {"block_size": None},
             {"backend": None},
         ),
-    )
-
-
-def _flex_mask_block(run: Run, size: int) -> None:
-    needed = next_power_of_2(run.block_size)
-    run.problem(
-        "flex_block_not_power_of_2",
-        "block_size",
-        f"Flex attention takes the kernel block as its default mask block, and {size} is not a "
-        f"power of two. Nearest valid block_size: {needed}; or set flex_attn_kv_block_size to 16.",
-        operands={"kernel_block_size": size, "nearest_power_of_2": needed},
-        vllm_text="flex_attn_kv_block_size must be a power of 2 and divisible by "
-        f"flex_attn_block_n, got {size}",
-        candidates=({"block_size": needed}, {"backend": None}, {"backend": "TRITON_ATTN"}),
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from workbench.ui.panels.block_tables import BlockTablesPanel
 from workbench.ui.panels.capacity import CapacityPanel
 from workbench.ui.panels.copy import CopyPanel
+from workbench.ui.panels.flex import FlexPanel
 from workbench.ui.panels.hits import HitsPanel
 from workbench.ui.panels.offload import OffloadPanel
 from workbench.ui.panels.pages import PagesPanel
@@ -28,6 +29,7 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     HitsPanel,
     OffloadPanel,
     BlockTablesPanel,
+    FlexPanel,
     FieldsPanel,
     CopyPanel,
 )

@@ -1,0 +1,164 @@
+"""Mask blocks of flex attention: defaults, what is typed, what vLLM refuses (0.23, #41252).
+
+Source: `FlexAttentionMetadataBuilder.__init__` for the mask blocks, `FlexAttentionImpl.__init__`
+for the check while layers are built. All sizes in tokens. vLLM accepts any integer for the four
+fields, 0 and negative ones included; what they lead to is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.arithmetic import is_power_of_2, next_power_of_2
+
+SMALL_BLOCK = 16
+LARGE_BLOCK = 128
+SMALL_SINCE = (2, 9)
+"""The first torch whose flex attention takes mask blocks below 128; development builds count."""
+INVARIANT_TILE = 16
+"""block_m and block_n under VLLM_BATCH_INVARIANT, where none is typed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlexFields:
+    """The four typed fields, None where nothing is typed; 0 is a value for a tile only."""
+
+    block_m: int | None = None
+    block_n: int | None = None
+    q_block_size: int | None = None
+    kv_block_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlexRefusal:
+    """Why vLLM does not start with these sizes.
+
+    field: the scenario field to look at; exception: the type that vLLM raises, None where the
+    compiler stops instead; operands: both numbers that clash.
+    """
+
+    code: str
+    field: str
+    message: str
+    operands: Mapping[str, Any]
+    exception: str | None = "ValueError"
+    vllm_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MaskBlocks:
+    """The mask block that vLLM asks for, and why it is refused (None: it is not)."""
+
+    q_block_size: int
+    kv_block_size: int
+    refusal: FlexRefusal | None = None
+
+
+def supports_small_blocks(torch_version: str | None) -> bool:
+    """Whether this torch takes small mask blocks; None is the torch that vLLM 0.23 comes with."""
+    if torch_version is None:
+        return True
+    major, minor = torch_version.split(".")[:2]
+    return (int(major), int(minor)) >= SMALL_SINCE
+
+
+def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
+    """The mask block over cache blocks of `cache_block_size` tokens, checked as vLLM checks it.
+
+    cache_block_size: the kernel block. small: see `supports_small_blocks`. Queries are checked
+    first, so two mistakes give one refusal.
+    """
+    q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
+    kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
+    refusal = _refused("q", q, "m", fields.block_m, typed=bool(fields.q_block_size))
+    if refusal is None:
+        refusal = _refused("kv", kv, "n", fields.block_n, typed=bool(fields.kv_block_size))
+    return MaskBlocks(q, kv, refusal)
+
+
+def is_direct(kv_block_size: int, cache_block_size: int, *, small: bool) -> bool:
+    """Whether the mask is listed straight from the block table; else every pair is evaluated."""
+    return small and kv_block_size == cache_block_size
+
+
+def too_large_for_cache_block(
+    fields: FlexFields, configured_block_size: int, *, batch_invariant: bool
+) -> FlexRefusal | None:
+    """The check while layers are built: before the alignment, so against the configured block.
+
+    Only typed tiles are tested, never the 16 of batch invariance.
+    """
+    if not batch_invariant:
+        return None
+    for axis, tile in (("m", fields.block_m), ("n", fields.block_n)):
+        if tile is not None and tile > configured_block_size:
+            name = f"flex_attn_block_{axis}"
+            return FlexRefusal(
+                "flex_tile_exceeds_cache_block",
+                name,
+                f"Under batch invariance {name} must be at most the cache block size; got {tile} "
+                f"and {configured_block_size}. The block size is the one before any alignment. "
+                f"Nearest valid value: {configured_block_size}.",
+                {name: tile, "block_size": configured_block_size},
+                vllm_text=f"{name} ({tile}) must be <= cache block size "
+                f"({configured_block_size}) for batch invariance",
+            )
+    return None
+
+
+def _refused(
+    side: str, size: int, axis: str, tile: int | None, *, typed: bool
+) -> FlexRefusal | None:
+    """What is wrong with one side: a mask block of `size` and its tile, if one is typed."""
+    size_name, tile_name = f"flex_attn_{side}_block_size", f"flex_attn_block_{axis}"
+    operands = {size_name: size, tile_name: tile}
+    text = f"{size_name} must be a power of 2 and divisible by {tile_name}, got {size}, {tile}"
+    if not is_power_of_2(size):
+        near = nearest_power_of_2(size)
+        whose = size_name if typed else "the kernel block, which is the default mask block,"
+        return FlexRefusal(
+            "flex_block_not_power_of_2",
+            size_name if typed else "block_size",
+            f"Flex attention needs a mask block that is a power of two, and {whose} is {size}. "
+            f"Nearest valid {size_name if typed else 'block_size'}: {near}"
+            + ("." if typed else f"; or set {size_name} to {SMALL_BLOCK}."),
+            {**operands, "nearest_power_of_2": near},
+            vllm_text=text,
+        )
+    if tile is None:
+        return None
+    if tile == 0:
+        return FlexRefusal(
+            "flex_tile_is_zero",
+            tile_name,
+            f"{tile_name} = 0 is not the engine's choice: {size_name} = {size} is divided by it. "
+            f"Leave it empty, or take {min(size, SMALL_BLOCK)}.",
+            operands,
+            exception="ZeroDivisionError",
+            vllm_text="integer modulo by zero",
+        )
+    if size % tile:
+        near = nearest_divisor(size, tile)
+        return FlexRefusal(
+            "flex_block_not_divisible",
+            tile_name,
+            f"{tile_name} must divide {size_name}: {size} / {tile} leaves {size % tile}. "
+            f"Nearest valid {tile_name}: {near}.",
+            {**operands, "nearest": near},
+            vllm_text=text,
+        )
+    return None
+
+
+def nearest_power_of_2(size: int) -> int:
+    """The power of two that a mask block of `size` tokens fits into."""
+    return next_power_of_2(size)
+
+
+def nearest_divisor(size: int, tile: int) -> int:
+    """The largest power of two up to `tile` that divides the power of two `size`."""
+    if tile < 1:
+        return min(size, SMALL_BLOCK)
+    return min(size, 1 << (tile.bit_length() - 1))

@@ -1,0 +1,211 @@
+"""Flex attention (#41252): mask blocks and tiles that vLLM, or the compiler, will not take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.arithmetic import next_power_of_2
+from workbench.core.flex import FLEX, FlexPlan, fields_of, flex_sizes
+from workbench.core.flex_sizes import (
+    SMALL_BLOCK,
+    FlexRefusal,
+    supports_small_blocks,
+    too_large_for_cache_block,
+)
+from workbench.core.flex_tiles import (
+    LARGEST_SHARED_MEMORY_BYTES,
+    SMALLEST_TILE,
+    USUAL_TILE,
+)
+from workbench.core.problems import WARNING
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+CONSTRUCTION = Rule(
+    "flex_tiles_at_construction",
+    "Tiles fit the cache block",
+    "batch invariance: typed block_m and block_n <= block size before any alignment",
+    "",
+    "vLLM 0.23, FlexAttentionImpl.__init__ (#41252)",
+)
+MASK_BLOCK = Rule(
+    "flex_mask_block",
+    "Flex mask block (queries, keys)",
+    "typed sizes, else 16 and the kernel block (torch >= 2.9), else 128 and 128",
+    "tokens",
+    "vLLM 0.23, FlexAttentionMetadataBuilder (#41252)",
+)
+FIELDS = (
+    "flex_attn_block_m",
+    "flex_attn_block_n",
+    "flex_attn_q_block_size",
+    "flex_attn_kv_block_size",
+)
+
+
+def flex_construction(run: Run) -> None:
+    """Under batch invariance typed tiles are compared with the block size before alignment.
+
+    Reads the configured size only: by the time that the mask is built the block has grown.
+    """
+    if run.backend is None or run.backend.name != FLEX or not run.settings.batch_invariant:
+        return
+    fields = fields_of(run.settings)
+    configured = run.settings.block_size or run.rules.default_block_size
+    refusal = too_large_for_cache_block(fields, configured, batch_invariant=True)
+    run.step(
+        CONSTRUCTION,
+        refusal is None,
+        block_m=fields.block_m,
+        block_n=fields.block_n,
+        block_size=configured,
+    )
+    if refusal is not None:
+        _problem(run, refusal)
+
+
+def flex_mask_block(run: Run) -> None:
+    """Mask block sizes over the kernel block, and tiles that cannot be compiled."""
+    if run.backend is None or run.backend.name != FLEX or run.kernel_block_size is None:
+        return
+    settings, attention = run.settings, run.model.attention
+    assert attention is not None
+    found = flex_sizes(
+        fields_of(settings),
+        cache_block_size=run.kernel_block_size,
+        configured_block_size=settings.block_size or run.rules.default_block_size,
+        small=supports_small_blocks(settings.torch_version),
+        batch_invariant=settings.batch_invariant,
+        dtype=run.model_dtype,
+        head_size=attention.head_size,
+    )
+    run.step(
+        MASK_BLOCK,
+        (found.mask.q_block_size, found.mask.kv_block_size),
+        f"{found.build} build" if found.mask.refusal is None else "refused",
+        q_block_size=found.fields.q_block_size,
+        kv_block_size=found.fields.kv_block_size,
+        block_m=found.fields.block_m,
+        block_n=found.fields.block_n,
+        kernel_block_size=run.kernel_block_size,
+        small_blocks=found.small,
+    )
+    for refusal in found.refusals:
+        if refusal.code != "flex_tile_exceeds_cache_block":
+            _problem(run, refusal)
+    if found.tiles is not None and not found.refusals:
+        smallest = min(found.tiles.block_m, found.tiles.block_n)
+        if smallest < SMALLEST_TILE:
+            _below_the_floor(run, smallest, found.tiles.block_m, found.tiles.block_n)
+        _too_large_for_a_program(run, found)
+
+
+def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
+    """The direct build makes a tile as long as a block; a block of 1,024 fits into no GPU."""
+    keys = found.key_tile_bytes
+    if found.tiles is None or keys is None or keys <= LARGEST_SHARED_MEMORY_BYTES:
+        return
+    run.problem(
+        "flex_tile_exceeds_shared_memory",
+        "flex_attn_block_n",
+        f"One tile of {found.tiles.block_n:,} keys takes {keys:,} bytes, and no NVIDIA GPU gives a "
+        f"program more than {LARGEST_SHARED_MEMORY_BYTES:,} of shared memory: vLLM checks nothing "
+        "here, and the kernel does not fit (derived from the sizes). Nearest valid "
+        f"flex_attn_block_n: {USUAL_TILE}.",
+        severity=WARNING,
+        operands={
+            "BLOCK_N": found.tiles.block_n,
+            "key_tile_bytes": keys,
+            "shared_memory_bytes": LARGEST_SHARED_MEMORY_BYTES,
+        },
+        candidates=(
+            {"flex_attn_block_n": USUAL_TILE},
+            {"flex_attn_kv_block_size": SMALL_BLOCK},
+            *_OTHERS,
+        ),
+    )
+
+
+def _below_the_floor(run: Run, smallest: int, block_m: int, block_n: int) -> None:
+    side = ("q", "m") if block_m == smallest else ("kv", "n")
+    typed = getattr(run.settings, f"flex_attn_block_{side[1]}") is not None
+    field = f"flex_attn_block_{side[1]}" if typed else f"flex_attn_{side[0]}_block_size"
+    run.problem(
+        "flex_tile_below_16",
+        field,
+        f"A tile of {smallest} is below the {SMALLEST_TILE} that vLLM's documentation asks for; "
+        "nothing checks it, and older Triton compilers stop there. Nearest valid value: "
+        f"{SMALLEST_TILE}.",
+        severity=WARNING,
+        operands={"BLOCK_M": block_m, "BLOCK_N": block_n, "smallest": SMALLEST_TILE},
+        candidates=({field: SMALLEST_TILE}, {field: None}, dict.fromkeys(FIELDS)),
+    )
+
+
+def _problem(run: Run, refusal: FlexRefusal) -> None:
+    said = {} if refusal.exception in (None, "ValueError") else {"raises": refusal.exception}
+    run.problem(
+        refusal.code,
+        refusal.field,
+        refusal.message,
+        operands={**refusal.operands, **said},
+        vllm_text=refusal.vllm_text,
+        candidates=_candidates(run, refusal),
+    )
+
+
+def _candidates(run: Run, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]:
+    """What may help, nearest first: a block size, a mask block, a tile, another backend."""
+    if refusal.field == "block_size":
+        near = next_power_of_2(run.block_size)
+        return (
+            {"block_size": near},
+            {"flex_attn_kv_block_size": SMALL_BLOCK},
+            {"block_size": near, "flex_attn_block_n": USUAL_TILE},
+            *_OTHERS,
+        )
+    sizes = (
+        refusal.operands.get("nearest_power_of_2"),
+        refusal.operands.get("nearest"),
+        SMALL_BLOCK,
+    )
+    return (
+        *({refusal.field: size} for size in sizes if size is not None),
+        {refusal.field: None},
+        {refusal.field: None, "flex_attn_kv_block_size": SMALL_BLOCK},
+        *_OTHERS,
+    )
+
+
+_OTHERS: tuple[Mapping[str, Any], ...] = (
+    {"backend": None},
+    {"backend": "TRITON_ATTN"},
+    {**dict.fromkeys(FIELDS), "flex_attn_kv_block_size": SMALL_BLOCK},
+)
+
+
+def batch_invariance(run: Run) -> None:
+    """Batch invariance covers some attention backends and no SSM layer (vllm#42960, #48613)."""
+    if not run.settings.batch_invariant:
+        return
+    backend, state = run.backend, run.model.state
+    left = [] if state is None else [state.backend]
+    if backend is not None and not backend.batch_invariant:
+        left.insert(0, backend.name)
+    if not left:
+        return
+    invariant = [
+        name
+        for name, other in run.rules.backends.items()
+        if other.batch_invariant and other.can_be_asked_for
+    ]
+    run.problem(
+        "batch_invariance_not_covered",
+        "batch_invariant",
+        f"VLLM_BATCH_INVARIANT does not cover {' and '.join(left)}: the same request can give "
+        f"other bits in another batch. Covered: {', '.join(invariant)}; SSM layers never are.",
+        severity=WARNING,
+        operands={"not_covered": left, "covered": invariant},
+        candidates=({"batch_invariant": False}, *({"backend": name} for name in invariant)),
+    )

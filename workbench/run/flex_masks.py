@@ -1,0 +1,154 @@
+"""Real torch BlockMask objects over a paged cache, and what they say against the plain model.
+
+The mask function is written here once more, on tensors, as the engine hands it to torch. Small
+sizes: comparing looks at every (query, slot) pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
+
+from workbench.core.flex_build import BlockLists, direct_build, generic_build
+from workbench.core.flex_mask import MaskRule, PagedBatch, sees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+MAX_PAIRS = 2**20
+
+
+def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
+    """The mask over physical slots as torch wants it: (batch, head, token, slot) -> bool.
+
+    Tokens behind the last one, and slots behind the cache, must not be asked for.
+    """
+    inverse = torch.tensor(batch.inverse)
+    owners, positions = torch.tensor(batch.owners), torch.tensor(batch.positions)
+    lengths = torch.tensor(batch.seq_lens)
+
+    def mod(_batch: Tensor, _head: Tensor, token: Tensor, slot: Tensor) -> Tensor:
+        request, query = owners[token], positions[token]
+        logical = inverse[request, slot // batch.block_size]
+        key = logical * batch.block_size + slot % batch.block_size
+        valid = (logical >= 0) & (key < lengths[request])
+        seen = query >= key if rule.causal else torch.ones_like(valid)
+        if rule.window is not None:
+            seen = seen & ((query - key).abs() < rule.window)
+        if rule.chunk is not None:
+            seen = seen & (query // rule.chunk == key // rule.chunk)
+        for start, end in rule.prefix:
+            both = (query >= start) & (query <= end) & (key >= start) & (key <= end)
+            seen = seen | both
+        return valid & seen
+
+    return mod
+
+
+def torch_mask(batch: PagedBatch, rule: MaskRule) -> Tensor:
+    """The dense mask of torch itself [tokens, slots]."""
+    mod = mask_mod(batch, rule)
+    return create_mask(mod, 1, 1, batch.num_tokens, batch.total_slots, device="cpu")[0, 0]
+
+
+def generic_block_mask(
+    batch: PagedBatch, rule: MaskRule, q_block_size: int, kv_block_size: int
+) -> BlockMask:
+    """The BlockMask of torch itself, which evaluates every pair."""
+    return create_block_mask(
+        mask_mod(batch, rule),
+        1,
+        1,
+        batch.num_tokens,
+        batch.total_slots,
+        device="cpu",
+        BLOCK_SIZE=(q_block_size, kv_block_size),
+    )
+
+
+def direct_block_mask(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> BlockMask:
+    """A BlockMask from listed blocks, as the engine's direct build makes it: none of them full."""
+    width = max(1, *lists.counts) if lists.counts else 1
+    padded = [[*group, *[0] * (width - len(group))] for group in lists.visits]
+    return BlockMask.from_kv_blocks(
+        torch.tensor([[lists.counts]], dtype=torch.int32),
+        torch.tensor([[padded]], dtype=torch.int32),
+        BLOCK_SIZE=(lists.q_block_size, lists.kv_block_size),
+        mask_mod=mask_mod(batch, rule),
+        seq_lengths=(batch.num_tokens, batch.total_slots),
+        compute_q_blocks=False,
+    )
+
+
+def visited_by(block_mask: BlockMask) -> tuple[tuple[int, ...], ...]:
+    """[group] -> KV blocks in the order of a kernel: partly true ones first, then full ones."""
+    found = _listed(block_mask.kv_num_blocks, block_mask.kv_indices)
+    if block_mask.full_kv_num_blocks is None or block_mask.full_kv_indices is None:
+        return found
+    full = _listed(block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
+    return tuple((*some, *whole) for some, whole in zip(found, full, strict=True))
+
+
+def _listed(counts: Tensor, indices: Tensor) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(row[:count])
+        for count, row in zip(counts[0, 0].tolist(), indices[0, 0].tolist(), strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MaskComparison:
+    """torch against the plain model: pairs looked at, and the first difference (None: none)."""
+
+    pairs: int
+    mismatch: str | None
+
+
+def compare_with_torch(
+    batch: PagedBatch, rule: MaskRule, q_block_size: int, kv_block_size: int
+) -> MaskComparison:
+    """Compare every pair of the mask, and every block of both builds.
+
+    Errors: ValueError for more than a million pairs.
+    """
+    pairs = batch.num_tokens * batch.total_slots
+    if pairs > MAX_PAIRS:
+        raise ValueError(f"{pairs:,} pairs are too many to compare; at most {MAX_PAIRS:,}")
+    return MaskComparison(
+        pairs,
+        _pair_mismatch(batch, rule)
+        or _block_mismatch(
+            "generic",
+            generic_build(batch, rule, q_block_size, kv_block_size),
+            generic_block_mask(batch, rule, q_block_size, kv_block_size),
+        )
+        or _direct_mismatch(batch, rule, q_block_size),
+    )
+
+
+def _pair_mismatch(batch: PagedBatch, rule: MaskRule) -> str | None:
+    for token, row in enumerate(torch_mask(batch, rule).tolist()):
+        for slot, theirs in enumerate(row):
+            ours = sees(batch, rule, token, slot)
+            if ours != theirs:
+                return f"token {token}, slot {slot}: torch says {theirs}, the model {ours}"
+    return None
+
+
+def _direct_mismatch(batch: PagedBatch, rule: MaskRule, q_block_size: int) -> str | None:
+    lists = direct_build(batch, rule, q_block_size)
+    return _block_mismatch("direct", lists, direct_block_mask(batch, rule, lists))
+
+
+def _block_mismatch(build: str, lists: BlockLists, block_mask: BlockMask) -> str | None:
+    theirs: Sequence[tuple[int, ...]] = visited_by(block_mask)
+    for group, (ours, found) in enumerate(zip(lists.visits, theirs, strict=True)):
+        if ours != found:
+            return f"{build} build, group {group}: torch visits {found}, the model {ours}"
+    return None

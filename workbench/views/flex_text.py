@@ -1,0 +1,111 @@
+"""Flex attention of a plan in words and tables: sizes, refusals, targets, what a mask costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from workbench.core.flex import FlexPlan
+from workbench.core.flex_build import Visits
+from workbench.core.flex_sizes import FlexRefusal
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text
+
+
+class TargetLimit(NamedTuple):
+    """One device: what vLLM reads as its shared memory, and what one program can really be given.
+
+    seen_bytes chooses the tiles; limit_bytes is where a program stops fitting.
+    """
+
+    title: str
+    seen_bytes: int
+    limit_bytes: int
+
+
+def flex_html(flex: FlexPlan) -> str:
+    """The three sizes, the build, and what stops it."""
+    q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
+    tile = "none" if flex.tiles is None else f"{flex.tiles.block_m} x {flex.tiles.block_n}"
+    memory = flex.shared_memory_bytes
+    rows = [
+        ("cache block", f"{flex.cache_block_size:,}", "kernel block of the plan"),
+        ("mask block", f"{q:,} x {kv:,}", "queries x keys; one entry of the mask"),
+        ("tile", tile, "BLOCK_M x BLOCK_N; one step of the kernel"),
+        ("build", flex.build, BUILDS[flex.build]),
+        (
+            "tiles chosen for",
+            "no limit" if memory is None else bytes_text(memory),
+            "opt-in shared memory, as vLLM reads it",
+        ),
+        (
+            "batch invariant",
+            "yes" if flex.batch_invariant else "no",
+            "yes: tiles of 16, and no variant without edge masks",
+        ),
+    ]
+    return document(
+        table(("size", "tokens", "what it is"), [tuple(map(escape, row)) for row in rows]),
+        *map(refusal_html, flex.refusals),
+    )
+
+
+BUILDS = {
+    "direct": "pages are listed from the block table",
+    "generic": "every pair of query and slot is evaluated",
+}
+
+
+def refusal_html(refusal: FlexRefusal) -> str:
+    """One refusal: both numbers, and what vLLM or torch says."""
+    said = ""
+    if refusal.vllm_text:
+        kind = refusal.exception or "torch, while it compiles"
+        said = (
+            f'<div class="wb-faint">{escape(kind)}: <code>{escape(refusal.vllm_text)}</code></div>'
+        )
+    return (
+        f'<div class="wb-problem" data-code="{escape(refusal.code)}" data-severity="error">'
+        f'<b class="wb-badge">✕ error</b>{escape(refusal.message)}{said}</div>'
+    )
+
+
+def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
+    """Tiles on every target, and whether one tile of keys leaves room in its shared memory.
+
+    The bytes are derived, not measured: a kernel also keeps values and queries.
+    """
+    rows = []
+    for target, flex in plans:
+        tiles, keys = flex.tiles, flex.key_tile_bytes
+        shown = "refused" if tiles is None else f"{tiles.block_m} x {tiles.block_n}"
+        fits = "" if keys is None else "✓" if keys <= target.limit_bytes else "✕ too large"
+        rows.append(
+            (
+                escape(target.title),
+                bytes_text(target.limit_bytes),
+                shown,
+                "" if keys is None else bytes_text(keys),
+                fits,
+            )
+        )
+    return document(
+        table(("device", "shared memory", "tile", "one tile of keys", "fits"), rows),
+        '<p class="wb-faint">One tile of keys is the least that a program keeps: derived from the '
+        "sizes, not measured.</p>",
+    )
+
+
+def visits_html(found: Visits, dropped: int) -> str:
+    """What a mask costs, in blocks and pairs."""
+    share = found.pairs / found.evaluated_pairs if found.evaluated_pairs else 0
+    rows = [
+        ("KV blocks visited", f"{found.visited:,}"),
+        ("of them in vain", f"{found.wasted:,}"),
+        ("loaded by another group before", f"{found.repeated:,}"),
+        ("dropped as listed twice", f"{dropped:,}"),
+        ("pairs computed", f"{found.evaluated_pairs:,}"),
+        ("pairs seen", f"{found.pairs:,} ({share:.1%})"),
+    ]
+    return document(table(("mask", "count"), rows))
