@@ -27,7 +27,9 @@ def test_a_missing_unit_is_asked_for_and_not_guessed(text):
     assert caught.value.field == "kv_cache_memory_bytes"
 
 
-@pytest.mark.parametrize("text", ["-1 GiB", "20 GX", "lots", "1e3 GB", "NaN"])
+@pytest.mark.parametrize(
+    "text", ["-1 GiB", "20 GX", "lots", "1e3 GB", "NaN", "1,5 GiB", "1,0000 GB"]
+)
 def test_what_is_no_size_is_refused(text):
     with pytest.raises(ScenarioError, match="20 GiB or 80 GB"):
         parse_bytes(text, "kv_cache_memory_bytes")

@@ -20,7 +20,9 @@ UNITS = {
 }
 """Unit (lower case) -> bytes."""
 
-SIZE = re.compile(r"([0-9][0-9,_]*(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE)
+SIZE = re.compile(
+    r"([0-9]{1,3}(?:[,_][0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE
+)
 SMALLEST_BARE = 10**6
 """A bare number below this is more likely a forgotten unit than a count of bytes."""
 

@@ -255,6 +255,13 @@ PROBLEMS = [
         id="no-memory-for-blocks",
     ),
     pytest.param(
+        {"model": llama(), "kv_cache_memory_bytes": 1000, "max_model_len": -1},
+        "cannot_auto_fit",
+        "Cannot auto-fit max_model_len:",
+        {"kv_cache_memory_bytes": 2 * 65_536 * 262_144 // 16},
+        id="cannot-auto-fit",
+    ),
+    pytest.param(
         {"model": llama(), "kv_cache_memory_bytes": 2**30},
         "not_enough_memory",
         "To serve at least one request with the model's max seq len (262144), (2.0 GiB KV cache is "

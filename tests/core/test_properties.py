@@ -333,6 +333,15 @@ NEEDS = {
         attention_bytes.attention_page,
         pages.kernel_block_size,
         backend_choice.backend_choice,
+        memory.auto_fit,
+    },
+    memory.auto_fit: {
+        attention_bytes.attention_page,
+        pages.kernel_block_size,
+        cache_mode.cache_mode,
+        cache_mode.mamba_block_advice,
+        refusals.max_model_len,
+        refusals.mamba_block_size,
     },
     backend_choice.nvfp4_generation: {backend_choice.backend_choice},
     flex.flex_construction: {backend_choice.backend_choice},
@@ -342,6 +351,7 @@ NEEDS = {
         attention_bytes.attention_page,
         pages.kernel_block_size,
         cache_mode.cache_mode,
+        memory.auto_fit,
     },
 }
 """Stage -> the stages whose results it reads."""

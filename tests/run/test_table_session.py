@@ -136,6 +136,32 @@ def test_a_smaller_batch_has_zeroed_rows_and_those_that_wait_keep_their_blocks()
     ]
 
 
+def test_blocks_before_a_sliding_window_are_dropped():
+    plan = wb.resolve(wb.Scenario(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB"))
+    step = TableSession(plan, parse_batch("2q1s30000")).start()
+    assert step.mismatch is None
+    window = next(group for group in plan.cache.groups if group.spec.window_tokens)
+    index = plan.cache.groups.index(window)
+    [first, _second] = step.groups[index].blocks
+    dropped = (29_999 - (window.spec.window_tokens - 1)) // window.spec.block_size
+    assert first[:dropped] == (0,) * dropped
+    assert 0 not in first[dropped:]
+
+
+def test_a_pool_without_blocks_is_no_pool():
+    with pytest.raises(TableSessionError, match="nothing can be stored"):
+        TableSession(plan_of(num_gpu_blocks_override=None, kv_cache_memory_bytes=10), ())
+
+
+def test_a_move_without_a_free_row_is_refused():
+    session = TableSession(plan_of(), parse_batch("q70"))
+    session.start()
+    for _ in range(4):
+        session.admit(BatchRequest(5, 5))
+    with pytest.raises(TableSessionError, match="rows are taken"):
+        session.move(0)
+
+
 def test_the_last_request_cannot_leave_an_empty_batch():
     session = TableSession(plan_of(), parse_batch("q70"))
     session.start()

@@ -47,12 +47,15 @@ def test_the_prompt_length_changes_the_picture(tab):
     assert list(shown(capacity).data[0].y) != before
 
 
-@pytest.mark.parametrize("typed", ["", "0", "-1", "ten", "1.5"])
-def test_a_prompt_length_that_cannot_be_is_said_and_loses_nothing(tab, typed):
+@pytest.mark.parametrize(
+    ("typed", "nearest"),
+    [("", 4096), ("0", 1), ("-1", 1), ("ten", 4096), ("1.5", 4096), ("999,999", 262144)],
+)
+def test_a_prompt_length_that_cannot_be_is_said_and_loses_nothing(tab, typed, nearest):
     panel, capacity = tab
     before = shown(capacity).to_json()
     capacity.prompt.value = typed
-    assert "Nearest valid value: 4096" in capacity._error.value
+    assert f"Nearest valid value: {nearest}" in capacity._error.value
     assert shown(capacity).to_json() == before
     capacity.prompt.value = "128"
     assert capacity._error.value == ""

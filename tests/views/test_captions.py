@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import workbench as wb
+from workbench.core.flex import flex_plan
 from workbench.core.offload import OffloadRequest
 from workbench.core.plan import Plan
 from workbench.views import figures
@@ -43,9 +44,12 @@ def plan_of(**values):
     )
 
 
-def arguments(draw):
+def arguments(draw, plan):
     needed = inspect.signature(draw).parameters
-    return {name: value for name, value in FILL.items() if name in needed}
+    fields = {"backend": "FLEX_ATTENTION", "flex_attn_kv_block_size": 16}
+    flex = wb.resolve(plan.scenario.replace(**fields))
+    fill = {**FILL, "flex": flex_plan(flex)}
+    return {name: value for name, value in fill.items() if name in needed}
 
 
 def test_the_figures_of_plans_are_found():
@@ -56,10 +60,10 @@ def test_the_figures_of_plans_are_found():
 def test_a_figure_carries_its_plan_and_is_drawn_from_it_alone(name):
     draw = drawings()[name]
     plan, other = plan_of(), plan_of(tensor_parallel=2)
-    first, again = draw(plan, **arguments(draw)), draw(plan_of(), **arguments(draw))
+    first, again = (draw(one, **arguments(draw, one)) for one in (plan, plan_of()))
     assert first.layout.meta == {"plan": plan.fingerprint}
     assert first.to_json() == again.to_json()
-    assert draw(other, **arguments(draw)).layout.meta == {"plan": other.fingerprint}
+    assert draw(other, **arguments(draw, other)).layout.meta == {"plan": other.fingerprint}
 
 
 def test_the_fingerprint_differs_with_every_setting():

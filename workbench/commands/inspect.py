@@ -36,9 +36,14 @@ def inspect(
     reports: list[KernelReport] = []
     try:
         for module in INSPECTED_MODULES[kernels]:
-            reports += inspect_kernels(module, target or tuple(TARGETS), kernel or ())
+            reports += inspect_kernels(module, target or tuple(TARGETS))
     except InspectionError as error:
         fail(str(error))
+    names = dict.fromkeys(report.kernel for report in reports)
+    for asked in kernel or ():
+        if asked not in names:
+            fail(unknown_name_message("Kernel", asked, names))
+    reports = [report for report in reports if report.kernel in (kernel or names)]
     if as_json:
         entries = [asdict(report) for report in reports]
         for entry in entries:

@@ -15,6 +15,7 @@ from workbench.core.groups import Group, Grouping, PagesNotUnifiableError, Tenso
 from workbench.core.layer_specs import ATTENTION_SPECS, CacheSpec
 from workbench.core.memory_budget import memory_budget
 from workbench.core.model import CHUNKED, SLIDING
+from workbench.core.settings import Settings
 from workbench.core.sized import Sized
 
 STATES_PER_REQUEST = {"none": 1, "align": 2}
@@ -47,6 +48,10 @@ class CachePlan:
     def tensors(self) -> tuple[Tensor, ...] | None:
         """The allocations, None while the memory is unknown."""
         return None if self.num_blocks is None else self.grouping.tensors(self.num_blocks)
+
+    def blocks_or(self, sample: int) -> int:
+        """num_blocks, or a sample where it is unknown; a pool without a block stays one."""
+        return sample if self.num_blocks is None else self.num_blocks
 
     @property
     def max_concurrency(self) -> float | None:
@@ -94,9 +99,13 @@ def available_bytes(sized: Sized, grouping: Grouping) -> int | None:
 
     An override of the number of blocks replaces the typed bytes, and these replace the budget.
     """
-    settings = sized.settings
-    if settings.num_gpu_blocks_override is not None:
-        return settings.num_gpu_blocks_override * grouping.bytes_per_block
+    if sized.settings.num_gpu_blocks_override is not None:
+        return sized.settings.num_gpu_blocks_override * grouping.bytes_per_block
+    return measured_bytes(sized.settings)
+
+
+def measured_bytes(settings: Settings) -> int | None:
+    """Bytes for the cache without any override: typed, or what the budget leaves."""
     if settings.kv_cache_memory_bytes is not None:
         return settings.kv_cache_memory_bytes
     budget = memory_budget(settings)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity import CachePlan
+from workbench.core.errors import ScenarioError
 from workbench.core.groups import Group
 from workbench.core.plan import Plan
 
@@ -43,8 +44,26 @@ class Waste:
         }
 
 
+def check_prompt(plan: Plan, prompt_tokens: int) -> None:
+    """Refuse what is no length of a prompt: ScenarioError with the nearest that is."""
+    if isinstance(prompt_tokens, int) and 1 <= prompt_tokens <= plan.max_model_len:
+        return
+    nearest = 1
+    if isinstance(prompt_tokens, int | float) and prompt_tokens > 1:
+        nearest = int(min(prompt_tokens, plan.max_model_len))
+    raise ScenarioError(
+        "out_of_range",
+        f"A prompt has a whole number of tokens from 1 to max_model_len ({plan.max_model_len:,}); "
+        f"got {str(prompt_tokens)[:40]}. Nearest valid value: {nearest}.",
+        field="prompt_tokens",
+    )
+
+
 def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
-    """Block ids that a request holds in one group after `prompt_tokens` tokens."""
+    """Block ids that a request of `prompt_tokens` tokens takes in one group.
+
+    For a sliding window the most that it takes at once, which is during its prefill.
+    """
     if not group.spec.is_mamba:
         length = prompt_tokens
         if group.spec.window_tokens is not None:
@@ -59,7 +78,8 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
 
 
 def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
-    """Block ids of one request over all groups."""
+    """Block ids of one request over all groups. Errors: ScenarioError for no length of a prompt."""
+    check_prompt(plan, prompt_tokens)
     return sum(request_blocks(plan, group, prompt_tokens) for group in cache.groups)
 
 
@@ -67,11 +87,12 @@ def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int |
     """Requests of `prompt_tokens` that the pool holds at once, without the null block."""
     if cache.num_blocks is None:
         return None
-    return (cache.num_blocks - NULL_BLOCKS) // blocks_for_prompt(plan, cache, prompt_tokens)
+    return max(0, cache.num_blocks - NULL_BLOCKS) // blocks_for_prompt(plan, cache, prompt_tokens)
 
 
 def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
-    """The decomposition of the bytes that one request reserves."""
+    """The decomposition of the bytes that one request reserves. Errors: as `blocks_for_prompt`."""
+    check_prompt(plan, prompt_tokens)
     page = cache.grouping.page_size_bytes
     used = unfilled = padding = empty = checkpoint = draft = 0
     for group in cache.groups:

@@ -48,6 +48,13 @@ def plan_layout(
         raise _earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
     states = _states(plan, cache)
     if plan.model.attention is None or plan.attention_page_size_bytes is None:
+        if layout is not None or rule is not None:
+            raise LayoutError(
+                "no_attention",
+                f"{plan.model.name} has no attention layer: a layout name and a rewrite rule mean "
+                "nothing. Leave both out.",
+                field="layout",
+            )
         return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
     if plan.backend is None:
         raise _earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")

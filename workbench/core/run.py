@@ -99,6 +99,10 @@ class Run:
             self._cache = (cache_plan(self),)
         return self._cache[0]
 
+    def forget_cache(self) -> None:
+        """What it was built from has changed."""
+        self._cache = None
+
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
         """Append one step to the trace."""
         self.steps.append(Step(rule, operands, result, note))

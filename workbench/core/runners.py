@@ -59,8 +59,8 @@ def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     if runner == V2 and plan.mamba_cache_mode == "align":
         found.append(_align_with_v2(plan))
     try:
-        blocks = plan.cache.num_blocks if plan.cache is not None else None
-        plan_layout(plan, num_blocks=blocks or SAMPLE_BLOCKS, runner=runner)
+        blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
+        plan_layout(plan, num_blocks=blocks, runner=runner)
     except LayoutError as error:
         if error.vllm_exception is not None:
             found.append(_from_layout(error))

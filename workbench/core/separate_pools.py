@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity import CachePlan
-from workbench.core.occupancy import request_blocks, requests_that_fit
+from workbench.core.occupancy import check_prompt, request_blocks, requests_that_fit
 from workbench.core.plan import Plan
 
 PHASE_1 = ("preferred_block_size", "platform_block_size")
@@ -64,7 +64,11 @@ def block_size_without_alignment(plan: Plan) -> int:
 
 
 def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int, int]:
-    """Bytes of one request in the pool of attention and in that of states, without any padding."""
+    """Bytes of one request in the pool of attention and in that of states, without any padding.
+
+    Errors: ScenarioError for no length of a prompt.
+    """
+    check_prompt(plan, prompt_tokens)
     attention = states = 0
     for group in plan.built_cache().groups:
         layers = len(group.layers)

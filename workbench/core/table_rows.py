@@ -1,12 +1,15 @@
 """How wide a group's block table is, and which blocks a request has in it (0.23).
 
-Source: `BlockTables` of the V2 runner (#38831) for the widths, `MambaManager` for align mode.
+Source: `BlockTables` of the V2 runner (#38831) for the widths, `MambaManager` for align mode,
+`SlidingWindowManager` for windows.
 """
 
 from __future__ import annotations
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.groups import Group
+from workbench.core.layer_specs import ATTENTION_SPECS
+from workbench.core.model import SLIDING
 from workbench.core.plan import Plan
 
 ROUNDED_UP_TO = 128
@@ -38,8 +41,14 @@ def row_length(plan: Plan, group: Group, tokens: int) -> int:
     return cdiv(tokens, group.spec.block_size) + (drafts if tokens else 0)
 
 
-def null_entries(plan: Plan, group: Group, length: int) -> int:
-    """How many of a row's first entries are the null block."""
+def null_entries(plan: Plan, group: Group, length: int, computed_tokens: int = 0) -> int:
+    """How many of a row's first entries are the null block.
+
+    computed_tokens: of the request, before the step; what lies before their window is dropped.
+    """
+    window = group.spec.window_tokens
+    if window is not None and group.spec.kind == ATTENTION_SPECS[SLIDING]:
+        return min(length, max(0, computed_tokens - (window - 1)) // group.spec.block_size)
     if not group.spec.is_mamba or plan.mamba_cache_mode != "align":
         return 0
     return max(0, length - KEPT_STATES - plan.settings.num_speculative_tokens)

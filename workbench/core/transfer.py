@@ -91,6 +91,8 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
 
 def _side(plan: Plan) -> Side:
     if not plan.kernel_block_size:
+        if plan.model.attention is None:
+            raise ValueError(f"{plan.model.name} has no attention layer, so no kernel block")
         raise ValueError("this plan has no kernel block: see plan.problems")
     return Side(
         plan.settings.tensor_parallel,

@@ -72,7 +72,13 @@ class TableSession:
     def __init__(self, plan: Plan, batch: Sequence[BatchRequest], path: PathName = "fast") -> None:
         self.plan = plan
         self._groups = table_groups(plan)
-        self._pool = BlockPool(plan.built_cache().num_blocks or SAMPLE_BLOCKS)
+        num_blocks = plan.built_cache().blocks_or(SAMPLE_BLOCKS)
+        if num_blocks <= 1:
+            raise TableSessionError(
+                f"the pool has {num_blocks} blocks, and the first is the null block: nothing can "
+                "be stored. Give the cache more memory."
+            )
+        self._pool = BlockPool(num_blocks)
         self._rows = len(batch) + SPARE_ROWS
         tokens = sum(request.query_tokens for request in batch)
         shapes = [shape for _group, shape in self._groups]
@@ -142,9 +148,13 @@ class TableSession:
         self._waiting = []
         return step
 
-    def move(self, source: int, target: int) -> TableStep:
-        """Move a request to a free row, as a runner does when it closes gaps."""
+    def move(self, source: int, target: int | None = None) -> TableStep:
+        """Move a request to a free row, the last one if none is named; runners close gaps so."""
         request = self._find(source)
+        if not self.free_rows:
+            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
+        if target is None:
+            target = self.free_rows[-1]
         if target not in self.free_rows:
             raise TableSessionError(f"row {target} is not free; free rows: {list(self.free_rows)}")
         wanted = self._decoding(1)
@@ -213,7 +223,7 @@ class TableSession:
             )
         freed = 0 if ending is None else sum(map(_held, self._blocks[ending.row]))
         needed = sum(
-            max(0, row_length(self.plan, group, growth.tokens) - len(blocks))
+            self._entries_wanted(group, growth, len(blocks))[2]
             for growth in wanted
             for (group, _shape), blocks in zip(
                 self._groups, self._blocks_of(growth.request), strict=True
@@ -221,6 +231,15 @@ class TableSession:
         )
         if needed > self._pool.free_blocks + freed:
             raise PoolIsEmptyError(needed, self._pool.free_blocks + freed)
+
+    def _entries_wanted(self, group: Group, growth: _Growth, held: int) -> tuple[int, int, int]:
+        """Null entries of the grown row, and how many new entries are null and real blocks."""
+        length = row_length(self.plan, group, growth.tokens)
+        computed = growth.tokens - growth.new_tokens
+        nulls = null_entries(self.plan, group, length, computed)
+        new = max(0, length - held)
+        skipped = min(new, max(0, nulls - held))
+        return nulls, skipped, new - skipped
 
     def _blocks_of(self, request: _Request) -> list[list[int]]:
         return self._blocks.get(request.row) or [[] for _ in self._groups]
@@ -230,10 +249,10 @@ class TableSession:
         per_group = self._blocks.setdefault(growth.request.row, [[] for _ in self._groups])
         new, replaced = [], False
         for (group, _shape), row in zip(self._groups, per_group, strict=True):
-            length = row_length(self.plan, group, growth.tokens)
             before = len(row)
-            row.extend(self._pool.take(max(0, length - before)))
-            nulls = null_entries(self.plan, group, length)
+            nulls, skipped, taken = self._entries_wanted(group, growth, before)
+            row.extend([NULL_BLOCK] * skipped)
+            row.extend(self._pool.take(taken))
             if dropped := [block for block in row[:nulls] if block != NULL_BLOCK]:
                 self._pool.give_back(dropped)
                 row[:nulls] = [NULL_BLOCK] * nulls

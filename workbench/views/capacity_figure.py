@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from workbench.core.alternatives import FP8, capacity_on, fp8_gain
 from workbench.core.choices import tensor_parallel_sizes
+from workbench.core.occupancy import check_prompt
 from workbench.core.plan import Plan
 from workbench.core.separate_pools import separate_pools, shared_and_separate
 from workbench.views.caption import of_plan
@@ -29,6 +30,7 @@ def capacity(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
     Without a memory size the bars show the bytes that one request takes on a rank. A cross: vLLM
     would not start there. Weights of a budget are split anew for every size.
     """
+    check_prompt(plan, prompt_tokens)
     sizes = [size for size in tensor_parallel_sizes(plan.model) if size & (size - 1) == 0]
     sizes = [size for size in sizes if size <= LARGEST_TENSOR_PARALLEL]
     knows_memory = plan.cache is not None and plan.cache.available_bytes is not None
@@ -85,6 +87,7 @@ def shared_or_separate(plan: Plan, designed_for_tokens: int, theme: str = "auto"
 
     Separate pools need no padding and no inflated blocks, but are full at one length only.
     """
+    check_prompt(plan, designed_for_tokens)
     pools, cache = separate_pools(plan, designed_for_tokens), plan.cache
     prompts: Sequence[int] = ()
     rows: list[tuple[int, int]] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from workbench.core.memory_budget import memory_budget
+from workbench.core.occupancy import check_prompt
 from workbench.core.plan import Plan
 from workbench.core.pool_use import pool_use
 from workbench.views.caption import of_plan
@@ -45,6 +46,7 @@ def memory_bar(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure
     The upper bar is empty without a memory budget, the lower one without any memory size; the
     title says what is missing. Always the same traces, in the same order.
     """
+    check_prompt(plan, prompt_tokens)
     device, pool, title = device_parts(plan), pool_parts(plan, prompt_tokens), _title(plan)
     colours = THEMES[theme]
     bars = [

@@ -147,7 +147,7 @@ def block_readings(plan: Plan) -> tuple[BlockReading, ...]:
 
     While the memory of the GPU is unknown: for `EXAMPLE_BLOCKS` blocks.
     """
-    blocks = plan.built_cache().num_blocks or EXAMPLE_BLOCKS
+    blocks = plan.built_cache().blocks_or(EXAMPLE_BLOCKS)
     counts = block_counts(blocks, plan.kernel_blocks_per_block or 1)
     first, second = counts.shape_is_right
     return (
@@ -159,7 +159,7 @@ def block_readings(plan: Plan) -> tuple[BlockReading, ...]:
 
 def attention_shape(plan: Plan) -> tuple[int, ...] | None:
     """The shape that this plan's attention tensor really has; None where there is none."""
-    blocks = plan.built_cache().num_blocks or EXAMPLE_BLOCKS
+    blocks = plan.built_cache().blocks_or(EXAMPLE_BLOCKS)
     try:
         attention = plan_layout(plan, num_blocks=blocks).attention
     except LayoutError:

@@ -75,7 +75,7 @@ def page_map(
     its misplaced bytes are crossed. Errors: LayoutError.
     """
     if num_blocks is None:
-        num_blocks = (plan.cache.num_blocks if plan.cache else None) or DEFAULT_BLOCKS
+        num_blocks = plan.cache.blocks_or(DEFAULT_BLOCKS) if plan.cache else DEFAULT_BLOCKS
     options: dict[str, Any] = {"num_blocks": num_blocks, "runner": runner, "layout": layout}
     pool = byte_map(plan, **options, rule=rule)
     other = None if compare is None else compared(plan, compare, **options)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from workbench.core.capacity import CachePlan
 from workbench.core.graph_support import NONE
-from workbench.core.occupancy import blocks_for_prompt, requests_that_fit
+from workbench.core.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
 from workbench.core.plan import Plan
 from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
 from workbench.core.trace import show
@@ -143,7 +143,11 @@ def _capacity(plan: Plan, cache: CachePlan) -> str:
             "Set the memory for the KV cache to see how many fit.</p>"
         )
     printed = ""
-    if cache.max_concurrency is not None:
+    if cache.num_blocks <= NULL_BLOCKS:
+        return f"<p>The pool has {cache.num_blocks} blocks: nothing fits, and vLLM stops.</p>"
+    if any(problem.field == "kv_cache_memory_bytes" for problem in plan.errors):
+        printed = "vLLM stops before it prints a size: one request of full length does not fit."
+    elif cache.max_concurrency is not None:
         printed = (
             f"vLLM prints {cache.printed_tokens:,} tokens and {cache.max_concurrency:.2f}x for "
             f"{tokens_text(cache.max_model_len)}."

@@ -63,7 +63,7 @@ def pool_raster(
     its blocks by owner. Errors: LayoutError for numbers that cannot be; ValueError without a cache.
     """
     if num_blocks is None:
-        num_blocks = plan.built_cache().num_blocks or 10_000
+        num_blocks = plan.built_cache().blocks_or(10_000)
     filled = fill_pool(
         plan,
         num_blocks,

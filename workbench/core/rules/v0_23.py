@@ -44,6 +44,7 @@ CHECK_RESULT = (
     cache_mode.kv_head_split,
     cache_mode.mamba_block_advice,
     cache_mode.cpu_prefix_caching,
+    memory.auto_fit,
     prefix_hits.inert_prefix_caching,
     memory.budget,
     memory.memory,

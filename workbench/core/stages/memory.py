@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity import CachePlan
+from workbench.core.capacity import CachePlan, longest_request, measured_bytes
 from workbench.core.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.stages.memory_checks import (
+    cannot_auto_fit,
     gib,
     no_memory,
     not_enough_memory,
@@ -22,6 +23,13 @@ BUDGET = Rule(
     "bytes",
     "vLLM 0.23, Worker.determine_available_memory",
 )
+AUTO_FIT = Rule(
+    "auto_fit_max_model_len",
+    "Longest request that fits",
+    "the largest L up to the model's whose request needs no more than the available bytes",
+    "tokens",
+    "vLLM 0.23, _auto_fit_max_model_len",
+)
 NUM_BLOCKS = Rule(
     "num_blocks",
     "Blocks in the pool",
@@ -29,6 +37,9 @@ NUM_BLOCKS = Rule(
     "blocks",
     "vLLM 0.23, get_kv_cache_config_from_groups",
 )
+
+AUTO = -1
+"""What is typed for max_model_len to have it fitted to the memory."""
 
 
 def budget(run: Run) -> None:
@@ -58,6 +69,27 @@ def budget(run: Run) -> None:
     run.log_lines.append(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
 
 
+def auto_fit(run: Run) -> None:
+    """max_model_len = -1: the longest request that the memory serves; block sizes stay."""
+    if run.settings.max_model_len != AUTO or run.cache is None:
+        return
+    available = run.cache.available_bytes
+    if available is None or available <= 0 or run.cache.needed_bytes <= available:
+        return
+    longest = longest_request(run, run.cache.grouping, available)
+    if not longest:
+        cannot_auto_fit(run, run.cache, available)
+        return
+    before = run.max_model_len
+    run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
+    run.log_lines.append(
+        f"Auto-fit max_model_len: reduced from {before} to {longest} to fit in available GPU "
+        f"memory ({gib(available)} GiB available for KV cache)"
+    )
+    run.max_model_len = longest
+    run.forget_cache()
+
+
 def memory(run: Run) -> None:
     """Blocks, capacity and the refusals that come from them; nothing without a memory size."""
     settings = run.settings
@@ -83,6 +115,7 @@ def memory(run: Run) -> None:
         blocks_per_request=cache.blocks_per_request,
     )
     _padding_layers(run, cache)
+    _override(run, cache)
     if available <= 0:
         no_memory(run, cache, available)
     elif cache.needed_bytes > available:
@@ -95,6 +128,18 @@ def memory(run: Run) -> None:
         )
         null_block(run, cache)
         too_many_sequences(run, cache)
+
+
+def _override(run: Run, cache: CachePlan) -> None:
+    """The line that tells both numbers, where the memory is known as well."""
+    override = run.settings.num_gpu_blocks_override
+    measured = measured_bytes(run.settings)
+    if override is None or measured is None:
+        return
+    blocks = max(measured, 0) // cache.grouping.bytes_per_block if cache.groups else 1
+    run.log_lines.append(
+        f"Overriding num_gpu_blocks={blocks} with num_gpu_blocks_override={override}"
+    )
 
 
 def _half_a_budget(run: Run, given: str) -> None:

@@ -34,6 +34,23 @@ def no_memory(run: Run, cache: CachePlan, available: int) -> None:
     )
 
 
+def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
+    """max_model_len = -1, and not one token fits."""
+    run.problem(
+        "cannot_auto_fit",
+        "kv_cache_memory_bytes",
+        f"max_model_len = -1 asks for the longest request that fits, and {available:,} bytes hold "
+        f"none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token needs a "
+        "block of every group.",
+        operands={
+            "available_bytes": available,
+            "bytes_per_block": cache.grouping.bytes_per_block,
+        },
+        vllm_text="Cannot auto-fit max_model_len:",
+        candidates=more_memory(run, cache.needed_bytes),
+    )
+
+
 def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
     """One request of full length does not fit."""
     longest = longest_request(run, cache.grouping, available)

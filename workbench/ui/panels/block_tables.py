@@ -188,7 +188,7 @@ class BlockTablesPanel(Panel):
             "Shrink": tables.shrink,
             "Grow back": tables.grow_back,
             "Finish": lambda: tables.finish(row),
-            "Move": lambda: tables.move(row, tables.free_rows[-1]),
+            "Move": lambda: tables.move(row),
             "Admit": lambda: tables.admit(newcomer[0]),
         }
         return steps[name]
@@ -224,6 +224,7 @@ class BlockTablesPanel(Panel):
             self._enable()
             return
         except BaseException:
+            self._status.value = "" if self._step is None else step_html(self._step)
             self._enable()
             raise
         if not isinstance(result, TableStep):

@@ -9,6 +9,7 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
+from workbench.core.occupancy import check_prompt
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
@@ -21,6 +22,7 @@ from workbench.views.pool import pool_html
 from workbench.views.waste_figure import reserved_bytes
 
 DEFAULT_PROMPT_TOKENS = 4096
+MAX_DIGITS = 12
 PICTURES: Mapping[str, Callable[[Plan, int], go.Figure]] = {
     "groups and tensors": lambda plan, _prompt: groups(plan),
     "where the memory goes": memory_bar,
@@ -58,7 +60,7 @@ class CapacityPanel(Panel):
         """See `Panel.show`."""
         self._plan = plan
         self._tables.value = pool_html(plan)
-        self._draw(plan)
+        self._picked(None)
 
     @guarded
     def _picked(self, _change: Any) -> None:
@@ -74,19 +76,24 @@ class CapacityPanel(Panel):
         if plan.cache is None:
             self._place.children = ()
             return
-        prompt = min(self._prompt_tokens(), plan.max_model_len)
+        if self.prompt.value == str(DEFAULT_PROMPT_TOKENS):
+            prompt = min(DEFAULT_PROMPT_TOKENS, plan.max_model_len)
+        else:
+            prompt = self._prompt_tokens(plan)
         figure = self._figures[self.picture.value]
         figure.show(PICTURES[self.picture.value](plan, prompt))
         if self._place.children != (figure.widget,):
             self._place.children = (figure.widget,)
 
-    def _prompt_tokens(self) -> int:
+    def _prompt_tokens(self, plan: Plan) -> int:
         typed = self.prompt.value.strip().replace(",", "")
-        if typed.isdecimal() and int(typed) > 0:
+        if typed.isdecimal() and typed.isascii() and len(typed) <= MAX_DIGITS:
+            check_prompt(plan, int(typed))
             return int(typed)
+        near = 1 if typed.startswith("-") else min(DEFAULT_PROMPT_TOKENS, plan.max_model_len)
         raise ScenarioError(
             "wrong_type",
-            f"The prompt length is a whole number of tokens, at least 1; got {typed[:40]!r}. "
-            f"Nearest valid value: {DEFAULT_PROMPT_TOKENS}.",
-            field="max_model_len",
+            f"The prompt length is a whole number of tokens, from 1 to {plan.max_model_len:,}; got "
+            f"{typed[:40]!r}. Nearest valid value: {near}.",
+            field="prompt_tokens",
         )

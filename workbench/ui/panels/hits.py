@@ -112,6 +112,13 @@ class HitsPanel(Panel):
         raise ScenarioError(
             "out_of_range",
             f"{NUMBERS[name][0]} is a whole number from {low:,} to {high:,}; got {typed[:40]!r}. "
-            f"Nearest valid value: {default:,}.",
+            f"Nearest valid value: {_nearest(typed, low, high, default):,}.",
             field="prefix_hits",
         )
+
+
+def _nearest(typed: str, low: int, high: int, default: int) -> int:
+    """The end of the range that a number lies beyond; the default for what is no number."""
+    if typed.startswith("-") or typed.strip("0") == "":
+        return low
+    return high if typed.isdecimal() else default
