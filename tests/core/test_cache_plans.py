@@ -195,6 +195,7 @@ def test_blocks_fill_the_memory_and_waste_adds_up(scenario, memory, prompt):
     cache = plan.cache
     if cache is None:
         return
+    prompt = min(prompt, plan.max_model_len)
     per_block = cache.grouping.bytes_per_block
     assert cache.num_blocks * per_block <= memory < (cache.num_blocks + 1) * per_block
     parts = waste(plan, cache, prompt)

@@ -46,6 +46,7 @@ class WorkloadHits:
 
     cached_tokens: per request, in order. first: the steps of a request that finds nothing;
     typical: what the next one reuses of it. reason: why no request can ever have a hit.
+    has_states: whether SSM layers have to be found too.
     """
 
     workload: Workload
@@ -53,11 +54,20 @@ class WorkloadHits:
     first: Prefill
     typical: Hit
     reason: str | None
+    has_states: bool
 
     @property
     def hits(self) -> int:
         """Requests that reuse anything."""
         return sum(tokens > 0 for tokens in self.cached_tokens)
+
+    def _left(self, count: int, positions: str) -> str:
+        """What a prompt leaves for others to find."""
+        if not self.has_states:
+            return "every full block, and there is no state to be found"
+        if not count:
+            return "no checkpoint"
+        return f"checkpoint{'s' * (count > 1)} at {positions}"
 
     @property
     def explanation(self) -> str:
@@ -69,8 +79,7 @@ class WorkloadHits:
         more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
         start = (
             f"{self.hits} of {self.workload.requests} requests have a hit. A prompt of "
-            f"{self.workload.prompt_tokens:,} tokens leaves "
-            + (f"checkpoints at {stops}{more}" if count else "no checkpoint")
+            f"{self.workload.prompt_tokens:,} tokens leaves " + self._left(count, f"{stops}{more}")
         )
         if self.reason is not None:
             return f"{start}. {self.reason}"
@@ -118,4 +127,5 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
         caching.prefill(prompt),
         prefix_hit(caching, prompt, workload.shared_tokens),
         reason_without_hits(caching),
+        caching.state_block is not None,
     )
