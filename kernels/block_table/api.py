@@ -1,7 +1,6 @@
 """`BlockTables`: the block-table step of a hybrid model, over one of two paths."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.faithful import FaithfulPath
 from workbench.kernels.block_table.fast import FastPath
 from workbench.kernels.block_table.groups import LARGEST_INT32, ContextParallel, TableGroup
-from workbench.kernels.block_table.host import HostTables, StagedWrites
+from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import Ids
 from workbench.kernels.block_table.path import (
     Allocate,
@@ -22,6 +21,8 @@ from workbench.kernels.block_table.path import (
     zeros_on,
 )
 from workbench.kernels.block_table.reference import expand_ids
+from workbench.kernels.block_table.settled import NothingStagedAfterwards
+from workbench.kernels.block_table.staged import StagedWrites
 from workbench.kernels.mode import triton_mode
 
 PathName = Literal["faithful", "fast"]
@@ -84,6 +85,8 @@ class BlockTables:
             parallel=self.parallel,
             allocate=allocate or zeros_on(device),
         )
+        self._device = self._path.slots.device
+        self._nothing_staged_afterwards = NothingStagedAfterwards(self._host, self._path)
 
     # ---- writes, staged until apply
 
@@ -104,7 +107,7 @@ class BlockTables:
     def append_flat(
         self, requests: Ids, lengths: np.ndarray, block_ids: Ids, *, overwrite: bool = False
     ) -> None:
-        """`append_many` without a list in sight: quicker again, if the allocator has arrays.
+        """`append_many` without a list in sight: for some dozens of writes and more quicker again.
 
         lengths: [requests, groups]; block_ids: all ids one after the other, in that order.
         """
@@ -127,7 +130,7 @@ class BlockTables:
 
     def apply(self) -> None:
         """Bring everything staged to the device."""
-        with self._nothing_staged_afterwards():
+        with self._nothing_staged_afterwards:
             self._path.upload_writes(self._host.staged())
             self._path.launch_apply()
 
@@ -162,7 +165,7 @@ class BlockTables:
         padded_requests: int | None = None,
     ) -> None:
         """Apply, gather and map slots: `upload` and `launch` in one."""
-        with self._nothing_staged_afterwards():
+        with self._nothing_staged_afterwards:
             self._upload(idx_mapping, query_start_loc, positions, padded_requests)
             self.launch()
 
@@ -175,19 +178,14 @@ class BlockTables:
         padded_requests: int | None = None,
     ) -> None:
         """Copy what is staged and the batch to the device. A `launch` has to follow."""
-        with self._nothing_staged_afterwards():
+        with self._nothing_staged_afterwards:
             self._upload(idx_mapping, query_start_loc, positions, padded_requests)
 
     def upload_on_device(self, batch: DeviceBatch) -> None:
         """`upload` of a batch that lies on the device: its contents are not looked at."""
-        with self._nothing_staged_afterwards():
-            batch.check(
-                self.slot_mapping.device,
-                max_requests=self.max_requests,
-                max_tokens=self.max_tokens,
-            )
-            self._path.upload_writes(self._host.staged())
-            self._path.upload_batch(batch)
+        with self._nothing_staged_afterwards:
+            batch.check(self._device, max_requests=self.max_requests, max_tokens=self.max_tokens)
+            self._path.upload_writes(self._host.staged(), batch)
 
     def launch(self) -> None:
         """Run a step's kernels on what `upload` copied.
@@ -197,6 +195,21 @@ class BlockTables:
         """
         self._path.launch_apply()
         self._path.launch_gather_and_slots()
+
+    def launch_gather(self) -> None:
+        """Gather alone, for the batch that was copied last: fills `block_table`.
+
+        Nothing is applied: it sees what the last `launch` or `apply` brought. On the fast path
+        `launch` does this and `launch_slots` at once.
+        """
+        self._path.launch_gather()
+
+    def launch_slots(self) -> None:
+        """Map slots alone, for the batch that was copied last: fills `slot_mapping`.
+
+        Nothing is applied, as in `launch_gather`; the batch must have come with its tokens.
+        """
+        self._path.launch_slots()
 
     # ---- results
 
@@ -232,15 +245,6 @@ class BlockTables:
         count = int(self._host.counts[group, request])
         blocks = self._path.manager_row(group, request)[:count].tolist()
         return expand_ids(blocks, self.groups[group].ratio)
-
-    @contextmanager
-    def _nothing_staged_afterwards(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self._host.drop(self._path.manager_row)
-            raise
-        self._host.publish()
 
     def _upload(
         self,

@@ -13,9 +13,9 @@ from workbench.kernels.block_table.faithful_kernel import (
     slot_mapping_kernel,
 )
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
-from workbench.kernels.block_table.host import StagedWrites
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
 from workbench.kernels.block_table.reference import PAD_SLOT
+from workbench.kernels.block_table.staged import StagedWrites
 
 
 class FaithfulPath:
@@ -58,18 +58,20 @@ class FaithfulPath:
         sizes = [group.kernel_block_size for group in self.groups]
         self.block_sizes = self._device(np.array(sizes, dtype=np.int32))
 
-    def upload_writes(self, writes: StagedWrites) -> None:
+    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
         """Expand what is staged and copy it to the device, group by group."""
+        if batch is not None:
+            self.upload_batch(batch)
+        lengths, given = writes.lengths.astype(np.int64), np.split(writes.ids, writes.offset[1:])
         self._writes, self._new_counts = [], []
         for g, group in enumerate(self.groups):
             mine = np.flatnonzero(writes.group == g)
             if not len(mine):
                 continue
             ratio = group.ratio
-            # a group's writes lie side by side: writes are sorted by group
-            first, last = writes.offset[mine[0]], writes.offset[mine[-1] + 1]
-            ids = (writes.ids[first:last, None] * ratio + np.arange(ratio)).ravel()
-            offsets = (writes.offset[mine[0] : mine[-1] + 2] - first) * ratio
+            blocks = np.concatenate([given[w] for w in mine])
+            ids = (blocks[:, None] * ratio + np.arange(ratio)).ravel()
+            offsets = np.concatenate(([0], lengths[mine].cumsum())) * ratio
             requests, starts = writes.request[mine], writes.start[mine] * ratio
             arrays = (requests, starts, offsets, ids)
             self._writes.append((g, *(self._device(a.astype(np.int32)) for a in arrays)))

@@ -11,14 +11,13 @@ from workbench.kernels.block_table.fast_apply_kernel import apply_kernel
 from workbench.kernels.block_table.fast_fields import HEADER, LAYOUT_FIELDS
 from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
-from workbench.kernels.block_table.host import StagedWrites
 from workbench.kernels.block_table.numbers import round_up
 from workbench.kernels.block_table.path import Allocate, DeviceBatch, SourceUnit
 from workbench.kernels.block_table.plan import TOKENS, group_layout, launch_plan
 from workbench.kernels.block_table.ring import StagingRing
+from workbench.kernels.block_table.staged import PLANES, StagedWrites
 
 IDS = 512
-PLANES = 4
 WORDS = HEADER.value
 PROGRAMS_PER_PROCESSOR = 8
 INTERPRETER_PROGRAMS = 2
@@ -59,9 +58,11 @@ class FastPath:
 
         max_ids = max_requests * sum(group.max_blocks for group in groups)
         max_writes = max_requests * len(groups)
-        staged_words = WORDS + PLANES * round_up(max_writes, 32) + max_ids
+        # a header for a batch that lies on the device, one for the writes, the writes
+        staged_words = 2 * WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
-        self._staging.target[:WORDS] = 0
+        self._staging.target[: 2 * WORDS] = 0
+        self._staged = self._staging.target[WORDS:]
         self._write_steps = (max_writes - 1).bit_length()
         programs = -(-max(max_ids, max_writes) // IDS)
         self._apply_programs = min(programs, _resident_programs(self.device))
@@ -76,7 +77,7 @@ class FastPath:
             self._batches.target[first:end]
             for first, end in zip(self._batch_starts, ends, strict=True)
         )
-        self._batch_parts = self._own_parts
+        self._batch_header, self._batch_parts = self._batches.target, self._own_parts
 
         layout = group_layout(
             groups, sources, tables, ranks=parallel.size, num_fields=LAYOUT_FIELDS.value
@@ -86,28 +87,27 @@ class FastPath:
         self.plan = launch_plan(tables, max_requests=max_requests, max_tokens=max_tokens)
         self._entries = torch.from_numpy(self.plan.entries).to(self.device)
 
-    def upload_writes(self, writes: StagedWrites) -> None:
-        """Copy all groups' unexpanded ids and where they go, in one transfer."""
-        plane = round_up(len(writes), 32)
-        first_id = WORDS + PLANES * plane
-        buffer = self._staging.buffer()
-        buffer[:3] = len(writes), len(writes.ids), plane
-        columns: tuple[np.ndarray, ...] = (
-            writes.group,
-            writes.request,
-            writes.start,
-            writes.offset[:-1],
-        )
-        for i, column in enumerate(columns):
-            first = WORDS + i * plane
-            buffer[first : first + len(writes)] = column
-        buffer[first_id : first_id + len(writes.ids)] = writes.ids
-        self._staging.send(first_id + len(writes.ids))
+    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
+        """Copy all groups' unexpanded ids and where they go, in one transfer.
+
+        Of a batch on the device only its sizes are copied, in the same transfer. A captured launch
+        keeps the addresses it was captured with: of the own buffers, or of a DeviceBatch's tensors.
+        """
+        buffer, first, packed = self._staging.buffer(), WORDS, writes.packed
+        end = 2 * WORDS + len(packed)
+        buffer[WORDS : WORDS + 3] = writes.count, len(packed) - PLANES * writes.count, writes.count
+        buffer[2 * WORDS : end] = packed
+        if batch is not None:
+            first = 0
+            buffer[:3] = batch.num_requests, batch.padded_requests, batch.num_tokens
+            self._batch_header = self._staging.target
+            self._batch_parts = (batch.idx_mapping, batch.query_start_loc, batch.positions)
+        self._staging.send(end, first)
 
     def launch_apply(self) -> None:
         """One launch for everything staged."""
         apply_kernel[(self._apply_programs,)](
-            self._staging.target,
+            self._staged,
             self._layout,
             self._sources,
             self.counts,
@@ -116,19 +116,11 @@ class FastPath:
             STEPS=self._write_steps,
         )
 
-    def upload_batch(self, batch: Batch | DeviceBatch) -> None:
-        """Copy one step's batch, in one transfer; of a batch on the device only its sizes.
-
-        A captured launch keeps the addresses it was captured with: of the own buffers, or of the
-        tensors of a DeviceBatch.
-        """
+    def upload_batch(self, batch: Batch) -> None:
+        """Copy one step's batch, in one transfer."""
         buffer = self._batches.buffer()
         buffer[:3] = batch.num_requests, batch.padded_requests, batch.num_tokens
-        if isinstance(batch, DeviceBatch):
-            self._batch_parts = (batch.idx_mapping, batch.query_start_loc, batch.positions)
-            self._batches.send(WORDS)
-            return
-        self._batch_parts = self._own_parts
+        self._batch_header, self._batch_parts = self._batches.target, self._own_parts
         columns: list[np.ndarray] = [batch.idx_mapping, batch.query_start_loc, batch.positions]
         for first, column in zip(self._batch_starts, columns, strict=True):
             buffer[first : first + len(column)] = column
@@ -153,7 +145,7 @@ class FastPath:
     def _launch(self, entries: torch.Tensor) -> None:
         gather_and_slots_kernel[(len(entries),)](
             entries,
-            self._batches.target,
+            self._batch_header,
             *self._batch_parts,
             self._layout,
             self._sources,

@@ -2,45 +2,29 @@
 
 numpy only, and the same for both paths. It keeps what the device will hold after the next apply,
 and for every row the first entry that the device does not have yet. So one apply writes each row
-at most once, whatever was done to it, and two programs never write the same entry.
+at most once, whatever was done to it, and two programs never write the same entry. Where one
+append is all that is staged, it is handed on as it came.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.arena import row_arena
 from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
+from workbench.kernels.block_table.few_writes import FewWriter
 from workbench.kernels.block_table.groups import LARGEST_INT32, TableGroup
 from workbench.kernels.block_table.id_lists import flat_lists
-from workbench.kernels.block_table.numbers import Ids, first_outside, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, whole_numbers
+from workbench.kernels.block_table.staged import Append, StagedWrites
+from workbench.kernels.block_table.write_checks import check_ids, checked_requests
 
 NOTHING_STAGED = LARGEST_INT32
 LONG_WRITE = 32
 """Ids a write from which copying write by write is quicker than finding each id's place."""
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class StagedWrites:
-    """Writes of one apply, packed: write w puts ids[offset[w] : offset[w+1]] into one row.
-
-    group, request, start: [writes] int64; start counts manager blocks. offset: [writes + 1].
-    ids: unexpanded manager blocks, int32. A write may be empty: it only publishes its row's count,
-    start + length. (group, request) never occurs twice.
-    """
-
-    group: NDArray[np.int64]
-    request: NDArray[np.int64]
-    start: NDArray[np.int64]
-    offset: NDArray[np.int64]
-    ids: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.group)
 
 
 class HostTables:
@@ -55,24 +39,33 @@ class HostTables:
         self._capacity = np.array([group.max_blocks for group in groups])
         self._base = np.array(self._arena.bases)
         self._stride = np.array(self._arena.strides)
+        self._group = np.arange(len(groups))
         shape = (len(groups), max_requests)
         self.newest_counts = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=np.int64)
+        self._flat_newest, self._flat_counts = self.newest_counts.ravel(), self.counts.ravel()
         self._first_staged = np.full(shape, NOTHING_STAGED, dtype=np.int64)
         self._touched: list[int] = []
+        self._only: Append | None = None
+        self._few = FewWriter(self._arena, max_requests, num_blocks, self._ids, self._flat_newest)
+        self._count_view = self._flat_counts.data
 
     def append_many(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
     ) -> None:
         """Add ids[i][group] to the rows of requests[i]; all or, on an error, nothing."""
-        request = self._checked_requests(requests)
+        if (append := self._few.write(requests, ids, overwrite=overwrite)) is not None:
+            self._stage(append)
+            return
+        request = checked_requests(requests, self.max_requests)
         self._write(request, *flat_lists(request, ids, len(self.groups)), overwrite)
 
     def append_flat(
         self, requests: Ids, lengths: NDArray[np.int64], ids: Ids, *, overwrite: bool = False
     ) -> None:
         """`append_many` of ids that lie one after the other; lengths: [requests, groups]."""
-        request, blocks = self._checked_requests(requests), whole_numbers(ids, "block_ids")
+        request = checked_requests(requests, self.max_requests)
+        blocks = whole_numbers(ids, "block_ids")
         shape = (len(request), len(self.groups))
         if lengths.shape != shape or lengths.dtype.kind not in "iu" or (lengths < 0).any():
             raise BlockTableError(
@@ -90,20 +83,18 @@ class HostTables:
             )
         self._write(request, lengths.astype(np.int64, copy=False), blocks, overwrite)
 
-    def _write(
-        self,
-        requests: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        blocks: NDArray[np.int64],
-        overwrite: bool,
-    ) -> None:
+    def _write(self, requests: Ints, lengths: Ints, blocks: Ints, overwrite: bool) -> None:
+        if not len(requests):
+            return
         writes = lengths.reshape(-1)
-        group = np.tile(np.arange(len(self.groups)), len(requests))
-        owner = np.repeat(requests, len(self.groups))
-        start = np.zeros_like(owner) if overwrite else self.newest_counts[group, owner]
+        owner = requests.repeat(len(self.groups))
+        group = np.broadcast_to(self._group, lengths.shape).reshape(-1)
+        rows = group * self.max_requests + owner
+        start = np.zeros_like(owner) if overwrite else self._flat_newest[rows]
         end = start + writes
-        offset = np.concatenate(([0], np.cumsum(writes)))
-        self._check_ids(blocks, offset, group, owner)
+        offset = np.zeros(len(writes) + 1, dtype=np.int64)
+        writes.cumsum(out=offset[1:])
+        check_ids(blocks, self.num_pool_blocks, offset, group, owner)
         if (over := end > self._capacity[group]).any():
             w = int(np.argmax(over))
             raise RowOverflow(
@@ -112,16 +103,41 @@ class HostTables:
                 need=int(end[w]),
                 capacity=int(self._capacity[group[w]]),
             )
-        self._put(group, owner, start, offset, blocks)
-        self.newest_counts[group, owner] = end
-        self._first_staged[group, owner] = np.minimum(self._first_staged[group, owner], start)
-        self._touched.extend(requests.tolist())
+        self._put(self._base[group] + owner * self._stride[group] + start, offset, blocks)
+        self._flat_newest[rows] = end
+        if not writes.all():  # what changes nothing is not sent
+            kept = (writes > 0) | (end != self._flat_counts[rows])
+            group, owner, start, rows, end = (a[kept] for a in (group, owner, start, rows, end))
+            offset = np.append(offset[:-1][kept], 0)
+        columns = (group, owner, start, offset[:-1], blocks)
+        packed = np.concatenate(columns, dtype=np.int32, casting="same_kind")
+        self._stage(Append(StagedWrites(packed, len(rows)), rows, end))
+
+    def _stage(self, append: Append) -> None:
+        if self._only is None and not self._touched:
+            self._only = append
+            return
+        self._merge_only()
+        self._note(append.writes)
+
+    def _merge_only(self) -> None:
+        """Something else comes to the only append: from here on it is kept row by row."""
+        if self._only is not None:
+            self._note(self._only.writes)
+            self._only = None
+
+    def _note(self, writes: StagedWrites) -> None:
+        rows = writes.group, writes.request
+        self._first_staged[rows] = np.minimum(self._first_staged[rows], writes.start)
+        self._touched.extend(writes.request.tolist())
 
     def move(self, source: int, target: int) -> None:
         """Copy a request's rows over another's; the source keeps its own."""
-        source, target = self._checked_requests([source, target], distinct=False).tolist()
+        pair = checked_requests([source, target], self.max_requests, distinct=False)
+        source, target = pair.tolist()
         if source == target:
             return
+        self._merge_only()
         for g in range(len(self.groups)):
             count = self.newest_counts[g, source]
             self.row(g, target)[:count] = self.row(g, source)[:count]
@@ -131,7 +147,8 @@ class HostTables:
 
     def clear(self, request: int) -> None:
         """Empty a request's rows; the device keeps stale ids behind a count of 0."""
-        (request,) = self._checked_requests([request]).tolist()
+        (request,) = checked_requests([request], self.max_requests).tolist()
+        self._merge_only()
         self.newest_counts[:, request] = 0
         self._first_staged[:, request] = 0
         self._touched.append(request)
@@ -143,6 +160,10 @@ class HostTables:
 
     def staged(self) -> StagedWrites:
         """What the device does not have yet."""
+        if self._only is not None:
+            return self._only.writes
+        if not self._touched:
+            return NO_WRITES
         touched = np.unique(np.array(self._touched, dtype=np.int64))
         newest = self.newest_counts[:, touched]
         first = np.minimum(self._first_staged[:, touched], newest)
@@ -150,16 +171,27 @@ class HostTables:
         start, request = first[group, place], touched[place]
         offset = np.concatenate(([0], np.cumsum(newest[group, place] - start)))
         ids = self._get(group, request, start, offset)
-        return StagedWrites(group, request, start, offset, ids)
+        columns = (group, request, start, offset[:-1], ids)
+        packed = np.concatenate(columns, dtype=np.int32, casting="same_kind")
+        return StagedWrites(packed, len(group))
 
     def publish(self) -> None:
         """The device has everything: what was staged counts from now on."""
-        touched = self._touched
-        self.counts[:, touched] = self.newest_counts[:, touched]
-        self._forget()
+        if self._only is not None:
+            rows, ends = self._only.rows, self._only.ends
+            if isinstance(rows, list):
+                for row, end in zip(rows, ends, strict=True):
+                    self._count_view[row] = end
+            else:
+                self._flat_counts[rows] = ends
+            self._only = None
+        if touched := self._touched:
+            self.counts[:, touched] = self.newest_counts[:, touched]
+            self._forget()
 
     def drop(self, device_row: Callable[[int, int], NDArray[np.int32]]) -> None:
         """Nothing staged arrived: go back to what the device holds, row by row."""
+        self._merge_only()
         touched = sorted(set(self._touched))
         self.newest_counts[:, touched] = self.counts[:, touched]
         self._forget()
@@ -172,9 +204,9 @@ class HostTables:
         self._first_staged[:, self._touched] = NOTHING_STAGED
         self._touched = []
 
-    def _put(self, group: Ints, request: Ints, start: Ints, offset: Ints, blocks: Ints) -> None:
-        first = self._base[group] + request * self._stride[group] + start
-        if offset[-1] < len(group) * LONG_WRITE:
+    def _put(self, first: Ints, offset: Ints, blocks: Ints) -> None:
+        """Write w's ids from place first[w] of the arena on."""
+        if len(blocks) < len(first) * LONG_WRITE:
             self._ids[_places(first, offset)] = blocks
             return
         bounds = offset.tolist()
@@ -191,49 +223,13 @@ class HostTables:
             [self._ids[begin:end] for begin, end in zip(first.tolist(), last, strict=True)]
         )
 
-    def _checked_requests(self, requests: Ids, *, distinct: bool = True) -> NDArray[np.int64]:
-        values = whole_numbers(requests, "requests")
-        if (i := first_outside(values, 0, self.max_requests)) is not None:
-            raise BlockTableError(
-                f"request {values[i]} (entry {i}) is not in this table: rows are "
-                f"0..{self.max_requests - 1}",
-                field="request",
-                given=int(values[i]),
-                limit=self.max_requests,
-                index=i,
-            )
-        if distinct and len(set(values.tolist())) < len(values):
-            i = next(i for i in range(len(values)) if values[i] in values[:i])
-            raise BlockTableError(
-                f"request {values[i]} occurs twice (entry {i}): join its ids into one entry",
-                field="request",
-                given=int(values[i]),
-                index=i,
-            )
-        return values
 
-    def _check_ids(
-        self,
-        blocks: NDArray[np.int64],
-        offset: NDArray[np.int64],
-        group: NDArray[np.int64],
-        owner: NDArray[np.int64],
-    ) -> None:
-        if (i := first_outside(blocks, 0, self.num_pool_blocks)) is not None:
-            w = int(np.searchsorted(offset, i, side="right")) - 1
-            place, g, request = i - int(offset[w]), int(group[w]), int(owner[w])
-            raise BlockTableError(
-                f"request {request}, group {g}: block id {blocks[i]} (entry {place}) is not in the "
-                f"pool: ids are 0..{self.num_pool_blocks - 1}",
-                field="block_ids",
-                given=int(blocks[i]),
-                limit=self.num_pool_blocks,
-                index=place,
-                group=g,
-                request=request,
-            )
+NO_WRITES = StagedWrites(np.zeros(0, dtype=np.int32), 0)
 
 
 def _places(first: Ints, offset: Ints) -> Ints:
     """Where each id of packed writes lies, if write w begins at first[w]."""
-    return np.repeat(first - offset[:-1], np.diff(offset)) + np.arange(offset[-1])
+    lengths = np.diff(offset)
+    if (lengths == 1).all():
+        return first
+    return np.repeat(first - offset[:-1], lengths) + np.arange(offset[-1])

@@ -54,10 +54,10 @@ def _check_readable(values: Sequence[object]) -> None:
 
 
 def _joined(lists: list[Ids]) -> NDArray[np.int64]:
+    if np.ndarray not in set(map(type, lists)):
+        return whole_numbers(list(chain.from_iterable(lists)), FIELD)
     if {(type(ids), getattr(ids, "ndim", 1)) for ids in lists} == {(np.ndarray, 1)} and all(
         ids.dtype.kind == "i" for ids in lists if isinstance(ids, np.ndarray)
     ):
         return np.concatenate(lists).astype(np.int64, copy=False)
-    if any(isinstance(ids, np.ndarray) for ids in lists):
-        return np.concatenate([whole_numbers(ids, FIELD) for ids in lists])
-    return whole_numbers(list(chain.from_iterable(lists)), FIELD)
+    return np.concatenate([whole_numbers(ids, FIELD) for ids in lists])

@@ -1,5 +1,6 @@
 """Lists of whole numbers at the boundary, and the multipliers that replace a division."""
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,8 @@ def readable_twice(values: object, field: str) -> None:
 
 def whole_numbers(values: Ids, field: str) -> NDArray[np.int64]:
     """A one-dimensional array of whole numbers; anything else is refused, never rounded."""
+    if type(values) in {list, tuple} and values and (fine := packed_numbers(values)) is not None:
+        return fine
     readable_twice(values, field)
     if not isinstance(values, np.ndarray) and bool in set(map(type, values)):
         raise _no_whole_numbers(field, "bool")
@@ -42,6 +45,24 @@ def whole_numbers(values: Ids, field: str) -> NDArray[np.int64]:
     if array.dtype == np.uint64 and array.max() > LARGEST_INT64:
         raise _no_whole_numbers(field, "numbers beyond 64 bits")
     return array.astype(np.int64, copy=False)
+
+
+def packed_numbers(values: Ids) -> NDArray[np.int64] | None:
+    """The array, several times as quick as numpy makes it; None for what needs a closer look."""
+    array = np.empty(len(values), dtype=np.int64)
+    try:
+        struct.pack_into(f"={len(values)}q", array.data, 0, *values)
+    except (struct.error, TypeError):
+        return None
+    if array.min() < 2:  # True and False pass as 1 and 0
+        doubtful = [values[i] for i in np.flatnonzero(array < 2).tolist()]
+        return array if are_whole(doubtful) else None
+    return array
+
+
+def are_whole(values: Sequence[object]) -> bool:
+    """Whether all are int itself, which bool and numpy's numbers are not."""
+    return set(map(type, values)) <= {int}
 
 
 def _no_whole_numbers(field: str, found: str) -> BlockTableError:

@@ -9,7 +9,7 @@ import torch
 
 from workbench.kernels.block_table.batch import Batch
 from workbench.kernels.block_table.errors import BlockTableError
-from workbench.kernels.block_table.host import StagedWrites
+from workbench.kernels.block_table.staged import StagedWrites
 
 SourceUnit = Literal["kernel blocks", "manager blocks"]
 
@@ -44,38 +44,45 @@ class DeviceBatch:
     @property
     def num_requests(self) -> int:
         """Requests, dummies included."""
-        return len(self.idx_mapping)
+        shape = self.idx_mapping.shape
+        return shape[0] if shape else 0
 
     def check(self, device: torch.device, *, max_requests: int, max_tokens: int) -> None:
         """Refuse tensors of another type, place or size than the kernels expect."""
-        wanted = {
-            "idx_mapping": (self.idx_mapping, {torch.int32}, self.num_requests),
-            "query_start_loc": (self.query_start_loc, {torch.int32}, self.num_requests + 1),
-            "positions": (self.positions, {torch.int32, torch.int64}, self.num_tokens),
-        }
-        for field, (tensor, dtypes, entries) in wanted.items():
-            fits = tensor.ndim == 1 and tensor.is_contiguous() and len(tensor) >= entries
-            if not fits or tensor.dtype not in dtypes or tensor.device.type != device.type:
-                raise BlockTableError(
-                    f"{field} must be a contiguous tensor of at least {entries} entries on "
-                    f"{device}, of {' or '.join(map(str, dtypes))}; got {tuple(tensor.shape)} "
-                    f"{tensor.dtype} on {tensor.device}",
-                    field=field,
-                    given=tuple(tensor.shape),
-                    limit=entries,
-                )
-        limits = {
-            "padded_requests": (self.padded_requests, self.num_requests, max_requests),
-            "num_tokens": (self.num_tokens, 0, max_tokens),
-        }
-        for field, (value, low, high) in limits.items():
-            if not low <= value <= high:
-                raise BlockTableError(
-                    f"{field} must lie in {low}..{high}; got {value}",
-                    field=field,
-                    given=value,
-                    limit=high,
-                )
+        requests, place = self.num_requests, device.type
+        _check_tensor("idx_mapping", self.idx_mapping, ROWS, requests, place)
+        _check_tensor("query_start_loc", self.query_start_loc, ROWS, requests + 1, place)
+        _check_tensor("positions", self.positions, POSITIONS, self.num_tokens, place)
+        if not requests <= self.padded_requests <= max_requests:
+            raise _outside("padded_requests", self.padded_requests, requests, max_requests)
+        if not 0 <= self.num_tokens <= max_tokens:
+            raise _outside("num_tokens", self.num_tokens, 0, max_tokens)
+
+
+ROWS = (torch.int32,)
+POSITIONS = (torch.int64, torch.int32)
+
+
+def _check_tensor(
+    field: str, tensor: torch.Tensor, dtypes: tuple[torch.dtype, ...], entries: int, place: str
+) -> None:
+    shape = tensor.shape
+    fits = len(shape) == 1 and shape[0] >= entries and tensor.is_contiguous()
+    if not fits or tensor.dtype not in dtypes or tensor.device.type != place:
+        raise BlockTableError(
+            f"{field} must be a contiguous tensor of at least {entries} entries on {place}, of "
+            f"{' or '.join(map(str, dtypes))}; got {tuple(shape)} {tensor.dtype} on "
+            f"{tensor.device}",
+            field=field,
+            given=tuple(shape),
+            limit=entries,
+        )
+
+
+def _outside(field: str, value: int, low: int, high: int) -> BlockTableError:
+    return BlockTableError(
+        f"{field} must lie in {low}..{high}; got {value}", field=field, given=value, limit=high
+    )
 
 
 class TablePath(Protocol):
@@ -91,14 +98,14 @@ class TablePath(Protocol):
     counts: torch.Tensor
     """[group, request] live blocks, int32, in units of `source_holds`."""
 
-    def upload_writes(self, writes: StagedWrites) -> None:
-        """Bring what is staged to the device."""
+    def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
+        """Bring what is staged to the device, and note a batch that lies there already."""
 
     def launch_apply(self) -> None:
         """Write it into the source tables and publish the counts."""
 
-    def upload_batch(self, batch: Batch | DeviceBatch) -> None:
-        """Bring one step's batch to the device, or note where it lies there."""
+    def upload_batch(self, batch: Batch) -> None:
+        """Bring one step's batch to the device."""
 
     def launch_gather(self) -> None:
         """Fill the gathered tables."""

@@ -13,7 +13,7 @@ Copy = Callable[[torch.Tensor, torch.Tensor], Wait]
 def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
     """Copy in the current stream of the target's GPU; on a CPU at once."""
     target.copy_(source, non_blocking=True)
-    if target.device.type != "cuda":
+    if not target.is_cuda:
         return _done
     event = torch.cuda.Event()
     event.record(torch.cuda.current_stream(target.device))
@@ -21,7 +21,7 @@ def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
 
 
 class StagingRing:
-    """Host buffers used in turn, all copied to the start of one device buffer, `target`.
+    """Host buffers used in turn, all copied to their own place in one device buffer, `target`.
 
     A transfer to a GPU needs pinned memory to run beside the host, and then reads the buffer some
     time after the call: so each slot keeps what tells when its own copy is done, and is handed out
@@ -36,6 +36,7 @@ class StagingRing:
         self._buffers = tuple(
             torch.zeros(target.shape, dtype=target.dtype, pin_memory=pinned) for _ in range(slots)
         )
+        self._arrays = tuple(buffer.numpy() for buffer in self._buffers)
         self._waits: list[Wait] = [_done] * slots
         self._copy = copy
         self._slot = 0
@@ -44,12 +45,13 @@ class StagingRing:
         """The next slot's memory, free to be filled; waits for its last copy if need be."""
         self._waits[self._slot]()
         self._waits[self._slot] = _done
-        return self._buffers[self._slot].numpy()
+        return self._arrays[self._slot]
 
-    def send(self, entries: int) -> None:
-        """Start copying the first entries of what `buffer` gave, and go on to the next slot."""
-        source = self._buffers[self._slot][:entries]
-        self._waits[self._slot] = self._copy(self.target[:entries], source)
+    def send(self, end: int, first: int = 0) -> None:
+        """Start copying entries first..end-1 of what `buffer` gave, and go on to the next slot."""
+        source = self._buffers[self._slot].narrow(0, first, end - first)
+        target = self.target.narrow(0, first, end - first)
+        self._waits[self._slot] = self._copy(target, source)
         self._slot = (self._slot + 1) % len(self._buffers)
 
 
