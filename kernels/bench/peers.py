@@ -139,11 +139,10 @@ class OurPeer:
 
     def launch(self, piece: Piece = "step") -> None:
         """The launches alone."""
-        path = self._tables._path  # noqa: SLF001 - a part of a launch is nobody else's business
         launches = {
             "step": self._tables.launch,
-            "gather": path.launch_gather,
-            "slots": path.launch_slots,
+            "gather": self._tables.launch_gather,
+            "slots": self._tables.launch_slots,
         }
         launches[piece]()
 

@@ -70,9 +70,12 @@ def counted_traffic(allowed: Sequence[torch.Tensor] | None = None) -> Iterator[T
     try:
         yield traffic
     except Exception as error:
-        # the interpreter wraps what a kernel raises
-        if isinstance(error.__cause__, OutOfBounds):
-            raise error.__cause__ from None
+        # the interpreter wraps what a kernel raises, once for every function it was called through
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, OutOfBounds):
+            cause = cause.__cause__
+        if cause is not None and cause is not error:
+            raise cause from None
         raise
     finally:
         for name in ("create_masked_load", "create_masked_store", "set_grid_dim"):

@@ -11,13 +11,14 @@ from workbench.kernels.inspection.report import KernelReport
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import COMPILE_VARIABLE, INTERPRET_VARIABLE
 
-TIME_LIMIT_S = 300
+TIME_LIMIT_S = 900
 INSPECTED_MODULES = {
     "block-table": (
         "workbench.kernels.block_table.faithful_kernel",
         "workbench.kernels.block_table.fast_apply_kernel",
         "workbench.kernels.block_table.fast_kernel",
     ),
+    "paged-flex": ("workbench.kernels.paged_flex.specs",),
 }
 """Operation -> the modules with its kernels."""
 WORKER = "workbench.kernels.inspection.worker"

@@ -1,0 +1,150 @@
+"""Whether a request's bits depend on anything but the request: run it in many ways, and count.
+
+Every trial asks the same queries over the same keys and values. What changes is the batch around
+them, the pages under them, or the steps in which they come.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from workbench.kernels.mode import triton_mode
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.api import paged_attention
+from workbench.kernels.paged_flex.layout import Paged, Request, lay_out
+from workbench.kernels.paged_flex.masks import Mask
+from workbench.kernels.paged_flex.settings import Settings
+
+Kind = Literal["batch", "padding", "pages", "page size", "chunks"]
+KINDS: tuple[Kind, ...] = ("batch", "padding", "pages", "page size", "chunks")
+MaskOf = Callable[[Sequence[int]], Mask]
+"""The batch's mask, from what stands in its rows: 0 is the request, i its i-th companion."""
+
+_WORDS = {2: torch.int16, 4: torch.int32}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One other way to compute the request's [tokens, heads, dim], against the request alone.
+
+    elements: how many were compared. differing: how many have other bits. first: the place of the
+    first of them. largest: the largest difference in value.
+    """
+
+    kind: Kind
+    detail: str
+    elements: int
+    differing: int
+    first: tuple[int, ...] | None
+    largest: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether all bits are the same."""
+        return self.differing == 0
+
+
+def promised(settings: Settings) -> tuple[Kind, ...]:
+    """The kinds of trials in which these settings promise equal bits.
+
+    "chunks" is promised on a GPU only: a matrix instruction treats all rows of a tile alike, while
+    numpy's products in the interpreter change with a row's place.
+    """
+    if settings.depends_on_batch:
+        return ("pages", "page size")
+    kinds: tuple[Kind, ...] = ("batch", "padding", "pages", "page size")
+    if not settings.depends_on_chunks and triton_mode().mode == "gpu":
+        kinds += ("chunks",)
+    return kinds
+
+
+def compare_bits(kind: Kind, detail: str, alone: torch.Tensor, other: torch.Tensor) -> Trial:
+    """Count the elements whose bits differ; two NaNs of the same bits are equal."""
+    word = _WORDS[alone.element_size()]
+    differs = alone.contiguous().view(word) != other.contiguous().view(word)
+    places = differs.nonzero()
+    first = tuple(int(i) for i in places[0]) if len(places) else None
+    gap = (alone.double() - other.double()).abs()[differs]
+    largest = float(gap.max()) if len(gap) else 0.0
+    return Trial(kind, detail, alone.numel(), len(places), first, largest)
+
+
+def batch_trials(
+    request: Request,
+    companions: Sequence[Request],
+    *,
+    settings: Settings,
+    block_size: int = 16,
+    other_sizes: Sequence[int] = (64, 48),
+    mask_of: MaskOf | None = None,
+    kinds: Sequence[Kind] = KINDS,
+    repeats: int = 1,
+    seed: int = 0,
+) -> tuple[Trial, ...]:
+    """Run `request` alone, then in other ways, `repeats` of each kind.
+
+    "batch": among a random choice of the companions, in random order. "padding": with dummy
+    requests around it and padding behind. "pages": on other pages. "page size": in caches of
+    other_sizes. "chunks": its queries in two or three steps, which needs a mask that looks back
+    only, since a chunk has no later keys.
+    """
+    mask_of = mask_of or (lambda _: masks.causal())
+    random = np.random.default_rng(seed)
+
+    def run(paged: Paged, rows: Sequence[int], place: int) -> torch.Tensor:
+        out = paged_attention(
+            paged.query, paged.kv_cache, paged.batch, mask=mask_of(rows), settings=settings
+        )
+        return out[paged.tokens_of(place)]
+
+    alone = run(lay_out([request], block_size, seed=seed), [0], 0)
+    found: list[Trial] = []
+    for kind in kinds:
+        for turn in range(repeats):
+            pages = seed + 1 + turn
+            if kind == "batch":
+                count = int(random.integers(1, len(companions) + 1))
+                rows = [0, *(1 + random.permutation(len(companions))[:count]).tolist()]
+                rows = [rows[i] for i in random.permutation(len(rows))]
+                batch = [request if i == 0 else companions[i - 1] for i in rows]
+                other = run(lay_out(batch, block_size, seed=pages), rows, rows.index(0))
+                found.append(compare_bits(kind, f"rows {rows}", alone, other))
+            elif kind == "padding":
+                padding = 1 + turn
+                paged = lay_out([request], block_size, seed=pages, dummies=(0, 2), padding=padding)
+                other = run(paged, [0, 0, 0], 1)
+                found.append(compare_bits(kind, f"2 dummies, {padding} behind", alone, other))
+            elif kind == "pages":
+                other = run(lay_out([request], block_size, seed=pages, spare=9), [0], 0)
+                found.append(compare_bits(kind, f"pages of seed {pages}", alone, other))
+            elif kind == "page size":
+                size = other_sizes[turn % len(other_sizes)]
+                other = run(lay_out([request], size, seed=pages), [0], 0)
+                found.append(compare_bits(kind, f"{size} tokens", alone, other))
+            else:
+                cuts, other = _in_chunks(request, block_size, random, run, pages)
+                found.append(compare_bits(kind, f"cut at {cuts}", alone, other))
+    return tuple(found)
+
+
+def _in_chunks(
+    request: Request,
+    block_size: int,
+    random: np.random.Generator,
+    run: Callable[[Paged, Sequence[int], int], torch.Tensor],
+    seed: int,
+) -> tuple[list[int], torch.Tensor]:
+    """The request's queries in steps, each over the keys up to its own end."""
+    asked, total = len(request.queries), len(request.keys)
+    count = min(int(random.integers(1, 3)), asked - 1)
+    cuts = sorted((1 + random.permutation(asked - 1)[:count]).tolist())
+    parts, start = [], 0
+    for end in (*cuts, asked):
+        reach = total - asked + end
+        step = Request(request.keys[:reach], request.values[:reach], request.queries[start:end])
+        parts.append(run(lay_out([step], block_size, seed=seed), [0], 0))
+        start = end
+    return cuts, torch.cat(parts)

@@ -1,0 +1,135 @@
+"""Requests laid out on the pages of a cache: random pages, shuffled rows, garbage in between.
+
+What a serving engine does over many steps, at once; for tests, labs and benchmarks.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from workbench.kernels.mode import triton_mode
+from workbench.kernels.paged_flex.shapes import Layout, empty_cache
+from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch, paged_batch
+
+GARBAGE = 1_000_000
+"""What a table's tail holds: no block of any cache here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request's own numbers: neither its batch nor its pages change them.
+
+    keys, values: [tokens, kv_heads, dim]; queries: [n, query_heads, dim] of its last n tokens.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    queries: torch.Tensor
+
+    def cut(self, tokens: int, queries: int) -> "Request":
+        """After its first `tokens`, the last `queries` of them asked; needs all queries."""
+        asked = self.queries[tokens - queries : tokens]
+        return Request(self.keys[:tokens], self.values[:tokens], asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Paged:
+    """What `paged_attention` takes: query, kv_cache, batch."""
+
+    query: torch.Tensor
+    kv_cache: torch.Tensor
+    batch: PagedBatch
+
+    def tokens_of(self, row: int) -> slice:
+        """Where a batch row's tokens lie in the packed queries."""
+        start, end = (int(place) for place in self.batch.query_start_loc[row : row + 2])
+        return slice(start, end)
+
+
+def random_request(
+    tokens: int,
+    queries: int,
+    *,
+    heads: int = 2,
+    kv_heads: int = 1,
+    dim: int = 16,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+) -> Request:
+    """A request of normal numbers, on the CPU; the same for the same arguments."""
+    random = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=random).to(dtype)
+
+    keys, values = draw(tokens, kv_heads, dim), draw(tokens, kv_heads, dim)
+    return Request(keys, values, draw(queries, heads, dim))
+
+
+def lay_out(
+    requests: Sequence[Request],
+    block_size: int,
+    *,
+    ratio: int = 1,
+    layout: Layout = "NHD",
+    seed: int = 0,
+    spare: int = 3,
+    dummies: Sequence[int] = (),
+    padding: int = 0,
+    poison: float = float("nan"),
+    device: str | torch.device | None = None,
+    place: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+) -> Paged:
+    """The requests as one batch over a cache that is `poison` wherever nobody's token lies.
+
+    block_size: of the cache, kernel blocks; `ratio` of them stand behind one entry of the table.
+    dummies: batch rows that are no request, of one token each. padding: queries behind the last.
+    Block 0 and the `spare` blocks stay unused. place: where query, cache and table go.
+    """
+    device = triton_mode().torch_device if device is None else device
+    random = np.random.default_rng(seed)
+    entry = block_size * ratio
+    _, kv_heads, dim = requests[0].keys.shape
+    like, dtype = requests[0].queries, requests[0].keys.dtype
+    counts = [-(-len(request.keys) // entry) for request in requests]
+    num_blocks = sum(counts) + max(spare, 1)
+    pages = np.split(1 + random.permutation(num_blocks - 1), np.cumsum(counts))
+    table_rows = random.permutation(len(requests) + 1)
+    table = np.full((len(requests) + 1, max(counts, default=0) + 2), GARBAGE, dtype=np.int32)
+    cache = empty_cache(
+        num_blocks * ratio,
+        block_size,
+        kv_heads,
+        dim,
+        dtype=dtype,
+        layout=layout,
+        device=device,
+        fill=poison,
+    )
+    queries, lengths, rows, taken = [], [], [], 0
+    for i in range(len(requests) + len(dummies)):
+        if i in dummies:
+            queries.append(torch.full((1, *like.shape[1:]), poison, dtype=dtype))
+            lengths.append(0)
+            rows.append(DUMMY_REQUEST)
+            continue
+        request, own, row = requests[taken], pages[taken], int(table_rows[taken])
+        table[row, : len(own)] = own
+        part, token = np.divmod(np.arange(len(request.keys)), block_size)
+        block = torch.from_numpy(own[part // ratio] * ratio + part % ratio).to(device)
+        slot = torch.from_numpy(token).to(device)
+        cache[block, 0, slot] = request.keys.to(device)
+        cache[block, 1, slot] = request.values.to(device)
+        queries.append(request.queries)
+        lengths.append(len(request.keys))
+        rows.append(row)
+        taken += 1
+    starts = np.concatenate([[0], np.cumsum([len(query) for query in queries])])
+    queries.append(torch.full((padding, *like.shape[1:]), poison, dtype=dtype))
+    placed = place(torch.from_numpy(table).to(device))
+    batch = paged_batch(
+        starts, lengths, placed, num_blocks=num_blocks, entry_tokens=entry, idx_mapping=rows
+    )
+    return Paged(place(torch.cat(queries).to(device)), place(cache), batch)

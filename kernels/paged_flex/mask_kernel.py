@@ -1,0 +1,134 @@
+# ruff: noqa: ARG001 - every mask has the same parameters
+"""Masks and scores as device functions, and the span of each mask.
+
+A mask is two functions. `*_mask(request, head, query, key, p_aux, PARAM)` tells, element by
+element, whether the query at position `query` sees the key at position `key`; positions count from
+the request's first token and broadcast against one another. `*_span(first, last, seq_len, p_aux,
+PARAM)` bounds it for the queries first..last of one tile, as five scalars:
+
+    near_end, low, full_low, full_high, high
+
+No query of the tile sees a key outside of [0, near_end) and [low, high), and every one sees all
+keys of [full_low, full_high). Tiles outside are never visited; tiles inside of the full part are
+not masked. p_aux points to the request's own int32 row, PARAM is known at compile time.
+
+A score is `*_score(score, request, head, query, key, p_aux, PARAM)` -> float32; its p_aux points
+to float32 values of the whole batch.
+"""
+
+from workbench.kernels.language import tl, triton
+
+
+@triton.jit
+def full_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Every key."""
+    return (key >= 0) & (query >= 0)
+
+
+@triton.jit
+def full_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """Everything is full."""
+    return 0, 0, 0, seq_len, seq_len
+
+
+@triton.jit
+def causal_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Keys up to the query's own."""
+    return key <= query
+
+
+@triton.jit
+def causal_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """Full up to the first query, nothing behind the last one."""
+    return 0, 0, 0, first + 1, last + 1
+
+
+@triton.jit
+def window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """The last PARAM keys up to the query's own."""
+    return (key <= query) & (query - key < PARAM)
+
+
+@triton.jit
+def window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """Full between what the last query sees and the first query's own key."""
+    return 0, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
+
+
+@triton.jit
+def sink_window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """The request's first `p_aux[0]` keys and the last PARAM ones, up to the query's own."""
+    return (key <= query) & ((key < tl.load(p_aux)) | (query - key < PARAM))
+
+
+@triton.jit
+def sink_window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """A near end of p_aux[0] keys, then as a window."""
+    near_end = tl.minimum(tl.load(p_aux), last + 1)
+    return near_end, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
+
+
+@triton.jit
+def chunked_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Keys of the query's own chunk of PARAM tokens, up to the query's own."""
+    return (key <= query) & (key // PARAM == query // PARAM)
+
+
+@triton.jit
+def chunked_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """From the start of the first query's chunk."""
+    return 0, first // PARAM * PARAM, last // PARAM * PARAM, first + 1, last + 1
+
+
+@triton.jit
+def document_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Keys of the query's own document, up to its own; p_aux[t] is where t's document starts.
+
+    p_aux holds PARAM positions.
+    """
+    start = tl.load(p_aux + query, mask=(query >= 0) & (query < PARAM), other=0)
+    return (key <= query) & (key >= start)
+
+
+@triton.jit
+def document_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """Starts never fall, so the first query's is the lowest and the last one's the highest."""
+    return 0, tl.load(p_aux + first), tl.load(p_aux + last), first + 1, last + 1
+
+
+@triton.jit
+def prefix_lm_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Causal, and whole within each of PARAM ranges: p_aux holds start, end, both included."""
+    seen = key <= query
+    for i in tl.static_range(PARAM):
+        start, end = tl.load(p_aux + 2 * i), tl.load(p_aux + 2 * i + 1)
+        seen = seen | ((query >= start) & (query <= end) & (key >= start) & (key <= end))
+    return seen
+
+
+@triton.jit
+def prefix_lm_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """As causal, up to the end of every range that holds one of the queries."""
+    high = last + 1
+    for i in tl.static_range(PARAM):
+        start, end = tl.load(p_aux + 2 * i), tl.load(p_aux + 2 * i + 1)
+        high = tl.where((start <= last) & (end >= first), tl.maximum(high, end + 1), high)
+    return 0, 0, 0, first + 1, high
+
+
+@triton.jit
+def unknown_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
+    """For a mask that gives no span: every tile is visited and masked."""
+    return 0, 0, 0, 0, seq_len
+
+
+@triton.jit
+def soft_cap_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """PARAM * tanh(score / PARAM), written with exp: the interpreter has no tanh."""
+    return PARAM * (1.0 - 2.0 / (tl.exp(score * (2.0 / PARAM)) + 1.0))
+
+
+@triton.jit
+def alibi_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """A penalty that grows with distance, by p_aux[head]."""
+    return score + tl.load(p_aux + head) * (key - query).to(tl.float32)

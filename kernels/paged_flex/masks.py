@@ -1,0 +1,183 @@
+# ruff: noqa: ARG001, ARG005 - every mask has the same parameters
+"""Masks and scores by name: the device functions beside the same thing in torch.
+
+A `Mask` works for one batch: some hold values of its requests, such as where documents start.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from workbench.kernels.paged_flex import mask_kernel as device
+from workbench.kernels.paged_flex.errors import PagedFlexError
+
+TorchMask = Callable[[Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
+TorchScore = Callable[[torch.Tensor, Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Which keys a query sees, by positions in its request.
+
+    mod, span: device functions as in `mask_kernel`; without a span every tile is visited. param
+    is their compile-time parameter; aux [requests, n] int32 what they read. seen(request, head,
+    query, key) is the same in torch, for whole tensors of positions, as torch's flex_attention
+    wants it.
+    """
+
+    name: str
+    mod: Any
+    seen: TorchMask
+    span: Any = device.unknown_span
+    param: int = 0
+    aux: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """What becomes of a scaled score; fields as of Mask, aux is a flat float32 tensor."""
+
+    name: str
+    mod: Any
+    changed: TorchScore
+    param: float = 0.0
+    aux: torch.Tensor | None = field(default=None)
+
+
+def full() -> Mask:
+    """Every key of the request (an encoder)."""
+    return Mask("full", device.full_mask, lambda b, h, q, k: (k >= 0) & (q >= 0), device.full_span)
+
+
+def causal() -> Mask:
+    """Keys up to the query's own."""
+    return Mask("causal", device.causal_mask, lambda b, h, q, k: k <= q, device.causal_span)
+
+
+def sliding_window(window: int) -> Mask:
+    """The last `window` keys up to the query's own."""
+    _positive("window", window)
+    return Mask(
+        f"window {window}",
+        device.window_mask,
+        lambda b, h, q, k: (k <= q) & (q - k < window),
+        device.window_span,
+        window,
+    )
+
+
+def sink_window(sinks: Sequence[int], window: int) -> Mask:
+    """Each request's first sinks[request] keys and the last `window` ones, causal (R-SWA)."""
+    _positive("window", window)
+    aux = _rows([[sink] for sink in sinks], "sinks")
+    ends = aux[:, 0]
+    return Mask(
+        f"window {window} with sinks",
+        device.sink_window_mask,
+        lambda b, h, q, k: (k <= q) & ((k < ends.to(q.device)[b]) | (q - k < window)),
+        device.sink_window_span,
+        window,
+        aux,
+    )
+
+
+def chunked(chunk: int) -> Mask:
+    """Keys of the query's own chunk of `chunk` tokens, causal."""
+    _positive("chunk", chunk)
+    return Mask(
+        f"chunks of {chunk}",
+        device.chunked_mask,
+        lambda b, h, q, k: (k <= q) & (k // chunk == q // chunk),
+        device.chunked_span,
+        chunk,
+    )
+
+
+def document(lengths: Sequence[Sequence[int]]) -> Mask:
+    """Keys of the query's own document, causal; lengths[request] lists its documents' tokens.
+
+    Together they must reach at least to the end of the request: a token behind the last document
+    belongs to it.
+    """
+    starts = []
+    for i, request in enumerate(lengths):
+        places, end = [], 0
+        for tokens in request:
+            _positive(f"lengths[{i}]", tokens)
+            places += [end] * tokens
+            end += tokens
+        starts.append(places or [0])
+    # known at compile time: not a kernel for every length
+    width = 1 << (max(map(len, starts), default=1) - 1).bit_length()
+    aux = _rows([row + row[-1:] * (width - len(row)) for row in starts], "lengths")
+
+    def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
+        return (k <= q) & (k >= start)
+
+    return Mask("documents", device.document_mask, seen, device.document_span, width, aux)
+
+
+def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
+    """Causal, and whole within ranges[request]: pairs start, end, both included (vLLM 0.23)."""
+    most = max((len(request) for request in ranges), default=0)
+    # an empty range: its end lies in front of its start
+    rows = [
+        [p for pair in [*request, *[(0, -1)] * (most - len(request))] for p in pair]
+        for request in ranges
+    ]
+    aux = _rows([row or [0, -1] for row in rows], "ranges")
+
+    def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        visible = k <= q
+        for i in range(most):
+            start, end = aux.to(q.device)[b, 2 * i], aux.to(q.device)[b, 2 * i + 1]
+            visible = visible | ((q >= start) & (q <= end) & (k >= start) & (k <= end))
+        return visible
+
+    return Mask("prefix LM", device.prefix_lm_mask, seen, device.prefix_lm_span, most, aux)
+
+
+def soft_cap(cap: float) -> Score:
+    """Cap * tanh(score / cap)."""
+    if not cap > 0:
+        raise PagedFlexError(f"a soft cap must be above 0; got {cap}", field="cap", given=cap)
+    return Score(
+        f"soft cap {cap:g}",
+        device.soft_cap_score,
+        lambda s, b, h, q, k: cap * torch.tanh(s / cap),
+        float(cap),
+    )
+
+
+def alibi(slopes: Sequence[float]) -> Score:
+    """A penalty of slopes[head] for every token of distance."""
+    aux = torch.tensor(list(slopes), dtype=torch.float32)
+
+    def changed(s: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        return s + aux.to(device=s.device, dtype=s.dtype)[h] * (k - q).to(s.dtype)
+
+    return Score("alibi", device.alibi_score, changed, 0.0, aux)
+
+
+def _positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PagedFlexError(
+            f"{name} must be a whole number of at least 1; got {value!r}",
+            field=name,
+            given=value,
+            limit=1,
+        )
+
+
+def _rows(rows: Sequence[Sequence[int]], name: str) -> torch.Tensor:
+    """[requests, n] int32; refuses rows of different lengths and what is no number."""
+    try:
+        table = torch.tensor(rows, dtype=torch.int64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise PagedFlexError(
+            f"{name} must hold whole numbers for each request: {error}", field=name
+        ) from None
+    return table.to(torch.int32).reshape(len(rows), -1)

@@ -1,0 +1,118 @@
+"""Attention in dense torch: what the kernels must compute, and how near they can be to it.
+
+Keys and values are gathered token by token; scores, mask and softmax are whole matrices.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from workbench.kernels.paged_flex.masks import Mask, Score
+from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
+
+
+def gathered(
+    kv_cache: torch.Tensor, batch: PagedBatch, request: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values of one request, each [seq_len, kv_heads, head_dim]."""
+    block_size = kv_cache.shape[2]
+    ratio = batch.entry_tokens // block_size
+    token = torch.arange(int(batch.seq_lens[request]))
+    row = torch.as_tensor(batch.block_table)[int(batch.rows[request])].cpu().long()
+    part = token // block_size
+    block = row[part // ratio] * ratio + part % ratio
+    block, place = block.to(kv_cache.device), (token % block_size).to(kv_cache.device)
+    return kv_cache[block, 0, place], kv_cache[block, 1, place]
+
+
+def dense_attention(
+    query: torch.Tensor,
+    kv_cache: torch.Tensor,
+    batch: PagedBatch,
+    mask: Mask,
+    score: Score | None = None,
+    *,
+    scale: float | None = None,
+    low_precision: bool = False,
+) -> torch.Tensor:
+    """[tokens, heads, dim] in float64; zeros for tokens that see nothing.
+
+    A value that is not finite makes the tokens that see it NaN, and nothing else. low_precision:
+    float32 instead, with weights and result rounded to query's dtype, as a kernel must.
+    """
+    dtype = torch.float32 if low_precision else torch.float64
+    scale = query.shape[2] ** -0.5 if scale is None else scale
+    result = torch.zeros(query.shape, dtype=dtype, device=query.device)
+    group = query.shape[1] // kv_cache.shape[3]
+    for i, row in enumerate(batch.rows):
+        start, end = (int(p) for p in batch.query_start_loc[i : i + 2])
+        if row == DUMMY_REQUEST or start == end:
+            continue
+        keys, values = (x.to(dtype) for x in gathered(kv_cache, batch, i))
+        length = len(keys)
+        q_at = torch.arange(length - (end - start), length, device=query.device)[:, None]
+        k_at = torch.arange(length, device=query.device)[None, :]
+        for head in range(query.shape[1]):
+            k, v = keys[:, head // group], values[:, head // group]
+            s = query[start:end, head].to(dtype) @ k.T * scale
+            if score is not None:
+                s = score.changed(s, i, head, q_at, k_at)
+            seen = mask.seen(i, head, q_at, k_at).expand(s.shape)
+            s = s.masked_fill(~seen, float("-inf"))
+            top = s.amax(1, keepdim=True)
+            weight = torch.exp(s - top.masked_fill(top == float("-inf"), 0.0))
+            total = weight.sum(1, keepdim=True)
+            if low_precision:
+                weight = weight.to(query.dtype).to(dtype)
+            odd = ~v.isfinite()
+            out = weight @ v.masked_fill(odd, 0.0) / total.masked_fill(total == 0, 1.0)
+            sees_odd = (seen & odd.any(1)).any(1)
+            result[start:end, head] = out.masked_fill(sees_odd[:, None], float("nan"))
+    return result.to(query.dtype) if low_precision else result
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far a result is from float64: max_error, and tolerance, the most that is allowed.
+
+    The tolerance is twice the error of an independent computation in the same precision, plus
+    the rounding of the largest result to query's dtype.
+    """
+
+    max_error: float
+    tolerance: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the result is as near as its precision lets it be."""
+        return self.max_error <= self.tolerance
+
+
+def agreement(
+    result: torch.Tensor,
+    query: torch.Tensor,
+    kv_cache: torch.Tensor,
+    batch: PagedBatch,
+    mask: Mask,
+    score: Score | None = None,
+    *,
+    scale: float | None = None,
+) -> Agreement:
+    """Compare a result with dense float64; NaN must stand exactly where the reference has it.
+
+    A misplaced NaN is an infinite error.
+    """
+    exact = dense_attention(query, kv_cache, batch, mask, score, scale=scale)
+    rough = dense_attention(query, kv_cache, batch, mask, score, scale=scale, low_precision=True)
+    exact, rough, given = (x[: batch.num_tokens].double() for x in (exact, rough, result))
+    if not bool((exact.isnan() == given.isnan()).all()):
+        return Agreement(float("inf"), 0.0)
+    largest = _largest(exact)
+    own = _largest(rough - exact)
+    band = torch.finfo(query.dtype).eps * largest + torch.finfo(query.dtype).tiny
+    return Agreement(_largest(given - exact), 2 * (own + band))
+
+
+def _largest(values: torch.Tensor) -> float:
+    values = values.nan_to_num(0.0).abs()
+    return float(values.max()) if values.numel() else 0.0

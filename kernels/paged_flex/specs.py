@@ -1,0 +1,106 @@
+"""The kernels as their launcher launches them, for an inspector: see `KernelSpec`."""
+
+from typing import Any
+
+from workbench.kernels.kernel_spec import KernelSpec
+from workbench.kernels.paged_flex import mask_kernel
+from workbench.kernels.paged_flex.attend_kernel import attend_kernel, combine_kernel
+from workbench.kernels.paged_flex.settings import (
+    BITWISE_ELSEWHERE,
+    FAST_ELSEWHERE,
+    Settings,
+    Tile,
+    fitted,
+)
+from workbench.kernels.paged_flex.shapes import padded_head_dim
+
+_TYPES = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
+_CACHE_ALIGNED = ("kv_stride_block", "kv_stride_token", "kv_stride_head")
+_POINTERS = {
+    "p_partial": "*fp32",
+    "p_partial_state": "*fp32",
+    "p_items": "*i32",
+    "p_query_start": "*i32",
+    "p_seq_lens": "*i32",
+    "p_rows": "*i32",
+    "p_table": "*i32",
+    "p_mask_aux": "*i32",
+    "p_score_aux": "*fp32",
+}
+_STRIDES = {
+    "query_stride_token": "i32",
+    "query_stride_head": "i32",
+    "out_stride_token": "i32",
+    "out_stride_head": "i32",
+    "kv_stride_block": "i32",
+    "kv_stride_token": "i32",
+    "kv_stride_head": "i32",
+}
+
+
+def attend_spec(
+    name: str,
+    settings: Settings,
+    *,
+    decode: bool = False,
+    dtype: str = "float16",
+    head_dim: int = 128,
+    group: int = 4,
+    block_size: int = 64,
+    ratio: int = 1,
+    mask: str = "causal",
+    param: int = 0,
+    score: Any = None,
+    score_param: float = 0.0,
+) -> KernelSpec:
+    """One specialisation of `attend_kernel`, with the tile that `settings` gives this model."""
+    fit = fitted(settings, head_dim=head_dim, group=group, dtype=dtype)
+    tile: Tile = fit.prefill
+    if decode:
+        assert fit.decode is not None
+        tile = fit.decode
+    pointers = dict.fromkeys(("p_query", "p_key", "p_value", "p_out"), _TYPES[dtype])
+    scalars = {**_STRIDES, "table_stride": "i32", "mask_aux_stride": "i32", "scale": "fp32"}
+    constants = {
+        "HEAD_DIM": head_dim,
+        "BLOCK_D": padded_head_dim(head_dim),
+        "GROUP": group,
+        "BLOCK_M": tile.block_m,
+        "BLOCK_N": tile.block_n,
+        "BLOCK_SIZE": block_size,
+        "RATIO": ratio,
+        "SPLIT": fit.split_tokens if decode else 0,
+        "MASK": getattr(mask_kernel, f"{mask}_mask"),
+        "SPAN": getattr(mask_kernel, f"{mask}_span"),
+        "MASK_PARAM": param,
+        "SCORE": score,
+        "SCORE_PARAM": score_param,
+        "ONE_PATH": fit.one_path,
+    }
+    signature = {**pointers, **_POINTERS, **scalars, **dict.fromkeys(constants, "constexpr")}
+    aligned = (*pointers, *_POINTERS, *_STRIDES)
+    return KernelSpec(name, attend_kernel, signature, constants, aligned, num_warps=tile.num_warps)
+
+
+def _combine_spec() -> KernelSpec:
+    constants = {"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": 16}
+    names = ("p_out", "p_partial", "p_partial_state", "p_items", "p_query_start")
+    types = ("*fp16", "*fp32", "*fp32", "*i32", "*i32")
+    strides = {"out_stride_token": "i32", "out_stride_head": "i32"}
+    signature = {
+        **dict(zip(names, types, strict=True)),
+        **strides,
+        "factor": "fp32",
+        **dict.fromkeys(constants, "constexpr"),
+    }
+    return KernelSpec("combine", combine_kernel, signature, constants, (*names, *strides))
+
+
+INSPECTED = (
+    attend_spec("prefill, page 16", FAST_ELSEWHERE, block_size=16),
+    attend_spec("prefill, float32", FAST_ELSEWHERE, dtype="float32"),
+    attend_spec("decode, page 64", FAST_ELSEWHERE, decode=True),
+    attend_spec("bitwise, page 64", BITWISE_ELSEWHERE),
+    _combine_spec(),
+)
+"""What every target compiles without spills; `wide_specs` has the tiles of Hopper and B200."""

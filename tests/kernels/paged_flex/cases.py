@@ -1,0 +1,83 @@
+"""Batches over caches full of NaN, in guarded memory if asked, and the oracle's verdict."""
+
+import torch
+
+from workbench.kernels.block_table.guards import GuardedMemory
+from workbench.kernels.mode import triton_mode
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.api import prepare
+from workbench.kernels.paged_flex.layout import lay_out, random_request
+from workbench.kernels.paged_flex.reference import agreement
+from workbench.kernels.paged_flex.settings import Settings, Tile
+
+DEVICE = triton_mode().torch_device
+INTERPRETED = triton_mode().mode == "interpreter"
+SPLIT = Settings(Tile(64, 64), Tile(16, 64), split_tokens=128, as_given=True)
+"""All that FAST does, in pieces that suit the interpreter."""
+ONE_PATH = Settings(Tile(64, 64), one_path=True, as_given=True)
+
+
+class Case:
+    """Requests laid out as one batch; `guarded` fences everything that a launch may touch."""
+
+    def __init__(self, requests, block_size, *, guarded=False, **options):
+        self.memory = GuardedMemory(DEVICE) if guarded else None
+        place = self._fenced if guarded else lambda tensor: tensor
+        self.paged = lay_out(requests, block_size, place=place, **options)
+        self.query, self.cache, self.batch = (
+            self.paged.query,
+            self.paged.kv_cache,
+            self.paged.batch,
+        )
+        self.out = place(torch.full_like(self.query, float("nan")))
+
+    def prepared(self, mask=None, score=None, settings=SPLIT, **options):
+        allocate = None
+        if self.memory:
+
+            def allocate(shape, dtype):
+                return self._fenced(torch.full(shape, float("nan"), dtype=dtype, device=DEVICE))
+
+        return prepare(
+            self.query,
+            self.cache,
+            self.batch,
+            mask=mask,
+            score=score,
+            settings=settings,
+            out=self.out,
+            allocate=allocate,
+            **options,
+        )
+
+    def attend(self, mask=None, score=None, settings=SPLIT, **options):
+        result = self.prepared(mask, score, settings, **options).run()
+        if self.memory:
+            self.memory.check()
+        return result
+
+    def check(self, mask=None, score=None, settings=SPLIT, **options):
+        """Attend, and hold the result against float64."""
+        mask = mask or masks.causal()
+        result = self.attend(mask, score, settings, **options)
+        found = agreement(result, self.query, self.cache, self.batch, mask, score, **options)
+        assert found.ok, found
+        assert not result[self.batch.num_tokens :].any()
+        return result
+
+    def _fenced(self, tensor):
+        """A copy with the same strides, in memory with a fence around it."""
+        words = -(-tensor.numel() * tensor.element_size() // 4)
+        order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+        flat = self.memory.allocate((words,), torch.int32).view(tensor.dtype)[: tensor.numel()]
+        inside = flat.view([tensor.shape[axis] for axis in order])
+        inside = inside.permute([order.index(axis) for axis in range(tensor.dim())])
+        return inside.copy_(tensor)
+
+
+def requests(*sizes, **options):
+    """Random requests of (tokens, queries), each with a seed of its own."""
+    return [random_request(*size, seed=7 + i, **options) for i, size in enumerate(sizes)]
+
+
+__all__ = ["DEVICE", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "requests"]

@@ -1,0 +1,189 @@
+"""What is refused, with the place and the limit, before anything is launched."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tests.kernels.paged_flex import mods
+from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, Case, requests
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.api import paged_attention, paged_batch
+from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.masks import Mask, Score
+from workbench.kernels.paged_flex.settings import BITWISE, FAST, Settings, Tile, fitted, shipped
+
+CASE = Case(requests((40, 3), (20, 1), heads=4, kv_heads=2), 16)
+TABLE = np.array([[1, 2, 3], [4, 10**6, -5]])
+
+
+def refused(match, call, *arguments, **expected):
+    options = expected.pop("options", {})
+    with pytest.raises(PagedFlexError, match=match) as caught:
+        call(*arguments, **options)
+    for field, value in expected.items():
+        assert getattr(caught.value, field) == value, field
+
+
+def batch(starts=(0, 3, 4), lengths=(40, 16), table=TABLE, **changes):
+    options = {"num_blocks": 5, "entry_tokens": 16, **changes}
+    return paged_batch(starts, lengths, table, **options)
+
+
+def test_garbage_behind_the_last_block_is_fine():
+    assert batch().num_tokens == 4
+    assert batch(idx_mapping=[1, -1], lengths=(16, 99)).seq_lens.tolist() == [16, 0]
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 2**31, -(2**40)])
+def test_a_block_outside_of_the_cache(bad):
+    table = TABLE.copy()
+    table[0, 2] = bad
+    expected = {"field": "block_table", "given": bad, "limit": 5, "index": 2, "request": 0}
+    refused(r"blocks 0\.\.4", batch, options={"table": table}, **expected)
+    refused(r"blocks 0\.\.4", batch, options={"table": torch.from_numpy(table)}, **expected)
+    expected["request"] = 1
+    swapped = {"table": table, "idx_mapping": [1, 0], "lengths": (16, 40)}
+    refused("request 1 reads 3", batch, options=swapped, **expected)
+    assert batch(table=table, trusted=True).num_requests == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "match", "expected"),
+    [
+        ({"starts": (0, 3)}, "need 3", {"field": "query_start_loc", "limit": 3}),
+        ({"starts": (1, 3, 4)}, "begin with 0", {"index": 0}),
+        ({"starts": (0, 3, 2)}, "never fall", {"index": 2, "given": 2}),
+        ({"lengths": (2, 16)}, "3 queries", {"field": "seq_lens", "limit": 3, "request": 0}),
+        ({"lengths": (49, 16)}, "holds 48 tokens", {"field": "seq_lens", "limit": 48}),
+        ({"lengths": (40, -1)}, "nearest: 0", {"field": "seq_lens", "index": 1}),
+        ({"lengths": (40, 2**31)}, "allowed", {"field": "seq_lens", "index": 1}),
+        ({"lengths": (40, 1.5)}, "whole numbers", {"field": "seq_lens"}),
+        ({"lengths": [[40], [1, 2]]}, "whole numbers", {"field": "seq_lens"}),
+        ({"idx_mapping": [0]}, "one table row", {"field": "idx_mapping", "limit": 2}),
+        ({"idx_mapping": [0, 2]}, "nearest: 1", {"field": "idx_mapping", "index": 1}),
+        ({"idx_mapping": [-2, 0]}, "nearest: -1", {"field": "idx_mapping", "index": 0}),
+        ({"table": [[1, 2], [3]]}, "different lengths", {"field": "block_table"}),
+        ({"table": np.arange(4)}, r"\[rows, entries\]", {"field": "block_table"}),
+        ({"table": TABLE * 0.5}, "whole numbers", {"field": "block_table"}),
+    ],
+)
+def test_batches_that_do_not_fit_together(changes, match, expected):
+    refused(match, batch, options=changes, **expected)
+
+
+def attend(**changes):
+    given = {"query": CASE.query, "kv_cache": CASE.cache, "batch": CASE.batch, **changes}
+    return paged_attention(**given)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match", "expected"),
+    [
+        ({"query": CASE.query[:, 0]}, r"\[tokens, query_heads", {"field": "query"}),
+        ({"query": [1.0]}, "got list", {"field": "query"}),
+        ({"query": CASE.query[:, :3]}, "KV heads: 1", {"field": "query", "given": 3, "limit": 2}),
+        ({"query": CASE.query[:2]}, "ends at 4", {"field": "query", "given": 2, "limit": 4}),
+        ({"query": CASE.query.double()}, "allowed: float32, float16", {"field": "query"}),
+        ({"query": CASE.query.half()}, "both the same", {"field": "kv_cache"}),
+        ({"query": CASE.query[..., ::2]}, "last stride is 2", {"field": "query"}),
+        ({"query": CASE.query[..., :8].contiguous()}, "head_dim 8", {"field": "kv_cache"}),
+        ({"kv_cache": CASE.cache[0]}, r"\[num_blocks, 2", {"field": "kv_cache"}),
+        ({"kv_cache": CASE.cache.transpose(0, 1)}, "transpose", {"field": "kv_cache", "limit": 2}),
+        ({"kv_cache": CASE.cache[:2]}, "2 kernel blocks", {"field": "num_blocks"}),
+        ({"kv_cache": CASE.cache[:, :, :5]}, "do not divide", {"field": "entry_tokens"}),
+        ({"out": CASE.query[:, :2]}, "out must be like", {"field": "out"}),
+        ({"scale": 0.0}, "above 0", {"field": "scale"}),
+        ({"scale": float("nan")}, "finite", {"field": "scale"}),
+        ({"mask": masks.document([[40]])}, "values of 1 requests", {"field": "mask", "limit": 2}),
+        ({"score": masks.alibi([0.1, 0.2])}, "for 4 heads", {"field": "score", "limit": 4}),
+    ],
+)
+def test_calls_that_do_not_fit_together(changes, match, expected):
+    refused(match, attend, options=changes, **expected)
+
+
+def test_heads_wider_than_a_tile_can_hold():
+    wide = Case(requests((5, 1), dim=257), 16)
+    refused(r"1\.\.256", wide.attend, field="query", given=257, limit=256)
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="bfloat16 is right on a GPU")
+def test_bfloat16_is_refused_in_the_interpreter():
+    case = Case(requests((5, 1), dtype=torch.bfloat16), 16)
+    refused("interpreter computes wrongly", case.attend, field="query", given="bfloat16")
+
+
+def test_mods_of_the_wrong_kind():
+    def python(request, head, query, key, p_aux, PARAM):
+        return key <= query
+
+    five = Mask("five", mods.five_mask, masks.causal().seen)
+    refused(
+        "takes 5 parameters.*must take 6", attend, options={"mask": five}, field="mask", given=5
+    )
+    plain = Mask("plain", python, masks.causal().seen)
+    refused("triton.jit function; got function", attend, options={"mask": plain}, field="mask")
+    score = Score("six", mods.blind_mask, masks.soft_cap(1.0).changed)
+    refused(
+        r"(?s)must take 7.*score \* 0.5", attend, options={"score": score}, field="score", limit=7
+    )
+
+
+@pytest.mark.parametrize(("size", "near"), [(8, 16), (48, 32), (0, 16), (-16, 16), (100, 64)])
+def test_tiles_that_no_matrix_instruction_takes(size, near):
+    refused(f"nearest: {near}", Tile, size, 64, field="block_m", given=size, limit=near)
+    refused(f"nearest: {near}", Tile, 64, size, field="block_n", given=size, limit=near)
+    refused("whole number", Tile, 64, 1.5, field="block_n")
+
+
+def test_splits_that_cut_tiles():
+    refused(
+        "nearest: 64", Settings, Tile(64, 64), Tile(16, 64), 100, field="split_tokens", limit=64
+    )
+    refused("give a decode tile", Settings, Tile(64, 64), None, 64, field="decode")
+
+
+def test_tiles_that_fit_a_model():
+    wide = fitted(FAST, head_dim=256, group=4, dtype="float16")
+    assert (wide.prefill.block_m, wide.prefill.block_n) == (64, 32)
+    many = fitted(FAST, head_dim=64, group=71, dtype="float16")
+    assert many.decode.block_m == many.prefill.block_m == 128
+    assert fitted(FAST, head_dim=128, group=4, dtype="bfloat16") == FAST
+    float32 = fitted(FAST, head_dim=128, group=4, dtype="float32")
+    assert (float32.prefill.block_m, float32.prefill.block_n) == (32, 32)
+    as_given = replace(FAST, as_given=True)
+    assert fitted(as_given, head_dim=256, group=4, dtype="float32") == as_given
+
+
+def test_tiles_that_fit_a_device():
+    for capability, wide in (((9, 0), True), ((10, 0), True), ((8, 0), False), (None, False)):
+        assert (shipped(bitwise=False, capability=capability) == FAST) == wide
+        assert (shipped(bitwise=True, capability=capability) == BITWISE) == wide
+
+
+def test_nothing_is_written_by_a_refused_call():
+    out = torch.full_like(CASE.query, 7.0)
+    refused("finite", attend, options={"out": out, "scale": float("inf")}, field="scale")
+    assert (out == 7.0).all()
+    assert out.device.type == DEVICE
+
+
+@pytest.mark.parametrize(
+    ("mod", "line"),
+    [(mods.if_mask, "if q > 3:"), (mods.chained_mask, "return 0 <= key <= query")],
+)
+def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
+    mask = Mask("python", mod, masks.causal().seen)
+    expected = {"field": "mask", "given": line}
+    refused("(?s)whole tiles.*tl.where.*Example", attend, options={"mask": mask}, **expected)
+
+
+def test_a_score_that_decides_in_python_is_shown_its_line():
+    score = Score("python", mods.and_score, masks.soft_cap(1.0).changed)
+    refused("key < query and key > 3", attend, options={"score": score}, field="score")

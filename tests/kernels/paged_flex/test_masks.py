@@ -1,0 +1,111 @@
+"""Masks: the device function is torch's, and the span keeps its word."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import create_mask
+
+from tests.kernels.paged_flex.cases import DEVICE
+from tests.kernels.paged_flex.mods import picture_kernel
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.errors import PagedFlexError
+
+SIZE = 64
+EXAMPLES = settings.default.max_examples
+lengths = st.lists(st.integers(1, 30), max_size=8).map(lambda tokens: [*tokens, SIZE])
+
+
+def a_range():
+    return st.tuples(st.integers(0, SIZE), st.integers(-1, SIZE + 5))
+
+
+any_mask = st.one_of(
+    st.builds(masks.causal),
+    st.builds(masks.full),
+    st.builds(masks.sliding_window, st.integers(1, 80)),
+    st.builds(masks.chunked, st.integers(1, 80)),
+    st.builds(lambda sink, w: masks.sink_window([sink], w), st.integers(0, 70), st.integers(1, 70)),
+    st.builds(lambda tokens: masks.document([tokens]), lengths),
+    st.builds(lambda ranges: masks.prefix_lm([ranges]), st.lists(a_range(), max_size=3)),
+)
+
+
+def picture(mask, seq_len, tile):
+    """(what each query sees, the span of each tile) as the device functions say."""
+    seen = torch.zeros((SIZE, SIZE), dtype=torch.int8, device=DEVICE)
+    spans = torch.zeros((SIZE // tile, 5), dtype=torch.int32, device=DEVICE)
+    aux = torch.zeros((1, 1), dtype=torch.int32) if mask.aux is None else mask.aux
+    picture_kernel[(1,)](
+        seen,
+        spans,
+        aux.to(DEVICE),
+        seq_len,
+        aux.stride(0),
+        SIZE=SIZE,
+        TILE=tile,
+        MASK=mask.mod,
+        SPAN=mask.span,
+        PARAM=mask.param,
+    )
+    return seen.bool().cpu(), spans.tolist()
+
+
+@settings(max_examples=EXAMPLES // 2)
+@given(any_mask, st.integers(1, SIZE), st.sampled_from([1, 4, 16, 64]))
+def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile):
+    seen, spans = picture(mask, seq_len, tile)
+    keys = torch.arange(seq_len)
+    for i in range(-(-seq_len // tile)):
+        near, low, full_low, full_high, high = spans[i]
+        rows = seen[i * tile : min((i + 1) * tile, seq_len), :seq_len]
+        outside = ~((keys < near) | ((keys >= low) & (keys < high)))
+        assert not rows[:, outside].any()
+        inside = (keys >= full_low) & (keys < full_high) & (keys >= low) & (keys < high)
+        assert rows[:, inside].all()
+
+
+@settings(max_examples=EXAMPLES // 4)
+@given(any_mask)
+def test_the_device_function_is_torchs(mask):
+    """M7: against create_mask, which maps the torch function element by element."""
+    seen, _ = picture(mask, SIZE, 64)
+    expected = create_mask(mask.seen, 1, 1, SIZE, SIZE, device="cpu")[0, 0]
+    assert torch.equal(seen, expected)
+
+
+def test_the_pictures_are_what_the_names_say():
+    def row(mask, query):
+        return picture(mask, SIZE, 64)[0][query].nonzero().flatten().tolist()
+
+    assert row(masks.causal(), 5) == [*range(6)]
+    assert row(masks.full(), 5) == [*range(SIZE)]
+    assert row(masks.sliding_window(3), 10) == [8, 9, 10]
+    assert row(masks.sink_window([2], 3), 10) == [0, 1, 8, 9, 10]
+    assert row(masks.chunked(7), 16) == [14, 15, 16]
+    assert row(masks.document([[5, 20, 40]]), 8) == [5, 6, 7, 8]
+    assert row(masks.prefix_lm([[(4, 9)]]), 6) == [*range(10)]
+    assert row(masks.prefix_lm([[(4, 9)]]), 9) == [*range(10)]
+    assert row(masks.prefix_lm([[(4, 9)]]), 3) == [*range(4)]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: masks.sliding_window(0), "window"),
+        (lambda: masks.sliding_window(2.5), "window"),
+        (lambda: masks.chunked(-1), "chunk"),
+        (lambda: masks.sink_window([1, "x"], 4), "sinks"),
+        (lambda: masks.document([[5, 0]]), "lengths[0]"),
+        (lambda: masks.prefix_lm([[("a", 3)]]), "ranges"),
+        (lambda: masks.soft_cap(0.0), "cap"),
+    ],
+)
+def test_masks_that_cannot_be(make, field):
+    with pytest.raises(PagedFlexError) as caught:
+        make()
+    assert caught.value.field == field

@@ -1,0 +1,180 @@
+"""Nothing outside is read or written; and mistakes planted into the kernel are found."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, ONE_PATH, SPLIT, Case, requests
+from workbench.kernels.block_table.guards import GuardError
+from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
+from workbench.kernels.paged_flex import api, attend_kernel, masks
+from workbench.kernels.paged_flex.reference import agreement
+
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
+SIZES = ((150, 33), (300, 1))
+WINDOW = masks.sliding_window(50)
+
+
+def live_memory(case, prepared):
+    """Exactly what a launch may touch: of the cache the tokens that its requests own."""
+    cache = case.cache
+    allowed = [case.query[: case.batch.num_tokens], case.out[: case.batch.num_tokens]]
+    for launch in prepared.launches:
+        # behind the query, both halves of the cache and the output of an attend launch
+        first = 4 if launch.kernel is api.attend_kernel else 1
+        allowed += [a for a in launch.arguments[first:] if isinstance(a, torch.Tensor)]
+    size = cache.shape[2]
+    ratio = case.batch.entry_tokens // size
+    for row, length in zip(case.batch.rows, case.batch.seq_lens, strict=True):
+        for part in range(-(-int(length) // size)):
+            block = int(case.batch.block_table[row, part // ratio]) * ratio + part % ratio
+            tokens = min(size, int(length) - part * size)
+            allowed += [cache[block, 0, :tokens], cache[block, 1, :tokens]]
+    return allowed
+
+
+@interpreted
+@pytest.mark.parametrize(("block_size", "ratio"), [(64, 1), (16, 3), (48, 1)])
+@pytest.mark.parametrize("settings", [SPLIT, ONE_PATH], ids=["split", "one path"])
+def test_only_live_tokens_are_read(block_size, ratio, settings):
+    case = Case(requests(*SIZES), block_size, ratio=ratio, dummies=(1,), padding=2, guarded=True)
+    prepared = case.prepared(settings=settings)
+    with counted_traffic(allowed=live_memory(case, prepared)) as traffic:
+        prepared.run()
+    case.memory.check()
+    assert traffic.launches == len(prepared.launches)
+
+
+@interpreted
+def test_a_window_reads_its_tiles_and_no_others():
+    def loaded(mask):
+        prepared = case.prepared(mask=mask)
+        with counted_traffic() as traffic:
+            prepared.run()
+        return traffic.loaded_bytes
+
+    case = Case(requests((1100, 1)), 64)
+    # a token's keys and values take 128 bytes; tiles hold 64 tokens
+    assert loaded(masks.causal()) > 1100 * 128
+    assert loaded(masks.sliding_window(60)) < 200 * 128
+
+
+def test_a_write_behind_the_output_is_found_by_the_fence():
+    case = Case(requests((40, 3)), 16, guarded=True)
+    case.attend()
+    case.out = case.out[1:].as_strided(case.out.shape, case.out.stride())
+    with pytest.raises(GuardError):
+        case.attend()
+
+
+MUTANTS = [
+    ("m_key = o_key < seq_len", "m_key = o_key <= seq_len"),
+    ("(o_token < b_count)", "(o_token <= b_count)"),
+    ("t_high = tl.cdiv(high, BLOCK_N)", "t_high = high // BLOCK_N"),
+    ("t_high = tl.cdiv(high, BLOCK_N)", "t_high = tl.cdiv(high, BLOCK_N) + 1"),
+    ("tl.maximum(low, 0) // BLOCK_N, t_high", "tl.cdiv(tl.maximum(low, 0), BLOCK_N), t_high"),
+    ("t_full = tl.cdiv(tl.maximum(full_low, 0), BLOCK_N)", "t_full = full_low * 0"),
+    (
+        "tl.minimum(full_high, high), 0) // BLOCK_N",
+        "tl.minimum(full_high, high), 0) // BLOCK_N + 1",
+    ),
+    ("b_block * RATIO + b_part % RATIO", "b_block * RATIO + b_part"),
+    ("(o_key % BLOCK_SIZE) * kv_stride_token", "o_key * kv_stride_token"),
+    ("b_part = o_key // BLOCK_SIZE", "b_part = (o_key + 1) // BLOCK_SIZE"),
+    ("o_row // GROUP", "o_row // (GROUP + 1)"),
+    ("o_row % GROUP", "o_row % (GROUP - 1)"),
+    ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
+    ("b_sum = b_sum * b_shrink + tl.sum(b_weight, 1)", "b_sum = b_sum + tl.sum(b_weight, 1)"),
+    ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
+    ("m_seen = m_seen & m_key[None, :] & m_row[:, None]", "m_seen = m_seen"),
+    ("t_split = b_split * (SPLIT // BLOCK_N)", "t_split = b_split * (SPLIT // BLOCK_N) + 1"),
+    ("t_split_end = t_split + SPLIT // BLOCK_N", "t_split_end = t_split + SPLIT // BLOCK_N - 1"),
+    ("b_weight = tl.exp2((b_split_max - b_safe) * factor)", "b_weight = b_split_sum * 0 + 1"),
+    ("for i_split in range(b_splits)", "for i_split in range(b_splits - 1)"),
+    ("i_partial = i_item * tl.num_programs(1) + i_kv_head", "i_partial = i_item + i_kv_head"),
+    ("i_split in range(b_splits)", "i_split in range(1, b_splits)"),
+    ("o_dim < HEAD_DIM", "o_dim <= HEAD_DIM"),
+    ("p_table + b_row * table_stride", "p_table + i_request * table_stride"),
+    ("i_visit < left_end", "i_visit <= left_end"),
+    ("t_full_end - left_end,", "t_full_end - left_end + 1,"),
+    ("m_value = m_key & ~m_odd", "m_value = m_key"),
+    ('tl.where(m_seen & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
+    ('tl.where(b_new == float("-inf"), 0.0, b_new)', "b_new"),
+    ("1.0, b_sum)[:, None]", "b_sum, b_sum)[:, None]"),
+]
+QUICK = 3
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        pytest.param(*mutant, id=f"{i}", marks=[pytest.mark.slow] if i >= QUICK else [])
+        for i, mutant in enumerate(MUTANTS)
+    ],
+)
+def test_a_planted_mistake_is_found(right, wrong, tmp_path, monkeypatch):
+    source = Path(attend_kernel.__file__).read_text(encoding="utf-8")
+    assert right in source
+    file = tmp_path / "mutant_kernel.py"
+    file.write_text(source.replace(right, wrong), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("mutant_kernel", file)
+    mutant = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(mutant)
+    monkeypatch.setattr(api, "attend_kernel", mutant.attend_kernel)
+    monkeypatch.setattr(api, "combine_kernel", mutant.combine_kernel)
+    assert is_found()
+
+
+def is_found():
+    """Whether one of a few batches reads elsewhere, writes elsewhere, or computes otherwise."""
+    sizes = {"heads": 6, "kv_heads": 2, "dim": 24}
+    batch = requests((150, 33), (300, 1), (17, 17), **sizes)
+    for one in batch[:2]:
+        one.values[140, 0, 3] = float("nan")
+    for block_size, ratio, mask in (
+        (16, 3, WINDOW),
+        (128, 1, masks.causal()),
+        (48, 1, masks.full()),
+    ):
+        case = Case(batch, block_size, ratio=ratio, dummies=(1,), guarded=True)
+        prepared = case.prepared(mask=mask)
+        try:
+            with counted_traffic(allowed=live_memory(case, prepared)):
+                prepared.run()
+            case.memory.check()
+        except GuardError:
+            return True
+        except Exception as error:
+            if stray(error):
+                return True
+            raise
+        if not agreement(case.out, case.query, case.cache, case.batch, mask).ok:
+            return True
+    return False
+
+
+def stray(error):
+    """Whether an access outside lies under the interpreter's wrappings."""
+    while error is not None and not isinstance(error, OutOfBounds):
+        error = error.__cause__
+    return error is not None
+
+
+@pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU")
+def test_a_prepared_call_can_be_captured_in_a_cuda_graph():
+    case = Case(requests(*SIZES), 16)
+    prepared = case.prepared()
+    expected = prepared.run().clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        prepared.run()
+    case.out.fill_(float("nan"))
+    graph.replay()
+    assert torch.equal(case.out, expected)

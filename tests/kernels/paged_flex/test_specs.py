@@ -1,0 +1,72 @@
+"""What the kernels tell an inspector is what they are; and what a compiler makes of them."""
+
+import inspect
+import re
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from tests.kernels.paged_flex.cases import Case, requests
+from workbench.kernels.inspection import TARGETS, inspect_kernels
+from workbench.kernels.paged_flex import specs, wide_specs
+from workbench.kernels.paged_flex.settings import BITWISE, FAST
+
+INSTRUCTION = {
+    "sm_80": r"\bmma\.sync",
+    "sm_90": r"\bwgmma\.mma_async|\bmma\.sync",
+    "sm_100": r"\btcgen05\.mma|\bmma\.sync",
+    "gfx942": r"\bv_mfma_",
+}
+
+
+@pytest.mark.parametrize("spec", specs.INSPECTED + wide_specs.INSPECTED, ids=lambda spec: spec.name)
+def test_a_signature_names_every_parameter_in_order(spec):
+    assert list(spec.signature) == list(inspect.signature(spec.function.fn).parameters)
+    pointers = [name for name in spec.signature if name.startswith("p_")]
+    assert all(spec.signature[name].startswith("*") for name in pointers)
+
+
+def test_what_is_inspected_is_what_is_launched():
+    case = Case(requests((40, 3), (100, 1), (70, 40), heads=4, dim=128), 64)
+    prefill, decode, combine = case.prepared(settings=FAST).launches
+    for launch, spec in (
+        (prefill, specs.attend_spec("prefill", FAST, dtype="float32")),
+        (decode, specs.attend_spec("decode", FAST, decode=True, dtype="float32")),
+        (combine, specs.INSPECTED[-1]),
+    ):
+        constants = {
+            name: value
+            for name, value in launch.options.items()
+            if name not in {"num_warps", "num_stages"}
+        }
+        assert constants == dict(spec.constexprs)
+        assert launch.options["num_warps"] == spec.num_warps
+        assert len(launch.arguments) + len(constants) == len(spec.signature)
+        # the inspector compiles with three stages
+        assert launch.options.get("num_stages", 3) == 3
+    [bitwise] = case.prepared(settings=BITWISE).launches
+    assert bitwise.options["ONE_PATH"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "target"),
+    [
+        *(("specs", target) for target in INSTRUCTION),
+        ("wide_specs", "sm_90"),
+        ("wide_specs", "sm_100"),
+    ],
+)
+def test_shipped_tiles_fit_use_matrix_instructions_and_do_not_spill(module, target):
+    for report in inspect_kernels(f"workbench.kernels.paged_flex.{module}", (target,)):
+        place = f"{report.kernel} for {report.target}"
+        assert report.spill_bytes == 0, place
+        assert report.shared_bytes <= TARGETS[target].shared_memory_bytes, place
+        assert report.wide_divisions == 0, place
+        if report.kernel not in {"combine", "prefill, float32"}:
+            assert re.search(INSTRUCTION[target], report.assembly), place
+        if module == "wide_specs" and not report.kernel.startswith("decode"):
+            wide = {"sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma"}[target]
+            assert wide in report.assembly, place
