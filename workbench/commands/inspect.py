@@ -13,7 +13,9 @@ from workbench.core.errors import unknown_name_message
 
 
 def inspect(
-    kernels: Annotated[str, typer.Argument(help="Which kernels: block-table or paged-flex.")] = "block-table",
+    kernels: Annotated[
+        str, typer.Argument(help="Which kernels: block-table or paged-flex.")
+    ] = "block-table",
     target: Annotated[
         list[str] | None, typer.Option("--target", "-t", help="sm_90, gfx942, ...; all if none.")
     ] = None,
