@@ -10,7 +10,12 @@ from workbench.kernels.block_table.batch import Batch, checked_batch
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.faithful import FaithfulPath
 from workbench.kernels.block_table.fast import FastPath
-from workbench.kernels.block_table.groups import LARGEST_INT32, ContextParallel, TableGroup
+from workbench.kernels.block_table.groups import (
+    LARGEST_INT32,
+    ContextParallel,
+    TableGroup,
+    check_number,
+)
 from workbench.kernels.block_table.host import HostTables
 from workbench.kernels.block_table.numbers import Ids
 from workbench.kernels.block_table.path import (
@@ -65,10 +70,7 @@ class BlockTables:
     ) -> None:
         self.groups = _checked_groups(groups, num_blocks)
         for name, value in (("max_requests", max_requests), ("max_tokens", max_tokens)):
-            if value < 1:
-                raise BlockTableError(
-                    f"{name} must be at least 1; got {value}", field=name, given=value, limit=1
-                )
+            check_number(name, value, 1)
         if path not in PATHS:
             raise BlockTableError(
                 f"path {path!r} is not known. Allowed: {', '.join(PATHS)}", field="path", given=path
@@ -241,7 +243,12 @@ class BlockTables:
         return counts * np.array([[group.ratio] for group in self.groups])
 
     def row(self, group: int, request: int) -> tuple[int, ...]:
-        """The kernel blocks of one request as the device has them; waits for the device."""
+        """The kernel blocks of one request as the device has them; waits for the device.
+
+        Errors: BlockTableError for a group or a request that does not exist.
+        """
+        check_number("group", group, 0, len(self.groups))
+        check_number("request", request, 0, self.max_requests)
         count = int(self._host.counts[group, request])
         blocks = self._path.manager_row(group, request)[:count].tolist()
         return expand_ids(blocks, self.groups[group].ratio)

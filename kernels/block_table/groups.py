@@ -3,10 +3,25 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 from workbench.kernels.block_table.errors import BlockTableError
 
 LARGEST_INT32 = 2**31 - 1
+
+
+def check_number(name: str, value: object, low: int, end: int | None = None) -> None:
+    """Refuse what is no whole number from `low` up to, but without, `end`: BlockTableError."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if whole and low <= int(value) and (end is None or int(value) < end):  # type: ignore[call-overload]
+        return
+    room = f"of at least {low}" if end is None else f"in {low}..{end - 1}"
+    raise BlockTableError(
+        f"{name} must be a whole number {room}; got {value!r}",
+        field=name,
+        given=value,
+        limit=low if end is None else end,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +40,7 @@ class TableGroup:
     def __post_init__(self) -> None:
         """Refuse sizes below 1 and a kernel block that does not divide the manager block."""
         for name in ("block_size", "kernel_block_size", "max_blocks"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise BlockTableError(
-                    f"{name} must be a whole number of at least 1; got {value!r}",
-                    field=name,
-                    given=value,
-                    limit=1,
-                )
+            check_number(name, getattr(self, name), 1)
         if self.block_size % self.kernel_block_size:
             near = nearest_divisor(self.block_size, self.kernel_block_size)
             raise BlockTableError(
@@ -65,20 +73,8 @@ class ContextParallel:
     def __post_init__(self) -> None:
         """Refuse sizes below 1 and a rank outside them."""
         for name in ("size", "interleave"):
-            if getattr(self, name) < 1:
-                raise BlockTableError(
-                    f"context-parallel {name} must be at least 1; got {getattr(self, name)}",
-                    field=name,
-                    given=getattr(self, name),
-                    limit=1,
-                )
-        if not 0 <= self.rank < self.size:
-            raise BlockTableError(
-                f"context-parallel rank must lie in 0..{self.size - 1}; got {self.rank}",
-                field="rank",
-                given=self.rank,
-                limit=self.size,
-            )
+            check_number(name, getattr(self, name), 1)
+        check_number("rank", self.rank, 0, self.size)
 
     def check_groups(self, groups: Iterable[TableGroup]) -> None:
         """Refuse an interleave that carries tokens over a kernel block's end, and endless rows."""

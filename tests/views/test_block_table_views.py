@@ -34,6 +34,7 @@ def step(rows=((5, 6), (7,)), ratio=2):
         path="fast",
         mode="interpreter",
         device="CPU",
+        target=None,
         rows=tuple(StepRow(i, 1, 4) for i in range(len(rows))),
         groups=(group(rows, ratio),),
         positions=(3,) * len(rows),
@@ -105,6 +106,10 @@ def test_words_tell_place_verdict_and_counts():
 
 
 def test_a_time_is_only_told_where_one_was_taken():
-    on_gpu = replace(step(), mode="gpu", device="Some GPU", counted=None, gpu_us=12.34)
-    assert place(on_gpu) == "fast path, gpu on Some GPU. 12.3 us on the GPU, median."
+    on_gpu = replace(
+        step(), mode="gpu", device="Some GPU", target="cuda 90", counted=None, gpu_us=12.34
+    )
+    assert place(on_gpu) == (
+        "fast path, gpu on Some GPU, compiled for cuda 90. 12.3 us on the GPU, median."
+    )
     assert "Not timed" in place(replace(on_gpu, gpu_us=None))

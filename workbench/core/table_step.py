@@ -55,14 +55,16 @@ class Counted:
 class TableStep:
     """A step of real kernels. positions, owners: [token] -> position, batch row.
 
-    mismatch: the first difference from the oracle, None when all entries agree. counted: in the
-    interpreter only; gpu_us: on a GPU only, and only after the check passed.
+    target: what the kernels were compiled for; None in the interpreter. mismatch: the first
+    difference from the oracle, None when all entries agree. counted: in the interpreter only;
+    gpu_us: on a GPU only, and only after the check passed.
     """
 
     title: str
     path: str
     mode: str
     device: str
+    target: str | None
     rows: tuple[StepRow, ...]
     groups: tuple[GroupStep, ...]
     positions: tuple[int, ...]

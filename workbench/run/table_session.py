@@ -315,6 +315,7 @@ class TableSession:
             path=self.tables.path_name,
             mode=mode.mode,
             device=mode.device or "CPU",
+            target=_target() if mode.mode == "gpu" else None,
             rows=rows,
             groups=tuple(groups),
             positions=tuple(positions),
@@ -349,6 +350,14 @@ class TableSession:
             if group.slots != slots[index]:
                 return f"group {group.name}, slots: {_first(group.slots, slots[index])}"
         return None
+
+
+def _target() -> str:
+    """What triton compiles for on this GPU, for example "cuda 90" or "hip gfx942"."""
+    from triton.runtime import driver
+
+    found = driver.active.get_current_target()
+    return f"{found.backend} {found.arch}"
 
 
 def _held(row: Sequence[int]) -> int:

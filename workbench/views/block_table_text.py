@@ -103,7 +103,8 @@ def verdict(step: TableStep) -> str:
 
 def place(step: TableStep) -> str:
     """Where it ran and what it moved; a time only from a GPU."""
-    where = f"{step.path} path, {step.mode} on {step.device}."
+    compiled = "" if step.target is None else f", compiled for {step.target}"
+    where = f"{step.path} path, {step.mode} on {step.device}{compiled}."
     if step.counted is not None:
         counted = step.counted
         return (

@@ -187,3 +187,29 @@ def test_nothing_is_staged_after_a_refused_batch(path):
         tables.tables.step([9], [0, 1], [0])
     assert len(tables.tables.staged) == 0
     tables.step([], [0], [])
+
+
+@pytest.mark.parametrize(
+    ("group", "request_row", "field"),
+    [
+        (5, 0, "group"),
+        (-1, 0, "group"),
+        (0, 99, "request"),
+        (0, -1, "request"),
+        (0, 1.5, "request"),
+    ],
+)
+def test_a_row_that_does_not_exist_is_not_read(group, request_row, field):
+    tables = BlockTables([TableGroup(32, 16, 4)], max_requests=2, max_tokens=8, num_blocks=9)
+    with pytest.raises(BlockTableError) as caught:
+        tables.row(group, request_row)
+    assert caught.value.field == field
+    assert caught.value.limit == {"group": 1, "request": 2}[field]
+
+
+@pytest.mark.parametrize("value", [2.5, "3", True, 0, None])
+def test_sizes_are_whole_numbers(value):
+    with pytest.raises(BlockTableError, match="max_requests must be a whole number of at least 1"):
+        BlockTables([TableGroup(32, 16, 4)], max_requests=value, max_tokens=8, num_blocks=9)
+    with pytest.raises(BlockTableError, match="interleave must be a whole number of at least 1"):
+        ContextParallel(2, 0, value)
