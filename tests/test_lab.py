@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import urlopen
 
 import psutil
@@ -24,6 +25,18 @@ def address_of(log, server, seconds=60):
     pytest.fail(log.read_text(encoding="utf-8")[-2000:])
 
 
+def opened(address, seconds=30):
+    """The address is printed a moment before anybody listens to it."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return urlopen(address, timeout=30)
+        except URLError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.3)
+
+
 @pytest.mark.slow
 def test_lab_opens_the_first_notebook(tmp_path):
     log = tmp_path / "lab.log"
@@ -31,7 +44,7 @@ def test_lab_opens_the_first_notebook(tmp_path):
     with log.open("w", encoding="utf-8") as output:
         server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output)
     try:
-        with urlopen(address_of(log, server), timeout=30) as answer:
+        with opened(address_of(log, server)) as answer:
             assert answer.status == 200
             assert b"JupyterLab" in answer.read()
     finally:

@@ -86,13 +86,13 @@ class FlexPanel(Panel):
                 *((target.title, name) for name, target in TARGETS.items()),
             ),
         )
-        self.picture = _dropdown("Picture", tuple(SIZES))
+        self.picture = _dropdown("Show sizes", tuple(SIZES))
         self.batch = _text("Batch", DEFAULT_BATCH)
         self.kind = _dropdown("Mask", KINDS)
         self.size = _text("Its tokens", DEFAULT_SIZE)
         self.build = _dropdown("Build", BUILDS)
         self.stale = widgets.Checkbox(description="stale columns", value=False, indent=False)
-        self.mask_picture = _dropdown("Picture", tuple(MASKS))
+        self.mask_picture = _dropdown("Show mask", tuple(MASKS))
         self._note, self._sizes, self._targets = (widgets.HTML() for _ in range(3))
         self._input_error, self._cost = widgets.HTML(), widgets.HTML()
         self._buttons = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
