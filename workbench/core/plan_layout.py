@@ -6,11 +6,12 @@ from workbench.core.backends import Backend
 from workbench.core.cache_layouts import CacheGeometry
 from workbench.core.capacity import CachePlan
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.layer_query import capability_of
 from workbench.core.layer_views import V1, AttentionPages, StatePages
 from workbench.core.layout_error import LayoutError
 from workbench.core.layouts import CacheViews, LayoutName, cache_views, layout_name
 from workbench.core.plan import Plan
-from workbench.core.platforms import PLATFORMS, parse_capability
+from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 
 STORED_AS = {"int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}
@@ -74,8 +75,7 @@ def plan_layout(
 
 def _name(plan: Plan, backend: Backend, layout: str | None, connector: str | None) -> LayoutName:
     platform = PLATFORMS[plan.settings.platform]
-    text = plan.settings.compute_capability or platform.default_capability
-    capability = None if platform.default_capability is None or not text else parse_capability(text)
+    capability = capability_of(plan.settings)
     return layout_name(backend, platform.name, capability, environment=layout, connector=connector)
 
 

@@ -92,12 +92,7 @@ def auto_fit(run: Run) -> None:
 
 def memory(run: Run) -> None:
     """Blocks, capacity and the refusals that come from them; nothing without a memory size."""
-    settings = run.settings
-    if (
-        settings.kv_cache_memory_bytes is None
-        and settings.num_gpu_blocks_override is None
-        and memory_budget(settings) is None
-    ):
+    if run.settings.num_gpu_blocks_override is None and measured_bytes(run.settings) is None:
         return
     cache = run.cache
     if cache is None:
