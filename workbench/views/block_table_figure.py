@@ -57,7 +57,9 @@ def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Fig
         **colours.surface,
     )
     figure.update_yaxes(autorange="reversed", type="category", showgrid=False)
-    figure.update_xaxes(showgrid=False, title={"text": "column of the row"}, rangemode="tozero")
+    figure.update_xaxes(
+        showgrid=False, zeroline=False, title={"text": "column of the row"}, rangemode="tozero"
+    )
     return figure
 
 
@@ -92,7 +94,11 @@ def slot_map(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
                 "font": {"size": 15},
             },
             **colours.surface,
-            "xaxis": {"title": {"text": "new token of the request"}, "showgrid": False},
+            "xaxis": {
+                "title": {"text": "new token of the request"},
+                "showgrid": False,
+                "zeroline": False,
+            },
             "yaxis": {"autorange": "reversed", "type": "category", "showgrid": False},
         },
     )
