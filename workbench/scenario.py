@@ -12,8 +12,9 @@ from typing import Any, Self
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
-from workbench.core.dtypes import KV_CACHE_DTYPES, MODEL_DTYPES, STATE_DTYPES
+from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.errors import ScenarioError, nearest_names, unknown_name_message
+from workbench.core.plan_groups import NAMES_OF_0_23
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
@@ -45,6 +46,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "activation_bytes": (0, MAX_BYTES),
     "cuda_graph_bytes": (0, MAX_BYTES),
     "num_gpu_blocks_override": (1, MAX_TOKENS),
+    "hidden_state_layers": (0, 1024),
     "flex_attn_block_m": (-MAX_TOKENS, MAX_TOKENS),
     "flex_attn_block_n": (-MAX_TOKENS, MAX_TOKENS),
     "flex_attn_q_block_size": (-MAX_TOKENS, MAX_TOKENS),
@@ -56,6 +58,8 @@ vLLM tests no range of the flex sizes; what zero and negative ones lead to is to
 """
 BYTES = tuple(field for field in RANGES if field.endswith("_bytes"))
 """Fields that also take a size with its unit, such as "20 GiB"."""
+RANKS = "kv_cache_memory_bytes_by_rank"
+"""The field with one such size a rank."""
 SMALLEST_SHARE = 0.01
 SHARES = ("gpu_memory_utilization",)
 """Fields that are a share of something: above 0, at most 1."""
@@ -87,6 +91,10 @@ class Scenario(_TypedScenario):
         for field in BYTES:
             if isinstance(text := values.get(field), str):
                 values[field] = parse_bytes(text, field)
+        if isinstance(sizes := values.get(RANKS), list | tuple):
+            values[RANKS] = tuple(
+                parse_bytes(size, RANKS) if isinstance(size, str) else size for size in sizes
+            )
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -161,6 +169,10 @@ def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
         return tuple(name for name, backend in table.items() if backend.can_be_asked_for)
     if field == "mamba_cache_mode":
         return RULE_SETS[rules].cache_modes
+    if field == "kv_cache_dtype":
+        return RULE_SETS[rules].kv_cache_dtypes
+    if field == "kv_cache_layout":
+        return (*NAMES_OF_0_23, *RULE_SETS[rules].groups.layouts.get("", ()))
     return _WORDS.get(field)
 
 
@@ -168,7 +180,6 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "platform": tuple(PLATFORMS),
     "compute_capability": PLATFORMS["cuda"].capabilities,
     "dtype": MODEL_DTYPES,
-    "kv_cache_dtype": KV_CACHE_DTYPES,
     "mamba_cache_dtype": STATE_DTYPES,
     "mamba_ssm_cache_dtype": STATE_DTYPES,
 }
@@ -176,7 +187,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 def _check_names(scenario: Scenario) -> None:
     _require("rules", scenario.rules, RULE_SETS)
-    for field in (*_WORDS, "backend", "mamba_cache_mode"):
+    for field in (*_WORDS, "backend", "kv_cache_dtype", "kv_cache_layout", "mamba_cache_mode"):
         value = getattr(scenario, field)
         if value is None or (field == "compute_capability" and scenario.platform != "cuda"):
             continue
@@ -213,6 +224,7 @@ def _check_ranges(scenario: Scenario) -> None:
             f"Nearest valid value: {_nearest(field, value)}.",
             field=field,
         )
+    _check_ranks(scenario)
     for field in SHARES:
         share = getattr(scenario, field)
         if share is not None and not 0 < share <= 1:
@@ -223,6 +235,19 @@ def _check_ranges(scenario: Scenario) -> None:
                 + (f" {share:g} % is {share / 100:g}." if 1 < share <= 100 else ""),
                 field=field,
             )
+
+
+def _check_ranks(scenario: Scenario) -> None:
+    sizes, (low, high) = scenario.kv_cache_memory_bytes_by_rank, RANGES["kv_cache_memory_bytes"]
+    if sizes is None or (sizes and all(low <= size <= high for size in sizes)):
+        return
+    nearest = [min(max(size, low), high) for size in sizes] or None
+    raise ScenarioError(
+        "out_of_range",
+        f"{RANKS} has one size a rank, each from {low} to {high} bytes; got {_short(sizes)}. "
+        f"Nearest valid value: {nearest}.",
+        field=RANKS,
+    )
 
 
 def _nearest(field: str, value: int) -> int:
@@ -254,6 +279,7 @@ def _typed_error(error: ValidationError) -> ScenarioError:
         "int_type": "an integer",
         "bool_type": "true or false",
         "float_type": "a number",
+        "tuple_type": "a list with one size a rank",
     }.get(first["type"], "a string")
     if field == "model":
         kind = "a name, a path or a config object"

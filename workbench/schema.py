@@ -14,10 +14,38 @@ OWN_FORM: dict[str, dict[str, Any]] = {
         "description": "catalog name, path of a config.json, hub id, or the config object",
     },
     "batch_invariant": {"type": "boolean"},
+    "gdn_flashinfer_prefill": {"type": "boolean"},
+    "trtllm_kernels": {"type": "boolean"},
+    "disable_hybrid_kv_cache_manager": {"type": "boolean"},
+    "kv_cache_memory_bytes_by_rank": {
+        "type": ["array", "null"],
+        "minItems": 1,
+        "items": {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": RANGES["kv_cache_memory_bytes"][1]},
+                {"type": "string", "description": 'with a unit: "20 GiB"'},
+            ]
+        },
+    },
+    "kv_cache_layout": {
+        "enum": [
+            *dict.fromkeys(
+                word
+                for rules in RULE_SETS
+                for word in allowed_values("kv_cache_layout", rules) or ()
+            ),
+            None,
+        ]
+    },
     "torch_version": {"type": ["string", "null"], "pattern": f"^{VERSION}$"},
 }
 NOT_NULL = ("platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
-NOT_NULL_STATE = ("mamba_cache_dtype", "mamba_ssm_cache_dtype", "num_speculative_tokens")
+NOT_NULL_STATE = (
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "num_speculative_tokens",
+    "hidden_state_layers",
+)
 
 
 def scenario_schema() -> dict[str, Any]:
@@ -91,6 +119,18 @@ _GROUP = {
     "kernel_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
     "padding_layers": _INTEGER,
     "layer_names": {"type": "array", "items": _STRING},
+    "layer_page_size_bytes": {
+        "type": ["array", "null"],
+        "items": _INTEGER,
+        "description": "of every layer, where the layers of the group have a spec each",
+    },
+}
+_PLACEMENT = {
+    "group": _INTEGER,
+    "layer_names": {"type": "array", "items": _STRING},
+    "offset": {**_INTEGER, "description": "bytes"},
+    "layer_stride": {**_INTEGER, "description": "bytes"},
+    "block_stride": {**_INTEGER, "description": "bytes"},
 }
 _TENSOR = {
     "size": {**_INTEGER, "description": "bytes"},
@@ -149,6 +189,13 @@ _PLAN = {
     "max_concurrency": {"type": ["number", "null"]},
     "scheduler_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
     "hash_block_size": {**_MAYBE_INTEGER, "description": "tokens"},
+    "cache_layout": {**_MAYBE_STRING, "description": "order of the one allocation, from 0.33 on"},
+    "placements": {
+        "type": ["array", "null"],
+        "items": {"$ref": "#/$defs/placement"},
+        "description": "in it, block b of layer l starts at "
+        "offset + l * layer_stride + b * block_stride",
+    },
     "log_lines": {"type": "array", "items": _STRING},
     "problems": {"type": "array", "items": {"$ref": "#/$defs/problem"}},
     "trace": {"type": "array", "items": {"$ref": "#/$defs/step"}},
@@ -176,6 +223,7 @@ def published_schema() -> dict[str, Any]:
             "step": _closed(_STEP),
             "group": _closed(_GROUP),
             "tensor": _closed(_TENSOR),
+            "placement": _closed(_PLACEMENT),
             "problem": _closed(_PROBLEM),
             "error": _closed({"error": _closed(error)}),
         },

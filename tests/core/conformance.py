@@ -1,4 +1,4 @@
-"""What vLLM 0.23.0 answered (`tests/data`), and how its fields are called here."""
+"""What vLLM 0.23.0 and 0.33.0 answered (`tests/data`), and how its fields are called here."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ ALIGN_LOCALS = {
     "attn_tokens_per_mamba_state": ("aligned_block_size", "tokens_needed"),
     "base_chunk_size": ("aligned_block_size", "base_chunk"),
     "chunk_size": ("aligned_block_size", "c"),
+    "backend_block_alignment": ("aligned_block_size", "every_backend"),
 }
 """vLLM's local variable -> the step of the trace that shows it: (rule, operand or result)."""
 
@@ -76,11 +77,18 @@ OTHER_FIELDS = {
 Case = dict[str, Any]
 
 
+FILES = {"0.23": "alignment.jsonl.gz", "0.33": "alignment_0_33.jsonl.gz"}
+"""Rule set -> the file with that version's answers."""
+
+
 @cache
-def cases() -> tuple[Case, ...]:
-    """Every line: {"line", "input", "output"}."""
-    with gzip.open(DATA / "alignment.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return tuple({"line": number, **json.loads(text)} for number, text in enumerate(lines, 1))
+def cases(rules: str = "0.23") -> tuple[Case, ...]:
+    """Every line: {"line", "rules", "input", "output"}."""
+    with gzip.open(DATA / FILES[rules], "rt", encoding="utf-8") as lines:
+        return tuple(
+            {"line": number, "rules": rules, **json.loads(text)}
+            for number, text in enumerate(lines, 1)
+        )
 
 
 @cache
@@ -96,6 +104,8 @@ def scenario_values(case: Case, model: Any = None) -> dict[str, Any]:
     mode = given["mamba_cache_mode"]
     return {
         "model": config(given["config"]) if model is None else model,
+        "rules": case["rules"],
+        "gdn_flashinfer_prefill": given.get("gdn_flashinfer_prefill", False),
         "platform": platform,
         "compute_capability": capability,
         "enable_prefix_caching": mode != "none",

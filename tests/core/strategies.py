@@ -26,9 +26,9 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
-from workbench.core.dtypes import KV_CACHE_DTYPES, MODEL_DTYPES, STATE_DTYPES
+from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.platforms import PLATFORMS
-from workbench.core.rules import V0_23
+from workbench.core.rules import V0_23, V0_33
 from workbench.models.attention import MLA_MODEL_TYPES
 from workbench.scenario import Scenario
 
@@ -251,16 +251,20 @@ def scenarios(
     tensor_parallel = draw(TENSOR_PARALLEL)
     model = draw(st.sampled_from(families))(draw, tensor_parallel)
     platform = draw(st.sampled_from(list(PLATFORMS)))
+    rules = draw(st.sampled_from((V0_23, V0_23, V0_33)))
     backends = [
         name
-        for name, backend in V0_23.backends.items()
+        for name, backend in rules.backends.items()
         if platform in backend.platforms
         and backend.can_be_asked_for
         and backend.is_mla == _is_mla(model)
     ]
-    kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), KV_CACHE_DTYPES]))
+    kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), rules.kv_cache_dtypes]))
     return Scenario(
         model=model,
+        rules=rules.name,
+        gdn_flashinfer_prefill=draw(st.booleans()),
+        trtllm_kernels=draw(st.booleans()),
         platform=platform,
         compute_capability=draw(_maybe(st.sampled_from(PLATFORMS["cuda"].capabilities))),
         backend=draw(_maybe(st.sampled_from(backends))) if backends else None,
@@ -270,7 +274,7 @@ def scenarios(
         mamba_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
         mamba_ssm_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
         enable_prefix_caching=draw(st.sampled_from([None, True, True, False])),
-        mamba_cache_mode=draw(_maybe(st.sampled_from(V0_23.cache_modes))),
+        mamba_cache_mode=draw(_maybe(st.sampled_from(rules.cache_modes))),
         block_size=draw(_maybe(st.sampled_from([8, 16, 24, 32, 48, 64, 96, 128, 528, 1024]))),
         mamba_block_size=draw(_maybe(st.sampled_from([8, 24, 64, 100, 128, 256, 1000]))),
         max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
+from workbench.core.cache_spec import CacheSpec
 from workbench.core.groups import PagesNotUnifiableError, group_layers
-from workbench.core.layer_specs import CacheSpec
 from workbench.core.occupancy import requests_that_fit, waste
 from workbench.models import catalog_names
 
@@ -35,7 +35,7 @@ def resolved(**fields):
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_groups_and_tensors_are_vllms(number):
     case = CASES[number]
-    values = scenario_values(case)
+    values = scenario_values({"rules": "0.23", **case})
     values["kv_cache_memory_bytes"] = case["input"]["available_memory"]
     plan = wb.resolve(wb.Scenario(**values)).to_dict()
     expected = case["output"]

@@ -1,10 +1,11 @@
-"""Every recorded answer of vLLM 0.23.0 agrees, in every field, and so does every refusal."""
+"""Every recorded answer of vLLM 0.23.0 and 0.33.0 agrees, in every field and every refusal."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -20,11 +21,19 @@ from tests.core.conformance import (
 )
 from workbench.batch import resolve_lines
 from workbench.core.errors import Refused
+from workbench.core.rules import RULE_SETS, V0_23
 from workbench.models import load_model
 from workbench.plan import resolve
 from workbench.scenario import Scenario
 
-CONFIGS = sorted({case["input"]["config"] for case in cases()})
+RULES = ("0.23", "0.33")
+ALL = tuple(case for rules in RULES for case in cases(rules))
+CONFIGS = sorted({case["input"]["config"] for case in ALL})
+LINES = {"0.23": (1120, 34), "0.33": (641, 30)}
+"""Rule set -> (answers, refusals among them)."""
+ONLY_0_23 = {"attn_tokens_per_mamba_state", "base_chunk_size", "chunk_size"}
+ONLY_0_33 = {"backend_block_alignment"}
+"""Local variables of one version's alignment."""
 
 
 def differences(expected, given):
@@ -52,21 +61,43 @@ def disagreements(case):
     return differences(expected, answer(plan.to_dict(), expected, plan.model.chunk_size))
 
 
-def test_no_line_and_no_field_is_left_out():
-    assert len(cases()) == 1120
-    assert sum("error" in case["output"] for case in cases()) == 34
+@pytest.mark.parametrize("rules", RULES)
+def test_no_line_and_no_field_is_left_out(rules):
+    answers = cases(rules)
+    refused = sum("error" in case["output"] for case in answers)
+    assert (len(answers), refused) == LINES[rules]
     fields = {
-        field for case in cases() for field in case["output"] if "error" not in case["output"]
+        field for case in answers for field in case["output"] if "error" not in case["output"]
     }
     assert fields == set(PLAN_FIELDS) | OTHER_FIELDS
-    local = {name for case in cases() for name in case["output"].get("align_locals", ())}
-    assert local == set(ALIGN_LOCALS)
+    local = {name for case in answers for name in case["output"].get("align_locals", ())}
+    other = ONLY_0_33 if rules == "0.23" else ONLY_0_23
+    assert local == set(ALIGN_LOCALS) - other
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_every_line_agrees_with_vllm(name):
-    lines = [case for case in cases() if case["input"]["config"] == name]
+@pytest.mark.parametrize("rules", RULES)
+def test_every_line_agrees_with_vllm(rules, name):
+    lines = [case for case in cases(rules) if case["input"]["config"] == name]
     assert {case["line"]: found for case in lines if (found := disagreements(case))} == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"mla_granule": 1}, {"block_size"}),
+        ({"cpu_block_size": 64}, {"block_size"}),
+        ({"prefill_checkpoint_tokens": 32}, {"block_size"}),
+        ({"draft_counting": frozenset()}, {"mamba_state_shapes"}),
+        ({"kda_dtypes": ("bfloat16", "float32")}, {"mamba_state_dtypes"}),
+        ({"backends": V0_23.backends}, {"supported_kernel_block_sizes", "kernel_block_size"}),
+    ],
+)
+def test_a_planted_wrong_rule_is_found(monkeypatch, change, fields):
+    wrong = replace(RULE_SETS["0.33"], **change)
+    monkeypatch.setitem(RULE_SETS._entries, "0.33", wrong)
+    found = {difference[0] for case in cases("0.33") for difference in disagreements(case)}
+    assert fields <= found
 
 
 def test_a_changed_answer_would_be_noticed():
@@ -91,10 +122,10 @@ def check_published(case, line):
 
 
 def test_the_batch_form_agrees_line_by_line():
-    lines = [json.dumps(scenario_values(case)) for case in cases()]
+    lines = [json.dumps(scenario_values(case)) for case in ALL]
     results = list(resolve_lines(lines))
     assert len(results) == len(lines)
-    for case, (line, is_plan) in zip(cases(), results, strict=True):
+    for case, (line, is_plan) in zip(ALL, results, strict=True):
         assert is_plan == ("error" not in case["output"])
         check_published(case, line)
 
@@ -103,12 +134,12 @@ def test_the_batch_form_agrees_line_by_line():
 def test_the_command_line_agrees_line_by_line(tmp_path):
     scenarios = tmp_path / "scenarios.jsonl"
     paths = {name: str(DATA / "models" / f"{name}.json") for name in CONFIGS}
-    lines = [scenario_values(case, paths[case["input"]["config"]]) for case in cases()]
+    lines = [scenario_values(case, paths[case["input"]["config"]]) for case in ALL]
     scenarios.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     command = [sys.executable, "-m", "workbench", "resolve", "--batch", str(scenarios)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     output = done.stdout.splitlines()
     assert len(output) == len(lines)
-    for case, line in zip(cases(), output, strict=True):
+    for case, line in zip(ALL, output, strict=True):
         check_published(case, line)
     assert subprocess.run([*command, "--strict"], capture_output=True, check=False).returncode == 1

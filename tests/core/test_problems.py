@@ -31,6 +31,13 @@ ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 PROBLEMS = [
     pytest.param(
+        {"model": kimi_linear(), "rules": "0.33", "platform": "cpu", "backend": "CPU_MLA"},
+        "aligned_block_size_refused",
+        "Aligned KV cache block size ",
+        {"backend": None},
+        id="aligned-block-size",
+    ),
+    pytest.param(
         {"model": nemotron_h(), "max_model_len": 2000, "max_num_batched_tokens": 8192, **ALIGN},
         "prefix_caching_inert",
         None,
@@ -298,6 +305,8 @@ PROBLEMS = [
         id="max-num-seqs-above-blocks",
     ),
 ]
+UNREACHABLE = {"no_shared_block_size"}
+"""Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
     "prefix_caching_inert",
     "block_size_precludes_backend",
@@ -311,6 +320,28 @@ WARNINGS = {
 }
 
 REFUSALS = [
+    pytest.param(
+        {"model": kimi_linear(), "rules": "0.33", "mamba_ssm_cache_dtype": "float16"},
+        "kda_state_dtype",
+        "KDA recurrent state supports only auto, float32, and bfloat16; got float16",
+        {"mamba_ssm_cache_dtype": "auto"},
+        id="kda-state-dtype",
+    ),
+    pytest.param(
+        {"model": llama(), "rules": "0.33", "kv_cache_dtype": "float16"},
+        "float_kv_cache_dtype",
+        'kv_cache_dtype="float16" is incompatible with dtype="bfloat16". Please set '
+        "`--kv-cache-dtype` to `auto` or `bfloat16`.",
+        {"kv_cache_dtype": "auto"},
+        id="float-kv-cache-dtype",
+    ),
+    pytest.param(
+        {"model": plamo2(), "rules": "0.33"},
+        "architecture_not_served",
+        "Model architecture plamo2 was supported in vLLM until v0.26",
+        {"rules": "0.23"},
+        id="architecture-not-served",
+    ),
     pytest.param(
         {"model": plamo2(), "dtype": "float16"},
         "float16_not_supported",
@@ -429,7 +460,7 @@ def codes_in(call, position):
 
 def test_every_code_in_core_has_a_case():
     found = codes_in("problem", 0) | codes_in("FlexRefusal", 0)
-    assert found == {param.values[1] for param in PROBLEMS}
+    assert found == {param.values[1] for param in PROBLEMS} | UNREACHABLE
     assert codes_in("Refused", 0) == {param.values[1] for param in REFUSALS}
 
 

@@ -20,7 +20,7 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import accepts_kernel_block, smallest_base
 from workbench.core.errors import Refused
 from workbench.core.plan import Plan as CorePlan
-from workbench.core.rules import V0_23
+from workbench.core.rules import RULE_SETS
 from workbench.core.run import Run
 from workbench.core.sensitivity import outcome, single_changes, try_change
 from workbench.core.stages import (
@@ -76,6 +76,11 @@ def granularity(plan):
     return step.operands["c"] if plan.mamba_cache_mode == "all" else step.operands["A"]
 
 
+def rounding(plan):
+    """What 0.33 rounds the aligned block up to; 1 before."""
+    return plan.trace.step("aligned_block_size").operands.get("every_backend", 1)
+
+
 hybrids = scenarios(families=HYBRID)
 any_scenario = scenarios(memory=True)
 
@@ -120,15 +125,20 @@ def test_i2_the_kernel_block_divides_the_block_and_is_supported(scenario):
 @given(hybrids)
 def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
     plan = aligned_plan(scenario)
-    start = plan.trace.step("alignment_granule").operands["block_size"]
-    granule = max(start, smallest_base(plan.supported_kernel_block_sizes))
+    shown = plan.trace.step("alignment_granule").operands
+    start, mla = shown["block_size"], shown.get("mla_granule", 1)
+    granule = lcm(
+        max(start, smallest_base(plan.supported_kernel_block_sizes), mla),
+        shown.get("prefill_checkpoint_tokens", 1),
+    )
     assert plan.trace.step("alignment_granule").result == granule
-    unit = granularity(plan)
+    unit, every = granularity(plan), rounding(plan)
     aligned = plan.trace.step("aligned_block_size").result
     assert unit % granule == 0
-    assert aligned % unit == 0
+    assert aligned % every == 0
+    before_every = next(n for n in range(aligned, aligned - every, -1) if n % unit == 0)
     tok = plan.attention_bytes_per_token
-    assert aligned * tok >= plan.mamba_page_size_bytes > (aligned - unit) * tok
+    assert before_every * tok >= plan.mamba_page_size_bytes > (before_every - unit) * tok
     before_rounding = max(start, aligned)
     if was_rounded_by_xpu(plan):
         assert plan.block_size == 64 * cdiv(before_rounding, 64)
@@ -148,7 +158,7 @@ def test_i4_a_larger_mamba_page_never_gives_a_smaller_block(scenario, drafts, wi
     }
     has = {name: value for name, value in fields.items() if hasattr(state, name)}
     wide = replace(smaller.model, state=replace(state, **has))
-    larger = CorePlan.from_run(run_stages(wide, scenario, V0_23.stages))
+    larger = CorePlan.from_run(run_stages(wide, scenario, RULE_SETS[scenario.rules].stages))
     assert larger.mamba_page_size_bytes >= smaller.mamba_page_size_bytes
     assert larger.attention_bytes_per_token == smaller.attention_bytes_per_token
     assert larger.block_size >= smaller.block_size
@@ -179,7 +189,7 @@ def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
 @given(hybrids)
 def test_i6_padding_is_less_than_one_granule(scenario):
     plan = aligned_plan(scenario)
-    spare_tokens = granularity(plan) + (64 if was_rounded_by_xpu(plan) else 0)
+    spare_tokens = granularity(plan) + (64 if was_rounded_by_xpu(plan) else 0) + rounding(plan) - 1
     assert 0 <= plan.padding_bytes < spare_tokens * plan.attention_bytes_per_token
 
 
@@ -196,7 +206,8 @@ def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
         chunk = lcm(step["aligned_block_size"].operands["base_chunk"], granule)
         assert aligned == chunk * cdiv(cdiv(mamba_page, tok), chunk)
     else:
-        assert aligned == granule * cdiv(mamba_page, granule * tok)
+        every = step["aligned_block_size"].operands.get("every_backend", 1)
+        assert aligned == every * cdiv(granule * cdiv(mamba_page, granule * tok), every)
     for entry in plan.trace:
         assert entry.rule.title
         assert entry.rule.formula
@@ -207,7 +218,7 @@ OVERRIDES = {
     "block_size": ("block_size", "xpu_gdn_block_size"),
     "mamba_block_size": ("mamba_block_size", "xpu_gdn_block_size"),
     "mamba_cache_mode": ("mamba_cache_mode",),
-    "mamba_ssm_cache_dtype": (),
+    "mamba_ssm_cache_dtype": ("cpu_mamba_ssm_cache_dtype",),
     "mamba_cache_dtype": (),
     "enable_prefix_caching": (),
     "max_num_batched_tokens": (),
@@ -307,7 +318,11 @@ def test_the_same_scenario_gives_the_same_plan(scenario):
 
 NEEDS = {
     cache_mode.cache_mode: {cache_mode.prefix_caching, refusals.max_model_len},
-    cache_mode.states: {refusals.model_dtype, cache_mode.state_dtype_field},
+    cache_mode.states: {
+        refusals.model_dtype,
+        cache_mode.state_dtype_field,
+        cache_mode.cpu_state_dtype,
+    },
     block_size.cpu_block_size: {cache_mode.cache_mode},
     backend_choice.backend_choice: {
         refusals.model_dtype,
@@ -315,11 +330,19 @@ NEEDS = {
         cache_mode.state_dtype_field,
     },
     block_size.preferred_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
-    attention_bytes.attention_token_bytes: {refusals.model_dtype, refusals.kv_cache_dtype},
+    block_size.common_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
+    cache_mode.cpu_state_dtype: {cache_mode.state_dtype_field},
+    hybrid_alignment.aligned_block_check: {hybrid_alignment.xpu_gdn_rounding},
+    attention_bytes.attention_token_bytes: {
+        refusals.model_dtype,
+        refusals.kv_cache_dtype,
+        backend_choice.backend_choice,
+    },
     hybrid_alignment.hybrid_alignment: {
         cache_mode.states,
         block_size.cpu_block_size,
         block_size.preferred_block_size,
+        block_size.common_block_size,
         attention_bytes.attention_token_bytes,
     },
     hybrid_alignment.xpu_gdn_rounding: {hybrid_alignment.hybrid_alignment},
@@ -356,12 +379,17 @@ NEEDS = {
 }
 """Stage -> the stages whose results it reads."""
 
-REFUSING = (refusals.nvfp4_with_mla, refusals.mamba_block_size)
+REFUSING = (
+    refusals.nvfp4_with_mla,
+    refusals.mamba_block_size,
+    refusals.float_kv_cache_dtype,
+    refusals.served_architecture,
+)
 """Stages that only refuse; they read what comes before them, and nothing reads them."""
 
 
 def run_stages(model, scenario, stages: Iterable) -> Run:
-    run = Run(model, scenario, V0_23)
+    run = Run(model, scenario, RULE_SETS[scenario.rules])
     for stage in stages:
         stage(run)
     return run
@@ -370,7 +398,8 @@ def run_stages(model, scenario, stages: Iterable) -> Run:
 @given(any_scenario, st.randoms(use_true_random=False))
 def test_only_the_declared_dependencies_order_the_stages(scenario, random):
     plan = plan_or_skip(scenario)
-    waiting = [stage for stage in V0_23.stages if stage not in REFUSING]
+    stages = RULE_SETS[scenario.rules].stages
+    waiting = [stage for stage in stages if stage not in REFUSING]
     order = []
     while waiting:
         free = [stage for stage in waiting if not NEEDS.get(stage, set()) & set(waiting)]
@@ -381,7 +410,7 @@ def test_only_the_declared_dependencies_order_the_stages(scenario, random):
         given_order = sorted(map(str, getattr(plan, field)))
         assert sorted(map(str, getattr(again, field))) == given_order
     unordered = {"steps": (), "problems": (), "log_lines": ()}
-    ours = replace(CorePlan.from_run(run_stages(plan.model, scenario, V0_23.stages)), **unordered)
+    ours = replace(CorePlan.from_run(run_stages(plan.model, scenario, stages)), **unordered)
     assert replace(again, **unordered) == ours
 
 

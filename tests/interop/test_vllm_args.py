@@ -14,7 +14,13 @@ from hypothesis import given
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused
 from workbench.core.settings import Settings
-from workbench.interop.vllm_args import ATTENTION_CONFIG, VALUE_FLAGS, vllm_args, vllm_command
+from workbench.interop.vllm_args import (
+    ATTENTION_CONFIG,
+    VALUE_FLAGS,
+    vllm_args,
+    vllm_command,
+    vllm_environment,
+)
 from workbench.models import catalog_config, catalog_names, load_model, repository
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -30,8 +36,17 @@ NO_FLAG = {
     "cuda_graph_bytes",
     "batch_invariant",
     "torch_version",
+    "trtllm_kernels",
+    "kv_cache_layout",
+    "kv_cache_memory_bytes_by_rank",
+    "hidden_state_layers",
 }
-OWN_FORM = {"enable_prefix_caching", "num_speculative_tokens"}
+OWN_FORM = {
+    "disable_hybrid_kv_cache_manager",
+    "enable_prefix_caching",
+    "gdn_flashinfer_prefill",
+    "num_speculative_tokens",
+}
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
     ("dtype", "float16", ("--dtype", "float16")),
@@ -59,6 +74,12 @@ FLAGS = [
     ("compute_capability", "10.0", ()),
     ("rules", "before-37467", ()),
     ("batch_invariant", True, ()),
+    ("gdn_flashinfer_prefill", True, ("--gdn-prefill-backend", "flashinfer")),
+    ("trtllm_kernels", True, ()),
+    ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),
+    ("kv_cache_layout", "HND", ()),
+    ("kv_cache_memory_bytes_by_rank", (2**34,), ()),
+    ("hidden_state_layers", 1, ()),
     ("torch_version", "2.8", ()),
     ("flex_attn_block_m", 16, ("--attention-config", '{"flex_attn_block_m": 16}')),
     ("flex_attn_block_n", 0, ("--attention-config", '{"flex_attn_block_n": 0}')),
@@ -160,7 +181,7 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
         return
     args = plan.to_vllm_args()
     one_line = plan.to_vllm_command().replace(" \\\n", " ")
-    variables = ["VLLM_BATCH_INVARIANT=1"] if scenario.batch_invariant else []
+    variables = [f"{name}={value}" for name, value in vllm_environment(scenario).items()]
     assert shlex.split(one_line) == [*variables, "vllm", "serve", *args]
     flags = [arg for arg in args[1:] if arg.startswith("--")]
     assert len(set(flags)) == len(flags)

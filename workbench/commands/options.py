@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
@@ -12,14 +13,26 @@ from workbench.core.errors import Refused, WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.plan import Plan
+    from workbench.scenario import Scenario
 
 
 def resolved(model: str | None, settings: Iterable[str], option: str = "--set") -> Plan:
     """The plan of a scenario given as `field=value` texts; exits with 2 where there is none."""
     from workbench.plan import resolve
+
+    try:
+        return resolve(scenario_of(model, settings, option))
+    except WorkbenchError as error:
+        said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
+        kind = "refused" if isinstance(error, Refused) else "error"
+        fail(f"{kind} [{error.code}] {error.message}{said}")
+
+
+def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set") -> Scenario:
+    """The scenario given as `field=value` texts. Errors: ScenarioError."""
     from workbench.scenario import RANGES, SHARES, Scenario
 
-    values: dict[str, Any] = {} if model is None else {"model": model}
+    values = _given(model)
     for item in settings:
         name, equals, text = item.partition("=")
         if not equals:
@@ -28,12 +41,22 @@ def resolved(model: str | None, settings: Iterable[str], option: str = "--set") 
         # "0.23" and "9.0" are names; only the fields with a range are numbers.
         is_name = isinstance(given, int | float) and name not in (*RANGES, *SHARES)
         values[name] = text if is_name and not isinstance(given, bool) else given
-    try:
-        return resolve(Scenario.from_dict(values))
-    except WorkbenchError as error:
-        said = f"\nvLLM says: {error.vllm_text}..." if error.vllm_text else ""
-        kind = "refused" if isinstance(error, Refused) else "error"
-        fail(f"{kind} [{error.code}] {error.message}{said}")
+    return Scenario.from_dict(values)
+
+
+def _given(model: str | None) -> dict[str, Any]:
+    """The fields that the argument stands for: a model, or a file with a scenario in it."""
+    if model is None:
+        return {}
+    path = Path(model)
+    if path.suffix == ".json" and path.is_file():
+        try:
+            held = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {"model": model}
+        if isinstance(held, dict) and "model" in held and "model_type" not in held:
+            return dict(held)
+    return {"model": model}
 
 
 def value(text: str) -> Any:

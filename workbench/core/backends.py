@@ -44,7 +44,10 @@ class HeadSizes:
 
 @dataclass(frozen=True, slots=True)
 class LayerQuery:
-    """What a layer asks of a backend. `capability` is None outside CUDA."""
+    """What a layer asks of a backend. `capability` is None outside CUDA.
+
+    trtllm_kernels: FlashInfer can load TRT-LLM's kernels here.
+    """
 
     platform: str
     capability: tuple[int, int] | None
@@ -53,6 +56,8 @@ class LayerQuery:
     model_dtype: str
     kv_cache_dtype: str
     block_size: int | None
+    batch_invariant: bool = False
+    trtllm_kernels: bool = False
 
 
 Condition = Callable[[LayerQuery], bool]
@@ -74,7 +79,10 @@ class Backend:
 
     supported: kernel block sizes; with_float32_state: the list that replaces it for hybrid models
     whose SSM state is configured as float32 (None: no difference); supported_on: platform -> list
-    that replaces it there. is_helper: keeps a cache beside another backend's, never chosen itself.
+    that replaces it there; supported_when: lists that replace it where their condition holds, the
+    first one wins. exact_block_size: the manager block must be one of the sizes, a multiple will
+    not do; preferred: the block that phase 1 takes if the default is refused (None: the smallest).
+    is_helper: keeps a cache beside another backend's, never chosen itself.
     preferred_at_least: platform -> smallest preferred block in tokens.
     kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
     capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
@@ -94,6 +102,9 @@ class Backend:
     is_sparse: bool = False
     is_helper: bool = False
     supported_on: Mapping[str, tuple[BlockSize, ...]] = field(default_factory=dict)
+    supported_when: tuple[tuple[Condition, tuple[BlockSize, ...]], ...] = ()
+    exact_block_size: bool = False
+    preferred: int | None = None
     batch_invariant: bool = False
     head_sizes: HeadSizes = HeadSizes()
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
@@ -115,12 +126,20 @@ class Backend:
         """Whether the name is a choice of `--attention-backend`."""
         return not (self.is_ssm or self.is_helper)
 
+    @property
+    def log_name(self) -> str:
+        """What vLLM calls it in the log."""
+        return self.reported_name or self.name
+
     def supported_for(
-        self, *, float32_state: bool = False, platform: str = ""
+        self, *, float32_state: bool = False, platform: str = "", query: LayerQuery | None = None
     ) -> tuple[BlockSize, ...]:
-        """The supported kernel block sizes, given the hybrid's state and the platform."""
+        """The supported kernel block sizes, given the hybrid's state, platform and layer."""
         if platform in self.supported_on:
             return self.supported_on[platform]
+        for condition, sizes in self.supported_when:
+            if query is not None and condition(query):
+                return sizes
         if float32_state and self.with_float32_state is not None:
             return self.with_float32_state
         return self.supported
@@ -134,7 +153,18 @@ class Backend:
         """
         if platform in self.preferred_at_least:
             return max(default, self.preferred_at_least[platform])
-        return default if supports_block_size(supported, default) else smallest_base(supported)
+        if self.supports_block_size(supported, default):
+            return default
+        return self.preferred or smallest_base(supported)
+
+    def supports_block_size(self, supported: tuple[BlockSize, ...], block_size: int | None) -> bool:
+        """Whether a manager block of `block_size` tokens can be cut into supported sizes.
+
+        Source: AttentionBackend.supports_block_size; B12X, CPU_MLA (0.33) take exact sizes only.
+        """
+        if self.exact_block_size:
+            return block_size is None or block_size in supported
+        return supports_block_size(supported, block_size)
 
     def accepted_kv_cache_dtypes(self, query: LayerQuery) -> tuple[str, ...]:
         """The KV-cache dtypes that this backend takes for `query`'s platform and capability."""
@@ -165,7 +195,7 @@ class Backend:
                 query.kv_cache_dtype in self.accepted_kv_cache_dtypes(query),
                 "kv_cache_dtype not supported",
             ),
-            (supports_block_size(supported, query.block_size), "block_size not supported"),
+            (self.supports_block_size(supported, query.block_size), "block_size not supported"),
             (self.is_mla or not attention.use_mla, "MLA not supported"),
             (attention.use_mla or not self.is_mla, "non-MLA not supported"),
             (

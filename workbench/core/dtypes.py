@@ -33,6 +33,12 @@ KV_CACHE_DTYPES: Final = (
 )
 """Every value that vLLM 0.23 accepts for `--kv-cache-dtype`."""
 
+NVFP4_DTYPES: Final = ("nvfp4", "nvfp4_4over6")
+INT4_HEADS: Final = "int4_per_token_head"
+ULTRAQUANT: Final = "ultraquant_4bit"
+KV_CACHE_DTYPES_0_33: Final = (*KV_CACHE_DTYPES, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT)
+"""What 0.33 accepts, but for the Octave formats of one ROCm kernel and DeepSeek-V4's nvfp4."""
+
 
 def kv_element_bytes(kv_cache_dtype: str, model_dtype: str) -> int:
     """Bytes of one stored key or value element; packed types count their storage type (1).

@@ -26,4 +26,6 @@ def layer_query(sized: Sized) -> LayerQuery:
         sized.model_dtype,
         sized.kv_cache_dtype,
         settings.block_size,
+        settings.batch_invariant,
+        settings.trtllm_kernels,
     )

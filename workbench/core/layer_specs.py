@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 
-from workbench.core.model import CHUNKED, FULL, SLIDING, SSM, Layer
+from workbench.core.cache_spec import (
+    ATTENTION_SPECS,
+    HIDDEN_SPEC,
+    MAMBA_SPEC,
+    MLA_SPEC,
+    TURBOQUANT_SPEC,
+    CacheSpec,
+)
+from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
+from workbench.core.model import FULL, SSM, Layer
 from workbench.core.sized import Sized
 
-MAMBA_SPEC = "MambaSpec"
-MLA_SPEC = "MLAAttentionSpec"
-ATTENTION_SPECS = {
-    FULL: "FullAttentionSpec",
-    SLIDING: "SlidingWindowSpec",
-    CHUNKED: "ChunkedLocalAttentionSpec",
-}
-"""Layer kind -> vLLM's class name; MLA layers have a class of their own."""
+__all__ = ["ATTENTION_SPECS", "MAMBA_SPEC", "MLA_SPEC", "CacheSpec", "layer_name", "layer_specs"]
 
+AS_THE_MODEL = "auto"
+UNQUANTIZED_ENDS = 2
+"""Layers at either end that TurboQuant leaves in the model's dtype."""
 
-@dataclass(frozen=True, slots=True)
-class CacheSpec:
-    """What makes layers alike: layers with equal specs may share a group.
-
-    kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding included.
-    """
-
-    kind: str
-    block_size: int
-    page_size_bytes: int
-    window_tokens: int | None = None
-
-    @property
-    def is_mamba(self) -> bool:
-        """Whether a block holds a state instead of tokens."""
-        return self.kind == MAMBA_SPEC
+Specs = tuple[tuple[str, CacheSpec], ...]
 
 
 def layer_name(layer: Layer) -> str:
@@ -41,25 +30,87 @@ def layer_name(layer: Layer) -> str:
     return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
 
 
-def specs_by_kind(sized: Sized) -> dict[str, CacheSpec]:
-    """Layer kind -> spec, for the kinds that the model has."""
-    kinds = dict.fromkeys(layer.kind for layer in sized.model.layers)
-    return {kind: _spec(sized, kind) for kind in kinds}
+def layer_specs(sized: Sized) -> Specs:
+    """(layer name, spec) in the order in which layers are built (attention before mamba).
+
+    The layer that keeps hidden states for `extract_hidden_states` comes last.
+    """
+    known: dict[tuple[Layer, str], CacheSpec] = {}
+    unquantized = unquantized_layers(sized)
+    found = []
+    for layer in sized.model.layers:
+        dtype = AS_THE_MODEL if layer.number in unquantized else sized.kv_cache_dtype
+        like = (layer._replace(number=0), dtype)
+        if like not in known:
+            known[like] = _spec(sized, layer, dtype)
+        found.append((layer_name(layer), known[like]))
+    if sized.settings.hidden_state_layers:
+        found.append(_hidden_states(sized))
+    return tuple(found)
 
 
-def layer_specs(layers: tuple[Layer, ...], specs: Mapping[str, CacheSpec]) -> dict[str, CacheSpec]:
-    """Layer name -> spec, in the order in which layers are built (attention before mamba)."""
-    return {layer_name(layer): specs[layer.kind] for layer in layers}
+def unquantized_layers(sized: Sized) -> frozenset[int]:
+    """Numbers of the attention layers that a TurboQuant cache leaves in the model's dtype.
+
+    The first and the last two, of models that are not hybrid and not MLA. Source:
+    `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
+    """
+    attention = sized.model.attention
+    if sized.kv_cache_dtype not in TURBOQUANT_BITS or sized.model.is_hybrid:
+        return frozenset()
+    if attention is None or attention.use_mla:
+        return frozenset()
+    numbers = [layer.number for layer in sized.model.layers]
+    ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
+    return frozenset((*numbers[:ends], *numbers[len(numbers) - ends :]))
 
 
-def _spec(sized: Sized, kind: str) -> CacheSpec:
-    if kind == SSM:
+def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
+    if layer.kind == SSM:
         assert sized.mamba_block_size is not None
-        page = sized.mamba_page_size_padded or sized.mamba_page_size_bytes
+        own = sized.mamba_page_size_bytes
+        page = sized.mamba_page_size_padded or own
         assert page is not None
-        return CacheSpec(MAMBA_SPEC, sized.mamba_block_size, page)
-    assert sized.model.attention is not None
+        assert own is not None
+        return CacheSpec(MAMBA_SPEC, sized.mamba_block_size, page, padding_bytes=page - own)
+    attention = sized.model.attention
+    assert attention is not None
     assert sized.attention_page_size_bytes is not None
-    name = MLA_SPEC if sized.model.attention.use_mla else ATTENTION_SPECS[kind]
-    window = None if kind == FULL else sized.model.attention.window_tokens
-    return CacheSpec(name, sized.block_size, sized.attention_page_size_bytes, window)
+    own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
+    attention = replace(
+        attention,
+        num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
+        head_size=layer.head_size or attention.head_size,
+    )
+    kv_heads = attention.kv_heads_per_rank(sized.settings.tensor_parallel)
+    page = sized.attention_page_size_bytes
+    if own_geometry or dtype != sized.kv_cache_dtype:
+        backend = sized.backend if dtype == sized.kv_cache_dtype else None
+        name = backend if isinstance(backend, str) or backend is None else backend.name
+        token, _formula = sized.rules.layer_token_bytes(
+            attention, kv_heads, dtype, sized.model_dtype, name
+        )
+        page = sized.block_size * token
+    kind = MLA_SPEC if attention.use_mla else ATTENTION_SPECS[layer.kind]
+    if layer.kind == FULL and dtype in TURBOQUANT_BITS and not sized.rules.groups.one_allocation:
+        kind = kind if attention.use_mla else TURBOQUANT_SPEC
+    window = None if layer.kind == FULL else attention.window_tokens
+    return CacheSpec(
+        kind, sized.block_size, page, window, kv_heads, attention.head_size, stored=dtype
+    )
+
+
+def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
+    """One layer that keeps a vector a token of each of the asked layers, in the model's dtype."""
+    layers, size = sized.settings.hidden_state_layers, sized.model.hidden_size
+    assert size is not None
+    token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype]
+    number = max((layer.number for layer in sized.model.layers), default=-1) + 1
+    spec = CacheSpec(
+        HIDDEN_SPEC,
+        sized.block_size,
+        sized.block_size * token_bytes,
+        num_kv_heads=layers,
+        head_size=size,
+    )
+    return f"model.cache_only_layers.{number}", spec

@@ -19,10 +19,13 @@ class Layer(NamedTuple):
     """One cache-keeping part of the layer `number` (from 0): `kind` is one of LAYER_KINDS.
 
     A layer that has both attention and a state space gives two entries, attention first.
+    num_kv_heads, head_size: of this layer alone, None where it is as `Attention` says.
     """
 
     number: int
     kind: str
+    num_kv_heads: int | None = None
+    head_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Model:
     ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
     derived_max_model_len: tokens, or None when config.json limits nothing;
     default_max_model_len: what is taken when nobody asks, where it is another length (longrope).
+    hidden_size: elements of the vector between layers, None when config.json names none.
     chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
     names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
     origins: field -> where in config.json it came from.
@@ -84,6 +88,7 @@ class Model:
     derived_max_model_len: int | None
     chunk_size: int
     default_max_model_len: int | None = None
+    hidden_size: int | None = None
     names_attention_layers: bool = True
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity import CachePlan
+from workbench.core.capacity import CachePlan, checkpoint_blocks
 from workbench.core.errors import ScenarioError
-from workbench.core.groups import Group
+from workbench.core.grouping import Group
 from workbench.core.plan import Plan
 
 NULL_BLOCKS = 1
@@ -18,8 +19,8 @@ class Waste:
     """Where the bytes reserved for one request of `prompt_tokens` go; the parts add up exactly.
 
     used_bytes: keys, values and the running state. The others are what is paid besides: unfilled
-    tokens of the last block, padding of mamba pages, empty slots of padded groups, the second
-    block of align mode, blocks of draft tokens.
+    tokens of the last block, padding of mamba pages and of attention pages, room of a block that
+    no layer of the group fills, checkpoints of align mode, blocks of draft tokens.
     """
 
     prompt_tokens: int
@@ -30,6 +31,7 @@ class Waste:
     empty_slots_bytes: int
     checkpoint_bytes: int
     draft_bytes: int
+    attention_padding_bytes: int = 0
 
     @property
     def parts(self) -> dict[str, int]:
@@ -41,6 +43,7 @@ class Waste:
             "empty slots": self.empty_slots_bytes,
             "checkpoint": self.checkpoint_bytes,
             "draft blocks": self.draft_bytes,
+            "attention padding": self.attention_padding_bytes,
         }
 
 
@@ -67,14 +70,16 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
     if not group.spec.is_mamba:
         length = prompt_tokens
         if group.spec.window_tokens is not None:
-            reach = group.spec.window_tokens - 1 + plan.max_num_batched_tokens
+            in_flight = plan.max_num_batched_tokens * plan.rules.groups.batches_in_flight
+            reach = group.spec.window_tokens - 1 + in_flight
             length = min(prompt_tokens, reach + group.spec.block_size)
         return cdiv(length, group.spec.block_size)
     drafts = plan.settings.num_speculative_tokens
     if plan.mamba_cache_mode == "all":
         return cdiv(prompt_tokens, group.spec.block_size) + drafts
-    checkpoint = plan.mamba_cache_mode == "align" and prompt_tokens > group.spec.block_size
-    return 1 + checkpoint + drafts
+    if plan.mamba_cache_mode != "align" or prompt_tokens <= group.spec.block_size:
+        return 1 + drafts
+    return 2 + checkpoint_blocks(plan) + drafts
 
 
 def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
@@ -93,24 +98,34 @@ def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int |
 def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
     """The decomposition of the bytes that one request reserves. Errors: as `blocks_for_prompt`."""
     check_prompt(plan, prompt_tokens)
-    page = cache.grouping.page_size_bytes
-    used = unfilled = padding = empty = checkpoint = draft = 0
+    drafts = plan.settings.num_speculative_tokens
+    used = unfilled = padding = empty = checkpoint = draft = attention_padding = 0
     for group in cache.groups:
-        blocks, layers = request_blocks(plan, group, prompt_tokens), len(group.layers)
-        empty += (cache.grouping.group_size - layers) * page * blocks
-        if not group.spec.is_mamba:
-            filled = min(prompt_tokens, blocks * group.spec.block_size)
-            token_bytes = page // group.spec.block_size
-            used += filled * token_bytes * layers
-            unfilled += (blocks * page - filled * token_bytes) * layers
-            continue
-        drafts = plan.settings.num_speculative_tokens
-        states = blocks - drafts
-        own = plan.mamba_page_size_bytes or 0
-        kept_for_reuse = states - 1 if plan.mamba_cache_mode in {"align", "all"} else 0
-        used += own * (states - kept_for_reuse) * layers
-        checkpoint += own * kept_for_reuse * layers
-        draft += own * drafts * layers
-        padding += (page - own) * blocks * layers
+        blocks = request_blocks(plan, group, prompt_tokens)
+        empty += (cache.grouping.bytes_per_block - group.layers_bytes) * blocks
+        for spec, layers in Counter(group.layer_specs).items():
+            own, padded = spec.content_bytes, spec.padding_bytes * blocks * layers
+            if not spec.is_mamba:
+                filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes
+                used += filled * layers
+                unfilled += (blocks * own - filled) * layers
+                attention_padding += padded
+                continue
+            states = blocks - drafts
+            kept_for_reuse = states - 1 if plan.mamba_cache_mode in {"align", "all"} else 0
+            used += own * (states - kept_for_reuse) * layers
+            checkpoint += own * kept_for_reuse * layers
+            draft += own * drafts * layers
+            padding += padded
     reserved = blocks_for_prompt(plan, cache, prompt_tokens) * cache.grouping.bytes_per_block
-    return Waste(prompt_tokens, reserved, used, unfilled, padding, empty, checkpoint, draft)
+    return Waste(
+        prompt_tokens,
+        reserved,
+        used,
+        unfilled,
+        padding,
+        empty,
+        checkpoint,
+        draft,
+        attention_padding,
+    )

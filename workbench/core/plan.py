@@ -11,6 +11,7 @@ from workbench.core.block_sizes import BlockSize, describe
 from workbench.core.capacity import CachePlan, cache_plan
 from workbench.core.model import Model
 from workbench.core.problems import ERROR, Problem
+from workbench.core.rule_set import RULE_SETS, RuleSet
 from workbench.core.run import Run
 from workbench.core.settings import Settings
 from workbench.core.states import Shape
@@ -82,6 +83,11 @@ class Plan:
             steps=tuple(run.steps),
             log_lines=tuple(run.log_lines),
         )
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules of the version that was picked."""
+        return RULE_SETS[self.settings.rules]
 
     @property
     def prefix_caching(self) -> bool:
@@ -201,16 +207,18 @@ def published_cache(cache: CachePlan | None) -> dict[str, Any]:
     """The part of the published plan that tells groups, tensors and capacity."""
     if cache is None:
         names = ("groups", "tensors", "num_blocks", "blocks_per_request", "max_concurrency")
-        return dict.fromkeys((*names, "scheduler_block_size", "hash_block_size"))
+        more = ("scheduler_block_size", "hash_block_size", "cache_layout", "placements")
+        return dict.fromkeys((*names, *more))
     return {
         "groups": [
             {
-                "spec": group.spec.kind,
+                "spec": group.kind,
                 "block_size": group.spec.block_size,
-                "page_size_bytes": group.spec.page_size_bytes,
+                "page_size_bytes": group.page_size_bytes,
                 "kernel_block_size": kernel,
                 "padding_layers": group.padding_layers,
                 "layer_names": list(group.layers),
+                "layer_page_size_bytes": [spec.page_size_bytes for spec in group.own_specs] or None,
             }
             for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True)
         ],
@@ -225,4 +233,23 @@ def published_cache(cache: CachePlan | None) -> dict[str, Any]:
         "max_concurrency": cache.max_concurrency,
         "scheduler_block_size": cache.scheduler_block_size,
         "hash_block_size": cache.hash_block_size,
+        "cache_layout": cache.grouping.layout,
+        "placements": published_placements(cache),
     }
+
+
+def published_placements(cache: CachePlan) -> list[dict[str, Any]] | None:
+    """Where layers lie in the one allocation of 0.33; None without one, or without a size.
+
+    Block b of the l-th layer starts at offset + l * layer_stride + b * block_stride.
+    """
+    return [
+        {
+            "group": placed.group,
+            "layer_names": list(placed.layers),
+            "offset": placed.offset,
+            "layer_stride": placed.layer_stride,
+            "block_stride": placed.block_stride,
+        }
+        for placed in cache.placements or ()
+    ] or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workbench.core.backends import Backend
 from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.cache_spec import HIDDEN_SPEC
 from workbench.core.capacity import CachePlan
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.layer_query import capability_of
@@ -47,6 +48,15 @@ def plan_layout(
     cache = plan.cache
     if cache is None:
         raise _earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
+    if any(group.spec.kind == HIDDEN_SPEC for group in cache.groups) or (
+        not cache.grouping.has_equal_pages
+    ):
+        raise LayoutError(
+            "pages_differ",
+            "Layers of this plan have pages of several sizes, or keep hidden states: there is no "
+            "one tensor whose views could be shown. The groups and their bytes are in plan.cache.",
+            field="hidden_state_layers" if plan.settings.hidden_state_layers else "model",
+        )
     states = _states(plan, cache)
     if plan.model.attention is None or plan.attention_page_size_bytes is None:
         if layout is not None or rule is not None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workbench.core.backends import Backend, LayerQuery
+from workbench.core.group_rules import GroupRules
+from workbench.core.model import Attention
 from workbench.core.registry import Registry
 from workbench.core.run import Run
 
 Stage = Callable[[Run], None]
+TokenBytes = Callable[[Attention, int, str, str, str | None], tuple[int, str]]
+"""(attention, KV heads per rank, KV dtype, model dtype, backend) -> (bytes of a token, formula)."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,15 @@ class RuleSet:
     selection_order: which backends a layer tries, first to last; choices_without_test: which may be
     asked for where the platform tests nothing else. draft_counting: SSM kinds and
     families whose state shapes grow with draft tokens ("mamba2:nemotron_h", "gdn:*").
+    token_bytes: what the alignment counts for one token; layer_token_bytes: what the layer's page
+    has of it. companions: backends of caches beside the attention, built before it.
+    all_backends: phase 1 asks all of them and the result suits all of them, instead of the first.
+    mla_granule: smallest alignment granule of MLA models; prefill_checkpoint_tokens: what align
+    mode keeps states at where FlashInfer runs the prefill of gated delta nets.
+    kda_dtypes: of the recurrent state of Kimi delta attention, the default first.
+    groups: how layers are grouped.
+    not_served: model family -> last version that had it; traits: what of this version no scenario
+    changes, in words (keys: `core.differences.TRAITS`). version: the one that sources name.
     """
 
     name: str
@@ -32,6 +45,19 @@ class RuleSet:
     choices_without_test: Callable[[LayerQuery], tuple[str, ...]]
     draft_counting: frozenset[str]
     stages: tuple[Stage, ...]
+    version: str
+    kv_cache_dtypes: tuple[str, ...]
+    token_bytes: TokenBytes
+    layer_token_bytes: TokenBytes
+    companions: Callable[[Attention], tuple[str, ...]]
+    groups: GroupRules
+    all_backends: bool = False
+    hybrid_prefix_caching: bool = False
+    mla_granule: int = 1
+    prefill_checkpoint_tokens: int = 1
+    kda_dtypes: tuple[str, ...] = ("float32",)
+    not_served: Mapping[str, str] = field(default_factory=dict)
+    traits: Mapping[str, str] = field(default_factory=dict)
 
     def counts_drafts(self, kind: str, family: str) -> bool:
         """Whether draft tokens enlarge the conv state of this kind of layer."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.backends import Backend, LayerQuery
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from workbench.core.rule_set import RuleSet
 
 
+@cache
+def _in_version(rule: Rule, version: str) -> Rule:
+    """The rule as the sources of `version` have it: written for 0.23, unless it says otherwise."""
+    return replace(rule, source=rule.source.replace("vLLM 0.23", f"vLLM {version}"))
+
+
 class Run:
     """Mutable inside `resolve`, never seen outside. Sizes in tokens or bytes, per rank.
 
@@ -31,7 +39,9 @@ class Run:
         "attention_bytes_per_token",
         "attention_page_size_bytes",
         "backend",
+        "backends",
         "block_size",
+        "block_size_of_phase_1",
         "capability",
         "float32_state",
         "kernel_block_size",
@@ -82,6 +92,8 @@ class Run:
         self.mamba_block_size = settings.mamba_block_size
         self.mamba_page_size_padded: int | None = None
         self.backend: Backend | None = None
+        self.backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...] = ()
+        self.block_size_of_phase_1: int | None = None
         self.supported: tuple[BlockSize, ...] = ()
         self.float32_state = False
         self.state_shapes: tuple[Shape, ...] = ()
@@ -105,7 +117,7 @@ class Run:
 
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
         """Append one step to the trace."""
-        self.steps.append(Step(rule, operands, result, note))
+        self.steps.append(Step(_in_version(rule, self.rules.version), operands, result, note))
 
     def problem(
         self,
@@ -122,6 +134,11 @@ class Run:
         self.problems.append(
             Problem(code, severity, field, message, operands or {}, vllm_text, candidates)
         )
+
+    @property
+    def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:
+        """The backend of the first non-SSM layer and its kernel block sizes; there must be one."""
+        return self.backends[0]
 
     def query(self) -> LayerQuery:
         """What an attention layer asks of a backend; only a typed block size is asked for."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.backends import LayerQuery
+from workbench.core.model import Attention
 
 SM10X = ("FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT")
 CUDA = ("FLASH_ATTN", "FLASHINFER", "TRITON_ATTN", "FLEX_ATTENTION", "TURBOQUANT")
@@ -52,6 +53,14 @@ def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
     if query.platform == "xpu" and order == ("FLASH_ATTN",):
         return ("FLASH_ATTN", "TRITON_ATTN")
     return order
+
+
+def companions(attention: Attention) -> tuple[str, ...]:
+    """Backends of caches that a layer keeps beside its attention, built before it.
+
+    Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33).
+    """
+    return ("DEEPSEEK_V32_INDEXER",) if attention.is_sparse and attention.use_mla else ()
 
 
 def selection_order(query: LayerQuery) -> tuple[str, ...]:

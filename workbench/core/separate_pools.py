@@ -5,6 +5,7 @@ vLLM has one pool for both kinds of layer; this is the alternative that it decid
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
@@ -71,14 +72,13 @@ def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int,
     check_prompt(plan, prompt_tokens)
     attention = states = 0
     for group in plan.built_cache().groups:
-        layers = len(group.layers)
         blocks = request_blocks(plan, group, prompt_tokens)
-        if group.spec.is_mamba:
-            states += blocks * (plan.mamba_page_size_bytes or 0) * layers
-            continue
-        held = min(prompt_tokens, blocks * group.spec.block_size)
-        token_bytes = group.spec.page_size_bytes // group.spec.block_size
-        attention += cdiv(held, block_size) * block_size * token_bytes * layers
+        for spec, layers in Counter(group.layer_specs).items():
+            if spec.is_mamba:
+                states += blocks * spec.content_bytes * layers
+                continue
+            held = min(prompt_tokens, blocks * spec.block_size)
+            attention += cdiv(held, block_size) * block_size * spec.token_bytes * layers
     return attention, states
 
 

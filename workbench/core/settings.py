@@ -18,6 +18,11 @@ class Settings:
     Sizes in tokens; bytes are per rank, None while unknown. kv_cache_memory_bytes replaces the
     budget of device_memory_bytes, gpu_memory_utilization, weights_bytes, activation_bytes (peak,
     and what torch does not see) and cuda_graph_bytes. batch_invariant: VLLM_BATCH_INVARIANT=1.
+    kv_cache_memory_bytes_by_rank: what the ranks measured, where they differ; it replaces the other
+    sizes. kv_cache_layout: VLLM_KV_CACHE_LAYOUT, which sizes anything from 0.33 on only.
+    hidden_state_layers: layers whose hidden states `extract_hidden_states` keeps in the cache.
+    gdn_flashinfer_prefill and trtllm_kernels: whether FlashInfer runs the prefill of gated delta
+    nets, and can load TRT-LLM's kernels (both change sizes from 0.33 on).
     torch_version: "2.9.1", None for the torch that vLLM 0.23 comes with; flex attention alone reads
     it. Values are not checked here: `workbench.Scenario` does that.
     """
@@ -45,7 +50,13 @@ class Settings:
     activation_bytes: int | None = None
     cuda_graph_bytes: int | None = None
     num_gpu_blocks_override: int | None = None
+    kv_cache_memory_bytes_by_rank: tuple[int, ...] | None = None
+    disable_hybrid_kv_cache_manager: bool = False
+    kv_cache_layout: str | None = None
+    hidden_state_layers: int = 0
     batch_invariant: bool = False
+    gdn_flashinfer_prefill: bool = False
+    trtllm_kernels: bool = False
     torch_version: str | None = None
     flex_attn_block_m: int | None = None
     flex_attn_block_n: int | None = None

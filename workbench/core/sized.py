@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from workbench.core.block_sizes import BlockSize
 from workbench.core.model import Model
 from workbench.core.settings import Settings
+
+if TYPE_CHECKING:
+    from workbench.core.backends import Backend
+    from workbench.core.rule_set import RuleSet
 
 
 class Sized(Protocol):
@@ -19,6 +23,14 @@ class Sized(Protocol):
     @property
     def settings(self) -> Settings:
         """What was picked."""
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules of one version."""
+
+    @property
+    def backend(self) -> Backend | str | None:
+        """The attention backend, or its name."""
 
     @property
     def model_dtype(self) -> str:

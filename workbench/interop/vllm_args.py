@@ -33,6 +33,13 @@ ATTENTION_CONFIG = (
     "flex_attn_kv_block_size",
 )
 """Fields without a flag of their own: keys of `--attention-config`."""
+HYBRID_MANAGER = "--disable-hybrid-kv-cache-manager"
+GDN_PREFILL = ("--gdn-prefill-backend", "flashinfer")
+VARIABLES = {
+    "batch_invariant": ("VLLM_BATCH_INVARIANT", "1"),
+    "kv_cache_layout": ("VLLM_KV_CACHE_LAYOUT", None),
+}
+"""Field -> the environment variable that takes its place, and its value (None: the field's own)."""
 DEFAULTS = Settings()
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
@@ -42,9 +49,10 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     """The arguments that differ from vLLM's defaults, after the model's name.
 
     `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
-    capability, device memory, weights and rule set belong to the machine, the checkpoint and the
-    installed version, so they give no argument; nor does batch invariance, which is the environment
-    variable VLLM_BATCH_INVARIANT=1. Draft tokens need a method: ngram, which takes no
+    capability, memory that is measured, TRT-LLM's kernels and rule set belong to the machine, the
+    checkpoint and the installed version, so they give no argument; nor do batch invariance and the
+    layout of the cache, which are environment variables, nor layers whose hidden states are kept,
+    which take a connector. Draft tokens need a method: ngram, which takes no
     second model; only their number sizes the cache.
     """
     args = [repository or f"<hub id or folder of {model.name}>"]
@@ -55,6 +63,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     if settings.enable_prefix_caching is not None:
         prefix = "--" if settings.enable_prefix_caching else "--no-"
         args.append(prefix + "enable-prefix-caching")
+    if settings.disable_hybrid_kv_cache_manager:
+        args.append(HYBRID_MANAGER)
     if settings.num_speculative_tokens:
         drafts = {
             "method": "ngram",
@@ -62,6 +72,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
             "prompt_lookup_max": NGRAM_TOKENS,
         }
         args += ["--speculative-config", json.dumps(drafts)]
+    if settings.gdn_flashinfer_prefill:
+        args += GDN_PREFILL
     flex = {field: getattr(settings, field) for field in ATTENTION_CONFIG}
     if given := {field: value for field, value in flex.items() if value is not None}:
         args += ["--attention-config", json.dumps(given)]
@@ -70,7 +82,11 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
 
 def vllm_environment(settings: Settings) -> dict[str, str]:
     """What has no flag and is an environment variable of the server."""
-    return {"VLLM_BATCH_INVARIANT": "1"} if settings.batch_invariant else {}
+    return {
+        name: value or str(getattr(settings, field))
+        for field, (name, value) in VARIABLES.items()
+        if getattr(settings, field)
+    }
 
 
 def vllm_command(args: tuple[str, ...], environment: Mapping[str, str] | None = None) -> str:

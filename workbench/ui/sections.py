@@ -17,6 +17,7 @@ from workbench.ui.controls import (
     Candidates,
     Choice,
     Memory,
+    MemoryByRank,
     ModelPath,
     Number,
     Picker,
@@ -145,6 +146,46 @@ def _more() -> tuple[Picker, ...]:
             "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
         ),
         Number("num_gpu_blocks_override", "Blocks override", "--num-gpu-blocks-override"),
+        MemoryByRank(
+            "kv_cache_memory_bytes_by_rank",
+            "Memory by rank",
+            "Of every rank, where they differ: 20 GiB, 18 GiB",
+        ),
+        Choice(
+            "disable_hybrid_kv_cache_manager",
+            "No hybrid manager",
+            lambda _scenario, _model: (False, True),
+            free=True,
+            tip="--disable-hybrid-kv-cache-manager: windows are kept whole",
+        ),
+        Choice(
+            "kv_cache_layout",
+            "Cache layout",
+            _words("kv_cache_layout", nullable=True),
+            free=True,
+            tip="VLLM_KV_CACHE_LAYOUT; sizes anything from 0.33 on only",
+        ),
+        Choice(
+            "hidden_state_layers",
+            "Hidden states",
+            lambda _scenario, _model: range(9),
+            free=True,
+            tip="Layers whose hidden states extract_hidden_states keeps in the cache",
+        ),
+        Choice(
+            "gdn_flashinfer_prefill",
+            "GDN prefill",
+            lambda _scenario, _model: (False, True),
+            free=True,
+            tip="Whether FlashInfer runs the prefill of gated delta nets; 0.33 takes it on Hopper",
+        ),
+        Choice(
+            "trtllm_kernels",
+            "TRT-LLM kernels",
+            lambda _scenario, _model: (False, True),
+            free=True,
+            tip="Whether FlashInfer can load them (SM10x); 0.33 then splits into larger pages",
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from workbench.views.block_table_figure import block_tables, slot_map
 from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
+from workbench.views.differences_figure import upgrade_matrix, versions
 from workbench.views.flex_figure import legal_pairs, nested_grids
 from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_order
 from workbench.views.flex_memory_figure import mask_memory_figure
@@ -15,6 +16,7 @@ from workbench.views.page_figure import page, page_layout, page_title, page_trac
 from workbench.views.page_map import page_map
 from workbench.views.pool_raster import pool_raster
 from workbench.views.sizes_figure import block_sizes
+from workbench.views.timeline_figure import timeline
 from workbench.views.waste_figure import reserved_bytes
 
 __all__ = [
@@ -43,5 +45,8 @@ __all__ = [
     "reserved_bytes",
     "shared_or_separate",
     "slot_map",
+    "timeline",
+    "upgrade_matrix",
+    "versions",
     "visit_order",
 ]

@@ -24,6 +24,11 @@ BEFORE_37467 = RULE_SETS.add(
         V0_23,
         name="before-37467",
         title="vLLM before #37467",
+        traits={
+            **V0_23.traits,
+            "aligned_in": "the model configuration, before any backend is known",
+            "backends_asked": "none",
+        },
         stages=(
             *RESOLVE_CONFIGURATION,
             attention_bytes.attention_token_bytes,

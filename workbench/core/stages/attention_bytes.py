@@ -29,11 +29,15 @@ def turboquant_slot_bytes(kv_cache_dtype: str, head_size: int) -> int:
 
 
 def token_bytes(
-    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str
+    attention: Attention,
+    kv_heads: int,
+    kv_cache_dtype: str,
+    model_dtype: str,
+    _backend: str | None = None,
 ) -> tuple[int, str]:
     """Bytes that the alignment counts for one token in one layer, per rank, and the formula used.
 
-    MLA is tested first: a packed dtype then counts one byte per element.
+    0.23 asks no backend. MLA is tested first: a packed dtype then counts one byte per element.
     """
     scales = 2 * kv_heads * SCALE_BYTES if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
     size = attention.head_size
@@ -51,18 +55,22 @@ def token_bytes(
 
 
 def layer_token_bytes(
-    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str
-) -> int:
-    """Bytes of one token in the layer's real page.
+    attention: Attention,
+    kv_heads: int,
+    kv_cache_dtype: str,
+    model_dtype: str,
+    _backend: str | None = None,
+) -> tuple[int, str]:
+    """Bytes of one token in the layer's real page, and the formula.
 
     Differs from `token_bytes` for MLA only: fp8_ds_mla packs 656 bytes, and MLA pages hold no
     per-token-head scales.
     """
     if not attention.use_mla:
-        return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)[0]
+        return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
     if kv_cache_dtype == "fp8_ds_mla":
-        return FP8_DS_MLA_BYTES_PER_TOKEN
-    return attention.head_size * kv_element_bytes(kv_cache_dtype, model_dtype)
+        return FP8_DS_MLA_BYTES_PER_TOKEN, "packed latent of 656"
+    return attention.head_size * kv_element_bytes(kv_cache_dtype, model_dtype), "head_size * bytes"
 
 
 def attention_token_bytes(run: Run) -> None:
@@ -71,8 +79,8 @@ def attention_token_bytes(run: Run) -> None:
     if attention is None:
         return
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
-    run.attention_bytes_per_token, formula = token_bytes(
-        attention, kv_heads, run.kv_cache_dtype, run.model_dtype
+    run.attention_bytes_per_token, formula = run.rules.token_bytes(
+        attention, kv_heads, run.kv_cache_dtype, run.model_dtype, _name(run)
     )
     if not run.attention_bytes_per_token:
         raise Refused(
@@ -100,10 +108,15 @@ def attention_page(run: Run) -> None:
     attention = run.model.attention
     if attention is None:
         return
-    per_token = layer_token_bytes(
+    per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
         run.kv_cache_dtype,
         run.model_dtype,
+        _name(run),
     )
     run.attention_page_size_bytes = run.block_size * per_token
+
+
+def _name(run: Run) -> str | None:
+    return None if run.backend is None else run.backend.name

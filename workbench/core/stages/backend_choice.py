@@ -35,7 +35,9 @@ def attention_backends(run: Run) -> dict[str, Backend]:
 
 
 def _supported(run: Run, backend: Backend) -> tuple[BlockSize, ...]:
-    return backend.supported_for(float32_state=run.float32_state, platform=run.platform.name)
+    return backend.supported_for(
+        float32_state=run.float32_state, platform=run.platform.name, query=run.query()
+    )
 
 
 def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
@@ -72,6 +74,9 @@ def backend_choice(run: Run) -> None:
         _check(run, query, run.settings.backend)
     if run.backend is not None:
         run.supported = _supported(run, run.backend)
+        names = run.rules.companions(run.model.attention)
+        every = (*(run.rules.backends[name] for name in names), run.backend)
+        run.backends = tuple((backend, _supported(run, backend)) for backend in every)
 
 
 def _choose(run: Run, query: LayerQuery) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from workbench.core.block_sizes import describe
+from itertools import product
+from math import lcm
+
+from workbench.core.backends import Backend
+from workbench.core.block_sizes import BlockSize, base_of, describe
 from workbench.core.run import Run
 from workbench.core.trace import Rule
 
@@ -20,6 +24,14 @@ PREFERRED_BLOCK_SIZE = Rule(
     "tokens",
     "vLLM 0.23, #37467, Platform.update_block_size_for_backend",
 )
+COMMON_BLOCK_SIZE = Rule(
+    "preferred_block_size",
+    "Phase 1: block size that all backends take",
+    "a typed size stays; one backend: its preferred size; several: the default if all support it, "
+    "else the smallest LCM of one size of each that all support",
+    "tokens",
+    "vLLM 0.33, Platform._preferred_block_size_for_backends",
+)
 XPU_DEFAULT_BLOCK_SIZE = Rule(
     "xpu_default_block_size",
     "Platform's 64, after the alignment",
@@ -28,6 +40,7 @@ XPU_DEFAULT_BLOCK_SIZE = Rule(
     "vLLM before #37467, XPUPlatform.check_and_update_config",
 )
 XPU_BLOCK_SIZE = 64
+CPU_MLA_BLOCK_SIZE = 16
 
 
 def cpu_block_size(run: Run) -> None:
@@ -44,23 +57,91 @@ def preferred_block_size(run: Run) -> None:
     if run.backend is None or run.platform.name == "cpu":
         return
     typed = run.settings.block_size
+    backend, supported = run.first_backend
     if typed is None:
-        run.block_size = run.backend.preferred_block_size(
-            run.rules.default_block_size, run.platform.name, run.supported
+        run.block_size = backend.preferred_block_size(
+            run.rules.default_block_size, run.platform.name, supported
         )
         if run.block_size != run.rules.default_block_size:
-            name = run.backend.reported_name or run.backend.name
             run.log_lines.append(
-                f"Setting kv cache block size to {run.block_size} for {name} backend."
+                f"Setting kv cache block size to {run.block_size} for {backend.log_name} backend."
             )
+    run.block_size_of_phase_1 = run.block_size
     run.step(
         PREFERRED_BLOCK_SIZE,
         run.block_size,
         "" if typed is None else "typed: phase 1 is skipped",
         typed=typed,
         default=run.rules.default_block_size,
-        backend=run.backend.name,
-        supported=describe(run.supported),
+        backend=backend.name,
+        supported=describe(supported),
+    )
+
+
+def common_block_size(run: Run) -> None:
+    """Phase 1 of 0.33: a block that every non-SSM backend takes. On CPU the default is 128."""
+    if run.backend is None:
+        return
+    on_cpu = run.platform.name == "cpu"
+    default = run.rules.cpu_block_size if on_cpu else run.rules.default_block_size
+    typed = run.settings.block_size
+    if typed is None:
+        common = _common(run, default)
+        if common is None:
+            _nothing_in_common(run)
+        else:
+            run.block_size = common
+        if run.block_size != default and not on_cpu:
+            names = "/".join(backend.log_name for backend, _sizes in run.backends)
+            run.log_lines.append(
+                f"Setting kv cache block size to {run.block_size} for {names} backend(s)."
+            )
+    elif run.backend.name == "CPU_MLA":
+        run.block_size = CPU_MLA_BLOCK_SIZE
+    run.block_size_of_phase_1 = run.block_size
+    run.step(
+        COMMON_BLOCK_SIZE,
+        run.block_size,
+        "" if typed is None else _typed_note(run, typed),
+        typed=typed,
+        default=default,
+        supported={backend.name: describe(sizes) for backend, sizes in run.backends},
+    )
+
+
+def _typed_note(run: Run, typed: int) -> str:
+    if run.block_size != typed:
+        return f"CPU_MLA has no other size: the typed {typed} is overwritten"
+    return "typed: phase 1 is skipped"
+
+
+def _common(run: Run, default: int) -> int | None:
+    """The smallest block that every backend takes; None without one."""
+    if len(run.backends) == 1:
+        backend, supported = run.first_backend
+        return backend.preferred_block_size(default, run.platform.name, supported)
+    if _all_support(run.backends, default):
+        return default
+    bases = ([base_of(entry) for entry in sizes] or [1] for _backend, sizes in run.backends)
+    candidates = sorted({lcm(*choice) for choice in product(*bases)})
+    return next((size for size in candidates if _all_support(run.backends, size)), None)
+
+
+def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], size: int) -> bool:
+    return all(backend.supports_block_size(sizes, size) for backend, sizes in backends)
+
+
+def _nothing_in_common(run: Run) -> None:
+    sizes = {backend.name: describe(sizes) for backend, sizes in run.backends}
+    told = "; ".join(f"{name}: {list(entries)}" for name, entries in sizes.items())
+    run.problem(
+        "no_shared_block_size",
+        "backend",
+        f"No block size suits all attention backends of this model ({told}). "
+        "Choose another backend.",
+        operands={"supported": sizes},
+        candidates=({"backend": None},),
+        vllm_text="The attention backends share no supported KV cache block size (",
     )
 
 

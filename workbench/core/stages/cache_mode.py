@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import Refused
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.states import KimiDeltaAttention
@@ -14,6 +15,27 @@ PREFIX_CACHING = Rule(
     "the typed choice, else off for hybrid and attention-free models, on for others",
     "",
     "vLLM 0.23, engine argument defaults",
+)
+PREFIX_CACHING_0_33 = Rule(
+    "enable_prefix_caching",
+    "Prefix caching",
+    "the typed choice, else off for attention-free models, on for others",
+    "",
+    "vLLM 0.33, ModelConfig.is_prefix_caching_supported",
+)
+CACHE_MODE_0_33 = Rule(
+    "mamba_cache_mode",
+    "Mamba cache mode",
+    'prefix caching off: none; on and none: "align"',
+    "",
+    "vLLM 0.33, MambaModelConfig",
+)
+CPU_STATE_DTYPE = Rule(
+    "cpu_mamba_ssm_cache_dtype",
+    "State dtype on CPU",
+    "float32, but a typed 16-bit dtype of a gated delta net stays",
+    "",
+    "vLLM 0.33, CpuPlatform.check_and_update_config (processors with AVX-512 BF16)",
 )
 CACHE_MODE = Rule(
     "mamba_cache_mode",
@@ -62,8 +84,10 @@ def prefix_caching(run: Run) -> None:
     """Resolve whether prefix caching is on."""
     typed = run.settings.enable_prefix_caching
     ordinary = not (run.model.is_hybrid or run.model.is_attention_free)
-    run.prefix_caching = ordinary if typed is None else typed
-    run.step(PREFIX_CACHING, run.prefix_caching, typed=typed, ordinary_decoder=ordinary)
+    default = ordinary or (run.model.is_hybrid and run.rules.hybrid_prefix_caching)
+    run.prefix_caching = default if typed is None else typed
+    rule = PREFIX_CACHING_0_33 if run.rules.hybrid_prefix_caching else PREFIX_CACHING
+    run.step(rule, run.prefix_caching, typed=typed, ordinary_decoder=ordinary)
 
 
 def cache_mode(run: Run) -> None:
@@ -73,7 +97,8 @@ def cache_mode(run: Run) -> None:
     if not (model.is_hybrid or model.is_attention_free):
         run.mamba_cache_mode = typed
         return
-    able = model.supports_all_mode
+    modes = run.rules.cache_modes
+    able = model.supports_all_mode and "all" in modes
     note = ""
     if not run.prefix_caching:
         mode = "none"
@@ -101,14 +126,31 @@ def cache_mode(run: Run) -> None:
     run.mamba_cache_mode = mode
     if run.mamba_block_size is None:
         run.mamba_block_size = run.block_size if run.prefix_caching else run.max_model_len
+    operands = {"typed": typed, "enable_prefix_caching": run.prefix_caching}
+    if "all" in modes:
+        operands["model_supports_all"] = able
     run.step(
-        CACHE_MODE,
+        CACHE_MODE if "all" in modes else CACHE_MODE_0_33,
         mode,
         note,
-        typed=typed,
-        enable_prefix_caching=run.prefix_caching,
-        model_supports_all=able,
+        **operands,
         mamba_block_size=run.mamba_block_size,
+    )
+
+
+def cpu_state_dtype(run: Run) -> None:
+    """0.33 on CPU: recurrent states are float32, except where a gated delta net was told else."""
+    state, field = run.model.state, run.mamba_ssm_cache_dtype
+    if run.platform.name != "cpu" or field == "float32":
+        return
+    if state is not None and state.kind == "gdn" and field in {"float16", "bfloat16"}:
+        return
+    run.mamba_ssm_cache_dtype = "float32"
+    run.step(
+        CPU_STATE_DTYPE,
+        run.mamba_ssm_cache_dtype,
+        before=field,
+        typed=run.settings.mamba_ssm_cache_dtype,
     )
 
 
@@ -123,10 +165,7 @@ def states(run: Run) -> None:
         drafts = 0
     run.state_shapes = state.shapes(tp, drafts)
     conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
-    if isinstance(state, KimiDeltaAttention):
-        recurrent = "float32"
-    else:
-        recurrent = conv if run.mamba_ssm_cache_dtype == "auto" else run.mamba_ssm_cache_dtype
+    recurrent = _recurrent_dtype(run, conv)
     run.state_dtypes = (conv, recurrent) if len(run.state_shapes) == 2 else (conv,)
     total = 0
     for shape, dtype in zip(run.state_shapes, run.state_dtypes, strict=True):
@@ -145,6 +184,25 @@ def states(run: Run) -> None:
         tensor_parallel=tp,
         draft_tokens=drafts,
     )
+
+
+def _recurrent_dtype(run: Run, conv: str) -> str:
+    typed, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
+    if not isinstance(run.model.state, KimiDeltaAttention):
+        return conv if typed == "auto" else typed
+    if typed == "auto" or len(allowed) == 1:
+        return allowed[0]
+    if typed not in allowed:
+        raise Refused(
+            "kda_state_dtype",
+            f"The recurrent state of Kimi delta attention is kept in {' or '.join(allowed)}; "
+            f"mamba_ssm_cache_dtype = {typed} is neither. Nearest valid value: {allowed[-1]}.",
+            field="mamba_ssm_cache_dtype",
+            operands={"mamba_ssm_cache_dtype": typed, "allowed": list(allowed)},
+            candidates=[{"mamba_ssm_cache_dtype": value} for value in ("auto", *allowed)],
+            vllm_text=f"KDA recurrent state supports only auto, float32, and bfloat16; got {typed}",
+        )
+    return typed
 
 
 def _ignored(run: Run, counted_drafts: int) -> str:

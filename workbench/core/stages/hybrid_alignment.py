@@ -21,6 +21,14 @@ GRANULE = Rule(
     "tokens",
     _SOURCE,
 )
+GRANULE_0_33 = Rule(
+    "alignment_granule",
+    "Alignment granule A",
+    "max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: the lcm "
+    "with the tokens between prefill checkpoints",
+    "tokens",
+    "vLLM 0.33, Platform._align_hybrid_block_size",
+)
 TOKENS_NEEDED = Rule(
     "tokens_needed",
     "Tokens that outweigh one mamba page",
@@ -34,6 +42,21 @@ ALIGNED = Rule(
     "A * ceil(mamba_page / (A * attention_bytes_per_token))",
     "tokens",
     _SOURCE,
+)
+ALIGNED_0_33 = Rule(
+    "aligned_block_size",
+    "Aligned block size N",
+    "A * ceil(mamba_page / (A * attention_bytes_per_token)), rounded up to a multiple of the "
+    "smallest kernel block of every backend",
+    "tokens",
+    "vLLM 0.33, Platform._align_hybrid_block_size",
+)
+ALIGNED_BLOCK_CHECK = Rule(
+    "aligned_block_check",
+    "All backends take the aligned block",
+    "a block that the alignment changed must suit every backend",
+    "",
+    "vLLM 0.33, Platform._check_aligned_block_size",
 )
 ALIGNED_TO_CHUNKS = Rule(
     "aligned_block_size",
@@ -75,7 +98,10 @@ XPU_GDN_MULTIPLE = 64
 
 def hybrid_alignment(run: Run) -> None:
     """Phase 2 with the granule of the chosen backend."""
-    align(run, smallest_base(run.supported))
+    if run.backend is None:
+        align(run, smallest_base(run.supported))
+    else:
+        align(run, smallest_base(run.first_backend[1]))
 
 
 def align_without_backend(run: Run) -> None:
@@ -89,14 +115,7 @@ def align(run: Run, smallest: int) -> None:
     if not run.model.is_hybrid or tok is None or not mamba_page:
         run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
         return
-    granule = max(smallest, run.block_size)
-    run.step(
-        GRANULE,
-        granule,
-        smallest_kernel_block=smallest,
-        block_size=run.block_size,
-        supported=describe(run.supported),
-    )
+    granule = _granule(run, smallest)
     run.step(
         TOKENS_NEEDED,
         mamba_page / tok,
@@ -107,8 +126,7 @@ def align(run: Run, smallest: int) -> None:
     if run.mamba_cache_mode == "all":
         needed = run.mamba_block_size = _align_to_chunks(run, granule, tok, mamba_page)
     else:
-        needed = granule * cdiv(mamba_page, granule * tok)
-        run.step(ALIGNED, needed, A=granule, mamba_page=mamba_page, attention_bytes_per_token=tok)
+        needed = _smallest_multiple(run, granule, tok, mamba_page)
     _raise_block_size(run, needed)
     if run.mamba_cache_mode == "align":
         run.mamba_block_size = run.block_size
@@ -121,6 +139,66 @@ def align(run: Run, smallest: int) -> None:
         typed=run.settings.mamba_block_size,
     )
     _pad(run, tok, mamba_page)
+
+
+def _granule(run: Run, smallest: int) -> int:
+    """A: what the block is a multiple of; 0.33 adds MLA's 128 and the prefill checkpoints."""
+    rules, attention = run.rules, run.model.attention
+    granule = max(smallest, run.block_size)
+    shown = {"smallest_kernel_block": smallest, "block_size": run.block_size}
+    if attention is not None and attention.use_mla and rules.mla_granule > 1:
+        granule = max(granule, rules.mla_granule)
+        shown["mla_granule"] = rules.mla_granule
+    if checkpoint := prefill_checkpoint_tokens(run):
+        granule = lcm(granule, checkpoint)
+        shown["prefill_checkpoint_tokens"] = checkpoint
+    rule = GRANULE_0_33 if rules.all_backends else GRANULE
+    run.step(rule, granule, _hopper_note(run), supported=describe(run.supported), **shown)
+    return granule
+
+
+def _hopper_note(run: Run) -> str:
+    """0.33 takes FlashInfer's prefill by itself on Hopper, if FlashInfer is installed."""
+    tokens = run.rules.prefill_checkpoint_tokens
+    hopper = run.capability is not None and run.capability[0] == 9
+    if not hopper or run.mamba_cache_mode != "align" or run.settings.gdn_flashinfer_prefill:
+        return ""
+    if tokens == 1 or not _exports_checkpoints(run):
+        return ""
+    return (
+        f"with FlashInfer installed, vLLM runs this prefill with it and A is a multiple of {tokens}"
+        ": set gdn_flashinfer_prefill"
+    )
+
+
+def _exports_checkpoints(run: Run) -> bool:
+    """Whether the layers are gated delta nets of the kind that can (OLMo-Hybrid's cannot)."""
+    state = run.model.state
+    return state is not None and state.kind == "gdn" and run.model.family != "olmo_hybrid"
+
+
+def prefill_checkpoint_tokens(run: Run) -> int:
+    """Tokens between the states that a prefill can keep by itself; 0 where it keeps none.
+
+    Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of that
+    kind (OLMo-Hybrid, Kimi) have none.
+    """
+    tokens = run.rules.prefill_checkpoint_tokens
+    asked = run.settings.gdn_flashinfer_prefill and run.mamba_cache_mode == "align"
+    return tokens if asked and tokens > 1 and _exports_checkpoints(run) else 0
+
+
+def _smallest_multiple(run: Run, granule: int, tok: int, mamba_page: int) -> int:
+    """N: the fewest tokens that outweigh a mamba page, in whole granules."""
+    needed = granule * cdiv(mamba_page, granule * tok)
+    operands = {"A": granule, "mamba_page": mamba_page, "attention_bytes_per_token": tok}
+    if not run.rules.all_backends:
+        run.step(ALIGNED, needed, **operands)
+        return needed
+    every = lcm(*(smallest_base(sizes) for _backend, sizes in run.backends))
+    needed = round_up(needed, every)
+    run.step(ALIGNED_0_33, needed, **operands, every_backend=every)
+    return needed
 
 
 def _overwritten(run: Run) -> str:
@@ -208,11 +286,7 @@ def xpu_gdn_rounding(run: Run) -> None:
     padded = run.mamba_page_size_padded
     if padded is not None:
         run.mamba_page_size_padded = run.block_size * (padded // before)
-    run.log_lines.append(
-        f"[XPU]Setting attention block size to {run.block_size} tokens to ensure multiple of "
-        f"{XPU_GDN_MULTIPLE}, set mamba_page_size_padded to {run.mamba_page_size_padded} bytes "
-        f"accordingly, before was {padded} bytes."
-    )
+    _log_xpu_rounding(run, padded)
     run.step(
         XPU_GDN,
         run.block_size,
@@ -220,4 +294,52 @@ def xpu_gdn_rounding(run: Run) -> None:
         block_size=before,
         mamba_block_size=run.mamba_block_size,
         mamba_page_size_padded=run.mamba_page_size_padded,
+    )
+
+
+def _log_xpu_rounding(run: Run, padded: int | None) -> None:
+    block, new = run.block_size, run.mamba_page_size_padded
+    if run.rules.all_backends:
+        run.log_lines.append(
+            f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
+            f"{XPU_GDN_MULTIPLE}."
+        )
+        if padded is not None:
+            run.log_lines.append(
+                f"[XPU]Scaled mamba_page_size_padded from {padded} to {new} bytes accordingly."
+            )
+        return
+    run.log_lines.append(
+        f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
+        f"{XPU_GDN_MULTIPLE}, set mamba_page_size_padded to {new} bytes "
+        f"accordingly, before was {padded} bytes."
+    )
+
+
+def aligned_block_check(run: Run) -> None:
+    """0.33: stop at once when the alignment left a block that a backend refuses."""
+    before, block = run.block_size_of_phase_1, run.block_size
+    if before is None or block == before:
+        return
+    refusing = [
+        backend for backend, sizes in run.backends if not backend.supports_block_size(sizes, block)
+    ]
+    names = [backend.name for backend in refusing]
+    run.step(ALIGNED_BLOCK_CHECK, not names, block_size=block, before=before, refused_by=names)
+    if not names:
+        return
+    told = "; ".join(
+        f"{backend.name} takes {describe(sizes)}"
+        for backend, sizes in run.backends
+        if backend in refusing
+    )
+    run.problem(
+        "aligned_block_size_refused",
+        "backend",
+        f"The alignment made the block {block} tokens, which not every backend takes: {told}. "
+        "vLLM 0.33 stops there. Choose another backend.",
+        operands={"block_size": block, "refused_by": names},
+        candidates=({"backend": None}, {"block_size": None}),
+        vllm_text=f"Aligned KV cache block size {block} is not supported by attention backend(s): "
+        f"{', '.join(backend.log_name for backend in refusing)}.",
     )

@@ -12,6 +12,8 @@ from workbench.core.stages.memory_checks import (
     no_memory,
     not_enough_memory,
     null_block,
+    padded_pages_not_split,
+    ranks_mismatch,
     too_many_sequences,
 )
 from workbench.core.trace import Rule
@@ -38,6 +40,21 @@ NUM_BLOCKS = Rule(
     "vLLM 0.23, get_kv_cache_config_from_groups",
 )
 
+IN_ONE_ALLOCATION = Rule(
+    "num_blocks",
+    "Blocks in the pool",
+    "available bytes // bytes of one block: the largest group's pages",
+    "blocks",
+    "vLLM 0.33, get_kv_cache_config_from_groups",
+)
+LEAST_OF_RANKS = Rule(
+    "least_of_ranks",
+    "Blocks of every rank",
+    "the fewest that any rank has room for; every tensor shrinks to it",
+    "blocks",
+    "vLLM 0.23, get_kv_cache_configs",
+)
+
 AUTO = -1
 """What is typed for max_model_len to have it fitted to the memory."""
 
@@ -48,7 +65,9 @@ def budget(run: Run) -> None:
     vLLM measures the same parts while it starts.
     """
     settings = run.settings
-    if settings.kv_cache_memory_bytes is not None or settings.num_gpu_blocks_override is not None:
+    ranks_mismatch(run)
+    typed = (settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank)
+    if any(typed) or typed[0] is not None or settings.num_gpu_blocks_override is not None:
         return
     given = [field for field in NEEDED if getattr(settings, field) is not None]
     found = memory_budget(settings)
@@ -73,8 +92,8 @@ def auto_fit(run: Run) -> None:
     """max_model_len = -1: the longest request that the memory serves; block sizes stay."""
     if run.settings.max_model_len != AUTO or run.cache is None:
         return
-    available = run.cache.available_bytes
-    if available is None or available <= 0 or run.cache.needed_bytes <= available:
+    available, checked = run.cache.available_bytes, run.cache.checked_bytes
+    if available is None or checked is None or checked <= 0 or run.cache.needed_bytes <= checked:
         return
     longest = longest_request(run, run.cache.grouping, available)
     if not longest:
@@ -82,10 +101,7 @@ def auto_fit(run: Run) -> None:
         return
     before = run.max_model_len
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
-    run.log_lines.append(
-        f"Auto-fit max_model_len: reduced from {before} to {longest} to fit in available GPU "
-        f"memory ({gib(available)} GiB available for KV cache)"
-    )
+    run.log_lines.append(_auto_fit_line(run, before, longest, available, checked))
     run.max_model_len = longest
     run.forget_cache()
 
@@ -97,10 +113,12 @@ def memory(run: Run) -> None:
     cache = run.cache
     if cache is None:
         return
-    available = cache.available_bytes
+    available, checked = cache.available_bytes, cache.checked_bytes
     assert available is not None
+    assert checked is not None
+    one_allocation = run.rules.groups.one_allocation
     run.step(
-        NUM_BLOCKS,
+        IN_ONE_ALLOCATION if one_allocation else NUM_BLOCKS,
         cache.num_blocks,
         cache.grouping.reason,
         available_bytes=available,
@@ -108,19 +126,18 @@ def memory(run: Run) -> None:
         slots=cache.grouping.group_size,
         groups=len(cache.groups),
         blocks_per_request=cache.blocks_per_request,
+        **({"bytes_per_block": cache.grouping.bytes_per_block} if one_allocation else {}),
     )
-    _padding_layers(run, cache)
+    _ranks(run, cache)
+    run.log_lines += cache.grouping.notes
+    padded_pages_not_split(run, cache)
     _override(run, cache)
-    if available <= 0:
-        no_memory(run, cache, available)
-    elif cache.needed_bytes > available:
-        not_enough_memory(run, cache, available)
+    if checked <= 0:
+        no_memory(run, cache, checked)
+    elif cache.needed_bytes > checked:
+        not_enough_memory(run, cache, checked)
     elif cache.max_concurrency is not None:
-        run.log_lines.append(f"GPU KV cache size: {cache.printed_tokens:,} tokens")
-        run.log_lines.append(
-            f"Maximum concurrency for {run.max_model_len:,} tokens per request: "
-            f"{cache.max_concurrency:.2f}x"
-        )
+        run.log_lines += printed_lines(run, cache)
         null_block(run, cache)
         too_many_sequences(run, cache)
 
@@ -154,16 +171,34 @@ def _half_a_budget(run: Run, given: str) -> None:
     )
 
 
-def _padding_layers(run: Run, cache: CachePlan) -> None:
-    grouping = cache.grouping
-    by_spec: dict[object, list[int]] = {}
-    for group in grouping.groups:
-        found = by_spec.setdefault(group.spec, [0, 0])
-        found[0] += group.padding_layers
-        found[1] += len(group.layers)
-    for padding, layers in by_spec.values():
-        if padding:
-            run.log_lines.append(
-                f"Add {padding} padding layers, may waste at most "
-                f"{100 * padding / layers:.2f}% KV cache memory"
-            )
+def _ranks(run: Run, cache: CachePlan) -> None:
+    """Every rank gets as many blocks as the poorest one."""
+    if len(cache.rank_bytes) < 2 or not cache.groups:
+        return
+    blocks = [max(size, 0) // cache.grouping.bytes_per_block for size in cache.rank_bytes]
+    run.step(LEAST_OF_RANKS, cache.num_blocks, blocks_of_ranks=blocks)
+
+
+def printed_lines(run: Run, cache: CachePlan) -> list[str]:
+    """What vLLM prints about the pool: two lines, one of them from 0.33 on."""
+    size = f"KV cache size: {cache.printed_tokens:,} tokens"
+    concurrency = (
+        f"Maximum concurrency for {run.max_model_len:,} tokens per request: "
+        f"{cache.max_concurrency:.2f}x"
+    )
+    if run.rules.groups.joins_printed_lines:
+        return [f"{device_name(run)} {size}, {concurrency}"]
+    return [f"GPU {size}", concurrency]
+
+
+def device_name(run: Run) -> str:
+    """The device as 0.33 prints it: ROCm is a GPU as CUDA is."""
+    platform = run.settings.platform
+    return "GPU" if platform in {"cuda", "rocm"} else platform.upper()
+
+
+def _auto_fit_line(run: Run, before: int, longest: int, available: int, checked: int) -> str:
+    start = f"Auto-fit max_model_len: reduced from {before} to {longest} to fit in available "
+    if run.rules.groups.joins_printed_lines:
+        return f"{start}KV cache memory ({gib(checked)} GiB {device_name(run)})"
+    return f"{start}GPU memory ({gib(available)} GiB available for KV cache)"

@@ -30,7 +30,7 @@ def no_memory(run: Run, cache: CachePlan, available: int) -> None:
         f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
         vllm_text="No available memory for the cache blocks. Try increasing",
-        candidates=more_memory(run, cache.needed_bytes),
+        candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
     )
 
 
@@ -47,19 +47,22 @@ def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
             "bytes_per_block": cache.grouping.bytes_per_block,
         },
         vllm_text="Cannot auto-fit max_model_len:",
-        candidates=more_memory(run, cache.needed_bytes),
+        candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
     )
 
 
 def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
-    """One request of full length does not fit."""
-    longest = longest_request(run, cache.grouping, available)
+    """One request of full length does not fit into what the check looks at."""
+    longest = longest_request(run, cache.grouping, available + cache.held_back_bytes)
+    enough = cache.needed_bytes + cache.held_back_bytes
+    null = ", the null block left out" if cache.held_back_bytes else ""
     shorter = ({"max_model_len": longest},) if longest else ()
     run.problem(
         "not_enough_memory",
         "kv_cache_memory_bytes",
         f"One request of {run.max_model_len:,} tokens needs {cache.needed_bytes:,} bytes "
-        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) are there. "
+        f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) are there"
+        f"{null}. "
         + (
             f"Longest request that fits: {longest:,} tokens."
             if longest
@@ -74,13 +77,15 @@ def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
         vllm_text=f"To serve at least one request with the model's max seq len "
         f"({run.max_model_len}), ({gib(cache.needed_bytes)} GiB KV cache is needed, which is "
         f"larger than the available KV cache memory ({gib(available)} GiB).",
-        candidates=(*shorter, *more_memory(run, cache.needed_bytes), {"kv_cache_dtype": "fp8"}),
+        candidates=(*shorter, *more_memory(run, enough), {"kv_cache_dtype": "fp8"}),
     )
 
 
 def null_block(run: Run, cache: CachePlan) -> None:
     """0.23 starts with exactly enough blocks, although block 0 is never given out."""
     if cache.num_blocks is None or cache.num_blocks - 1 >= cache.blocks_per_request:
+        return
+    if run.rules.groups.counts_null_block:
         return
     enough = cache.needed_bytes + cache.grouping.bytes_per_block
     run.problem(
@@ -93,6 +98,46 @@ def null_block(run: Run, cache: CachePlan) -> None:
         operands={"num_blocks": cache.num_blocks, "blocks_per_request": cache.blocks_per_request},
         candidates=more_memory(run, enough),
     )
+
+
+def ranks_mismatch(run: Run) -> None:
+    """Every rank of the tensor-parallel group has a memory of its own."""
+    ranks, wanted = run.settings.kv_cache_memory_bytes_by_rank, run.settings.tensor_parallel
+    if not ranks or len(ranks) == wanted:
+        return
+    run.problem(
+        "memory_ranks_mismatch",
+        "kv_cache_memory_bytes_by_rank",
+        f"kv_cache_memory_bytes_by_rank has {len(ranks)} sizes, and tensor_parallel = {wanted} has "
+        f"{wanted} ranks: give one size a rank, or kv_cache_memory_bytes for all.",
+        operands={"sizes": len(ranks), "tensor_parallel": wanted},
+        candidates=(
+            {"kv_cache_memory_bytes_by_rank": (ranks + ranks[-1:] * wanted)[:wanted]},
+            {"kv_cache_memory_bytes_by_rank": None, "kv_cache_memory_bytes": min(ranks)},
+        ),
+    )
+
+
+def padded_pages_not_split(run: Run, cache: CachePlan) -> None:
+    """0.33 asserts that the blocks of a padded page are not split into kernel blocks."""
+    if not run.rules.groups.pads_pages:
+        return
+    for number, (group, kernel) in enumerate(
+        zip(cache.groups, cache.kernel_block_sizes, strict=True)
+    ):
+        block = group.spec.block_size
+        if group.spec.is_mamba or not group.spec.padding_bytes or kernel in {None, block}:
+            continue
+        run.problem(
+            "padded_page_not_split",
+            "block_size",
+            f"Group {number} has blocks of {block:,} tokens in padded pages, and the backend "
+            f"splits them into kernel blocks of {kernel}: padding between them has no place.",
+            operands={"block_size": block, "kernel_block_size": kernel},
+            vllm_text="Padded KV pages do not support kernel block splitting.",
+            candidates=({"backend": "FLASH_ATTN"}, {"backend": "TRITON_ATTN"}, {"block_size": 64}),
+        )
+        return
 
 
 def too_many_sequences(run: Run, cache: CachePlan) -> None:
@@ -136,8 +181,14 @@ def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
     """Changes that give the cache `cache_bytes`: a higher utilisation where there is a budget."""
     settings = run.settings
     found = memory_budget(settings)
-    if found is None or settings.kv_cache_memory_bytes is not None:
-        measured = {} if settings.num_gpu_blocks_override is None else {OVERRIDE: None}
+    ranks = settings.kv_cache_memory_bytes_by_rank
+    if found is None or ranks or settings.kv_cache_memory_bytes is not None:
+        measured: dict[str, Any] = (
+            {} if settings.num_gpu_blocks_override is None else {OVERRIDE: None}
+        )
+        if ranks:
+            enough = tuple(max(size, cache_bytes) for size in ranks)
+            return ({"kv_cache_memory_bytes_by_rank": enough, **measured},)
         return ({"kv_cache_memory_bytes": cache_bytes, **measured},)
     utilization = found.utilization_for(cache_bytes)
     return () if utilization is None else ({"gpu_memory_utilization": utilization},)

@@ -6,6 +6,12 @@ from math import lcm
 
 from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
 from workbench.core.run import Run
+from workbench.core.stages.grouping import (
+    cache_layout_choice,
+    grouping_failure,
+    hidden_states,
+    refuse_grouping,
+)
 from workbench.core.trace import Rule
 
 EQUAL_PAGES = Rule(
@@ -25,21 +31,34 @@ KERNEL_BLOCK = Rule(
 
 
 def unify_pages(run: Run) -> None:
-    """Attention and mamba layers share tensors, so their pages must be made equal."""
+    """Layers of several groups share places, so their pages must be made equal.
+
+    Also what else keeps groups from being built. Errors: Refused, see `hidden_states`.
+    """
+    hidden_states(run)
+    cache_layout_choice(run)
+    failure = grouping_failure(run)
     attention, own = run.attention_page_size_bytes, run.mamba_page_size_bytes
     if not run.model.is_hybrid or attention is None or not own:
+        refuse_grouping(run, failure)
         return
     mamba = run.mamba_page_size_padded or own
     equal = attention == mamba
     scales = attention < mamba and mamba % attention == 0
+    padded = not equal and not scales and failure is None
     run.step(
         EQUAL_PAGES,
         equal,
-        f"attention blocks are enlarged {mamba // attention} times" if scales else "",
+        f"attention blocks are enlarged {mamba // attention} times"
+        if scales
+        else "the smaller page is padded to the larger one"
+        if padded
+        else "",
         attention_page=attention,
         mamba_page=mamba,
     )
-    if equal or scales:
+    if equal or scales or run.rules.groups.pads_pages:
+        refuse_grouping(run, failure)
         return
     large, small = max(attention, mamba), min(attention, mamba)
     divides = large % small == 0

@@ -133,6 +133,44 @@ def nvfp4_with_mla(run: Run) -> None:
         )
 
 
+def float_kv_cache_dtype(run: Run) -> None:
+    """0.33: a float KV dtype asked for by name must be the model's."""
+    typed = run.kv_cache_dtype
+    if typed not in {"float16", "bfloat16"} or typed == run.model_dtype:
+        return
+    same = run.model_dtype if run.model_dtype in {"float16", "bfloat16"} else None
+    allowed = f"auto or {same}" if same else "auto"
+    quoted = f"`auto` or `{same}`" if same else "`auto`"
+    raise Refused(
+        "float_kv_cache_dtype",
+        f"kv_cache_dtype = {typed} differs from the model's dtype, {run.model_dtype}; "
+        f"vLLM 0.33 takes {allowed} here.",
+        field="kv_cache_dtype",
+        operands={"kv_cache_dtype": typed, "dtype": run.model_dtype},
+        candidates=[{"kv_cache_dtype": "auto"}, {"dtype": typed}],
+        vllm_text=f'kv_cache_dtype="{typed}" is incompatible with dtype="{run.model_dtype}". '
+        f"Please set `--kv-cache-dtype` to {quoted}.",
+    )
+
+
+def served_architecture(run: Run) -> None:
+    """Architectures that this version has no code of its own for any more."""
+    last = run.rules.not_served.get(run.model.family)
+    if last is None:
+        return
+    raise Refused(
+        "architecture_not_served",
+        f"{run.rules.title} has no implementation of {run.model.architecture} any more (vLLM "
+        f"{last} was the last with one), and no KV-cache sizes of its own for it. Stay on "
+        f"{last}, or use rules 0.23 here.",
+        field="model",
+        operands={"architecture": run.model.architecture, "last_version": last},
+        candidates=[{"rules": "0.23"}],
+        vllm_text=f"Model architecture {run.model.architecture} was supported in vLLM until "
+        f"v{last}",
+    )
+
+
 def mamba_block_size(run: Run) -> None:
     """A typed mamba block size needs prefix caching, unless it is the longest request."""
     typed = run.settings.mamba_block_size

@@ -1,0 +1,49 @@
+"""`workbench diff`."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from workbench.cli import app
+
+runner = CliRunner()
+
+
+def run(*args):
+    return runner.invoke(app, ["diff", *args])
+
+
+def test_a_changed_scenario_exits_with_1():
+    done = run("--from", "0.23", "--to", "0.33", "kimi-linear-48b-a3b")
+    assert done.exit_code == 1
+    assert "1,888 tokens -> 1,920 tokens" in done.stdout
+
+
+def test_an_unchanged_scenario_exits_with_0():
+    assert run("llama-3.1-8b").exit_code == 0
+
+
+def test_a_scenario_file_is_read(tmp_path):
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps({"model": "kimi-linear-48b-a3b", "enable_prefix_caching": True}))
+    done = run("--json", str(path))
+    told = json.loads(done.stdout)
+    assert told["model"] == "kimi-linear-48b-a3b"
+    assert "enable_prefix_caching" not in {entry["name"] for entry in told["differences"]}
+
+
+def test_the_catalog_is_a_line_a_model():
+    done = run("--catalog")
+    assert done.exit_code == 1
+    assert "bamba-9b" in done.stdout
+
+
+def test_what_is_wrong_is_said():
+    assert run().exit_code == 2
+    assert run("--catalog", "llama-3.1-8b").exit_code == 2
+    unknown = run("--to", "0.34", "llama-3.1-8b")
+    assert unknown.exit_code == 2
+    assert "0.33" in unknown.stderr
+    assert run("no-such-model").exit_code == 2

@@ -1,0 +1,104 @@
+"""Versions beside each other: text, tables, JSON and figures."""
+
+from __future__ import annotations
+
+import json
+
+import plotly.graph_objects as go
+import pytest
+
+from workbench.core.differences import compare, outcomes
+from workbench.core.rules import RULE_SETS
+from workbench.models import catalog_names, load_model
+from workbench.scenario import Scenario
+from workbench.views.differences import (
+    differences_dict,
+    differences_html,
+    differences_text,
+    matrix_html,
+    matrix_rows,
+    matrix_text,
+)
+from workbench.views.differences_figure import upgrade_matrix, versions
+
+
+def compared(model, **values):
+    return compare(load_model(model), Scenario(model=model, **values))
+
+
+def of_catalog():
+    return [compared(name) for name in catalog_names()]
+
+
+def test_text_tells_numbers_step_and_meaning():
+    text = differences_text(compared("kimi-linear-48b-a3b"))
+    assert "block size: 1,888 tokens -> 1,920 tokens" in text
+    assert "Alignment granule A: 16 " in text
+    assert "vLLM 0.33, Platform._align_hybrid_block_size" in text
+    assert "why: as for block size" in text
+    assert "hash of a large block" in text
+
+
+def test_text_of_a_model_that_stays_the_same():
+    assert "No number of this scenario changes." in differences_text(compared("llama-3.1-8b"))
+
+
+def test_text_of_a_refusal():
+    text = differences_text(compared("bamba-9b"))
+    assert "vLLM 0.33: refused." in text
+    assert "No number" not in text
+
+
+def test_html_escapes_and_names_both_versions():
+    html = differences_html(compared("nemotron-3-nano-30b-a3b"))
+    assert "<th>0.23</th>" in html
+    assert "<th>0.33</th>" in html
+    assert "->" not in html.split("</style>")[1].replace("-&gt;", "")
+
+
+def test_json_is_json():
+    told = json.loads(json.dumps(differences_dict(compared("kimi-linear-48b-a3b"))))
+    block = next(entry for entry in told["differences"] if entry["name"] == "block_size")
+    assert (block["from"], block["to"], block["step"]) == (1888, 1920, "alignment_granule")
+
+
+def test_the_matrix_has_a_row_a_model():
+    rows = matrix_rows(of_catalog())
+    assert len(rows) == len(catalog_names()) + 1
+    by_name = {row[0]: row for row in rows}
+    assert by_name["bamba-9b"][1].startswith("stops: architecture_not_served")
+    assert set(by_name["llama-3.1-8b"][2:]) == {""}
+    assert "1,888 -> 1,920" in by_name["kimi-linear-48b-a3b"]
+
+
+def test_the_matrix_as_text_and_html():
+    comparisons = of_catalog()
+    assert "llama-3.1-8b" in matrix_html(comparisons)
+    line = next(
+        line for line in matrix_text(comparisons).splitlines() if line.startswith("llama-3.1-8b ")
+    )
+    assert line.endswith("starts; nothing changes")
+
+
+@pytest.mark.parametrize("theme", ["auto", "light", "dark"])
+def test_the_figure_has_a_marker_a_version_and_only_what_differs(theme):
+    name = "kimi-linear-48b-a3b"
+    found = outcomes(load_model(name), Scenario(model=name), tuple(RULE_SETS))
+    figure = versions(found, theme)
+    assert [trace.name for trace in figure.data] == [rules.title for rules in RULE_SETS.values()]
+    assert {"block size", "kernel block"} <= set(figure.data[0].y)
+    assert "mamba state" not in figure.data[0].y
+    assert len(figure.to_json()) < 150_000
+
+
+def test_the_figure_of_refusals_only():
+    found = outcomes(load_model("bamba-9b"), Scenario(model="bamba-9b"), ("0.33",))
+    assert versions(found).data == ()
+
+
+def test_the_matrix_figure_tells_both_values():
+    figure = upgrade_matrix(of_catalog())
+    assert isinstance(figure, go.Figure)
+    row = list(figure.data[0].y).index("nemotron-3-nano-30b-a3b")
+    assert "16 -> 2,096" in figure.data[0].text[row]
+    assert len(figure.to_json()) < 150_000

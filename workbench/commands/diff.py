@@ -1,0 +1,53 @@
+"""The command `workbench diff`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from workbench.commands.options import fail, scenario_of
+
+
+def diff(
+    model: Annotated[
+        str | None, typer.Argument(help="Catalog name, path, or hub id; none with --catalog.")
+    ] = None,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
+    ] = None,
+    old: Annotated[str, typer.Option("--from", help="The rule set that you run.")] = "0.23",
+    new: Annotated[str, typer.Option("--to", help="The rule set to upgrade to.")] = "0.33",
+    catalog: Annotated[
+        bool, typer.Option("--catalog", help="Every model of the catalog, one line each.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Tell what an upgrade changes: every number, the rule behind it, and what it means.
+
+    Exit status: 0 where nothing changes, 1 where something does, 2 for an error.
+    """
+    from workbench.core.differences import compare
+    from workbench.core.errors import WorkbenchError
+    from workbench.models import catalog_names, load_model
+    from workbench.plan import Plan
+    from workbench.views.differences import differences_dict, differences_text, matrix_text
+
+    if catalog == (model is not None):
+        fail("Name one model, or none and --catalog.")
+    names = catalog_names() if catalog else (model,)
+    try:
+        scenarios = [scenario_of(name, setting or []) for name in names]
+        found = [
+            compare(load_model(scenario.model), scenario, old, new, Plan) for scenario in scenarios
+        ]
+    except WorkbenchError as error:
+        fail(f"error [{error.code}] {error.message}")
+    if as_json:
+        told = [differences_dict(comparison) for comparison in found]
+        typer.echo(json.dumps(told if catalog else told[0], indent=2))
+    else:
+        typer.echo(matrix_text(found) if catalog else differences_text(found[0]))
+    if any(comparison.changes for comparison in found):
+        raise typer.Exit(1)

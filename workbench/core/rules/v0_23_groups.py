@@ -1,0 +1,7 @@
+"""How vLLM 0.23 groups layers: a tensor a slot, equal pages or none."""
+
+from __future__ import annotations
+
+from workbench.core.group_rules import GroupRules
+
+GROUPS = GroupRules(version="0.23")

@@ -1,0 +1,106 @@
+"""The rule set of vLLM 0.33: all attention backends are asked, and the result suits all of them.
+
+What it does not name is as in 0.23: the stages are the same, written once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
+from workbench.core.rule_set import RULE_SETS
+from workbench.core.rules.v0_23 import V0_23
+from workbench.core.rules.v0_33_backends import BACKENDS
+from workbench.core.rules.v0_33_bytes import layer_token_bytes, token_bytes
+from workbench.core.rules.v0_33_groups import GROUPS
+from workbench.core.rules.v0_33_selection import choices_without_test, selection_order
+from workbench.core.stages import (
+    attention_bytes,
+    backend_choice,
+    block_size,
+    cache_mode,
+    flex,
+    hybrid_alignment,
+    memory,
+    pages,
+    prefix_hits,
+    refusals,
+)
+
+NOT_SERVED = {"bamba": "0.23", "minimax": "0.23", "minimax_text_01": "0.23", "plamo2": "0.26"}
+"""Hybrid families among the previously supported ones of 0.33's model registry."""
+
+STAGES = (
+    refusals.model_dtype,
+    refusals.max_model_len,
+    refusals.kv_cache_dtype,
+    cache_mode.prefix_caching,
+    cache_mode.state_dtype_field,
+    cache_mode.cache_mode,
+    refusals.float_kv_cache_dtype,
+    refusals.tensor_parallel,
+    cache_mode.cpu_state_dtype,
+    refusals.nvfp4_with_mla,
+    refusals.mamba_block_size,
+    refusals.served_architecture,
+    cache_mode.states,
+    backend_choice.backend_choice,
+    flex.flex_construction,
+    block_size.common_block_size,
+    attention_bytes.attention_token_bytes,
+    hybrid_alignment.hybrid_alignment,
+    hybrid_alignment.xpu_gdn_rounding,
+    hybrid_alignment.aligned_block_check,
+    backend_choice.nvfp4_generation,
+    flex.batch_invariance,
+    attention_bytes.attention_page,
+    pages.unify_pages,
+    pages.kernel_block_size,
+    flex.flex_mask_block,
+    cache_mode.group_replication,
+    cache_mode.kv_head_split,
+    cache_mode.mamba_block_advice,
+    memory.auto_fit,
+    prefix_hits.inert_prefix_caching,
+    memory.budget,
+    memory.memory,
+)
+
+V0_33 = RULE_SETS.add(
+    "0.33",
+    replace(
+        V0_23,
+        name="0.33",
+        title="vLLM 0.33",
+        version="0.33",
+        cache_modes=("none", "align"),
+        kv_cache_dtypes=KV_CACHE_DTYPES_0_33,
+        backends=BACKENDS,
+        selection_order=selection_order,
+        choices_without_test=choices_without_test,
+        draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
+        token_bytes=token_bytes,
+        layer_token_bytes=layer_token_bytes,
+        all_backends=True,
+        hybrid_prefix_caching=True,
+        mla_granule=128,
+        prefill_checkpoint_tokens=64,
+        kda_dtypes=("float32", "bfloat16"),
+        not_served=NOT_SERVED,
+        groups=GROUPS,
+        traits={
+            "aligned_in": "the platform hook, after the backends are known (#37467)",
+            "backends_asked": "all attention backends, and the result must suit them all",
+            "cache_view": "[B, H, N, C] for every backend, keys and values packed in C",
+            "stride_rewrite": "none: blocks come first in every view",
+            "table_holds": "manager block ids, split where the kernel reads them",
+            "allocations": "one allocation; every group starts at its first byte",
+            "unequal_pages": "mamba and attention pages are padded to the largest",
+            "null_block": "counted when the memory is checked",
+            "big_hash": "the hash of its last small block",
+            "hash_option": "prefix_match_unit",
+            "offload_unit": "block_size in tokens, or blocks_per_chunk",
+        },
+        stages=STAGES,
+    ),
+)

@@ -1,0 +1,180 @@
+"""The attention backends of vLLM 0.33: those of 0.23 with what changed, and the new ones.
+
+Sources: `get_supported_kernel_block_sizes`, `get_preferred_block_size`, `supports_block_size` and
+`supports_*` of every backend class in 0.33. To change a backend of this version, add a line to
+CHANGES; to add one, add a record to NEW and its name to the orders in `v0_33_selection.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.core.backends import (
+    FP8_ANY,
+    FP8_E4M3,
+    UNQUANTIZED,
+    Backend,
+    HeadSizes,
+    LayerQuery,
+    MultipleOf,
+)
+from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
+from workbench.core.registry import Registry
+from workbench.core.rules.v0_23_backends import BACKENDS as BACKENDS_0_23
+from workbench.core.rules.v0_23_layouts import LATENT
+
+M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
+FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
+
+
+def _major(query: LayerQuery) -> int:
+    return (query.capability or (0, 0))[0]
+
+
+def _fp8_heads_of_512(query: LayerQuery) -> bool:
+    """Hopper upgrades heads above 256 to FlashAttention 4, whose fp8 tile is 64 tokens."""
+    fp8 = query.kv_cache_dtype in FP8_E4M3
+    return _major(query) == 9 and fp8 and query.attention.head_size == 512
+
+
+def _heads_of_256_on_sm10x(query: LayerQuery) -> bool:
+    """FlashAttention 4 is the default of SM10x (not batch-invariant); its pages are 128 tokens."""
+    plain = not query.attention.use_mla and query.attention.head_size == 256
+    return _major(query) == 10 and plain and not query.batch_invariant
+
+
+def _large_trtllm_pages(query: LayerQuery) -> bool:
+    """Pages above 64 tokens run on TRT-LLM's kernels only: SM10x, several queries per KV head."""
+    attention = query.attention
+    grouped = attention.num_heads // attention.num_kv_heads > 1
+    whole = attention.num_heads % attention.num_kv_heads == 0
+    return query.trtllm_kernels and _major(query) == 10 and grouped and whole
+
+
+def _quantized_on_sm10x(query: LayerQuery) -> bool:
+    return _major(query) == 10 and query.kv_cache_dtype in FP8_TYPES
+
+
+def _xpu_or_flash_attention_4(query: LayerQuery) -> bool:
+    return query.platform == "xpu" or _major(query) in {9, 10, 11}
+
+
+def _flash_attention_reads_fp8(query: LayerQuery) -> bool:
+    """Version 3 on Hopper and XPU, version 4 on SM10x."""
+    return query.platform == "xpu" or _major(query) in {9, 10}
+
+
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "FLASH_ATTN": {
+        "with_float32_state": None,
+        "supported_on": {"xpu": M64},
+        "supported_when": (
+            (_fp8_heads_of_512, (64,)),
+            (_heads_of_256_on_sm10x, (128,)),
+        ),
+        "extra_kv_cache_dtypes": (FP8_E4M3, _flash_attention_reads_fp8),
+        "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), _xpu_or_flash_attention_4),
+    },
+    "FLASHINFER": {
+        "supported_when": ((_large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
+        "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *NVFP4_DTYPES),
+    },
+    "TRITON_ATTN": {
+        "kv_cache_dtypes": (
+            *UNQUANTIZED,
+            *FP8_ANY,
+            *PER_TOKEN_HEAD_DTYPES,
+            "int4_per_token_head",
+        ),
+    },
+    "CPU_ATTN": {"supported": M32, "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY)},
+    "FLASH_ATTN_MLA": {
+        "platforms": ("cuda", "xpu"),
+        "supported_on": {"xpu": M64},
+    },
+    "FLASHMLA_SPARSE": {"supported": M64, "supported_when": ((_quantized_on_sm10x, (64,)),)},
+    "FLASHINFER_MLA_SPARSE": {"supported": M32},
+    "ROCM_AITER_MLA_SPARSE": {"supported": (1, *M16)},
+    "DEEPSEEK_V32_INDEXER": {"supported_on": {"rocm": (1, *M16)}},
+    "SPARSE_SWA": {"supported": M32, "preferred": 256},
+}
+"""Name -> the fields that differ from 0.23."""
+
+NEW = (
+    Backend(
+        "ULTRAQUANT",
+        platforms=("rocm",),
+        supported=(16, 32, 64, 128),
+        preferred_at_least={"rocm": 64},
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("ultraquant_4bit",),
+        cuda_graphs="UNIFORM_BATCH",
+        cache=BACKENDS_0_23["TURBOQUANT"].cache,
+    ),
+    Backend(
+        "HPC_ATTN",
+        platforms=("cuda",),
+        supported=(64,),
+        head_sizes=HeadSizes(exact=(128,)),
+        kv_cache_dtypes=("auto", "bfloat16", "fp8_e4m3"),
+        accepts_capability=lambda capability: capability == (9, 0),
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache=BACKENDS_0_23["FLASH_ATTN"].cache,
+    ),
+    Backend(
+        "B12X",
+        platforms=("cuda",),
+        supported=(64, 128),
+        preferred=128,
+        exact_block_size=True,
+        head_sizes=HeadSizes(exact=(64, 128, 192, 256)),
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
+        accepts_capability=lambda capability: capability in {(12, 0), (12, 1)},
+        supports_sinks=lambda _query: True,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=BACKENDS_0_23["FLASH_ATTN"].cache,
+    ),
+    Backend(
+        "AMX_MLA",
+        platforms=("cpu",),
+        supported=M32,
+        is_mla=True,
+        head_sizes=HeadSizes(exact=(576,)),
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=UNQUANTIZED,
+        cache=LATENT,
+    ),
+    Backend(
+        "CPU_MLA",
+        platforms=("cpu",),
+        supported=(16,),
+        exact_block_size=True,
+        is_mla=True,
+        head_sizes=HeadSizes(exact=(576,)),
+        dtypes=("bfloat16", "float16", "float32"),
+        kv_cache_dtypes=("auto",),
+        cache=LATENT,
+    ),
+    Backend(
+        "FLASHINFER_MLA_SPARSE_SM120",
+        platforms=("cuda",),
+        supported=M64,
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=HeadSizes(exact=(576,)),
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("auto", *FP8_E4M3, "fp8_ds_mla"),
+        accepts_capability=lambda capability: capability[0] == 12,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=LATENT,
+    ),
+)
+
+BACKENDS: Registry[Backend] = Registry("backend", "backend")
+for _name, _backend in BACKENDS_0_23.items():
+    BACKENDS.add(_name, replace(_backend, **CHANGES.get(_name, {})))
+for _backend in NEW:
+    BACKENDS.add(_backend.name, _backend)

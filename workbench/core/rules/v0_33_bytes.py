@@ -1,0 +1,66 @@
+"""Attention bytes of one token in 0.33, where the backend packs the layer's spec.
+
+Source: AttentionSpec.unpadded_page_size_bytes and `customize_spec` of the backends, 0.33.
+"""
+
+from __future__ import annotations
+
+from workbench.core.dtypes import (
+    INT4_HEADS,
+    NVFP4_DTYPES,
+    PER_TOKEN_HEAD_DTYPES,
+    TURBOQUANT_BITS,
+    ULTRAQUANT,
+    kv_element_bytes,
+)
+from workbench.core.model import Attention
+from workbench.core.stages import attention_bytes as v0_23
+
+ULTRAQUANT_GROUP = 32
+"""Elements that share a scale byte."""
+
+
+def token_bytes(
+    attention: Attention,
+    kv_heads: int,
+    kv_cache_dtype: str,
+    model_dtype: str,
+    backend: str | None,
+) -> tuple[int, str]:
+    """Bytes that the alignment counts for one token in one layer, per rank, and the formula."""
+    element = kv_element_bytes(kv_cache_dtype, model_dtype)
+    if attention.use_mla:
+        return attention.head_size * element, "head_size * bytes"
+    packed = _packed(attention.head_size, kv_cache_dtype, backend)
+    if packed is None:
+        return kv_heads * 2 * attention.head_size * element, "kv_heads * 2 * head_size * bytes"
+    return kv_heads * packed, f"kv_heads * packed slot of {packed}"
+
+
+def _packed(size: int, kv_cache_dtype: str, backend: str | None) -> int | None:
+    """Bytes of one token's keys, values and scales of one head; None where nothing is packed."""
+    scales = 2 * v0_23.SCALE_BYTES
+    if kv_cache_dtype in TURBOQUANT_BITS:
+        return v0_23.turboquant_slot_bytes(kv_cache_dtype, size)
+    if kv_cache_dtype == ULTRAQUANT:
+        return size + 2 * (size // ULTRAQUANT_GROUP)
+    if kv_cache_dtype in NVFP4_DTYPES and backend == "FLASHINFER":
+        return 2 * (size // 2 + size // 16)
+    if kv_cache_dtype == INT4_HEADS and backend == "TRITON_ATTN":
+        return 2 * (size // 2) + scales
+    if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES and backend == "TRITON_ATTN":
+        return 2 * size + scales
+    return None
+
+
+def layer_token_bytes(
+    attention: Attention,
+    kv_heads: int,
+    kv_cache_dtype: str,
+    model_dtype: str,
+    backend: str | None,
+) -> tuple[int, str]:
+    """Bytes of one token in the layer's real page: MLA's packed latents, else the same."""
+    if attention.use_mla:
+        return v0_23.layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
+    return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype, backend)

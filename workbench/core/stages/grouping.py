@@ -1,0 +1,100 @@
+"""What keeps KV-cache groups from being built, in the words of a plan."""
+
+from __future__ import annotations
+
+from workbench.core.errors import Refused
+from workbench.core.groups import NoSingleTypeError, PagesNotUnifiableError
+from workbench.core.plan_groups import NAMES_OF_0_23, grouping_of, possible_layouts
+from workbench.core.run import Run
+
+Failure = PagesNotUnifiableError | NoSingleTypeError
+DRAFTS_OF_HIDDEN_STATES = 1
+"""What `extract_hidden_states` proposes a step."""
+
+
+def grouping_failure(run: Run) -> Failure | None:
+    """Why no groups can be built; None where they can."""
+    try:
+        grouping_of(run)
+    except (PagesNotUnifiableError, NoSingleTypeError) as error:
+        return error
+    return None
+
+
+def refuse_grouping(run: Run, failure: Failure | None) -> None:
+    """Record what stops vLLM; nothing where the groups can be built."""
+    if failure is None:
+        return
+    if isinstance(failure, NoSingleTypeError):
+        run.problem(
+            "not_one_type",
+            "disable_hybrid_kv_cache_manager",
+            "Without the hybrid manager all layers must be of one type, and keeping the windows "
+            "whole does not make them so: states beside attention, or windows of several sizes.",
+            vllm_text=str(failure),
+            candidates=({"disable_hybrid_kv_cache_manager": False},),
+        )
+        return
+    run.problem(
+        "pages_not_equal",
+        "block_size",
+        f"The pages cannot be made equal. {failure}.",
+        vllm_text=failure.vllm_text,
+        candidates=(
+            *({"kv_cache_layout": order} for order in possible_layouts(run) if order[0] == "B"),
+            {"disable_hybrid_kv_cache_manager": True},
+            {"hidden_state_layers": 0},
+            {"kv_cache_dtype": "auto"},
+            {"rules": "0.33"},
+        ),
+    )
+
+
+def hidden_states(run: Run) -> None:
+    """`extract_hidden_states` proposes one token a step, and needs the size of a hidden state.
+
+    Errors: Refused for a model whose configuration does not name that size.
+    """
+    settings = run.settings
+    if not settings.hidden_state_layers:
+        return
+    if run.model.hidden_size is None:
+        raise Refused(
+            "hidden_size_unknown",
+            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states in the "
+            "cache, and the model's config.json has no hidden_size: their size is unknown. Set it "
+            "to 0.",
+            field="hidden_state_layers",
+            operands={"hidden_state_layers": settings.hidden_state_layers},
+            candidates=[{"hidden_state_layers": 0}],
+        )
+    if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
+        return
+    run.problem(
+        "hidden_states_need_one_draft",
+        "num_speculative_tokens",
+        f"hidden_state_layers = {settings.hidden_state_layers} needs the speculative method "
+        "extract_hidden_states, whose draft is one token; num_speculative_tokens is "
+        f"{settings.num_speculative_tokens}. Nearest valid value: {DRAFTS_OF_HIDDEN_STATES}.",
+        operands={"num_speculative_tokens": settings.num_speculative_tokens},
+        candidates=(
+            {"num_speculative_tokens": DRAFTS_OF_HIDDEN_STATES},
+            {"hidden_state_layers": 0},
+        ),
+    )
+
+
+def cache_layout_choice(run: Run) -> None:
+    """A typed layout must be one that the backend reads and that suits all layers (0.33)."""
+    asked, possible = run.settings.kv_cache_layout, possible_layouts(run)
+    if asked is None or not possible or NAMES_OF_0_23.get(asked, asked) in possible:
+        return
+    run.problem(
+        "layout_not_supported",
+        "kv_cache_layout",
+        f"kv_cache_layout = {asked} is not possible here; allowed: {', '.join(possible)}. Without "
+        f"it vLLM takes {possible[0]}.",
+        operands={"kv_cache_layout": asked, "possible": list(possible)},
+        vllm_text=f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set;",
+        candidates=({"kv_cache_layout": None}, {"kv_cache_layout": possible[0]}),
+    )
