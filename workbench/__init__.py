@@ -13,12 +13,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
-    from workbench.exercise import check
+    from workbench.exercise import check, progress, reset_progress
     from workbench.models import catalog_names, load_model
     from workbench.plan import Plan, remedies_of_refusal, resolve
     from workbench.run.notebooks import write_results
     from workbench.scenario import Scenario
+    from workbench.sweeping import sweep
     from workbench.ui import explore
+    from workbench.versions import compare, compare_catalog, versions_of
     from workbench.views import figures
 
 _HOME = {
@@ -32,8 +34,14 @@ _HOME = {
     "remedies_of_refusal": "workbench.plan",
     "resolve": "workbench.plan",
     "Scenario": "workbench.scenario",
+    "sweep": "workbench.sweeping",
     "check": "workbench.exercise",
+    "progress": "workbench.exercise",
+    "reset_progress": "workbench.exercise",
     "write_results": "workbench.run.notebooks",
+    "compare": "workbench.versions",
+    "compare_catalog": "workbench.versions",
+    "versions_of": "workbench.versions",
     "explore": "workbench.ui",
 }
 _MODULES = {"figures": "workbench.views.figures"}
@@ -47,11 +55,17 @@ __all__ = [
     "__version__",
     "catalog_names",
     "check",
+    "compare",
+    "compare_catalog",
     "explore",
     "figures",
     "load_model",
+    "progress",
     "remedies_of_refusal",
+    "reset_progress",
     "resolve",
+    "sweep",
+    "versions_of",
     "write_results",
 ]
 

@@ -302,6 +302,44 @@ def test_flex_attention(case, tmp_path):
     _run("06_flex_attention.ipynb", parameters, {**expected, **ORDERS}, tmp_path)
 
 
+TYPED = {"enable_prefix_caching", "mamba_cache_mode", "mamba_block_size", "scheduler_block_size"}
+"""What the new default of prefix caching changes for every hybrid."""
+VERSIONS = {
+    "kimi": ({}, {"block_size": [1888, 1920], "kernel_block_size": [1888, 1920]}, []),
+    "kimi-flashmla": ({"backend": "FLASHMLA"}, {}, []),
+    "nemotron": ({"model": NEMOTRON}, {"kernel_block_size": [16, 2096]}, []),
+    "qwen3.5-27b": ({"model": "qwen3.5-27b"}, {"kernel_block_size": [16, 784]}, []),
+    "llama": ({"model": "llama-3.1-8b"}, None, []),
+    "bamba": ({"model": "bamba-9b"}, None, ["architecture_not_served"]),
+    "nemotron-xpu-before": (
+        {"model": NEMOTRON, "platform": "xpu", "tensor_parallel": 4, "old": "before-37467"},
+        {"block_size": [64, 1088]},
+        [],
+    ),
+}
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", VERSIONS)
+def test_versions(case, tmp_path):
+    parameters, sizes, errors = VERSIONS[case]
+    given = {**parameters, "smoke": True}
+    expected = {"new_errors": errors}
+    notebook = NOTEBOOKS / "08_versions.ipynb"
+    result = run_notebook(notebook, given, output_dir=tmp_path, expect=expected)
+    assert result.problems == ()
+    assert result.ok
+    results = result.results
+    changed = results["differences"]
+    if sizes is None:
+        assert changed == {}
+        return
+    assert set(changed) >= TYPED
+    for name in ("block_size", "kernel_block_size"):
+        if name in sizes or case != "nemotron-xpu-before":
+            assert changed.get(name) == sizes.get(name)
+
+
 @pytest.mark.notebook
 def test_full_size_run_without_parameters(tmp_path):
     result = run_notebook(NOTEBOOKS / "00_start.ipynb", {"smoke": False}, output_dir=tmp_path)

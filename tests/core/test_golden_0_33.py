@@ -1,0 +1,235 @@
+"""Worked numbers of 0.33: phase 1, block sizes, kernel blocks, drafts, and its own backends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.models.configs import (
+    deepseek_v3,
+    falcon_h1,
+    granitemoehybrid,
+    kimi_linear,
+    lfm2,
+    llama,
+    nemotron_h,
+    qwen3_5,
+    qwen3_next,
+    zamba2,
+)
+from workbench.core.backends import Backend, MultipleOf
+from workbench.core.block_sizes import common_kernel_block
+from workbench.core.rules import RULE_SETS, V0_23, V0_33
+from workbench.plan import resolve
+from workbench.scenario import Scenario, allowed_values
+
+M = ["MultipleOf(16)"]
+ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
+
+
+def plan_of(model, **settings):
+    return resolve(Scenario(model=model, rules="0.33", **settings))
+
+
+PREFERRED = [
+    ("FLASH_ATTN", "cuda", 16),
+    ("FLASH_ATTN", "xpu", 64),
+    ("FLASHINFER", "cuda", 16),
+    ("TRITON_ATTN", "cuda", 16),
+    ("FLEX_ATTENTION", "cuda", 16),
+    ("TURBOQUANT", "cuda", 16),
+    ("ULTRAQUANT", "rocm", 64),
+    ("ROCM_ATTN", "rocm", 16),
+    ("ROCM_AITER_FA", "rocm", 16),
+    ("ROCM_AITER_UNIFIED_ATTN", "rocm", 64),
+    ("CPU_ATTN", "cpu", 128),
+    ("HPC_ATTN", "cuda", 64),
+    ("B12X", "cuda", 128),
+    ("FLASHMLA", "cuda", 64),
+    ("FLASH_ATTN_MLA", "cuda", 16),
+    ("FLASH_ATTN_MLA", "xpu", 64),
+    ("CUTLASS_MLA", "cuda", 128),
+    ("FLASHINFER_MLA", "cuda", 32),
+    ("TOKENSPEED_MLA", "cuda", 32),
+    ("TRITON_MLA", "cuda", 16),
+    ("ROCM_AITER_MLA", "rocm", 16),
+    ("ROCM_AITER_TRITON_MLA", "rocm", 16),
+    ("AMX_MLA", "cpu", 128),
+    ("CPU_MLA", "cpu", 16),
+]
+
+
+@pytest.mark.parametrize(("backend", "platform", "block_size"), PREFERRED)
+def test_preferred_block_size(backend, platform, block_size):
+    model = deepseek_v3() if V0_33.backends[backend].is_mla else llama()
+    plan = plan_of(model, backend=backend, platform=platform)
+    assert plan.block_size == block_size
+    logged = [line for line in plan.log_lines if line.startswith("Setting kv cache block size")]
+    assert bool(logged) == (block_size != 16 and platform != "cpu")
+    if logged:
+        name = V0_33.backends[backend].log_name
+        expected = f"Setting kv cache block size to {block_size} for {name} backend(s)."
+        assert logged == [expected]
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "sizes", "block_size"),
+    [
+        ({"head_dim": 256}, {"compute_capability": "10.0"}, [128], 128),
+        ({"head_dim": 256}, {"compute_capability": "10.0", "batch_invariant": True}, M, 16),
+        ({"head_dim": 256}, {"compute_capability": "9.0"}, M, 16),
+        ({"head_dim": 512}, {"kv_cache_dtype": "fp8"}, [64], 64),
+        ({"head_dim": 512}, {}, M, 16),
+    ],
+)
+def test_the_four_cases_of_flash_attention(changes, settings, sizes, block_size):
+    plan = plan_of(llama(**changes), backend="FLASH_ATTN", **settings)
+    assert plan.to_dict()["supported_kernel_block_sizes"] == sizes
+    assert plan.block_size == block_size
+
+
+@pytest.mark.parametrize(
+    ("trtllm", "capability", "largest"),
+    [(True, "10.0", 1024), (False, "10.0", 64), (True, "9.0", 64)],
+)
+def test_flashinfer_splits_into_large_pages_with_trtllm_kernels(trtllm, capability, largest):
+    plan = plan_of(
+        llama(), backend="FLASHINFER", compute_capability=capability, trtllm_kernels=trtllm
+    )
+    assert max(plan.supported_kernel_block_sizes) == largest
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "block_size", "kernel_block_size"),
+    [
+        (nemotron_h(), {}, 2096, 2096),
+        (nemotron_h(), {"tensor_parallel": 4}, 1056, 1056),
+        (nemotron_h(), {"kv_cache_dtype": "fp8"}, 4176, 4176),
+        (nemotron_h(), {"backend": "FLASHINFER"}, 2096, 16),
+        (qwen3_5(), {}, 528, 528),
+        (qwen3_5(), {"platform": "xpu"}, 576, 576),
+        (qwen3_5(), {"platform": "xpu", "backend": "TRITON_ATTN"}, 576, 576),
+        (qwen3_next(), {**ALIGN, "gdn_flashinfer_prefill": True}, 576, 576),
+        (qwen3_next(), {"gdn_flashinfer_prefill": True, "enable_prefix_caching": False}, 544, 544),
+        (kimi_linear(), {"backend": "FLASH_ATTN_MLA"}, 1920, 1920),
+        (kimi_linear(), {"backend": "FLASHMLA"}, 1920, 64),
+        (lfm2(), {}, 16, 16),
+    ],
+)
+def test_block_and_kernel_block(model, settings, block_size, kernel_block_size):
+    plan = plan_of(model, **settings)
+    assert (plan.block_size, plan.kernel_block_size) == (block_size, kernel_block_size)
+
+
+@pytest.mark.parametrize(
+    ("model", "grows"),
+    [
+        (nemotron_h(), True),
+        (falcon_h1(), True),
+        (zamba2(), True),
+        (kimi_linear(), True),
+        (qwen3_next(), True),
+        (lfm2(), False),
+    ],
+)
+def test_drafts_widen_the_conv_state_of_every_kind_but_short_convolutions(model, grows):
+    plain, drafting = plan_of(model), plan_of(model, num_speculative_tokens=3)
+    widths = [plan.mamba_state_shapes[0][0] for plan in (plain, drafting)]
+    assert widths[1] - widths[0] == (3 if grows else 0)
+
+
+COLUMNS = {
+    "FLASHINFER": {528: 16, 544: 32, 1920: 128, 2112: 64, 8320: 128},
+    "B12X": {64: 64, 128: 128, 448: 64, 1920: 128, 528: None},
+    "FLASHMLA": {544: None, 1920: 64},
+    "FLASH_ATTN": {528: 528, 2096: 2096},
+}
+
+
+@pytest.mark.parametrize("backend", COLUMNS)
+def test_kernel_block_of_a_manager_block(backend):
+    plan = plan_of(llama(), backend="FLASHINFER", compute_capability="10.0", trtllm_kernels=True)
+    large = plan.supported_kernel_block_sizes
+    supported = large if backend == "FLASHINFER" else V0_33.backends[backend].supported
+    for manager, kernel in COLUMNS[backend].items():
+        assert common_kernel_block((supported,), manager) == kernel
+
+
+def test_on_cpu_states_are_float32_unless_a_gated_delta_net_was_told_else():
+    assert plan_of(granitemoehybrid(), platform="cpu").mamba_state_dtypes == ("bfloat16", "float32")
+    told = {"mamba_ssm_cache_dtype": "bfloat16", "platform": "cpu"}
+    assert plan_of(granitemoehybrid(), **told).mamba_state_dtypes == ("bfloat16", "float32")
+    assert plan_of(qwen3_next(), **told).mamba_state_dtypes == ("bfloat16", "bfloat16")
+    assert plan_of(lfm2(), **told).mamba_state_dtypes == ("bfloat16",)
+
+
+def test_the_mode_that_keeps_every_state_is_gone():
+    assert allowed_values("mamba_cache_mode", "0.33") == ("none", "align")
+    plan = plan_of(nemotron_h(), enable_prefix_caching=True)
+    assert plan.mamba_cache_mode == "align"
+    assert not [p for p in plan.problems if p.code == "block_exceeds_token_budget"]
+
+
+def test_hybrids_find_prefixes_again_by_default():
+    assert plan_of(nemotron_h()).enable_prefix_caching
+    assert not resolve(Scenario(model=nemotron_h())).enable_prefix_caching
+
+
+def test_the_trace_names_the_version_of_its_rules():
+    for step in plan_of(nemotron_h()).trace:
+        assert step.rule.source.startswith("vLLM 0.33")
+
+
+@pytest.fixture
+def mixed(monkeypatch):
+    """A function that makes every MLA layer keep a second cache of a toy backend."""
+
+    def mix(supported, *, exact=False):
+        toy = Backend(
+            "TOY", platforms=("cuda",), supported=supported, is_helper=True, exact_block_size=exact
+        )
+        V0_33.backends.add("TOY", toy)
+        rules = replace(V0_33, companions=lambda _attention: ("TOY",))
+        monkeypatch.setitem(RULE_SETS._entries, "0.33", rules)
+
+    yield mix
+    if "TOY" in V0_33.backends:
+        V0_33.backends.remove("TOY")
+
+
+def test_several_backends_get_a_block_that_suits_all(mixed):
+    mixed((MultipleOf(48),))
+    plan = plan_of(deepseek_v3(), backend="FLASHMLA")
+    assert plan.block_size == 192
+    assert "Setting kv cache block size to 192 for TOY/FLASHMLA backend(s)." in plan.log_lines
+
+
+def test_a_hybrid_block_is_a_multiple_of_every_backends_smallest(mixed):
+    mixed((MultipleOf(48),))
+    plan = plan_of(kimi_linear(), backend="FLASH_ATTN_MLA")
+    assert plan.trace.step("aligned_block_size").operands["every_backend"] == 48
+    assert plan.block_size % 48 == 0
+
+
+def test_backends_with_nothing_in_common_stop_the_start(mixed):
+    mixed((48,), exact=True)
+    codes = {problem.code: problem for problem in plan_of(deepseek_v3(), backend="FLASHMLA").errors}
+    problem = codes["no_shared_block_size"]
+    assert problem.operands["supported"] == {"TOY": [48], "FLASHMLA": [64]}
+    expected = "The attention backends share no supported KV cache block size ("
+    assert problem.vllm_text == expected
+
+
+def test_an_aligned_block_that_a_backend_refuses_stops_the_start(mixed):
+    mixed((64, 128), exact=True)
+    codes = {problem.code: problem for problem in plan_of(kimi_linear()).errors}
+    refused = codes["aligned_block_size_refused"]
+    assert refused.operands["refused_by"] == ["TOY"]
+    assert refused.vllm_text.endswith("is not supported by attention backend(s): TOY.")
+
+
+def test_0_23_is_untouched():
+    assert V0_23.backends["FLASH_ATTN"].with_float32_state == (16, 32, 64)
+    assert "B12X" not in V0_23.backends
+    assert allowed_values("kv_cache_dtype", "0.23") != allowed_values("kv_cache_dtype", "0.33")
