@@ -14,6 +14,7 @@ from pydantic.dataclasses import dataclass
 
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.errors import ScenarioError, nearest_names, unknown_name_message
+from workbench.core.layer_specs import WINDOWS
 from workbench.core.plan_groups import NAMES_OF_0_23
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
@@ -60,6 +61,8 @@ BYTES = tuple(field for field in RANGES if field.endswith("_bytes"))
 """Fields that also take a size with its unit, such as "20 GiB"."""
 RANKS = "kv_cache_memory_bytes_by_rank"
 """The field with one such size a rank."""
+SKIPPED = "kv_cache_dtype_skip_layers"
+"""The field with the numbers of layers, or the word for all sliding ones."""
 SMALLEST_SHARE = 0.01
 SHARES = ("gpu_memory_utilization",)
 """Fields that are a share of something: above 0, at most 1."""
@@ -95,6 +98,8 @@ class Scenario(_TypedScenario):
             values[RANKS] = tuple(
                 parse_bytes(size, RANKS) if isinstance(size, str) else size for size in sizes
             )
+        if isinstance(layers := values.get(SKIPPED), list | tuple):
+            values[SKIPPED] = tuple(str(layer) if type(layer) is int else layer for layer in layers)
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -225,6 +230,7 @@ def _check_ranges(scenario: Scenario) -> None:
             field=field,
         )
     _check_ranks(scenario)
+    _check_skipped(scenario)
     for field in SHARES:
         share = getattr(scenario, field)
         if share is not None and not 0 < share <= 1:
@@ -235,6 +241,19 @@ def _check_ranges(scenario: Scenario) -> None:
                 + (f" {share:g} % is {share / 100:g}." if 1 < share <= 100 else ""),
                 field=field,
             )
+
+
+def _check_skipped(scenario: Scenario) -> None:
+    for layer in scenario.kv_cache_dtype_skip_layers or ():
+        if re.fullmatch(r"\d{1,5}", layer, re.ASCII) or layer == WINDOWS:
+            continue
+        raise ScenarioError(
+            "unknown_name",
+            f"{SKIPPED} has layer numbers such as 0, or {WINDOWS} for all sliding layers; got "
+            f"{_short(layer)}. Nearest valid value: "
+            f"{WINDOWS if layer[:1].isalpha() else 0}.",
+            field=SKIPPED,
+        )
 
 
 def _check_ranks(scenario: Scenario) -> None:

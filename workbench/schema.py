@@ -14,6 +14,10 @@ OWN_FORM: dict[str, dict[str, Any]] = {
         "description": "catalog name, path of a config.json, hub id, or the config object",
     },
     "batch_invariant": {"type": "boolean"},
+    "kv_cache_dtype_skip_layers": {
+        "type": ["array", "null"],
+        "items": {"type": "string", "description": 'a layer number, or "sliding_window"'},
+    },
     "gdn_flashinfer_prefill": {"type": "boolean"},
     "trtllm_kernels": {"type": "boolean"},
     "disable_hybrid_kv_cache_manager": {"type": "boolean"},

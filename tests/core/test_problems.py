@@ -31,11 +31,58 @@ ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
 
 PROBLEMS = [
     pytest.param(
-        {"model": kimi_linear(), "rules": "0.33", "platform": "cpu", "backend": "CPU_MLA"},
+        {
+            "model": kimi_linear(),
+            "rules": "0.33",
+            "platform": "cpu",
+            "backend": "CPU_MLA",
+            "enable_prefix_caching": False,
+        },
         "aligned_block_size_refused",
         "Aligned KV cache block size ",
         {"backend": None},
         id="aligned-block-size",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), "disable_hybrid_kv_cache_manager": True},
+        "not_one_type",
+        "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one "
+        "unified type.",
+        {"disable_hybrid_kv_cache_manager": False},
+        id="no-hybrid-manager-for-a-hybrid",
+    ),
+    pytest.param(
+        {"model": nemotron_h(), "disable_hybrid_kv_cache_manager": True, "rules": "0.33"},
+        "not_one_type",
+        "Failed to promote local KV cache specs to one unified type.",
+        {"disable_hybrid_kv_cache_manager": False},
+        id="no-hybrid-manager-for-a-hybrid-0.33",
+    ),
+    pytest.param(
+        {"model": llama(), "hidden_state_layers": 3},
+        "hidden_states_need_one_draft",
+        None,
+        {"num_speculative_tokens": 1},
+        id="hidden-states-without-a-draft",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.33",
+            "backend": "FLEX_ATTENTION",
+            "kv_cache_layout": "BLHNC",
+        },
+        "layout_not_supported",
+        "VLLM_KV_CACHE_LAYOUT=BLHNC does not satisfy every supported set;",
+        {"kv_cache_layout": None},
+        id="layout-that-flex-cannot-read",
+    ),
+    pytest.param(
+        {"model": llama(), "tensor_parallel": 2, "kv_cache_memory_bytes_by_rank": (2**34,)},
+        "memory_ranks_mismatch",
+        None,
+        {"kv_cache_memory_bytes_by_rank": (2**34, 2**34)},
+        id="memory-of-one-rank-for-two",
     ),
     pytest.param(
         {"model": nemotron_h(), "max_model_len": 2000, "max_num_batched_tokens": 8192, **ALIGN},
@@ -75,7 +122,7 @@ PROBLEMS = [
     pytest.param(
         {"model": deepseek_v3(), "platform": "cpu"},
         "no_valid_backend",
-        "No valid attention backend found for",
+        "MLA is not supported on CPU.",
         {"platform": "cuda", "compute_capability": None},
         id="no-mla-on-cpu",
     ),
@@ -320,6 +367,24 @@ WARNINGS = {
 }
 
 REFUSALS = [
+    pytest.param(
+        {"model": kimi_linear(), "rules": "0.33", "platform": "cpu", "backend": "CPU_MLA"},
+        "cpu_mla_without_prefix_caching",
+        "--mamba-block-size can only be set with --enable-prefix-caching",
+        {"backend": "AMX_MLA"},
+        id="cpu-mla",
+    ),
+    pytest.param(
+        {
+            "model": llama(hidden_size=None),
+            "hidden_state_layers": 1,
+            "num_speculative_tokens": 1,
+        },
+        "hidden_size_unknown",
+        None,
+        {"hidden_state_layers": 0},
+        id="hidden-states-of-unknown-size",
+    ),
     pytest.param(
         {"model": kimi_linear(), "rules": "0.33", "mamba_ssm_cache_dtype": "float16"},
         "kda_state_dtype",

@@ -45,6 +45,7 @@ OWN_FORM = {
     "disable_hybrid_kv_cache_manager",
     "enable_prefix_caching",
     "gdn_flashinfer_prefill",
+    "kv_cache_dtype_skip_layers",
     "num_speculative_tokens",
 }
 FLAGS = [
@@ -74,6 +75,11 @@ FLAGS = [
     ("compute_capability", "10.0", ()),
     ("rules", "before-37467", ()),
     ("batch_invariant", True, ()),
+    (
+        "kv_cache_dtype_skip_layers",
+        ("0", "sliding_window"),
+        ("--kv-cache-dtype-skip-layers", "0", "sliding_window"),
+    ),
     ("gdn_flashinfer_prefill", True, ("--gdn-prefill-backend", "flashinfer")),
     ("trtllm_kernels", True, ()),
     ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),

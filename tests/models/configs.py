@@ -292,6 +292,22 @@ def llama(**changes: Any) -> Config:
     return changed(config, changes)
 
 
+def nemotron_nas(**changes: Any) -> Config:
+    """A searched architecture in four blocks: 8, no, 4 and 1 KV heads."""
+    groups = (4, None, 8, 32)
+    config = {
+        **attention(32, 8, 128),
+        "model_type": "nemotron-nas",
+        "num_hidden_layers": 4,
+        "num_key_value_heads": None,
+        "block_configs": [
+            {"attention": {"no_op": group is None, "n_heads_in_group": group}, "ffn": {}}
+            for group in groups
+        ],
+    }
+    return changed(config, changes)
+
+
 def gpt_oss(**changes: Any) -> Config:
     """gpt-oss's geometry in four layers: sinks, every other layer slides."""
     config = {

@@ -53,6 +53,7 @@ CHANGES = {
     "flex_attn_kv_block_size": "-8",
     "batch_invariant": True,
     "gdn_flashinfer_prefill": True,
+    "kv_cache_dtype_skip_layers": "0, 5",
     "trtllm_kernels": True,
     "kv_cache_memory_bytes_by_rank": "20 GiB, 18 GiB",
     "disable_hybrid_kv_cache_manager": True,
@@ -62,6 +63,7 @@ CHANGES = {
     "rules": "before-37467",
 }
 MEANS = {
+    "kv_cache_dtype_skip_layers": ("0", "5"),
     "block_size": 32,
     "mamba_block_size": 1024,
     "max_model_len": 4096,

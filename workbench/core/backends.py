@@ -113,6 +113,7 @@ class Backend:
     extra_kv_cache_dtypes: tuple[tuple[str, ...], Condition] | None = None
     accepts_capability: Callable[[tuple[int, int]], bool] | None = None
     supports_sinks: Condition = never
+    supports_mm_prefix: bool = False
     cuda_graphs: str = "NEVER"
     cuda_graphs_where: tuple[str, Condition] | None = None
     cache: CacheLayout | None = None
@@ -201,6 +202,10 @@ class Backend:
             (
                 not attention.has_sinks or self.supports_sinks(query),
                 "attention sinks not supported",
+            ),
+            (
+                not attention.has_mm_prefix or self.supports_mm_prefix,
+                "partial multimodal token full attention not supported",
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),

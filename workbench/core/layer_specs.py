@@ -12,13 +12,15 @@ from workbench.core.cache_spec import (
     TURBOQUANT_SPEC,
     CacheSpec,
 )
-from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
-from workbench.core.model import FULL, SSM, Layer
+from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.model import FULL, SLIDING, SSM, Layer
 from workbench.core.sized import Sized
 
 __all__ = ["ATTENTION_SPECS", "MAMBA_SPEC", "MLA_SPEC", "CacheSpec", "layer_name", "layer_specs"]
 
 AS_THE_MODEL = "auto"
+WINDOWS = "sliding_window"
+"""What names all sliding layers at once."""
 UNQUANTIZED_ENDS = 2
 """Layers at either end that TurboQuant leaves in the model's dtype."""
 
@@ -50,19 +52,28 @@ def layer_specs(sized: Sized) -> Specs:
 
 
 def unquantized_layers(sized: Sized) -> frozenset[int]:
-    """Numbers of the attention layers that a TurboQuant cache leaves in the model's dtype.
+    """Numbers of the attention layers that keep the model's dtype beside a quantized cache.
 
-    The first and the last two, of models that are not hybrid and not MLA. Source:
+    The typed ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
+    models that are not hybrid and not MLA. Source: `kv_cache_dtype_skip_layers` and
     `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
     """
-    attention = sized.model.attention
-    if sized.kv_cache_dtype not in TURBOQUANT_BITS or sized.model.is_hybrid:
+    model, attention = sized.model, sized.model.attention
+    if attention is None or sized.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
-    if attention is None or attention.use_mla:
-        return frozenset()
-    numbers = [layer.number for layer in sized.model.layers]
-    ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
-    return frozenset((*numbers[:ends], *numbers[len(numbers) - ends :]))
+    typed = sized.settings.kv_cache_dtype_skip_layers or ()
+    found = {
+        layer.number
+        for layer in model.layers
+        if layer.kind != SSM
+        and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
+    }
+    packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
+    if packed and not model.is_hybrid and not attention.use_mla:
+        numbers = [layer.number for layer in model.layers]
+        ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
+        found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
+    return frozenset(found)
 
 
 def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:

@@ -46,6 +46,7 @@ BACKEND_PROBLEMS = {"no_valid_backend", "backend_not_valid"}
 BUDGET_PROBLEM = "block_exceeds_token_budget"
 VERSION = re.compile(r"(\d+)\.(\d+)")
 SHOWN_MESSAGE = 300
+MAJOR = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,9 @@ def _pair(version: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
-def _distance(pair: tuple[int, int], asked: tuple[int, int]) -> tuple[int, int]:
-    return abs(pair[0] - asked[0]), abs(pair[1] - asked[1])
+def _distance(pair: tuple[int, int], asked: tuple[int, int]) -> int:
+    """Minor releases apart; another major number is further than any of them."""
+    return abs(MAJOR * (pair[0] - asked[0]) + pair[1] - asked[1])
 
 
 def compare(

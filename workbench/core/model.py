@@ -33,7 +33,7 @@ class Attention:
     """Geometry of the attention layers, of the whole model (not per rank).
 
     head_size: elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim.
-    window_tokens: of sliding layers, None without any.
+    window_tokens: of sliding layers, None without any. has_mm_prefix: images are seen whole.
     """
 
     num_heads: int
@@ -42,6 +42,7 @@ class Attention:
     use_mla: bool = False
     is_sparse: bool = False
     has_sinks: bool = False
+    has_mm_prefix: bool = False
     window_tokens: int | None = None
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None

@@ -27,6 +27,7 @@ class RuleSet:
     token_bytes: what the alignment counts for one token; layer_token_bytes: what the layer's page
     has of it. companions: backends of caches beside the attention, built before it.
     all_backends: phase 1 asks all of them and the result suits all of them, instead of the first.
+    reads_cache_mode: whether a typed mode reaches models without states.
     mla_granule: smallest alignment granule of MLA models; prefill_checkpoint_tokens: what align
     mode keeps states at where FlashInfer runs the prefill of gated delta nets.
     kda_dtypes: of the recurrent state of Kimi delta attention, the default first.
@@ -53,6 +54,7 @@ class RuleSet:
     groups: GroupRules
     all_backends: bool = False
     hybrid_prefix_caching: bool = False
+    reads_cache_mode: bool = True
     mla_granule: int = 1
     prefill_checkpoint_tokens: int = 1
     kda_dtypes: tuple[str, ...] = ("float32",)

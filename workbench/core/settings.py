@@ -21,6 +21,8 @@ class Settings:
     kv_cache_memory_bytes_by_rank: what the ranks measured, where they differ; it replaces the other
     sizes. kv_cache_layout: VLLM_KV_CACHE_LAYOUT, which sizes anything from 0.33 on only.
     hidden_state_layers: layers whose hidden states `extract_hidden_states` keeps in the cache.
+    kv_cache_dtype_skip_layers: numbers of the attention layers that stay in the model's dtype, or
+    "sliding_window" for all of that kind.
     gdn_flashinfer_prefill and trtllm_kernels: whether FlashInfer runs the prefill of gated delta
     nets, and can load TRT-LLM's kernels (both change sizes from 0.33 on).
     torch_version: "2.9.1", None for the torch that vLLM 0.23 comes with; flex attention alone reads
@@ -55,6 +57,7 @@ class Settings:
     kv_cache_layout: str | None = None
     hidden_state_layers: int = 0
     batch_invariant: bool = False
+    kv_cache_dtype_skip_layers: tuple[str, ...] | None = None
     gdn_flashinfer_prefill: bool = False
     trtllm_kernels: bool = False
     torch_version: str | None = None

@@ -72,6 +72,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
             "prompt_lookup_max": NGRAM_TOKENS,
         }
         args += ["--speculative-config", json.dumps(drafts)]
+    if settings.kv_cache_dtype_skip_layers:
+        args += ["--kv-cache-dtype-skip-layers", *settings.kv_cache_dtype_skip_layers]
     if settings.gdn_flashinfer_prefill:
         args += GDN_PREFILL
     flex = {field: getattr(settings, field) for field in ATTENTION_CONFIG}

@@ -32,6 +32,8 @@ MLA_MODEL_TYPES = frozenset(
     }
 )
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
+MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
+"""Of the whole file, not of its text part: models that see the tokens of an image at once."""
 
 
 def read_attention(fields: Fields) -> Attention:
@@ -44,6 +46,7 @@ def read_attention(fields: Fields) -> Attention:
         num_kv_heads=_kv_heads(fields, heads),
         head_size=_head_size(fields, heads),
         has_sinks=fields.model_type in SINK_MODEL_TYPES,
+        has_mm_prefix=fields.top.get("model_type") in MM_PREFIX_MODEL_TYPES,
         window_tokens=_window(fields),
     )
 

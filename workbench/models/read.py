@@ -58,6 +58,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         derived_max_model_len=derived_max_model_len(fields),
         default_max_model_len=default_max_model_len(fields),
         chunk_size=_chunk_size(fields),
+        hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         names_attention_layers=family.names_attention_layers
         and any(layer.kind != SSM for layer in layers),
         notes=_notes(fields),

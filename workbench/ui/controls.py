@@ -134,6 +134,41 @@ class Memory(Number):
         self.widget.value = "" if value is None else f"{value} B"
 
 
+class MemoryByRank(Number):
+    """Bytes of memory of every rank, between commas; empty where all have the same."""
+
+    def read(self, shown: str) -> Any:
+        """See `Picker.read`."""
+        if not shown.strip():
+            return None
+        sizes = (parse_bytes(size, self.field) for size in shown.split(","))
+        return tuple(size for size in sizes if size is not None)
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
+        value = getattr(scenario, self.field)
+        try:
+            same = value == self.read(self.widget.value)
+        except ScenarioError:
+            same = False
+        if not same:
+            self.widget.value = "" if value is None else ", ".join(f"{size} B" for size in value)
+
+
+class Layers(Number):
+    """Layer numbers between commas, or the word for all sliding ones; empty for none."""
+
+    def read(self, shown: str) -> Any:
+        """See `Picker.read`."""
+        return tuple(filter(None, map(str.strip, shown.split(",")))) or None
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """See `Picker.refresh`."""
+        value = getattr(scenario, self.field)
+        if value != self.read(self.widget.value):
+            self.widget.value = ", ".join(value or ())
+
+
 class Share(Number):
     """A share such as 0.9, or empty for the engine's choice."""
 

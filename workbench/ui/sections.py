@@ -16,6 +16,7 @@ from workbench.scenario import Scenario, allowed_values
 from workbench.ui.controls import (
     Candidates,
     Choice,
+    Layers,
     Memory,
     MemoryByRank,
     ModelPath,
@@ -171,6 +172,11 @@ def _more() -> tuple[Picker, ...]:
             lambda _scenario, _model: range(9),
             free=True,
             tip="Layers whose hidden states extract_hidden_states keeps in the cache",
+        ),
+        Layers(
+            "kv_cache_dtype_skip_layers",
+            "Plain layers",
+            "--kv-cache-dtype-skip-layers: numbers, or sliding_window",
         ),
         Choice(
             "gdn_flashinfer_prefill",

@@ -30,17 +30,22 @@ def why_text(difference: Difference) -> str:
     step = difference.after or difference.before
     if step is None:
         return "how layers are grouped and blocks are counted"
-    sides = f"{_side(difference.before)} -> {_side(difference.after)}"
+    before, after = difference.before, difference.after
+    sides = f"{_side(before, after)} -> {_side(after, before)}"
     return f"{step.rule.title}: {sides} ({step.rule.source})"
 
 
-def _side(step: Step | None) -> str:
+def _side(step: Step | None, other: Step | None) -> str:
+    """The result, and the operands that the other side has not."""
     if step is None:
         return "no such step"
-    if isinstance(step.result, bool | None) or not step.operands:
-        return show(step.result)
-    told = ", ".join(f"{name}={show(value)}" for name, value in step.operands.items())
-    return f"{show(step.result)} [{told}]"
+    known = {} if other is None else other.operands
+    told = ", ".join(
+        f"{name}={show(value)}"
+        for name, value in step.operands.items()
+        if name not in known or known[name] != value
+    )
+    return f"{show(step.result)} ({told})" if told else show(step.result)
 
 
 def outcome_text(outcome: Outcome) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.groups import Group
+from workbench.core.cache_spec import CacheSpec
+from workbench.core.grouping import Group, Grouping
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, PADDING, RECURRENT, THEMES
@@ -18,17 +19,18 @@ COLOURS = ((0.0, PADDING), (0.5, RECURRENT), (1.0, ATTENTION))
 def groups(plan: Plan, theme: str = "auto") -> go.Figure:
     """One row a group, one column a tensor, in each cell the layer that has this slot.
 
-    A column is one allocation, shared by the layers in it. Errors: ValueError when the plan has no
-    cache (its pages cannot be made equal).
+    A column is one allocation, shared by the layers in it; from 0.33 on a place in the one
+    allocation. Errors: ValueError when the plan has no cache (its pages cannot be made equal).
     """
     cache = plan.built_cache()
     slots = cache.grouping.group_size
     rows = [f"{number}: {_kind(group)}" for number, group in enumerate(cache.groups)]
     colours = THEMES[theme]
-    cells = [[_cell(group, slot) for slot in range(slots)] for group in cache.groups]
+    cells = [_cells(group, cache.grouping) for group in cache.groups]
+    place = "tensor" if cache.grouping.layout is None else "place"
     return go.Figure(
         go.Heatmap(
-            x=[f"tensor {slot}" for slot in range(slots)],
+            x=[f"{place} {slot}" for slot in range(slots)],
             y=rows,
             z=[[kind for kind, _label, _words in row] for row in cells],
             text=[[label for _kind, label, _words in row] for row in cells],
@@ -59,16 +61,36 @@ def _title(plan: Plan, rows: list[str]) -> str:
     empty = grouping.padding_layers
     said = f", {empty} empty slot{'s' * (empty > 1)} ({EMPTY})" if empty else ""
     many = f"{len(rows)} group{'s' * (len(rows) != 1)}"
-    return f"<b>{many} in {grouping.group_size} tensors</b>{said}; numbers are layers"
+    where = f"in {grouping.group_size} tensors"
+    if grouping.layout is not None:
+        where = f"over each other in one allocation ({grouping.layout})"
+    return f"<b>{many} {where}</b>{said}; numbers are layers"
 
 
 def _kind(group: Group) -> str:
     return "state" if group.spec.is_mamba else group.spec.kind.removesuffix("Spec")
 
 
-def _cell(group: Group, slot: int) -> tuple[float, str, str]:
-    if slot >= len(group.layers):
-        return KIND_EMPTY, EMPTY, "no layer: reserved and never used"
-    name = group.layers[slot]
-    kind = KIND_STATE if group.spec.is_mamba else KIND_ATTENTION
-    return kind, name.split(".")[2], f"{name}, blocks of {group.spec.block_size:,} tokens"
+def _cells(group: Group, grouping: Grouping) -> list[tuple[float, str, str]]:
+    """What the group has in every place: by tensor, or one layer after the other."""
+    layers = dict(zip(group.layers, group.layer_specs, strict=True))
+    names: list[str | None] = list(group.layers)
+    if grouping.layout is None:
+        names = [
+            next((name for name in slot.shared_by if name in layers), None)
+            for slot in grouping.slots
+        ]
+    names += [None] * (grouping.group_size - len(names))
+    return [
+        (KIND_EMPTY, EMPTY, "no layer: reserved and never used")
+        if name is None
+        else _cell(name, layers[name])
+        for name in names
+    ]
+
+
+def _cell(name: str, spec: CacheSpec) -> tuple[float, str, str]:
+    kind = KIND_STATE if spec.is_mamba else KIND_ATTENTION
+    padding = f", {spec.padding_bytes:,} of them padding" if spec.padding_bytes else ""
+    words = f"{name}, blocks of {spec.block_size:,} tokens, {spec.page_size_bytes:,} bytes{padding}"
+    return kind, name.split(".")[2], words

@@ -34,6 +34,7 @@ POOL_PARTS = {
     **PARTS,
     "null block": (CURRENT, "."),
     "idle blocks": (ATTENTION_BEFORE, "/"),
+    "rank imbalance": (CONV, "|"),
     "remainder": (PADDING, "."),
 }
 GIB = 2**30
@@ -43,6 +44,7 @@ GIB = 2**30
 def memory_bar(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
     """The device's memory above, the pool full of requests of `prompt_tokens` below, in GiB.
 
+    Where the ranks have memory of different sizes it is the rank with most of it.
     The upper bar is empty without a memory budget, the lower one without any memory size; the
     title says what is missing. Always the same traces, in the same order.
     """
@@ -94,6 +96,13 @@ def _title(plan: Plan) -> str:
     available = plan.cache.available_bytes
     if available is None:
         return "<b>no memory yet</b>: set KV memory, or device memory and weights"
+    ranks = plan.cache.rank_bytes
+    if len(ranks) > 1:
+        most = max(ranks)
+        return (
+            f"<b>memory of rank {ranks.index(most)} of {len(ranks)}</b>: {bytes_text(most)} for "
+            f"the cache, {bytes_text(available)} on the poorest rank"
+        )
     return f"<b>memory of one rank</b>: {bytes_text(max(available, 0))} for the cache"
 
 

@@ -103,10 +103,10 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
         rows.append(
             (
                 str(number),
-                escape(group.spec.kind),
+                escape(group.kind),
                 f"{group.spec.block_size:,}",
                 show(kernel),
-                f"{group.spec.page_size_bytes:,}",
+                f"{group.page_size_bytes:,}",
                 "none" if used is None else escape(used.backend),
                 "none" if used is None else f"<code>{used.graph_level}</code>",
                 f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',

@@ -24,6 +24,7 @@ PARTS = {
     "empty slots": (CONV, "."),
     "checkpoint": (ATTENTION_BEFORE, "-"),
     "draft blocks": (CURRENT, "+"),
+    "attention padding": (PADDING, "|"),
 }
 """Part -> colour and pattern, so that no part is told by colour alone."""
 

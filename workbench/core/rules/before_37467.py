@@ -16,6 +16,7 @@ from workbench.core.stages import (
     block_size,
     flex,
     hybrid_alignment,
+    mixed_dtypes,
 )
 
 BEFORE_37467 = RULE_SETS.add(
@@ -32,6 +33,7 @@ BEFORE_37467 = RULE_SETS.add(
         stages=(
             *RESOLVE_CONFIGURATION,
             attention_bytes.attention_token_bytes,
+            mixed_dtypes.common_token_bytes,
             hybrid_alignment.align_without_backend,
             block_size.cpu_block_size,
             backend_choice.backend_choice,

@@ -89,6 +89,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
             "int4_per_token_head",
         ),
     },
+    "ROCM_ATTN": {"supports_mm_prefix": False},
+    "ROCM_AITER_UNIFIED_ATTN": {"supports_mm_prefix": False},
     "CPU_ATTN": {"supported": M32, "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY)},
     "FLASH_ATTN_MLA": {
         "platforms": ("cuda", "xpu"),

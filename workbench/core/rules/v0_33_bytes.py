@@ -18,6 +18,8 @@ from workbench.core.stages import attention_bytes as v0_23
 
 ULTRAQUANT_GROUP = 32
 """Elements that share a scale byte."""
+PACKERS = {**dict.fromkeys(TURBOQUANT_BITS, "TURBOQUANT"), ULTRAQUANT: "ULTRAQUANT"}
+"""KV dtype -> the backend whose packing the alignment takes for granted."""
 
 
 def token_bytes(
@@ -27,30 +29,15 @@ def token_bytes(
     model_dtype: str,
     backend: str | None,
 ) -> tuple[int, str]:
-    """Bytes that the alignment counts for one token in one layer, per rank, and the formula."""
+    """Bytes that the alignment counts for one token in one layer, per rank, and the formula.
+
+    The packed formats of TurboQuant and UltraQuant are counted whatever the backend is.
+    """
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
         return attention.head_size * element, "head_size * bytes"
-    packed = _packed(attention.head_size, kv_cache_dtype, backend)
-    if packed is None:
-        return kv_heads * 2 * attention.head_size * element, "kv_heads * 2 * head_size * bytes"
-    return kv_heads * packed, f"kv_heads * packed slot of {packed}"
-
-
-def _packed(size: int, kv_cache_dtype: str, backend: str | None) -> int | None:
-    """Bytes of one token's keys, values and scales of one head; None where nothing is packed."""
-    scales = 2 * v0_23.SCALE_BYTES
-    if kv_cache_dtype in TURBOQUANT_BITS:
-        return v0_23.turboquant_slot_bytes(kv_cache_dtype, size)
-    if kv_cache_dtype == ULTRAQUANT:
-        return size + 2 * (size // ULTRAQUANT_GROUP)
-    if kv_cache_dtype in NVFP4_DTYPES and backend == "FLASHINFER":
-        return 2 * (size // 2 + size // 16)
-    if kv_cache_dtype == INT4_HEADS and backend == "TRITON_ATTN":
-        return 2 * (size // 2) + scales
-    if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES and backend == "TRITON_ATTN":
-        return 2 * size + scales
-    return None
+    packer = PACKERS.get(kv_cache_dtype, backend)
+    return _bytes(attention.head_size, kv_heads, kv_cache_dtype, element, packer)
 
 
 def layer_token_bytes(
@@ -60,7 +47,33 @@ def layer_token_bytes(
     model_dtype: str,
     backend: str | None,
 ) -> tuple[int, str]:
-    """Bytes of one token in the layer's real page: MLA's packed latents, else the same."""
+    """Bytes of one token in the layer's real page: as its backend packs it, or MLA's latents."""
+    element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
         return v0_23.layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
-    return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype, backend)
+    return _bytes(attention.head_size, kv_heads, kv_cache_dtype, element, backend)
+
+
+def _bytes(
+    size: int, kv_heads: int, kv_cache_dtype: str, element: int, backend: str | None
+) -> tuple[int, str]:
+    packed = _packed(size, kv_cache_dtype, backend)
+    if packed is None:
+        return kv_heads * 2 * size * element, "kv_heads * 2 * head_size * bytes"
+    return kv_heads * packed, f"kv_heads * packed slot of {packed}"
+
+
+def _packed(size: int, kv_cache_dtype: str, backend: str | None) -> int | None:
+    """Bytes of one token's keys, values and scales of one head; None where nothing is packed."""
+    scales = 2 * v0_23.SCALE_BYTES
+    if backend == "TURBOQUANT" and kv_cache_dtype in TURBOQUANT_BITS:
+        return v0_23.turboquant_slot_bytes(kv_cache_dtype, size)
+    if backend == "ULTRAQUANT" and kv_cache_dtype == ULTRAQUANT:
+        return size + 2 * (size // ULTRAQUANT_GROUP)
+    if backend == "FLASHINFER" and kv_cache_dtype in NVFP4_DTYPES:
+        return 2 * (size // 2 + size // 16)
+    if backend == "TRITON_ATTN" and kv_cache_dtype == INT4_HEADS:
+        return 2 * (size // 2) + scales
+    if backend == "TRITON_ATTN" and kv_cache_dtype in PER_TOKEN_HEAD_DTYPES:
+        return 2 * size + scales
+    return None

@@ -148,7 +148,9 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
             {"dtype": "bfloat16"},
             {"platform": "cuda", "compute_capability": None},
         ),
-        vllm_text="No valid attention backend found for",
+        vllm_text="MLA is not supported on CPU."
+        if run.platform.name == "cpu" and query.attention.use_mla
+        else "No valid attention backend found for",
     )
 
 

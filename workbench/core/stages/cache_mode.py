@@ -30,6 +30,13 @@ CACHE_MODE_0_33 = Rule(
     "",
     "vLLM 0.33, MambaModelConfig",
 )
+CPU_MLA_PREFIX_CACHING = Rule(
+    "cpu_mla_prefix_caching",
+    "Prefix caching of CPU_MLA",
+    "off",
+    "",
+    "vLLM 0.33, CpuPlatform.check_and_update_config",
+)
 CPU_STATE_DTYPE = Rule(
     "cpu_mamba_ssm_cache_dtype",
     "State dtype on CPU",
@@ -95,7 +102,7 @@ def cache_mode(run: Run) -> None:
     typed = run.settings.mamba_cache_mode or "none"
     model = run.model
     if not (model.is_hybrid or model.is_attention_free):
-        run.mamba_cache_mode = typed
+        run.mamba_cache_mode = typed if run.rules.reads_cache_mode else "none"
         return
     modes = run.rules.cache_modes
     able = model.supports_all_mode and "all" in modes
@@ -151,6 +158,32 @@ def cpu_state_dtype(run: Run) -> None:
         run.mamba_ssm_cache_dtype,
         before=field,
         typed=run.settings.mamba_ssm_cache_dtype,
+    )
+
+
+def cpu_mla_prefix_caching(run: Run) -> None:
+    """0.33: the plain MLA kernels of a CPU know no prefixes, and states have no block then."""
+    attention = run.model.attention
+    if run.settings.backend != "CPU_MLA" or run.platform.name != "cpu" or not run.prefix_caching:
+        return
+    if attention is None or not attention.use_mla:
+        return
+    run.prefix_caching = False
+    run.step(CPU_MLA_PREFIX_CACHING, False, typed=run.settings.enable_prefix_caching)
+    if run.mamba_block_size is None or run.mamba_block_size == run.max_model_len:
+        return
+    raise Refused(
+        "cpu_mla_without_prefix_caching",
+        "CPU_MLA turns prefix caching off after the cache mode is chosen, and the mamba block of "
+        f"{run.mamba_block_size} tokens that came with it is then refused. Switch prefix caching "
+        "off, or take AMX_MLA.",
+        field="enable_prefix_caching",
+        operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
+        candidates=[
+            {"enable_prefix_caching": False},
+            {"backend": "AMX_MLA"},
+        ],
+        vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
     )
 
 

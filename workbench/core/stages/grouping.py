@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from workbench.core.errors import Refused
 from workbench.core.groups import NoSingleTypeError, PagesNotUnifiableError
+from workbench.core.layer_specs import layer_specs
 from workbench.core.plan_groups import NAMES_OF_0_23, grouping_of, possible_layouts
 from workbench.core.run import Run
 
@@ -25,12 +28,14 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
     """Record what stops vLLM; nothing where the groups can be built."""
     if failure is None:
         return
+    specs = [spec for _name, spec in layer_specs(run)]
     if isinstance(failure, NoSingleTypeError):
         run.problem(
             "not_one_type",
             "disable_hybrid_kv_cache_manager",
             "Without the hybrid manager all layers must be of one type, and keeping the windows "
             "whole does not make them so: states beside attention, or windows of several sizes.",
+            operands=dict(Counter(spec.kind for spec in specs)),
             vllm_text=str(failure),
             candidates=({"disable_hybrid_kv_cache_manager": False},),
         )
@@ -39,6 +44,7 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
         "pages_not_equal",
         "block_size",
         f"The pages cannot be made equal. {failure}.",
+        operands={spec.kind: spec.page_size_bytes for spec in specs},
         vllm_text=failure.vllm_text,
         candidates=(
             *({"kv_cache_layout": order} for order in possible_layouts(run) if order[0] == "B"),

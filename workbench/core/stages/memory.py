@@ -12,7 +12,6 @@ from workbench.core.stages.memory_checks import (
     no_memory,
     not_enough_memory,
     null_block,
-    padded_pages_not_split,
     ranks_mismatch,
     too_many_sequences,
 )
@@ -130,7 +129,6 @@ def memory(run: Run) -> None:
     )
     _ranks(run, cache)
     run.log_lines += cache.grouping.notes
-    padded_pages_not_split(run, cache)
     _override(run, cache)
     if checked <= 0:
         no_memory(run, cache, checked)

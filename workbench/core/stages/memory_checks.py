@@ -118,28 +118,6 @@ def ranks_mismatch(run: Run) -> None:
     )
 
 
-def padded_pages_not_split(run: Run, cache: CachePlan) -> None:
-    """0.33 asserts that the blocks of a padded page are not split into kernel blocks."""
-    if not run.rules.groups.pads_pages:
-        return
-    for number, (group, kernel) in enumerate(
-        zip(cache.groups, cache.kernel_block_sizes, strict=True)
-    ):
-        block = group.spec.block_size
-        if group.spec.is_mamba or not group.spec.padding_bytes or kernel in {None, block}:
-            continue
-        run.problem(
-            "padded_page_not_split",
-            "block_size",
-            f"Group {number} has blocks of {block:,} tokens in padded pages, and the backend "
-            f"splits them into kernel blocks of {kernel}: padding between them has no place.",
-            operands={"block_size": block, "kernel_block_size": kernel},
-            vllm_text="Padded KV pages do not support kernel block splitting.",
-            candidates=({"backend": "FLASH_ATTN"}, {"backend": "TRITON_ATTN"}, {"block_size": 64}),
-        )
-        return
-
-
 def too_many_sequences(run: Run, cache: CachePlan) -> None:
     """Every decoding sequence holds a mamba block, so graph capture refuses more of them.
 

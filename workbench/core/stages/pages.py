@@ -40,7 +40,7 @@ def unify_pages(run: Run) -> None:
     failure = grouping_failure(run)
     attention, own = run.attention_page_size_bytes, run.mamba_page_size_bytes
     if not run.model.is_hybrid or attention is None or not own:
-        refuse_grouping(run, failure)
+        refuse_grouping(run, None if own == 0 else failure)
         return
     mamba = run.mamba_page_size_padded or own
     equal = attention == mamba

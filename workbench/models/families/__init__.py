@@ -12,6 +12,7 @@ from workbench.models.families import (
     mamba2,
     minimax,
     nemotron_h,
+    nemotron_nas,
     zamba2,
 )
 
@@ -24,5 +25,6 @@ __all__ = [
     "mamba2",
     "minimax",
     "nemotron_h",
+    "nemotron_nas",
     "zamba2",
 ]

@@ -1,0 +1,436 @@
+"""Grouping of 0.23 and 0.33: the cases of the decision list, and what holds for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
+from workbench.core.cache_spec import CacheSpec, NoSingleTypeError
+from workbench.core.groups import PagesNotUnifiableError, group_layers
+from workbench.core.occupancy import waste
+from workbench.core.pool_use import pool_use
+from workbench.core.rules.v0_23_groups import GROUPS as V23
+from workbench.core.rules.v0_33_groups import ANY_LAYOUT
+from workbench.core.rules.v0_33_groups import GROUPS as V33
+
+GIB = 2**30
+FULL = CacheSpec("FullAttentionSpec", 16, 4096, None, 4, 32)
+WIDE = CacheSpec("FullAttentionSpec", 16, 8192, None, 8, 32)
+SLIDING = CacheSpec("SlidingWindowSpec", 16, 4096, 512, 4, 32)
+ODD_SLIDING = CacheSpec("SlidingWindowSpec", 16, 3072, 512, 3, 32)
+CHUNKED = CacheSpec("ChunkedLocalAttentionSpec", 16, 4096, 1024, 4, 32)
+MLA = CacheSpec("MLAAttentionSpec", 16, 18432, None, 1, 576, "auto")
+ODD_MLA = CacheSpec("MLAAttentionSpec", 16, 3200, None, 1, 100, "auto")
+MAMBA = CacheSpec("MambaSpec", 4096, 4096, padding_bytes=96)
+LARGE_MAMBA = CacheSpec("MambaSpec", 4096, 10000)
+HIDDEN = CacheSpec("HiddenStateCacheSpec", 16, 16 * 1000, None, 1, 500)
+
+
+def layers(**counts):
+    kinds = {
+        "full": FULL, "wide": WIDE, "sliding": SLIDING, "odd": ODD_SLIDING, "chunked": CHUNKED,
+        "mla": MLA, "odd_mla": ODD_MLA, "mamba": MAMBA, "large_mamba": LARGE_MAMBA,
+        "hidden": HIDDEN,
+    }  # fmt: skip
+    return {f"{kind}.{i}": kinds[kind] for kind, count in counts.items() for i in range(count)}
+
+
+def resolved(**fields):
+    return wb.resolve(wb.Scenario(**fields))
+
+
+@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
+def test_without_the_hybrid_manager_windows_are_kept_whole(rules):
+    grouping = group_layers(layers(full=2, sliding=4), rules, hybrid_manager=False)
+    (group,) = grouping.groups
+    assert group.kind == "FullAttentionSpec"
+    assert len(group.layers) == 6
+    assert len(group_layers(layers(full=2, sliding=4), rules).groups) == 3
+
+
+@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
+@pytest.mark.parametrize("found", [{"full": 1, "mamba": 2}, {"sliding": 1, "chunked": 1}])
+def test_what_stays_of_several_types_is_refused(rules, found):
+    with pytest.raises(NoSingleTypeError, match="one unified type"):
+        group_layers(layers(**found), rules, hybrid_manager=False)
+
+
+def test_without_the_hybrid_manager_a_request_keeps_every_token():
+    sliding = resolved(model="gemma-3-27b", max_model_len=131072)
+    whole = resolved(
+        model="gemma-3-27b", max_model_len=131072, disable_hybrid_kv_cache_manager=True
+    )
+    assert len(sliding.cache.groups) == 7
+    (group,) = whole.cache.groups
+    assert group.spec.kind == "FullAttentionSpec"
+    assert whole.cache.blocks_per_request == 131072 // 16
+    assert whole.cache.needed_bytes > sliding.cache.needed_bytes
+
+
+@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
+def test_one_type_with_several_pages_is_one_group_with_a_page_a_layer(rules):
+    layout = "LBNHC" if rules is V33 else None
+    grouping = group_layers({"a": FULL, "b": WIDE, "c": FULL}, rules, layout=layout)
+    (group,) = grouping.groups
+    assert group.kind == "UniformTypeKVCacheSpecs"
+    assert group.page_size_bytes == grouping.bytes_per_block == 4096 + 8192 + 4096
+    if rules is V23:
+        assert [tensor.size_bytes for tensor in grouping.tensors(2)] == [8192, 16384, 8192]
+
+
+def test_models_with_kv_heads_of_their_own_in_every_layer():
+    plan = resolved(model=nemotron_nas(), kv_cache_memory_bytes=GIB, max_model_len=4096)
+    (group,) = plan.to_dict()["groups"]
+    assert group["spec"] == "UniformTypeKVCacheSpecs"
+    assert group["layer_names"] == [f"model.layers.{number}.attn" for number in (0, 2, 3)]
+    token = 2 * 128 * 2
+    assert group["layer_page_size_bytes"] == [16 * token * heads for heads in (8, 4, 1)]
+    assert plan.cache.num_blocks == GIB // (16 * token * 13)
+    assert resolved(model=nemotron_nas(), tensor_parallel=8).cache.grouping.has_equal_pages
+
+
+def test_turboquant_leaves_the_ends_of_a_dense_model_alone():
+    plan = resolved(
+        model="llama-3.1-8b", kv_cache_dtype="turboquant_k8v4", kv_cache_memory_bytes=GIB
+    )
+    (group,) = plan.cache.groups
+    kinds = [spec.kind for spec in group.own_specs]
+    assert kinds == ["FullAttentionSpec"] * 2 + ["TQFullAttentionSpec"] * 28 + kinds[:2]
+    assert group.own_specs[0].page_size_bytes == 16 * 8 * 2 * 128 * 2
+    hybrid = resolved(model="qwen3.5-4b", kv_cache_dtype="turboquant_k8v4")
+    assert not any(group.has_own_specs for group in hybrid.cache.groups)
+
+
+def tuples(repeats, windows):
+    """Layers as DeepSeek-V4 has them: two compressed caches a repeat, and layers with windows."""
+    main = CacheSpec("MLAAttentionSpec", 256, 65536, stored="4")
+    index = CacheSpec("MLAAttentionSpec", 256, 8192, stored="4 index")
+    window = CacheSpec("SlidingWindowMLASpec", 64, 60000, 128)
+    specs = {}
+    for number in range(repeats):
+        specs |= {f"main.{number}": main, f"index.{number}": index}
+    return specs | {f"window.{number}": window for number in range(windows)}
+
+
+def test_layer_tuples_share_places_by_page():
+    grouping = group_layers(tuples(4, 8), V23)
+    assert [len(group.layers) for group in grouping.groups] == [8, 4, 4]
+    assert {spec.padding_bytes for spec in grouping.groups[1].own_specs} == {65536 - 60000}
+    assert grouping.bytes_per_block == 4 * (65536 + 8192)
+    assert grouping.tensors(1)[0].shared_by == ("main.0", "window.0", "window.1")
+
+
+def test_a_window_larger_than_every_compressed_page_is_refused():
+    specs = {**tuples(1, 0), "w": CacheSpec("SlidingWindowMLASpec", 64, 70000, 128)}
+    with pytest.raises(PagesNotUnifiableError, match="larger than every page"):
+        group_layers(specs, V23)
+
+
+def test_hidden_states_are_a_group_of_their_own_beside_a_hybrid():
+    plan = resolved(
+        model="qwen3.5-4b",
+        hidden_state_layers=3,
+        num_speculative_tokens=1,
+        max_model_len=4096,
+        kv_cache_memory_bytes=20 * GIB,
+    )
+    group = plan.cache.groups[-1]
+    token = 3 * plan.model.hidden_size * 2
+    assert group.kind == "HiddenStateCacheSpec"
+    assert group.spec.block_size == plan.cache.grouping.page_size_bytes // token
+    assert group.spec.page_size_bytes == plan.cache.grouping.page_size_bytes
+    assert plan.errors == ()
+
+
+def test_0_33_gives_hidden_states_a_block_that_divides_the_others():
+    attention = CacheSpec("FullAttentionSpec", 800, 800 * 400, None, 1, 100)
+    state = CacheSpec("MambaSpec", 4000, 800 * 400)
+    hidden = CacheSpec("HiddenStateCacheSpec", 16, 16 * 1000, None, 1, 500)
+    specs = {"a": attention, "b": state, "c": hidden}
+    *_others, old = group_layers(specs, V23).groups
+    *_others, new = group_layers(specs, V33, layout="LBNHC").groups
+    assert (old.spec.block_size, new.spec.block_size) == (320, 200)
+    assert new.spec.padding_bytes / new.spec.page_size_bytes == 0.375
+    notes = group_layers(specs, V33, layout="LBNHC").notes
+    assert any("wastes 120000 bytes (37.50%) per block" in note for note in notes)
+
+
+def test_0_33_pads_what_0_23_refuses():
+    for found in ({"full": 2, "large_mamba": 2}, {"wide": 2, "odd": 2}):
+        with pytest.raises(PagesNotUnifiableError):
+            group_layers(layers(**found), V23)
+        grouping = group_layers(layers(**found), V33, layout="LBNHC")
+        assert grouping.has_equal_pages
+        assert any(spec.padding_bytes for group in grouping.groups for spec in group.layer_specs)
+    padded = group_layers({"a": WIDE, "b": MAMBA}, V33, layout="LBNHC").groups[1].spec
+    assert (padded.page_size_bytes, padded.content_bytes) == (8192, 4000)
+
+
+def test_mla_that_does_not_divide_is_refused_or_kept_whole():
+    with pytest.raises(PagesNotUnifiableError) as caught:
+        group_layers(layers(mla=1, odd_mla=1, mamba=1), V33, layout="LBNHC")
+    assert caught.value.vllm_text.startswith("Layer odd_mla.0: page size is not divisible")
+    grouping = group_layers({"mla": ODD_MLA, "s": SLIDING}, V33, layout="LBNHC")
+    (group,) = grouping.groups
+    assert group.kind == "UniformTypeKVCacheSpecs"
+    assert "treating sliding-window layers as full attention" in grouping.notes[0]
+    with pytest.raises(PagesNotUnifiableError):
+        group_layers({"mla": ODD_MLA, "s": SLIDING}, V23)
+
+
+def test_0_33_joins_layers_that_differ_only_in_what_they_compute():
+    windowed = replace(FULL, computed_window_tokens=512)
+    specs = {"a": FULL, "b": windowed, "c": MAMBA, "d": MAMBA}
+    assert len(group_layers(specs, V23).groups) == 4
+    grouping = group_layers(specs, V33, layout="LBNHC")
+    assert [group.layers for group in grouping.groups] == [("a", "b"), ("c", "d")]
+
+
+def test_pages_of_several_sizes_lie_side_by_side_in_a_block():
+    grouping = group_layers(layers(wide=4, large_mamba=6), V33, layout="BLHNC")
+    assert [len(group.layers) for group in grouping.groups] == [4, 3, 3]
+    assert grouping.bytes_per_block == 4 * 8192
+    assert not grouping.has_equal_pages
+    attention = grouping.placements(10)[0]
+    assert (attention.layer_stride, attention.block_stride) == (8192, 4 * 8192)
+
+
+@st.composite
+def spec_sets(draw):
+    kinds = st.sampled_from([FULL, WIDE, SLIDING, ODD_SLIDING, CHUNKED, MAMBA, LARGE_MAMBA, MLA])
+    picked = draw(st.lists(kinds, min_size=1, max_size=24))
+    specs = {f"model.layers.{number}": spec for number, spec in enumerate(picked)}
+    if draw(st.booleans()):
+        specs["model.hidden.0"] = HIDDEN
+    return specs
+
+
+def grouping_or_skip(specs, rules, layout=None, hybrid_manager=True):
+    try:
+        return group_layers(specs, rules, layout=layout, hybrid_manager=hybrid_manager)
+    except (PagesNotUnifiableError, NoSingleTypeError):
+        assume(False)
+        raise
+
+
+@given(specs=spec_sets(), layout=st.sampled_from([None, *ANY_LAYOUT]), manager=st.booleans())
+def test_every_layer_is_in_exactly_one_group_and_keeps_its_content(specs, layout, manager):
+    rules = V23 if layout is None else V33
+    grouping = grouping_or_skip(specs, rules, layout, manager)
+    placed = {}
+    for group in grouping.groups:
+        for name, spec in zip(group.layers, group.layer_specs, strict=True):
+            assert name not in placed
+            placed[name] = spec
+            assert 0 <= spec.padding_bytes <= spec.page_size_bytes
+            assert spec.is_mamba == specs[name].is_mamba
+            if spec.is_mamba:
+                assert spec.content_bytes == specs[name].content_bytes
+            else:
+                assert spec.token_bytes == specs[name].token_bytes
+    assert placed.keys() == specs.keys()
+
+
+@given(specs=spec_sets(), blocks=st.integers(1, 5))
+def test_tensors_hold_every_layer_once_and_all_bytes_of_a_block(specs, blocks):
+    grouping = grouping_or_skip(specs, V23)
+    tensors = grouping.tensors(blocks)
+    assert sorted(name for tensor in tensors for name in tensor.shared_by) == sorted(specs)
+    assert sum(tensor.size_bytes for tensor in tensors) == grouping.bytes_per_block * blocks
+    pages = {
+        name: spec.page_size_bytes
+        for group in grouping.groups
+        for name, spec in zip(group.layers, group.layer_specs, strict=True)
+    }
+    owners = {name: number for number, group in enumerate(grouping.groups) for name in group.layers}
+    for tensor in tensors:
+        assert all(pages[name] * blocks == tensor.size_bytes for name in tensor.shared_by)
+        assert len({owners[name] for name in tensor.shared_by}) == len(tensor.shared_by)
+
+
+@given(specs=spec_sets(), layout=st.sampled_from(ANY_LAYOUT), blocks=st.integers(1, 4))
+def test_pages_of_one_group_never_meet_and_stay_in_the_allocation(specs, layout, blocks):
+    heads_apart = layout in {"LHBNC", "BHLNC"}
+    grouping = grouping_or_skip(specs, V33, layout)
+    several = len({(spec.num_kv_heads, spec.page_size_bytes) for spec in specs.values()}) > 1
+    assume(not (heads_apart and several))
+    (allocation,) = grouping.tensors(blocks)
+    assert allocation.size_bytes == grouping.bytes_per_block * blocks
+    found = grouping.placements(blocks)
+    assert sorted(name for placed in found for name in placed.layers) == sorted(specs)
+    for number in range(len(grouping.groups)):
+        pieces = [
+            piece
+            for placed in found
+            if placed.group == number
+            for layer in range(len(placed.layers))
+            for block in range(blocks)
+            for piece in placed.ranges(layer, block)
+        ]
+        assert min(piece.start for piece in pieces) >= 0
+        assert max(piece.stop for piece in pieces) <= allocation.size_bytes
+        ordered = sorted(pieces, key=lambda piece: piece.start)
+        assert all(low.stop <= high.start for low, high in pairwise(ordered))
+        assert sum(map(len, pieces)) == grouping.groups[number].layers_bytes * blocks
+
+
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "hidden_state_layers": st.integers(1, 4),
+        "disable_hybrid_kv_cache_manager": st.booleans(),
+        "kv_cache_layout": st.sampled_from([None, "LBNHC", "BLHNC", "BLNHC", "LBHNC"]),
+        "kv_cache_dtype": st.sampled_from(["auto", "fp8", "turboquant_k8v4"]),
+        "num_speculative_tokens": st.integers(0, 3),
+    },
+)
+MODELS = [nemotron_h(), llama(), gemma3(), nemotron_nas(), "qwen3.5-4b", "gpt-oss-20b"]
+
+
+@given(
+    model=st.sampled_from(MODELS),
+    rules=st.sampled_from(["0.23", "0.33"]),
+    settings=SETTINGS,
+    align=st.booleans(),
+    ranks=st.lists(st.integers(0, 40 * GIB), min_size=1, max_size=4),
+    prompt=st.integers(1, 4096),
+)
+def test_the_waste_of_every_rank_adds_up(model, rules, settings, align, ranks, prompt):
+    if rules == "0.23":
+        settings = {**settings, "kv_cache_layout": None}
+    mode = {"enable_prefix_caching": True, "mamba_cache_mode": "align"} if align else {}
+    try:
+        plan = resolved(
+            model=model,
+            rules=rules,
+            max_model_len=4096,
+            kv_cache_memory_bytes_by_rank=ranks,
+            **settings,
+            **mode,
+        )
+    except wb.WorkbenchError:
+        return
+    cache = plan.cache
+    if cache is None:
+        assert {problem.code for problem in plan.errors} & {"pages_not_equal", "not_one_type"}
+        return
+    parts = waste(plan, cache, prompt)
+    assert sum(parts.parts.values()) == parts.reserved_bytes
+    assert min(parts.parts.values()) >= 0
+    assert cache.num_blocks == min(size // cache.grouping.bytes_per_block for size in ranks)
+    for rank, size in enumerate(ranks):
+        use = pool_use(plan, cache, prompt, rank)
+        if use is None:
+            assert cache.num_blocks == 0
+            continue
+        assert sum(use.parts.values()) == size
+        assert min(use.parts.values()) >= 0
+
+
+def test_the_poorest_rank_decides_and_the_others_waste_the_rest():
+    ranks = (20 * GIB, 18 * GIB)
+    plan = resolved(
+        model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes_by_rank=list(ranks)
+    )
+    alone = resolved(model="qwen3.5-4b", tensor_parallel=2, kv_cache_memory_bytes=ranks[1])
+    assert plan.cache.num_blocks == alone.cache.num_blocks
+    assert plan.cache.tensors == alone.cache.tensors
+    assert plan.trace.step("least_of_ranks").result == plan.cache.num_blocks
+    rich, poor = (pool_use(plan, plan.cache, 1000, rank) for rank in (0, 1))
+    assert rich.parts["rank imbalance"] > GIB
+    assert poor.parts["rank imbalance"] == 0
+    assert pool_use(plan, plan.cache, 1000) == rich
+    with pytest.raises(wb.ScenarioError, match="Nearest valid value: 1"):
+        pool_use(plan, plan.cache, 1000, 2)
+
+
+def test_0_33_leaves_the_null_block_out_of_the_check():
+    needed = resolved(model="qwen3.5-4b", max_model_len=32768).cache.needed_bytes
+    given_bytes = {"model": "qwen3.5-4b", "max_model_len": 32768, "max_num_seqs": 8}
+    old = resolved(**given_bytes, kv_cache_memory_bytes=needed)
+    assert [problem.code for problem in old.problems] == ["null_block_not_counted"]
+    new = resolved(**given_bytes, rules="0.33")
+    exact = new.cache.needed_bytes
+    block = new.cache.grouping.bytes_per_block
+    for memory, codes in ((exact, ["not_enough_memory"]), (exact + block, [])):
+        plan = resolved(**given_bytes, rules="0.33", kv_cache_memory_bytes=memory)
+        assert [problem.code for problem in plan.problems] == codes
+    fitted = resolved(
+        **{**given_bytes, "max_model_len": -1}, rules="0.33", kv_cache_memory_bytes=exact
+    )
+    assert fitted.cache.needed_bytes + block <= exact
+    assert any("KV cache memory (" in line for line in fitted.log_lines)
+
+
+def test_0_33_counts_a_block_for_checkpoints_inside_a_prefill():
+    align = {"enable_prefix_caching": True, "mamba_cache_mode": "align", "rules": "0.33"}
+    for model, extra, more in (
+        ("nemotron-3-nano-30b-a3b", {}, 1),
+        ("qwen3.5-4b", {}, 0),
+        ("qwen3.5-4b", {"gdn_flashinfer_prefill": True}, 1),
+        ("kimi-linear-48b-a3b", {}, 0),
+    ):
+        cache = resolved(model=model, max_model_len=32768, **align, **extra).cache
+        states = sum(group.spec.is_mamba for group in cache.groups)
+        (attention,) = (group.spec for group in cache.groups if not group.spec.is_mamba)
+        assert cache.blocks_per_request == -(-32768 // attention.block_size) + (2 + more) * states
+
+
+@pytest.mark.parametrize(("platform", "name"), [("cuda", "GPU"), ("rocm", "GPU"), ("xpu", "XPU")])
+def test_0_33_prints_one_line_with_the_device(platform, name):
+    plan = resolved(
+        model="llama-3.1-8b",
+        platform=platform,
+        rules="0.33",
+        max_model_len=4096,
+        kv_cache_memory_bytes=20 * GIB,
+    )
+    tokens = plan.cache.printed_tokens
+    line = f"{name} KV cache size: {tokens:,} tokens, Maximum concurrency for 4,096 tokens per "
+    assert [found for found in plan.log_lines if found.startswith(f"{line}request: ")]
+
+
+def test_0_33_windows_hold_the_tokens_of_two_steps():
+    given_model = {"model": "gpt-oss-20b", "max_model_len": 131072}
+    old, new = resolved(**given_model).cache, resolved(**given_model, rules="0.33").cache
+    assert new.blocks_per_request - old.blocks_per_request == 2048 // 16
+
+
+def test_the_one_allocation_is_published_with_its_addresses():
+    plan = resolved(model="qwen3.5-4b", rules="0.33", kv_cache_memory_bytes=20 * GIB)
+    published = plan.to_dict()
+    (tensor,) = published["tensors"]
+    blocks = published["num_blocks"]
+    assert published["cache_layout"] == "LBNHC"
+    assert tensor["size"] == plan.cache.grouping.bytes_per_block * blocks
+    assert len(published["placements"]) == len(published["groups"])
+    for placed, group in zip(published["placements"], published["groups"], strict=True):
+        assert placed["layer_names"] == group["layer_names"]
+        assert placed["block_stride"] == group["page_size_bytes"]
+        assert placed["layer_stride"] == group["page_size_bytes"] * blocks
+        assert placed["offset"] == 0
+    assert resolved(model="qwen3.5-4b").to_dict()["placements"] is None
+
+
+def test_a_layout_that_packs_changes_the_groups():
+    plan = resolved(
+        model="qwen3.5-4b",
+        rules="0.33",
+        backend="FLASH_ATTN",
+        kv_cache_layout="BLHNC",
+        kv_cache_memory_bytes=20 * GIB,
+        hidden_state_layers=3,
+        num_speculative_tokens=1,
+    )
+    assert plan.cache.grouping.is_block_outermost
+    for first, second in combinations(plan.cache.placements, 2):
+        assert first.block_stride == second.block_stride == plan.cache.grouping.bytes_per_block
+    assert plan.cache.kernel_block_sizes == tuple(
+        group.spec.block_size for group in plan.cache.groups
+    )

@@ -1,0 +1,106 @@
+"""Layers that keep the model's dtype beside a quantized cache."""
+
+from __future__ import annotations
+
+from math import lcm
+
+import pytest
+
+from tests.models.configs import gemma3, llama, qwen3_5
+from workbench.core.errors import ScenarioError
+from workbench.core.layer_specs import layer_specs, unquantized_layers
+from workbench.core.model import SLIDING
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+LLAMA_PLAIN = 8 * 2 * 128 * 2
+
+
+def plan_of(model, **settings):
+    return resolve(Scenario(model=model, **settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "token_bytes", "block_size"),
+    [
+        ({"kv_cache_dtype": "turboquant_k8v4"}, 8 * (128 + 64 + 4), 48),
+        (
+            {
+                "kv_cache_dtype": "ultraquant_4bit",
+                "platform": "xpu",
+                "backend": "TURBOQUANT",
+                "tensor_parallel": 2,
+            },
+            4 * 2 * 128,
+            32,
+        ),
+        ({"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ("0",)}, 8 * 2 * 128, 32),
+        ({"kv_cache_dtype": "fp8"}, 8 * 2 * 128, 16),
+    ],
+)
+def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
+    settings, token_bytes, block_size
+):
+    plan = plan_of(llama(), rules="0.33", **settings)
+    assert plan.block_size == block_size
+    assert plan.attention_page_size_bytes == block_size * token_bytes
+    raised = block_size > 16
+    assert any("higher-precision" in line for line in plan.log_lines) == raised
+    if raised:
+        plain = LLAMA_PLAIN // settings.get("tensor_parallel", 1)
+        assert plan.attention_page_size_bytes >= 16 * plain > (block_size - 16) * token_bytes
+
+
+def test_0_23_has_no_such_phase():
+    plan = plan_of(llama(), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=("0",))
+    assert plan.block_size == 16
+
+
+def test_a_packed_hybrid_with_plain_layers_counts_what_both_divide():
+    settings = {"kv_cache_dtype": "turboquant_k8v4", "kv_cache_dtype_skip_layers": ("3",)}
+    packed, plain = 4 * 388, 4 * 2 * 256 * 2
+    for rules in ("0.23", "0.33"):
+        plan = plan_of(qwen3_5(), rules=rules, **settings)
+        assert plan.attention_bytes_per_token == lcm(packed, plain)
+
+
+def test_a_page_that_already_covers_the_state_stays():
+    settings = {"kv_cache_dtype": "fp8", "rules": "0.33"}
+    without = plan_of(qwen3_5(), **settings)
+    plan = plan_of(qwen3_5(), kv_cache_dtype_skip_layers=("3",), **settings)
+    assert plan.block_size == without.block_size == 1056
+    assert plan.trace.step("shared_page_block_size").note == "kept"
+
+
+def test_typed_layers_keep_the_models_dtype():
+    plan = plan_of(
+        llama(num_hidden_layers=4), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0, "2"]
+    )
+    assert unquantized_layers(plan) == {0, 2}
+    pages = [spec.content_bytes // spec.block_size for _name, spec in layer_specs(plan)]
+    assert pages == [LLAMA_PLAIN, LLAMA_PLAIN // 2] * 2
+
+
+def test_a_word_names_all_sliding_layers():
+    plan = plan_of(
+        gemma3(),
+        kv_cache_dtype="fp8",
+        backend="TRITON_ATTN",
+        kv_cache_dtype_skip_layers=("sliding_window",),
+    )
+    sliding = {layer.number for layer in plan.model.layers if layer.kind == SLIDING}
+    assert sliding
+    assert unquantized_layers(plan) == sliding
+
+
+def test_an_unquantized_cache_has_nothing_to_skip():
+    plan = plan_of(llama(), kv_cache_dtype_skip_layers=("0",), rules="0.33")
+    assert unquantized_layers(plan) == frozenset()
+    assert plan.block_size == 16
+
+
+@pytest.mark.parametrize("layer", ["-1", "first", "1.5", ""])
+def test_a_wrong_layer_names_what_is_allowed(layer):
+    with pytest.raises(ScenarioError, match="sliding_window") as caught:
+        Scenario(kv_cache_dtype_skip_layers=(layer,))
+    assert caught.value.field == "kv_cache_dtype_skip_layers"
