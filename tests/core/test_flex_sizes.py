@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from workbench.core.errors import ScenarioError
 from workbench.core.flex import flex_plan, flex_sizes, mask_memory
 from workbench.core.flex_legality import SIDES, combinations, verdict
-from workbench.core.flex_sizes import FlexFields, is_direct, mask_blocks, supports_small_blocks
+from workbench.core.flex_sizes import (
+    FlexFields,
+    is_direct,
+    mask_blocks,
+    small_blocks,
+    supports_small_blocks,
+)
 from workbench.core.flex_tiles import Tiles, fit, generic_tiles, illegal_tile, kernel_tiles
+from workbench.core.rules import V0_23, V0_33
 from workbench.plan import resolve
 from workbench.scenario import Scenario
 
@@ -336,3 +343,13 @@ def test_what_is_no_version_is_refused(version):
 def test_a_size_beyond_any_integer_of_the_engine_is_refused():
     with pytest.raises(ScenarioError, match="Nearest valid value: 2147483647"):
         Scenario(flex_attn_block_m=2**40)
+
+
+def test_only_paged_layers_have_small_mask_blocks_in_0_33():
+    assert not V0_23.flex_small_needs_pages
+    assert V0_33.flex_small_needs_pages
+    assert small_blocks("2.9.0", is_paged=False)
+    assert small_blocks("2.9.0", needs_pages=V0_33.flex_small_needs_pages)
+    assert not small_blocks("2.9.0", is_paged=False, needs_pages=True)
+    assert not small_blocks("2.8.0")
+    assert flex_plan(flex(model="llama-3.1-8b", rules="0.33")).mask.q_block_size == 16

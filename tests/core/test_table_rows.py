@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
-from workbench.core.table_rows import null_entries, row_blocks, row_length
+from workbench.core.table_rows import (
+    capacity_text,
+    expanded_row,
+    null_entries,
+    row_blocks,
+    row_length,
+    table_holds,
+)
 
 
 def groups_of(**values):
@@ -71,3 +78,30 @@ def test_a_block_has_one_owner_and_none_is_lost(num_blocks, wishes, random):
 def test_an_empty_pool_says_what_is_missing():
     with pytest.raises(PoolIsEmptyError, match="2 more blocks needed, and 1 of the pool"):
         BlockPool(2).take(2)
+
+
+def test_0_33_rounds_rows_to_128_tokens_whatever_the_block_is_and_never_those_of_states():
+    plan, attention, mamba = groups_of(model="qwen3.5-4b", rules="0.33")
+    assert table_holds(plan) == "manager blocks"
+    assert (attention.spec.block_size, row_blocks(plan, attention)) == (528, 64)  # gcd 16: by 8
+    assert mamba.spec.block_size == 528  # prefix caching is on by default: align mode
+    assert row_blocks(plan, mamba) == 63
+    plan, attention, mamba = groups_of(
+        model="qwen3.5-4b", rules="0.33", enable_prefix_caching=False, num_speculative_tokens=2
+    )
+    assert row_blocks(plan, mamba) == 3
+    assert table_holds(groups_of(model="qwen3.5-4b")[0]) == "kernel blocks"
+
+
+def test_kernel_blocks_are_made_of_manager_blocks_at_the_attention_group():
+    assert expanded_row((4, 2), 2) == (8, 9, 4, 5)
+    assert expanded_row((4, 2), 2, stride=5) == (20, 21, 10, 11)
+    assert expanded_row((), 3) == ()
+    with pytest.raises(ValueError, match="stride of 2; got 1"):
+        expanded_row((1,), 2, stride=1)
+
+
+def test_a_row_that_is_too_short_is_told_in_vllms_words():
+    assert capacity_text(3, 1, 64, 64) is None
+    said = "Block table write for request 3, group 1 exceeds row capacity (65 > 64)"
+    assert capacity_text(3, 1, 65, 64) == said

@@ -5,25 +5,35 @@
     pool.bytes_of(layer="model.layers.9.attn", block=1, part="K", token=5, head=0)
 
 A tensor is shared by one layer of every group, and a block of it is attention or state at any time:
-so a byte has one meaning a group. Sources: `cache_plan` for groups and tensors, `plan_layout` for
-views, `byte_map_parts` for what lies inside a block.
+so a byte has one meaning a group. Where all layers have one allocation (0.33) a tensor is a place
+in it: the pages of one layer of every group, block by block; `ByteMap.address` tells where a byte
+really lies. Sources: `cache_plan` for groups and tensors, `plan_layout` for views,
+`byte_map_parts` for what lies inside a block.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from workbench.core.byte_map_groups import GroupBytes, Meaning
 from workbench.core.byte_map_parts import attention_parts, state_parts
 from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.capacity import CachePlan
 from workbench.core.errors import unknown_name_message
 from workbench.core.groups import Group
 from workbench.core.layer_specs import CacheSpec
 from workbench.core.layer_views import V1
 from workbench.core.layout_error import LayoutError, require_positive
 from workbench.core.layouts import CacheViews
+from workbench.core.packed_layout import (
+    LayerPlace,
+    layer_places,
+    named_layout,
+    place_views,
+)
 from workbench.core.plan import Plan
 from workbench.core.plan_layout import plan_layout
 
@@ -52,6 +62,7 @@ class ByteMap:
 
     groups: in the order of the plan. tensors: how many there are, raw_bytes each. views: of the
     first attention group (of the states where there is none), with layout name and rewrite.
+    places: where each layer lies in the one allocation; empty where every tensor is one.
     """
 
     groups: tuple[GroupBytes, ...]
@@ -59,6 +70,18 @@ class ByteMap:
     num_blocks: int
     raw_bytes: int
     views: CacheViews
+    places: Mapping[str, LayerPlace] = field(default_factory=dict)
+
+    def address(self, layer: str, byte: int) -> int:
+        """Where a byte of the layer's tensor lies: in the one allocation, else in the tensor.
+
+        Errors: LayoutError for a layer or a byte that does not exist.
+        """
+        self._find(layer)
+        _check("byte", byte, self.raw_bytes)
+        if layer not in self.places:
+            return byte
+        return self.places[layer].address(*divmod(byte, self.page_bytes))
 
     @property
     def page_bytes(self) -> int:
@@ -169,6 +192,9 @@ def byte_map(
     if cache is None or not cache.groups:
         views = plan_layout(plan, **options)  # raises: nothing can be laid out
         raise LayoutError("no_cache", f"No group has a layer: nothing to map in {views}.")
+    _check_equal_pages(cache)
+    if plan.rules.groups.one_allocation:
+        return _packed_map(plan, options)
     by_spec: dict[CacheSpec, CacheViews] = {}
     for number, group in enumerate(cache.groups):
         if group.spec not in by_spec:
@@ -185,6 +211,37 @@ def byte_map(
     return ByteMap(groups, cache.grouping.group_size, num_blocks, shown.raw_bytes, shown)
 
 
+def _check_equal_pages(cache: CachePlan) -> None:
+    if cache.grouping.has_equal_pages:
+        return
+    pages = sorted({slot.page_size_bytes for slot in cache.grouping.slots})
+    raise LayoutError(
+        "pages_differ",
+        f"The layers have pages of {', '.join(f'{page:,}' for page in pages)} bytes; the byte map "
+        "takes layers with equal pages. The views of each layer can be had all the same.",
+        field="block_size",
+        operands={"page_size_bytes": pages},
+    )
+
+
+def _packed_map(plan: Plan, options: Mapping[str, Any]) -> ByteMap:
+    """The map of one allocation: every layer's pages counted as if they followed each other."""
+    blocks, layout, connector = (options[name] for name in ("num_blocks", "layout", "connector"))
+    shown = plan_layout(plan, **options)
+    plan, _name = named_layout(plan, layout, connector)
+    cache = plan.built_cache()
+    _check_equal_pages(cache)
+    places = {found.name: found for found in layer_places(plan, blocks)}
+    groups = []
+    for number, group in enumerate(cache.groups):
+        views = place_views(plan, places[group.layers[0]], blocks)
+        groups.append(_group_bytes(plan, number, group, views))
+    raw_bytes = cache.grouping.page_size_bytes * blocks
+    return ByteMap(
+        tuple(groups), max(len(g.layers) for g in groups), blocks, raw_bytes, shown, places
+    )
+
+
 def _group_bytes(plan: Plan, number: int, group: Group, views: CacheViews) -> GroupBytes:
     page = views.raw_bytes // views.num_blocks
     if group.spec.is_mamba:
@@ -196,13 +253,13 @@ def _group_bytes(plan: Plan, number: int, group: Group, views: CacheViews) -> Gr
     assert views.kernel_block_size is not None
     geometry = CacheGeometry(
         views.kernel_block_size,
-        attention.kv_heads_per_rank(plan.settings.tensor_parallel),
-        attention.head_size,
-        plan.kv_cache_dtype,
+        group.spec.num_kv_heads or attention.kv_heads_per_rank(plan.settings.tensor_parallel),
+        group.spec.head_size or attention.head_size,
+        group.spec.stored or plan.kv_cache_dtype,
     )
     return GroupBytes(
         number,
-        group.spec.kind,
+        group.kind,
         group.layers,
         attention_parts(views.attention, geometry, attention.qk_rope_head_dim),
         page,

@@ -4,7 +4,8 @@ A backend's cache shape tells where a block lies; its kernels tell what lies ins
 where a backend packs values, keeps scales in the page, or reads a page in an order of its own.
 Sources, 0.23: `PagedAttention.split_kv_cache` (ROCM_ATTN), `CPUAttentionBackendImpl.forward`,
 `nvfp4_kv_cache_split_views` (FlashInfer), `TritonAttentionImpl._ensure_scale_caches`,
-`TurboQuantConfig`, and the comment on the fp8_ds_mla format in `flashmla_sparse.py`.
+`TurboQuantConfig`, and the comment on the fp8_ds_mla format in `flashmla_sparse.py`; 0.33: the
+same and `_nvfp4_kv_views` (FlashInfer), `_kv_cache_views` (B12X).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 from workbench.core.arithmetic import cdiv
 from workbench.core.cache_layouts import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.cache_view import View
-from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.dtypes import INT4_HEADS, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.layout_error import LayoutError
 from workbench.core.stages.attention_bytes import SCALE_BYTES
 
@@ -255,6 +256,65 @@ def _latent(view: View, geometry: CacheGeometry, rope: int | None = None) -> tup
     return _sliced(view, (("latent", size - (rope or 0), bits), ("rope", rope or 0, bits)))
 
 
+def _keys_then_values(
+    view: View, geometry: CacheGeometry, _rope: int | None = None
+) -> tuple[Part, ...]:
+    """K, then V, in every token of every head (0.33), each with its scale where it has one."""
+    _blocks, heads, _tokens, stored = view.shape
+    if heads == 2 * geometry.num_kv_heads and stored < geometry.head_size:
+        return _nvfp4_pages(view, geometry)
+    size, values, bits = geometry.head_size, geometry.value_head_size, view.itemsize * BYTE
+    values = size if values is None else values
+    if geometry.cache_dtype == INT4_HEADS and stored < size + values:
+        size, values, bits = size // 2, values // 2, BYTE // 2
+    scale = SCALE_BYTES if stored > size + values else 0
+    float32 = SCALE_BYTES * BYTE
+    pieces = (("K", size, bits), ("K scale", scale, float32))
+    return _sliced(view, (*pieces, ("V", values, bits), ("V scale", scale, float32)))
+
+
+def _nvfp4_pages(view: View, geometry: CacheGeometry) -> tuple[Part, ...]:
+    """A page is cut as a whole: K, its scales, V, its scales, whatever the view's slots are."""
+    blocks, slots, tokens, full = view.shape
+    heads = slots // 2
+    by_head = view.strides[1:3] == (tokens * full, full)
+    inner = (tokens * full, full) if by_head else (full, heads * full)
+    parts: list[Part] = []
+    for side, name in enumerate(("K", "V")):
+        half = View(
+            (NUM_BLOCKS, HEADS, TOKENS, INNER),
+            (blocks, heads, tokens, full),
+            (view.strides[0], *inner, 1),
+            view.offset_elements + side * heads * tokens * full,
+            view.dtype,
+        )
+        parts += _nvfp4(name, half, geometry)
+    return tuple(parts)
+
+
+def _paged_heads(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
+    """The same pages as ROCm's of 0.23, where all heads of a token are one dimension."""
+    return _paged(_with_heads(view, geometry), geometry)
+
+
+def _heads_and_size(
+    view: View, geometry: CacheGeometry, _rope: int | None = None
+) -> tuple[Part, ...]:
+    """K of all tokens, then V, with the heads of a token side by side."""
+    return tuple(_plain(name, half) for name, half in _halves(_with_heads(view, geometry)))
+
+
+def _with_heads(view: View, geometry: CacheGeometry) -> View:
+    """The last dimension told apart: [block, K or V, token, head, element]."""
+    size = geometry.head_size
+    return replace(
+        view,
+        axes=(*view.axes[:-1], HEADS, INNER),
+        shape=(*view.shape[:-1], view.shape[-1] // size, size),
+        strides=(*view.strides[:-1], size, 1),
+    )
+
+
 def _hidden(view: View, _geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
     return (_plain("hidden state", view),)
 
@@ -267,5 +327,11 @@ SPLITTERS: Final[Mapping[tuple[str, ...], Splitter]] = {
     (NUM_BLOCKS, TOKENS, HEADS, "slot"): _turboquant,
     (NUM_BLOCKS, TOKENS, INNER): _latent,
     (NUM_BLOCKS, TOKENS, HEADS, INNER): _hidden,
+    (NUM_BLOCKS, HEADS, TOKENS, "keys_then_values"): _keys_then_values,
+    (NUM_BLOCKS, KV, TOKENS, "paged_heads"): _paged_heads,
+    (NUM_BLOCKS, KV, TOKENS, "heads_and_size"): _heads_and_size,
+    (NUM_BLOCKS, HEADS, TOKENS, "slot"): _turboquant,
+    (NUM_BLOCKS, HEADS, TOKENS, INNER): _latent,
+    (NUM_BLOCKS, HEADS, TOKENS, "hidden_state"): _hidden,
 }
 """Logical dimensions of a cache -> what fills them."""

@@ -1,7 +1,8 @@
 """What a backend says of its cache: logical shape, block dimension, order in memory.
 
 Source: `get_kv_cache_shape`, `get_kv_cache_block_dim` and `get_kv_cache_stride_order` of the
-backend classes, 0.23 (#37236 for the block dimension). The records are in `rules`.
+backend classes, 0.23 (#37236 for the block dimension); `customize_spec` of them and
+`KVCacheLayout`, 0.33. The records are in `rules`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from workbench.core.layout_error import LayoutError, require_positive
 NHD, HND = "NHD", "HND"
 LAYOUT_NAMES = (NHD, HND)
 NUM_BLOCKS, KV, TOKENS, HEADS = "num_blocks", "kv", "block_size", "num_kv_heads"
+DIMENSIONS = "LBHNC"
+"""Layer, block, head, token, content: every view of 0.33 has these, and a name is their order."""
 BLOCK_SENTINEL = 1_234_567
 """A number of blocks that no other dimension has: its place in the shape is the block dimension."""
 
@@ -41,11 +44,17 @@ def plain_head(geometry: CacheGeometry) -> int:
     return geometry.head_size
 
 
+def kv_heads(geometry: CacheGeometry) -> int:
+    """A place for every KV head."""
+    return geometry.num_kv_heads
+
+
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
     """The cache of one backend, as data.
 
     axes: names of the logical dimensions, outermost first; the last one holds `elements` elements.
+    heads: places in the dimension of heads.
     orders: layout name -> order of the logical dimensions in memory; None: the backend declares
     none. orders_with_layers: the same with the layer as dimension 0, where every other moves up.
     block_multiple: kernel blocks must be multiples of it.
@@ -56,6 +65,7 @@ class CacheLayout:
     orders: Orders | None = None
     orders_with_layers: Orders | None = None
     block_multiple: int = 1
+    heads: Callable[[CacheGeometry], int] = kv_heads
 
     def shape(self, num_blocks: int, geometry: CacheGeometry) -> tuple[int, ...]:
         """The logical shape for `num_blocks` kernel blocks.
@@ -82,7 +92,7 @@ class CacheLayout:
             NUM_BLOCKS: num_blocks,
             KV: 2,
             TOKENS: geometry.block_size,
-            HEADS: geometry.num_kv_heads,
+            HEADS: self.heads(geometry),
             self.axes[-1]: self.elements(geometry),
         }
         return tuple(sizes[axis] for axis in self.axes)

@@ -1,4 +1,4 @@
-"""Mask blocks of flex attention: defaults, what is typed, what vLLM refuses (0.23, #41252).
+"""Mask blocks of flex attention: defaults, what is typed, what vLLM refuses (#41252).
 
 Source: `FlexAttentionMetadataBuilder.__init__` for the mask blocks, `FlexAttentionImpl.__init__`
 for the check while layers are built. All sizes in tokens. vLLM accepts any integer for the four
@@ -62,6 +62,17 @@ def supports_small_blocks(torch_version: str | None) -> bool:
         return True
     major, minor = torch_version.split(".")[:2]
     return (int(major), int(minor)) >= SMALL_SINCE
+
+
+def small_blocks(
+    torch_version: str | None, *, is_paged: bool = True, needs_pages: bool = False
+) -> bool:
+    """Whether the default mask block is small.
+
+    is_paged: the layer has a block table (encoder-only layers have none); needs_pages: of the rule
+    set, 0.33's `flex_small_needs_pages`.
+    """
+    return supports_small_blocks(torch_version) and (is_paged or not needs_pages)
 
 
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:

@@ -10,6 +10,7 @@ from math import prod
 
 from workbench.core.cache_layouts import NUM_BLOCKS, CacheGeometry, CacheLayout
 from workbench.core.cache_view import ITEM_BYTES, View, contiguous_strides, placed
+from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.layout_error import LayoutError, require_positive
 
 V1, V2 = "v1", "v2"
@@ -46,6 +47,19 @@ class StatePages:
     dtypes: tuple[str, ...]
     page_bytes: int
     names: tuple[str, ...] = ()
+
+
+STORED_AS = {"int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}
+"""KV-cache dtypes that are stored neither as a float of the model nor as plain bytes."""
+
+
+def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
+    """The element type of the cache tensor; packed and fp8 types are stored as bytes."""
+    if kv_cache_dtype == "auto":
+        return model_dtype
+    if kv_cache_dtype in FLOAT_BYTES:
+        return kv_cache_dtype
+    return STORED_AS.get(kv_cache_dtype, "uint8")
 
 
 def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:

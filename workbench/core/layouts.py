@@ -31,16 +31,12 @@ from workbench.core.layer_views import (
     state_views,
 )
 from workbench.core.layout_error import LayoutError, require_positive
+from workbench.core.layout_names import LayoutName
 from workbench.core.ownership import bytes_outside_their_page
+from workbench.core.packed_views import Placed
 from workbench.core.rules.v0_23_layouts import FORCED_BY_PLATFORM
 
-
-@dataclass(frozen=True, slots=True)
-class LayoutName:
-    """A layout name, and what decided it."""
-
-    name: str
-    reason: str = "as given"
+USUAL_NAME = LayoutName(NHD)
 
 
 def layout_name(
@@ -83,7 +79,8 @@ class CacheViews:
     num_blocks: manager blocks. attention: its block axis counts *kernel* blocks,
     kernel_blocks_per_block in a manager block; block_dim: that axis, as the backend answers;
     order: of its logical dimensions in memory, before a rewrite. states: one view a state, named
-    in state_names.
+    in state_names. attention_place, state_place: where the pages lie in the one allocation, which
+    the views are of then (0.33); None where the layers of a slot have a tensor.
     """
 
     runner: str
@@ -101,6 +98,8 @@ class CacheViews:
     order_is_declared: bool = False
     rewritten: bool = False
     state_names: tuple[str, ...] = ()
+    attention_place: Placed | None = None
+    state_place: Placed | None = None
 
     @property
     def misplaced_attention_bytes(self) -> int:
@@ -111,9 +110,8 @@ class CacheViews:
         """
         if self.attention is None or self.attention_page_bytes is None:
             return 0
-        return bytes_outside_their_page(
-            self.attention, self.attention_page_bytes, self.kernel_blocks_per_block
-        )
+        first, step = _page_of_block_0(self.attention_place, self.attention_page_bytes)
+        return bytes_outside_their_page(self.attention, step, self.kernel_blocks_per_block, first)
 
     @property
     def misplaced_state_bytes(self) -> int:
@@ -121,7 +119,8 @@ class CacheViews:
         page = self.state_page_bytes
         if page is None:
             return 0
-        return sum(bytes_outside_their_page(view, page) for view in self.states)
+        first, step = _page_of_block_0(self.state_place, page)
+        return sum(bytes_outside_their_page(view, step, first_byte=first) for view in self.states)
 
     def to_dict(self) -> dict[str, Any]:
         """The published layout: stable names, JSON-able values."""
@@ -138,6 +137,7 @@ class CacheViews:
                 "stride_order_declared": self.order_is_declared,
                 "rewritten": self.rewritten,
                 "misplaced_bytes": self.misplaced_attention_bytes,
+                **_published_place(self.attention_place),
             }
         return {
             "runner": self.runner,
@@ -153,10 +153,23 @@ class CacheViews:
                     for name, view in zip(names, self.states, strict=True)
                 ],
                 "misplaced_bytes": self.misplaced_state_bytes,
+                **_published_place(self.state_place),
             }
             if self.states
             else None,
         }
+
+
+def _page_of_block_0(place: Placed | None, page_bytes: int) -> tuple[int, int]:
+    """First byte of block 0's page, and the bytes from there to the page of block 1."""
+    return (0, page_bytes) if place is None else place.block_step
+
+
+def _published_place(place: Placed | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    names = ("offset", "layer_stride", "block_stride", "allocation_bytes", "layers")
+    return {"place": {name: getattr(place, name) for name in names}}
 
 
 def _published(view: View) -> dict[str, Any]:
@@ -177,7 +190,7 @@ def cache_views(
     *,
     num_blocks: int,
     kernel_block_size: int | None = None,
-    name: LayoutName = LayoutName(NHD),
+    name: LayoutName = USUAL_NAME,
     runner: str = V1,
     rule: str | None = None,
 ) -> CacheViews:

@@ -1,24 +1,30 @@
-"""Offload to host memory: the checks at start, legal block sizes, and the host pool (0.23).
+"""Offload to host memory: the checks at start, legal block sizes, and the host pool.
 
 Source: `OffloadingSpec` (`vllm/v1/kv_offload/base.py`), `CPUOffloadingSpec`
 (`vllm/v1/kv_offload/cpu/spec.py`), `resolve_kv_cache_block_sizes` and the connector's
-`register_kv_caches` of 0.23; the number of blocks since #38554.
+`register_kv_caches` of 0.23; the number of blocks since #38554. 0.33: `build_offloading_config` of
+the connector; what differs is `OffloadRules`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import gcd
+from math import gcd, lcm
 from typing import Any
 
+from workbench.core.arithmetic import cdiv
+from workbench.core.cache_spec import MLA_KINDS, CacheSpec
 from workbench.core.capacity import CachePlan, hashes_may_be_finer, scheduler_block_size
 from workbench.core.errors import WorkbenchError
 from workbench.core.offload_checks import (
     block_problem,
     bytes_problem,
+    chunk_problem,
     context_parallel_problem,
     hash_problem,
     hash_size_problem,
+    no_group_problem,
+    single_group_problem,
 )
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
@@ -35,7 +41,9 @@ class OffloadRequest:
 
     block_size: tokens of an offloaded block (`block_size` in the connector's extra config);
     cpu_bytes_to_use: over all ranks; world_size: ranks, None for the scenario's tensor
-    parallelism. decode_context_parallel, prefill_context_parallel, hash_block_size: vLLM's own.
+    parallelism. decode_context_parallel, prefill_context_parallel: vLLM's own; hash_block_size: too
+    (`prefix_match_unit` since 0.33). blocks_per_chunk: GPU blocks in an offloaded one, an option of
+    the extra config since 0.33, which may be typed instead of block_size.
     Errors: ValueError for sizes below 1 (0.23 takes them and fails later, or never).
     """
 
@@ -45,6 +53,7 @@ class OffloadRequest:
     decode_context_parallel: int = 1
     prefill_context_parallel: int = 1
     hash_block_size: int | None = None
+    blocks_per_chunk: int | None = None
 
     def __post_init__(self) -> None:
         for name in (
@@ -82,7 +91,8 @@ class Offload:
     tokens over all context-parallel ranks. factor: GPU blocks in one offloaded block.
     legal_block_sizes: the first of them, empty where groups differ. bytes_per_cpu_block: of all
     ranks. cpu_blocks: None after a failed check, or when no layer keeps a cache; the memory of
-    the GPU plays no part in it.
+    the GPU plays no part in it. window_chunks: per group, how many offloaded blocks of a request
+    are kept, None for all (0.33; empty in 0.23). unread: options that this version does not know.
     """
 
     problems: tuple[Problem, ...]
@@ -92,6 +102,8 @@ class Offload:
     factor: int | None
     bytes_per_cpu_block: int | None
     cpu_blocks: int | None
+    window_chunks: tuple[int | None, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def is_legal(self) -> bool:
@@ -102,35 +114,84 @@ class Offload:
 def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     """The checks in vLLM's order, then the sizes. Errors: ValueError when the plan has no cache."""
     request = request or OffloadRequest()
-    cache = plan.built_cache()
-    sizes = tuple(g.spec.block_size * request.context_parallel for g in cache.groups)
+    rules, cache = plan.rules.offload, plan.built_cache()
+    sizes = tuple(block_over_ranks(plan, g.spec, request) for g in cache.groups)
+    unread = () if rules.takes_blocks_per_chunk or not request.blocks_per_chunk else _CHUNK
     legal = tuple(sizes[0] * k for k in range(1, LEGAL_SIZES + 1)) if len(set(sizes)) == 1 else ()
     units = resolved_block_sizes(plan, request)
     problem = units if isinstance(units, Problem) else None
     found = None if isinstance(units, Problem) else units
-    if found is not None:
+    chunk = request.blocks_per_chunk if rules.takes_blocks_per_chunk else None
+    if rules.takes_blocks_per_chunk and not sizes:
+        problem = no_group_problem()
+    elif found is not None:
         problem = (
-            hash_problem(sizes, found.hash, plan.prefix_caching)
-            or block_problem(sizes, request.block_size)
+            hash_problem(sizes, found.hash, plan.prefix_caching, rules)
+            or chunk_problem(chunk, request.block_size)
+            or block_problem(sizes, request.block_size, rules)
             or bytes_problem(request.cpu_bytes_to_use)
         )
     if problem is not None:
-        return Offload((problem,), found, sizes, legal, None, None, None)
-    factor = 1 if request.block_size is None else request.block_size // sizes[0]
+        return Offload((problem,), found, sizes, legal, None, None, None, unread=unread)
+    factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
     world = request.world_size or plan.settings.tensor_parallel
-    block_bytes = _gpu_block_bytes(cache) * world * factor
+    copies = 1 if _stores_one_copy(plan, request, world) else world
+    alignment = rules.host_block_alignment_bytes
+    block_bytes = cdiv(_gpu_block_bytes(cache) * copies * factor, alignment) * alignment
     blocks = (request.cpu_bytes_to_use or 0) // block_bytes if block_bytes else None
-    return Offload((), found, sizes, legal, factor, block_bytes, blocks)
+    windows = tuple(
+        window_chunks(group.spec, size * factor)
+        for group, size in zip(cache.groups, sizes, strict=True)
+        if rules.takes_blocks_per_chunk
+    )
+    return Offload((), found, sizes, legal, factor, block_bytes, blocks, windows, unread)
+
+
+_CHUNK = ("blocks_per_chunk",)
+
+
+def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> int:
+    """Tokens of one block over all context-parallel ranks; 0.33 does not spread states."""
+    if not plan.rules.offload.context_parallel_with_groups:
+        return spec.block_size * request.context_parallel
+    return spec.block_size * (1 if spec.is_mamba else request.decode_context_parallel)
+
+
+def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
+    """Offloaded blocks of a request that its attention or state reaches back to; None for all.
+
+    Source: `get_sliding_window_size_in_chunks`, 0.33.
+    """
+    if spec.is_mamba:
+        return 1
+    if spec.window_tokens is None:
+        return None
+    return cdiv(spec.window_tokens, chunk_tokens)
+
+
+def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
+    """Whether ranks hold the same latents and the host keeps them once (0.33).
+
+    One node and no other kind of parallelism are taken for granted.
+    """
+    specs = [spec for group in plan.built_cache().groups for spec in group.layer_specs]
+    ranks = plan.settings.tensor_parallel
+    alike = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
+    alone = request.context_parallel == 1 and ranks > 1 and world == ranks
+    shared = plan.settings.platform in {"cuda", "xpu"}
+    return plan.rules.offload.one_copy_of_latents and alike and alone and shared
 
 
 def resolved_block_sizes(
     plan: Plan, request: OffloadRequest, connector: bool = True
 ) -> BlockSizes | Problem:
-    """Scheduler and hash block size as `resolve_kv_cache_block_sizes` of 0.23 finds them.
+    """Scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them.
 
     connector: hashes are in use even without prefix caching. One group (or none) counts by the
     configured block size, times the context-parallel ranks.
     """
+    if plan.rules.offload.context_parallel_with_groups:
+        return _units_by_group(plan, request, in_use=plan.prefix_caching or connector)
     grouping = plan.built_cache().grouping
     groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
@@ -145,7 +206,31 @@ def resolved_block_sizes(
     sizes = [group.spec.block_size for group in groups]
     hashes = request.hash_block_size or gcd(*sizes)
     if any(size % hashes for size in sizes):
-        return hash_size_problem(hashes, sizes)
+        return hash_size_problem(hashes, sizes, plan.rules.offload)
+    return BlockSizes(scheduler, hashes)
+
+
+def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
+    """0.33: every group has a block of its own over the ranks, and align mode may hash finer.
+
+    All groups of the models known here can be found again by their hashes.
+    """
+    groups, typed = plan.built_cache().groups, request.hash_block_size
+    if len(groups) <= 1:
+        spread = not groups or not groups[0].spec.is_mamba
+        size = plan.block_size * (request.decode_context_parallel if spread else 1)
+        if typed not in {None, size} and groups and in_use:
+            assert typed is not None
+            return single_group_problem(typed, size)
+        return BlockSizes(size, size)
+    sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
+    scheduler = lcm(*sizes)
+    has_states = any(group.spec.is_mamba for group in groups)
+    if not in_use or (has_states and plan.mamba_cache_mode != "align"):
+        return BlockSizes(scheduler, scheduler)
+    hashes = typed or gcd(*sizes)
+    if any(size % hashes for size in sizes):
+        return hash_size_problem(hashes, sizes, plan.rules.offload)
     return BlockSizes(scheduler, hashes)
 
 
@@ -184,21 +269,30 @@ def request_remedies(
 def _request_changes(problem: Problem) -> tuple[dict[str, Any], ...]:
     operands = problem.operands
     match problem.code:
-        case "context_parallel_with_groups":
-            return ({"decode_context_parallel": 1, "prefill_context_parallel": 1},)
         case "hash_block_size_not_divisor":
             common, typed = gcd(*operands["group_block_sizes"]), operands["hash_block_size"]
             near = max((d for d in range(1, min(common, typed) + 1) if common % d == 0), default=1)
             return ({"hash_block_size": near}, {"hash_block_size": None})
-        case "offload_groups_differ":
-            return ({"block_size": None},)
+        case "single_group_hash_block":
+            return ({"hash_block_size": operands["block_size"]}, {"hash_block_size": None})
         case "offload_block_not_multiple":
             size, typed = operands["gpu_block_size"], operands["block_size"]
             below = typed // size * size
             near_sizes = sorted({below, below + size} - {0}, key=lambda near: abs(near - typed))
             return tuple({"block_size": near} for near in near_sizes)
-        case _:
-            return ()
+        case code:
+            return _WITHOUT.get(code, ())
+
+
+_WITHOUT: dict[str, tuple[dict[str, Any], ...]] = {
+    "context_parallel_with_groups": (
+        {"decode_context_parallel": 1, "prefill_context_parallel": 1},
+    ),
+    "offload_groups_differ": ({"block_size": None},),
+    "offload_two_chunk_sizes": ({"block_size": None}, {"blocks_per_chunk": None}),
+    "offload_chunk_below_1": ({"blocks_per_chunk": 1}, {"blocks_per_chunk": None}),
+}
+"""Code -> the changes that need no number of the problem."""
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:

@@ -1,6 +1,7 @@
-"""What the offload worker finds in GPU memory: blocks counted, and the bytes of every layer (0.23).
+"""What the offload worker finds in GPU memory: blocks counted, and the bytes of every layer.
 
-Source: `OffloadingConnectorWorker.register_kv_caches` of 0.23, since #38554.
+Source: `OffloadingConnectorWorker.register_kv_caches` of 0.23, since #38554;
+`build_offloading_config` of 0.33 for the bytes of a block.
 """
 
 from __future__ import annotations
@@ -27,6 +28,32 @@ class BlockCounts:
     def shape_is_right(self) -> tuple[bool, bool]:
         """Whether the guess happens to be right: (K and V first, blocks first)."""
         return self.shape_kv_first == self.configured, self.shape_blocks_first == self.configured
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerBytes:
+    """The bytes of one block id on one rank.
+
+    per_block: of the tensors, or of the one allocation. descriptors: how many there are, each of
+    which tells the size of all of it where there is one allocation (0.33).
+    """
+
+    per_block: int
+    descriptors: int
+    one_allocation: bool
+
+    @property
+    def summed(self) -> int:
+        """What adding the descriptors' sizes gives: right for tensors, too much otherwise."""
+        return self.per_block * (self.descriptors if self.one_allocation else 1)
+
+
+def worker_bytes(plan: Plan) -> WorkerBytes:
+    """What the worker takes for one block id. Errors: ValueError when the plan has no cache."""
+    grouping = plan.built_cache().grouping
+    one = plan.rules.groups.one_allocation
+    placed = len(grouping.placements(1)) if one else len(grouping.slots)
+    return WorkerBytes(grouping.bytes_per_block, placed, one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +86,10 @@ def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
 def layer_bytes(plan: Plan) -> tuple[LayerBytes, ...]:
     """Per layer, group by group, the bytes of one block that are transferred.
 
-    A mamba layer's padding is left out. Errors: ValueError when the plan has no cache.
+    Padding is left out. Errors: ValueError when the plan has no cache.
     """
-    found = []
-    for group in plan.built_cache().groups:
-        page = group.spec.page_size_bytes
-        data = (plan.mamba_page_size_bytes or page) if group.spec.is_mamba else page
-        found += [LayerBytes(name, data, page) for name in group.layers]
-    return tuple(found)
+    return tuple(
+        LayerBytes(name, spec.content_bytes, spec.page_size_bytes)
+        for group in plan.built_cache().groups
+        for name, spec in zip(group.layers, group.layer_specs, strict=True)
+    )

@@ -6,26 +6,14 @@ from workbench.core.backends import Backend
 from workbench.core.cache_layouts import CacheGeometry
 from workbench.core.cache_spec import HIDDEN_SPEC
 from workbench.core.capacity import CachePlan
-from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.hybrid_rewrite import NEVER
 from workbench.core.layer_query import capability_of
-from workbench.core.layer_views import V1, AttentionPages, StatePages
+from workbench.core.layer_views import V1, AttentionPages, StatePages, stored_dtype
 from workbench.core.layout_error import LayoutError
 from workbench.core.layouts import CacheViews, LayoutName, cache_views, layout_name
+from workbench.core.packed_layout import packed_plan_layout
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
-from workbench.core.rules import RULE_SETS
-
-STORED_AS = {"int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}
-"""KV-cache dtypes that are stored neither as a float of the model nor as plain bytes."""
-
-
-def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
-    """The element type of the cache tensor; packed and fp8 types are stored as bytes."""
-    if kv_cache_dtype == "auto":
-        return model_dtype
-    if kv_cache_dtype in FLOAT_BYTES:
-        return kv_cache_dtype
-    return STORED_AS.get(kv_cache_dtype, "uint8")
 
 
 def plan_layout(
@@ -42,13 +30,24 @@ def plan_layout(
 
     layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; connector and
     rule: see `layout_name` and `cache_views`. group: which attention group is shown, its place in
-    `plan.cache.groups`; the first one where nothing is said. Errors: LayoutError, also where vLLM
-    stops before it lays out anything.
+    `plan.cache.groups`; the first one where nothing is said. Where all layers have one allocation
+    (0.33) the views are of the first layer in it. Errors: LayoutError, also where vLLM stops before
+    it lays out anything.
     """
     cache = plan.cache
     if cache is None:
         raise _earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
-    if any(group.spec.kind == HIDDEN_SPEC for group in cache.groups) or (
+    if plan.rules.groups.one_allocation:
+        _check_rule(plan, rule)
+        return packed_plan_layout(
+            plan,
+            num_blocks=num_blocks,
+            runner=runner,
+            layout=layout,
+            connector=connector,
+            group=group,
+        )
+    if any(found.spec.kind == HIDDEN_SPEC for found in cache.groups) or (
         not cache.grouping.has_equal_pages
     ):
         raise LayoutError(
@@ -69,7 +68,7 @@ def plan_layout(
         return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
     if plan.backend is None:
         raise _earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
-    backend = RULE_SETS[plan.settings.rules].backends[plan.backend]
+    backend = plan.rules.backends[plan.backend]
     attention, kernel = _attention(plan, cache, group)
     return cache_views(
         backend.cache,
@@ -80,6 +79,17 @@ def plan_layout(
         name=_name(plan, backend, layout, connector),
         runner=runner,
         rule=rule,
+    )
+
+
+def _check_rule(plan: Plan, rule: str | None) -> None:
+    if rule in {None, NEVER}:
+        return
+    raise LayoutError(
+        "no_rewrite",
+        f"rule = {rule!r}: {plan.rules.title} has no rewrite of strides, since all its views count "
+        "blocks first. Leave it out.",
+        field="rule",
     )
 
 

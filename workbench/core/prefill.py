@@ -1,7 +1,8 @@
-"""How one prompt is cut into scheduler steps, and which of its states are kept (0.23).
+"""How one prompt is cut into scheduler steps, and which of its states are kept.
 
 Source: `Scheduler._mamba_block_aligned_split` in `vllm/v1/core/sched/scheduler.py` and
-`MambaManager` in `vllm/v1/core/single_type_kv_cache_manager.py` of 0.23.
+`MambaManager` in `vllm/v1/core/single_type_kv_cache_manager.py` of 0.23; what 0.33 does otherwise,
+`replay_boundaries` among it, is in `prefill_sparse.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.prefill_sparse import Sparse, sparse_steps
 
 ALIGN = "align"
 ALL = "all"
@@ -73,14 +75,19 @@ def prefill(
     block_size: int | None = None,
     drafts: bool = False,
     cached_tokens: int = 0,
+    sparse: Sparse | None = None,
 ) -> Prefill:
     """The steps of a prompt when every step has `budget_tokens` and no other request.
 
     block_size: tokens of a mamba block, None without state-space layers; align mode ends its
     steps at multiples of it, one block earlier with EAGLE-like `drafts` (eagle, eagle3, mtp,
-    dflash). Errors: ValueError for a budget or block below 1, or more cached than there is.
+    dflash). sparse: align mode as 0.33 has it, which keeps few states. Errors: ValueError for a
+    budget or block below 1, or more cached than there is.
     """
     _check(prompt_tokens, budget_tokens, block_size, cached_tokens)
+    if mode == ALIGN and block_size is not None and sparse is not None:
+        parts, kept = sparse_steps(prompt_tokens, budget_tokens, block_size, cached_tokens, sparse)
+        return Prefill(prompt_tokens, cached_tokens, True, parts, kept)
     if mode == ALIGN and block_size is not None:
         stops = _aligned_stops(prompt_tokens, budget_tokens, block_size, drafts, cached_tokens)
     else:

@@ -1,8 +1,8 @@
 """What prefix caching finds again: hits, the smallest prefix that counts, and why there are none.
 
 Source: `HybridKVCacheCoordinator.find_longest_cache_hit`, `UnitaryKVCacheCoordinator` and
-`KVCacheManager.get_computed_blocks` of vLLM 0.23. A pool without eviction is assumed, and requests
-that come one after the other; tokens that earlier requests generated are not reused here.
+`KVCacheManager.get_computed_blocks` of vLLM 0.23 and 0.33. A pool without eviction is assumed, and
+requests that come one after the other; tokens that earlier requests generated are not reused here.
 Sliding windows then find the same as full attention; with drafts and a window group of smaller
 blocks than the full attention, 0.23 can find one alignment unit less than is told here.
 """
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.core.capacity import CachePlan
+from workbench.core.capacity import CachePlan, checkpoint_blocks
 from workbench.core.plan import Plan
 from workbench.core.prefill import ALIGN, Prefill, prefill
+from workbench.core.prefill_sparse import Sparse
 from workbench.core.sized import Sized
 
 
@@ -23,7 +24,9 @@ class Caching:
 
     attention_blocks: the block sizes of the attention groups, empty without any. state_block: of
     the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
-    block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use.
+    block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops
+    a block for it. keeps_few, keeps_inside: states of align mode as in 0.33, see `Sparse`.
+    lookahead_tokens: behind a block, which its hash covers too (0.33 with drafts).
     """
 
     mode: str
@@ -34,9 +37,17 @@ class Caching:
     budget_tokens: int
     drafts: bool
     max_model_len: int
+    keeps_few: bool = False
+    keeps_inside: bool = False
+    lookahead_tokens: int = 0
 
-    def prefill(self, prompt_tokens: int, cached_tokens: int = 0) -> Prefill:
-        """The steps and checkpoints of one prompt of this length."""
+    def prefill(
+        self, prompt_tokens: int, cached_tokens: int = 0, junction_tokens: int = 0
+    ) -> Prefill:
+        """The steps and checkpoints of one prompt of this length.
+
+        junction_tokens: what attention finds again beyond the cached tokens (0.33 keeps its state).
+        """
         return prefill(
             prompt_tokens,
             self.budget_tokens,
@@ -44,6 +55,7 @@ class Caching:
             block_size=self.state_block,
             drafts=self.drafts,
             cached_tokens=cached_tokens,
+            sparse=Sparse(self.keeps_inside, junction_tokens) if self.keeps_few else None,
         )
 
 
@@ -89,7 +101,8 @@ def caching_of(plan: Plan) -> Caching:
 
 def caching_with(sized: Sized, cache: CachePlan) -> Caching:
     """The same for anything that is resolved, with the cache that is built from it."""
-    specs = [group.spec for group in cache.groups]
+    specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
+    drafts = sized.settings.num_speculative_tokens > 0
     states = {spec.block_size for spec in specs if spec.is_mamba}
     return Caching(
         mode=sized.mamba_cache_mode,
@@ -98,8 +111,11 @@ def caching_with(sized: Sized, cache: CachePlan) -> Caching:
         state_block=min(states, default=None),
         alignment_tokens=cache.scheduler_block_size,
         budget_tokens=sized.max_num_batched_tokens,
-        drafts=sized.settings.num_speculative_tokens > 0,
+        drafts=drafts and not rules.hashes_look_ahead,
         max_model_len=sized.max_model_len,
+        keeps_few=rules.keeps_few_states,
+        keeps_inside=checkpoint_blocks(sized) > 0,
+        lookahead_tokens=1 if drafts and rules.hashes_look_ahead else 0,
     )
 
 
@@ -119,7 +135,7 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
             f"shared_tokens must be from 0 to the shorter prompt "
             f"({min(prompt_tokens, earlier.prompt_tokens)}); got {shared_tokens}."
         )
-    limit = max(0, min(shared_tokens, prompt_tokens - 1))
+    limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
     found = caching.is_on and earlier.is_scheduled
     attention = _attention_match(caching, limit if found else 0)
     state = None
@@ -188,7 +204,9 @@ def shortest_prompt_with_hit(caching: Caching) -> int:
 
 def _is_starved(caching: Caching) -> bool:
     block = caching.state_block
-    return caching.mode == ALIGN and block is not None and caching.budget_tokens < block
+    if caching.mode != ALIGN or block is None or caching.keeps_few:
+        return False
+    return caching.budget_tokens < block
 
 
 def _shortest_prompts(caching: Caching) -> tuple[int, ...]:

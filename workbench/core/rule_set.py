@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.group_rules import GroupRules
+from workbench.core.layout_rules import LayoutRules
 from workbench.core.model import Attention
+from workbench.core.offload_rules import OffloadRules
+from workbench.core.prefill_rules import PrefillRules
 from workbench.core.registry import Registry
 from workbench.core.run import Run
 
@@ -31,7 +34,10 @@ class RuleSet:
     mla_granule: smallest alignment granule of MLA models; prefill_checkpoint_tokens: what align
     mode keeps states at where FlashInfer runs the prefill of gated delta nets.
     kda_dtypes: of the recurrent state of Kimi delta attention, the default first.
-    groups: how layers are grouped.
+    groups: how layers are grouped. layouts: how caches are laid out and tables filled. offload: how
+    blocks are hashed and offloaded. prefill: which states of a prompt are kept and found again.
+    flex_prunes_pages: the direct build of flex attention leaves out pages behind a request's own
+    and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
     not_served: model family -> last version that had it; traits: what of this version no scenario
     changes, in words (keys: `core.differences.TRAITS`). version: the one that sources name.
     """
@@ -52,8 +58,13 @@ class RuleSet:
     layer_token_bytes: TokenBytes
     companions: Callable[[Attention], tuple[str, ...]]
     groups: GroupRules
+    layouts: LayoutRules
+    offload: OffloadRules
+    prefill: PrefillRules
     all_backends: bool = False
     hybrid_prefix_caching: bool = False
+    flex_prunes_pages: bool = False
+    flex_small_needs_pages: bool = False
     reads_cache_mode: bool = True
     mla_granule: int = 1
     prefill_checkpoint_tokens: int = 1

@@ -1,7 +1,7 @@
-"""What the two model runners of 0.23 make of a plan: what stops each of them, and graph support.
+"""What the two model runners make of a plan: what stops each of them, and graph support.
 
-Source: `VllmConfig.validate_mamba_block_size` and `_get_v2_model_runner_unsupported_features`, the
-runners' `_reshape_kv_cache`; #38831 and #37236.
+Source, 0.23: `VllmConfig.validate_mamba_block_size`, the runners' `_reshape_kv_cache` and
+`_get_v2_model_runner_unsupported_features`; #38831 and #37236. Those of 0.33 take align mode both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from workbench.core.layout_error import LayoutError
 from workbench.core.plan import Plan
 from workbench.core.plan_layout import plan_layout
 from workbench.core.problems import ERROR, Problem
-from workbench.core.rule_set import RULE_SETS
 
 SAMPLE_BLOCKS = 3
 """Blocks of the tensor that is laid out while the memory, and so the pool, is unknown."""
@@ -37,7 +36,7 @@ def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
     """The attention groups of a plan; none where the pages cannot be made equal."""
     if plan.cache is None:
         return ()
-    backends = RULE_SETS[plan.settings.rules].backends
+    backends = plan.rules.backends
     return attention_groups(plan, plan.cache, plan.backend, backends)
 
 
@@ -56,7 +55,8 @@ def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
 
 def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     found = []
-    if runner == V2 and plan.mamba_cache_mode == "align":
+    checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
+    if plan.mamba_cache_mode == "align" and not checkpoints:
         found.append(_align_with_v2(plan))
     try:
         blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
@@ -68,7 +68,7 @@ def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
 
 
 def _align_with_v2(plan: Plan) -> Problem:
-    others = [mode for mode in RULE_SETS[plan.settings.rules].cache_modes if mode != "align"]
+    others = [mode for mode in plan.rules.cache_modes if mode != "align"]
     return Problem(
         "align_with_v2_runner",
         ERROR,

@@ -1,4 +1,8 @@
-"""A workload of requests that share prefixes: how many have a hit, and why (0.23, vllm#45238)."""
+"""A workload of requests that share prefixes: how many have a hit, and why (vllm#45238).
+
+From 0.33 on a request that finds less than attention remembers keeps its state there, so that the
+next one finds it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,8 @@ class WorkloadHits:
 
     cached_tokens: per request, in order. first: the steps of a request that finds nothing;
     typical: what the next one reuses of it. reason: why no request can ever have a hit.
-    has_states: whether SSM layers have to be found too.
+    has_states: whether SSM layers have to be found too. junction_tokens: where the second request
+    of a prefix keeps a state for those after it; 0 where it does not.
     """
 
     workload: Workload
@@ -55,6 +60,7 @@ class WorkloadHits:
     typical: Hit
     reason: str | None
     has_states: bool
+    junction_tokens: int = 0
 
     @property
     def hits(self) -> int:
@@ -90,6 +96,12 @@ class WorkloadHits:
                 f"so only the first request of each prefix ({first}) computes everything."
             )
         match = self.typical.attention_tokens or 0
+        if self.junction_tokens:
+            return (
+                f"{start}; none is inside the shared {shared:,} tokens, so the second request of a "
+                f"prefix computes everything as well, but keeps its state at "
+                f"{self.junction_tokens:,}, where attention's match ends: later ones reuse that."
+            )
         return (
             f"{start}; none is inside the shared {shared:,} tokens that a hit could use, so "
             f"the {match:,} tokens that attention could reuse are computed again as well."
@@ -107,7 +119,7 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
     prompts whose tokens differ from what was asked for, would).
     """
     prompt = workload.prompt_tokens
-    earlier: dict[int, dict[int, Prefill]] = {}
+    earlier: dict[int, dict[tuple[int, int], Prefill]] = {}
     cached = []
     for number in range(workload.requests):
         seen = earlier.setdefault(number % workload.prefixes, {})
@@ -119,13 +131,24 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
             default=0,
         )
         cached.append(best)
-        if best not in seen:
-            seen[best] = caching.prefill(prompt, best)
+        junction = _junction(caching, workload, best) if seen else 0
+        if (best, junction) not in seen:
+            seen[best, junction] = caching.prefill(prompt, best, junction)
+    typical = prefix_hit(caching, prompt, workload.shared_tokens)
     return WorkloadHits(
         workload,
         tuple(cached),
         caching.prefill(prompt),
-        prefix_hit(caching, prompt, workload.shared_tokens),
+        typical,
         reason_without_hits(caching),
         caching.state_block is not None,
+        _junction(caching, workload, typical.cached_tokens),
     )
+
+
+def _junction(caching: Caching, workload: Workload, cached: int) -> int:
+    """Where attention's match of an earlier request ends, if that is beyond the hit (0.33)."""
+    if not caching.keeps_few or caching.state_block is None or not caching.is_on:
+        return 0
+    match = prefix_hit(caching, workload.prompt_tokens, workload.shared_tokens).attention_tokens
+    return match if match is not None and match > cached else 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+
+from workbench.core.table_rows import KERNEL_BLOCKS, expanded_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +17,12 @@ class StepRow:
     sequence_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupStep:
     """One group after a step. Sizes in tokens.
+
+    table_holds: what an entry of the table is, of `kernel_block_size` tokens each; where it is a
+    manager block (0.33), attention_kernel_block_size is what the attention group makes of it.
 
     blocks: [batch row][manager block] -> physical manager block, as handed out.
     source: the same rows as the device has them, in units of `source_holds`.
@@ -33,11 +39,25 @@ class GroupStep:
     source_holds: str
     table: tuple[tuple[int, ...], ...]
     slots: tuple[int, ...]
+    table_holds: str = KERNEL_BLOCKS
+    attention_kernel_block_size: int | None = None
 
     @property
     def ratio(self) -> int:
-        """Kernel blocks in one manager block."""
+        """Entries of the table for one manager block."""
         return self.block_size // self.kernel_block_size
+
+    @property
+    def attention_ratio(self) -> int:
+        """Kernel blocks in one manager block, as the attention kernel sees them."""
+        return self.block_size // (self.attention_kernel_block_size or self.kernel_block_size)
+
+    @cached_property
+    def attention_table(self) -> tuple[tuple[int, ...], ...]:
+        """[batch row][kernel block] -> physical kernel block, as attention is given it."""
+        if self.attention_kernel_block_size is None:
+            return self.table
+        return tuple(expanded_row(row, self.attention_ratio) for row in self.table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 Source: `NixlConnectorWorker.add_remote_agent` and `_validate_remote_agent_handshake`
 (`vllm/distributed/kv_transfer/kv_connector/v1/nixl/worker.py`),
-`TransferTopology.block_size_ratio` and `compute_nixl_compatibility_hash` of 0.23; vllm#41037.
+`TransferTopology.block_size_ratio` and `compute_nixl_compatibility_hash` of 0.23; vllm#41037. The
+hash names vLLM's version in 0.23 and in 0.33 alike.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
     whole = here.kernel_block_size % there.kernel_block_size == 0
     ratio = here.kernel_block_size // there.kernel_block_size if whole else None
     found = (
+        _version_problem(prefill, decode),
         _fingerprint_problem(prefill, decode),
         _divisor_problem(there, here),
         _ratio_problem(decode, there, here),
@@ -99,6 +101,27 @@ def _side(plan: Plan) -> Side:
         plan.kv_cache_dtype,
         plan.block_size,
         plan.kernel_block_size,
+    )
+
+
+def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
+    """Two versions: the handshake names them, views differ, and so do the hashes of blocks."""
+    theirs, ours = prefill.rules, decode.rules
+    if theirs.name == ours.name:
+        return None
+    differ = []
+    if bool(theirs.layouts.caches) != bool(ours.layouts.caches):
+        differ.append("views with and without K and V packed into one dimension")
+    if theirs.offload.large_block_hash != ours.offload.large_block_hash:
+        differ.append("other hashes for the same blocks")
+    shown = f" They have {' and '.join(differ)}." if differ else ""
+    return Problem(
+        "transfer_versions",
+        ERROR,
+        "rules",
+        f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares versions, "
+        f"and caches of two versions cannot be exchanged.{shown} Take one version on both sides.",
+        {"prefill": theirs.name, "decode": ours.name},
     )
 
 

@@ -71,10 +71,13 @@ def transfer_remedies(prefill: Plan, decode: Plan, limit: int = 3) -> tuple[Side
 
 
 def _candidates(prefill: Plan, decode: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Equal dtypes, then equal blocks by `--block-size`, then equal ranks."""
+    """Equal versions and dtypes, then equal blocks by `--block-size`, then equal ranks."""
     fixed: dict[str, Any] = {}
+    if prefill.settings.rules != decode.settings.rules:
+        fixed = {"rules": prefill.settings.rules}
+        yield DECODE, fixed
     if prefill.kv_cache_dtype != decode.kv_cache_dtype:
-        fixed = {"kv_cache_dtype": prefill.settings.kv_cache_dtype}
+        fixed = {**fixed, "kv_cache_dtype": prefill.settings.kv_cache_dtype}
         yield DECODE, fixed
     sizes = {PREFILL: prefill.block_size, DECODE: decode.block_size}
     smaller = min(sizes, key=lambda side: sizes[side])

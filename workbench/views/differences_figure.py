@@ -11,7 +11,12 @@ from workbench.core.rules import RULE_SETS
 from workbench.views.differences import MATRIX_FACTS, matrix_cell, value_text, verdict_cell
 from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, PADDING, THEMES
 
-MARKS = ((PADDING, "circle-open"), (ATTENTION, "circle"), (CURRENT, "diamond"))
+MARKS = (
+    (PADDING, "circle-open", "middle left"),
+    (ATTENTION, "circle", "top center"),
+    (CURRENT, "diamond", "bottom center"),
+)
+"""Colour, symbol and place of the text, one a rule set."""
 LOWEST, HIGHEST = 0.02, 50.0
 """Ratios outside are drawn at the edge; their text tells the numbers."""
 
@@ -32,7 +37,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
             if len({value for value in values if value is not None}) > 1:
                 rows.append(fact.label)
         shown = [fact for fact in numbers if fact.label in rows]
-        for outcome, (colour, symbol) in zip(outcomes, MARKS, strict=False):
+        for outcome, (colour, symbol, place) in zip(outcomes, MARKS, strict=False):
             if outcome.plan is None:
                 continue
             values = [fact.read(outcome.plan) for fact in shown]
@@ -48,7 +53,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
                     text=[text for _x, _label, text in points],
                     name=RULE_SETS[outcome.rules].title,
                     mode="markers+text",
-                    textposition="top center",
+                    textposition=place,
                     marker={"color": colour, "symbol": symbol, "size": 11},
                     hovertemplate="%{y}<br>%{text}<br>%{x:.3g} x<extra>%{fullData.name}</extra>",
                 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from workbench.core.rule_set import RULE_SETS
 from workbench.core.rules.v0_23 import CHECK_RESULT, RESOLVE_CONFIGURATION, V0_23
 from workbench.core.stages import (
     attention_bytes,
@@ -19,27 +18,24 @@ from workbench.core.stages import (
     mixed_dtypes,
 )
 
-BEFORE_37467 = RULE_SETS.add(
-    "before-37467",
-    replace(
-        V0_23,
-        name="before-37467",
-        title="vLLM before #37467",
-        traits={
-            **V0_23.traits,
-            "aligned_in": "the model configuration, before any backend is known",
-            "backends_asked": "none",
-        },
-        stages=(
-            *RESOLVE_CONFIGURATION,
-            attention_bytes.attention_token_bytes,
-            mixed_dtypes.common_token_bytes,
-            hybrid_alignment.align_without_backend,
-            block_size.cpu_block_size,
-            backend_choice.backend_choice,
-            flex.flex_construction,
-            block_size.xpu_default_block_size,
-            *CHECK_RESULT,
-        ),
+BEFORE_37467 = replace(
+    V0_23,
+    name="before-37467",
+    title="vLLM before #37467",
+    traits={
+        **V0_23.traits,
+        "aligned_in": "the model configuration, before any backend is known",
+        "backends_asked": "none",
+    },
+    stages=(
+        *RESOLVE_CONFIGURATION,
+        attention_bytes.attention_token_bytes,
+        mixed_dtypes.common_token_bytes,
+        hybrid_alignment.align_without_backend,
+        block_size.cpu_block_size,
+        backend_choice.backend_choice,
+        flex.flex_construction,
+        block_size.xpu_default_block_size,
+        *CHECK_RESULT,
     ),
 )

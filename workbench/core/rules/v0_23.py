@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from workbench.core.dtypes import KV_CACHE_DTYPES
-from workbench.core.rule_set import RULE_SETS, RuleSet
+from workbench.core.layout_rules import LayoutRules
+from workbench.core.offload_rules import OffloadRules
+from workbench.core.prefill_rules import PrefillRules
+from workbench.core.rule_set import RuleSet
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.core.rules.v0_23_groups import GROUPS
 from workbench.core.selection import choices_without_test, companions, selection_order
@@ -54,48 +57,48 @@ CHECK_RESULT = (
 )
 """From `validate_block_size` to the runner's kernel blocks."""
 
-V0_23 = RULE_SETS.add(
-    "0.23",
-    RuleSet(
-        name="0.23",
-        title="vLLM 0.23",
-        cache_modes=("none", "align", "all"),
-        default_block_size=16,
-        cpu_block_size=128,
-        backends=BACKENDS,
-        selection_order=selection_order,
-        choices_without_test=choices_without_test,
-        draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
-        version="0.23",
-        kv_cache_dtypes=KV_CACHE_DTYPES,
-        token_bytes=attention_bytes.token_bytes,
-        layer_token_bytes=attention_bytes.layer_token_bytes,
-        companions=companions,
-        groups=GROUPS,
-        traits={
-            "aligned_in": "the platform hook, after the backends are known (#37467)",
-            "backends_asked": "the first attention backend",
-            "cache_view": "a shape of its own for every backend, mostly [B, 2, N, H, D]",
-            "stride_rewrite": "ROCM_ATTN only, by asking for the block dimension (#37236)",
-            "table_holds": "kernel block ids (#38831)",
-            "allocations": "one tensor for the i-th layer of every group",
-            "unequal_pages": "a mamba page that does not fit stops the start",
-            "null_block": "not counted when the memory is checked",
-            "big_hash": "the hashes of its small blocks, concatenated",
-            "hash_option": "hash_block_size",
-            "offload_unit": "block_size of the connector, in tokens",
-        },
-        stages=(
-            *RESOLVE_CONFIGURATION,
-            block_size.cpu_block_size,
-            backend_choice.backend_choice,
-            flex.flex_construction,
-            block_size.preferred_block_size,
-            attention_bytes.attention_token_bytes,
-            mixed_dtypes.common_token_bytes,
-            hybrid_alignment.hybrid_alignment,
-            hybrid_alignment.xpu_gdn_rounding,
-            *CHECK_RESULT,
-        ),
+V0_23 = RuleSet(
+    name="0.23",
+    title="vLLM 0.23",
+    cache_modes=("none", "align", "all"),
+    default_block_size=16,
+    cpu_block_size=128,
+    backends=BACKENDS,
+    selection_order=selection_order,
+    choices_without_test=choices_without_test,
+    draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
+    version="0.23",
+    kv_cache_dtypes=KV_CACHE_DTYPES,
+    token_bytes=attention_bytes.token_bytes,
+    layer_token_bytes=attention_bytes.layer_token_bytes,
+    companions=companions,
+    groups=GROUPS,
+    layouts=LayoutRules(),
+    offload=OffloadRules(version="0.23"),
+    prefill=PrefillRules(),
+    traits={
+        "aligned_in": "the platform hook, after the backends are known (#37467)",
+        "backends_asked": "the first attention backend",
+        "cache_view": "a shape of its own for every backend, mostly [B, 2, N, H, D]",
+        "stride_rewrite": "ROCM_ATTN only, by asking for the block dimension (#37236)",
+        "table_holds": "kernel block ids (#38831)",
+        "allocations": "one tensor for the i-th layer of every group",
+        "unequal_pages": "a mamba page that does not fit stops the start",
+        "null_block": "not counted when the memory is checked",
+        "big_hash": "the hashes of its small blocks, concatenated",
+        "hash_option": "hash_block_size",
+        "offload_unit": "block_size of the connector, in tokens",
+    },
+    stages=(
+        *RESOLVE_CONFIGURATION,
+        block_size.cpu_block_size,
+        backend_choice.backend_choice,
+        flex.flex_construction,
+        block_size.preferred_block_size,
+        attention_bytes.attention_token_bytes,
+        mixed_dtypes.common_token_bytes,
+        hybrid_alignment.hybrid_alignment,
+        hybrid_alignment.xpu_gdn_rounding,
+        *CHECK_RESULT,
     ),
 )

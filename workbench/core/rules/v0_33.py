@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
-from workbench.core.rule_set import RULE_SETS
+from workbench.core.prefill_rules import PrefillRules
 from workbench.core.rules.v0_23 import V0_23
 from workbench.core.rules.v0_33_backends import BACKENDS
 from workbench.core.rules.v0_33_bytes import layer_token_bytes, token_bytes
 from workbench.core.rules.v0_33_groups import GROUPS
+from workbench.core.rules.v0_33_layouts import LAYOUTS
+from workbench.core.rules.v0_33_offload import OFFLOAD
 from workbench.core.rules.v0_33_selection import choices_without_test, selection_order
 from workbench.core.stages import (
     attention_bytes,
@@ -70,42 +72,44 @@ STAGES = (
     memory.memory,
 )
 
-V0_33 = RULE_SETS.add(
-    "0.33",
-    replace(
-        V0_23,
-        name="0.33",
-        title="vLLM 0.33",
-        version="0.33",
-        cache_modes=("none", "align"),
-        kv_cache_dtypes=KV_CACHE_DTYPES_0_33,
-        backends=BACKENDS,
-        selection_order=selection_order,
-        choices_without_test=choices_without_test,
-        draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
-        token_bytes=token_bytes,
-        layer_token_bytes=layer_token_bytes,
-        all_backends=True,
-        hybrid_prefix_caching=True,
-        reads_cache_mode=False,
-        mla_granule=128,
-        prefill_checkpoint_tokens=64,
-        kda_dtypes=("float32", "bfloat16"),
-        not_served=NOT_SERVED,
-        groups=GROUPS,
-        traits={
-            "aligned_in": "the platform hook, after the backends are known (#37467)",
-            "backends_asked": "all attention backends, and the result must suit them all",
-            "cache_view": "[B, H, N, C] for every backend, keys and values packed in C",
-            "stride_rewrite": "none: blocks come first in every view",
-            "table_holds": "manager block ids, split where the kernel reads them",
-            "allocations": "one allocation; every group starts at its first byte",
-            "unequal_pages": "mamba and attention pages are padded to the largest",
-            "null_block": "counted when the memory is checked",
-            "big_hash": "the hash of its last small block",
-            "hash_option": "prefix_match_unit",
-            "offload_unit": "block_size in tokens, or blocks_per_chunk",
-        },
-        stages=STAGES,
-    ),
+V0_33 = replace(
+    V0_23,
+    name="0.33",
+    title="vLLM 0.33",
+    version="0.33",
+    cache_modes=("none", "align"),
+    kv_cache_dtypes=KV_CACHE_DTYPES_0_33,
+    backends=BACKENDS,
+    selection_order=selection_order,
+    choices_without_test=choices_without_test,
+    draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
+    token_bytes=token_bytes,
+    layer_token_bytes=layer_token_bytes,
+    all_backends=True,
+    hybrid_prefix_caching=True,
+    reads_cache_mode=False,
+    mla_granule=128,
+    prefill_checkpoint_tokens=64,
+    kda_dtypes=("float32", "bfloat16"),
+    not_served=NOT_SERVED,
+    groups=GROUPS,
+    layouts=LAYOUTS,
+    offload=OFFLOAD,
+    prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
+    flex_prunes_pages=True,
+    flex_small_needs_pages=True,
+    traits={
+        "aligned_in": "the platform hook, after the backends are known (#37467)",
+        "backends_asked": "all attention backends, and the result must suit them all",
+        "cache_view": "[B, H, N, C] for every backend, keys and values packed in C",
+        "stride_rewrite": "none: blocks come first in every view",
+        "table_holds": "manager block ids, split where the kernel reads them",
+        "allocations": "one allocation; every group starts at its first byte",
+        "unequal_pages": "mamba and attention pages are padded to the largest",
+        "null_block": "counted when the memory is checked",
+        "big_hash": "the hash of its last small block",
+        "hash_option": "prefix_match_unit",
+        "offload_unit": "block_size in tokens, or blocks_per_chunk",
+    },
+    stages=STAGES,
 )

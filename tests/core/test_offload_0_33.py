@@ -1,0 +1,238 @@
+"""Offload by the rules of 0.33: options, texts, units of hashes, and one allocation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from math import lcm
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.core.block_hashes import block_hashes, compare_hashes, unit_hashes
+from workbench.core.cache_spec import CacheSpec
+from workbench.core.offload import (
+    BlockSizes,
+    OffloadRequest,
+    offload,
+    request_remedies,
+    resolved_block_sizes,
+    window_chunks,
+)
+from workbench.core.offload_pool import layer_bytes, worker_bytes
+from workbench.core.problems import Problem
+from workbench.core.rules import V0_23, V0_33
+from workbench.core.transfer import transfer
+from workbench.core.transfer_remedies import transfer_remedies
+from workbench.views.offload import offload_html, offload_text
+
+GIB = 2**30
+POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
+
+
+@cache
+def plan_of(model="qwen3.5-4b", **fields):
+    return wb.resolve(
+        wb.Scenario(**{"model": model, "max_model_len": 32768, "rules": "0.33", **fields})
+    )
+
+
+def the_problem(request, **fields):
+    (problem,) = offload(plan_of(**fields), request).problems
+    return problem
+
+
+def test_align_mode_is_legal_and_hashes_the_block():
+    found = offload(plan_of(), POOL)
+    assert (found.is_legal, found.block_sizes) == (True, BlockSizes(528, 528))
+    assert found.window_chunks == (1, 1, 1, None)
+    page = worker_bytes(plan_of()).per_block
+    assert found.bytes_per_cpu_block == -(-page // 4096) * 4096
+
+
+def test_without_prefix_caching_the_text_has_the_new_words():
+    problem = the_problem(POOL, enable_prefix_caching=False)
+    assert problem.vllm_text.startswith("tokens_per_block=")
+    assert "tokens_per_hash=1081344" in problem.vllm_text
+
+
+MULTIPLE = (
+    "'block_size'=1000 in kv_connector_extra_config must be a multiple of the GPU KV cache block "
+    "size (528 tokens). Use 1056 instead, or set 'blocks_per_chunk' to express the chunk size in "
+    "blocks."
+)
+DIVISOR = (
+    "Invalid prefix_match_unit=100; prefix-cacheable KV cache group block sizes must be divisible "
+    "by prefix_match_unit. Got group block sizes=[528, 528, 528, 528], "
+    "prefix-cacheable=[528, 528, 528, 528]."
+)
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "text", "nearest"),
+    [
+        (
+            {"block_size": 1056, "blocks_per_chunk": 2},
+            "offload_two_chunk_sizes",
+            "Specify only one of 'block_size' or 'blocks_per_chunk' in kv_connector_extra_config.",
+            {"block_size": None},
+        ),
+        (
+            {"blocks_per_chunk": 0},
+            "offload_chunk_below_1",
+            "'blocks_per_chunk' must be greater than 0.",
+            {"blocks_per_chunk": 1},
+        ),
+        (
+            {"block_size": 1000},
+            "offload_block_not_multiple",
+            MULTIPLE,
+            {"block_size": 1056},
+        ),
+        (
+            {"hash_block_size": 100},
+            "hash_block_size_not_divisor",
+            DIVISOR,
+            {"hash_block_size": 88},
+        ),
+        (
+            {"cpu_bytes_to_use": None},
+            "offload_bytes_missing",
+            "cpu_bytes_to_use must be specified in kv_connector_extra_config",
+            None,
+        ),
+    ],
+)
+def test_each_check_with_its_text_and_the_nearest_that_passes(values, code, text, nearest):
+    request = replace(POOL, **values)
+    problem = the_problem(request)
+    assert (problem.code, problem.vllm_text) == (code, text)
+    found = request_remedies(plan_of(), problem, request)
+    if nearest is not None:
+        assert replace(request, **nearest) in found
+
+
+def test_a_single_group_has_hits_on_its_block_only():
+    request = replace(POOL, hash_block_size=8)
+    problem = the_problem(request, model="llama-3.1-8b")
+    assert problem.vllm_text == (
+        "Invalid prefix_match_unit=8; with a single KV cache group, prefix-cache hits land on the "
+        "block size (16). Unset it or set it to 16."
+    )
+    llama = plan_of("llama-3.1-8b")
+    assert offload(llama, replace(request, hash_block_size=16)).is_legal
+    assert request_remedies(llama, problem, request)[0].hash_block_size == 16
+    off = plan_of("llama-3.1-8b", enable_prefix_caching=False)
+    assert resolved_block_sizes(off, request, connector=False) == BlockSizes(16, 16)
+
+
+def test_chunks_of_several_blocks():
+    found = offload(plan_of(), replace(POOL, blocks_per_chunk=3))
+    same = offload(plan_of(), replace(POOL, block_size=3 * 528))
+    assert found.factor == same.factor == 3
+    assert found.bytes_per_cpu_block == same.bytes_per_cpu_block
+    old = offload(
+        wb.resolve(wb.Scenario(model="qwen3.5-4b", enable_prefix_caching=True)),
+        replace(POOL, blocks_per_chunk=3),
+    )
+    assert (old.factor, old.unread) == (1, ("blocks_per_chunk",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "chunk", "chunks"),
+    [
+        ("MambaSpec", None, 528, 1),
+        ("FullAttentionSpec", None, 16, None),
+        ("SlidingWindowSpec", 1024, 256, 4),
+        ("SlidingWindowSpec", 1025, 256, 5),
+        ("ChunkedLocalAttentionSpec", 8192, 48, 171),
+    ],
+)
+def test_how_far_a_group_reaches_back(kind, window, chunk, chunks):
+    assert window_chunks(CacheSpec(kind, 16, 1024, window), chunk) == chunks
+
+
+def test_context_parallelism_spreads_attention_and_not_states():
+    request = replace(POOL, decode_context_parallel=2)
+    found = offload(plan_of(), request)
+    assert sorted(set(found.gpu_block_sizes)) == [528, 1056]
+    assert found.block_sizes == BlockSizes(1056, 528)
+    assert offload(plan_of("llama-3.1-8b"), request).gpu_block_sizes == (32,)
+    mode_none = resolved_block_sizes(plan_of(enable_prefix_caching=False), request)
+    assert mode_none == BlockSizes(*[lcm(32768, 1056)] * 2)
+
+
+def test_the_one_allocation_is_counted_once():
+    worker = worker_bytes(plan_of())
+    assert worker.one_allocation
+    assert worker.descriptors == 4
+    assert worker.summed == 4 * worker.per_block
+    in_0_23 = worker_bytes(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
+    assert in_0_23.summed == in_0_23.per_block == worker.per_block
+    assert all(layer.data_bytes <= layer.page_bytes for layer in layer_bytes(plan_of()))
+
+
+def test_ranks_with_the_same_latents_store_them_once():
+    one, four = (
+        offload(plan_of("deepseek-v3", tensor_parallel=ranks), POOL).bytes_per_cpu_block
+        for ranks in (1, 4)
+    )
+    assert one == four
+    split = offload(plan_of("deepseek-v3", tensor_parallel=4), replace(POOL, world_size=8))
+    latents = worker_bytes(plan_of("deepseek-v3")).per_block
+    assert split.bytes_per_cpu_block == 8 * latents  # whole pages of 4,096 bytes
+
+
+def test_what_the_view_tells():
+    text = offload_text(plan_of(), POOL)
+    assert "a typed prefix_match_unit divides" in text
+    assert "adding them up would give" in text
+    assert "vLLM 0.23 filled has other keys" in text
+    assert "first dimension of [B, H, N, C]" in text
+    assert "some group can be offloaded" in offload_html(plan_of(), POOL)
+    two = OffloadRequest(1056, GIB, blocks_per_chunk=2)
+    assert "not both block_size and blocks_per_chunk" in offload_text(plan_of(), two)
+
+
+def test_large_blocks_have_other_hashes_in_the_other_version():
+    tokens = list(range(64))
+    units = unit_hashes(tokens, 16)
+    assert len(units) == 4
+    old, new = V0_23.offload, V0_33.offload
+    assert block_hashes(units, 16, 32, old) == (units[0] + units[1], units[2] + units[3])
+    assert block_hashes(units, 16, 32, new) == (units[1], units[3])
+    assert compare_hashes(tokens, 16, 32, old, new).equal == 0
+    assert "gives the other nothing back" in compare_hashes(tokens, 16, 32, old, new).verdict
+    assert compare_hashes(tokens, 16, 16, old, new).equal == 4
+    with pytest.raises(ValueError, match="Nearest: 32"):
+        block_hashes(units, 16, 40, new)
+    with pytest.raises(ValueError, match="at least 1"):
+        unit_hashes(tokens, 0)
+
+
+@given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 5), st.integers(1, 4))
+def test_a_hash_stands_for_the_whole_prefix(tokens, unit, factor):
+    units = unit_hashes(tokens, unit)
+    assert len(units) == len(tokens) // unit
+    for rules in (V0_23.offload, V0_33.offload):
+        assert len(block_hashes(units, unit, unit * factor, rules)) == len(units) // factor
+    if units:
+        other = unit_hashes([tokens[0] + 1, *tokens[1:]], unit)
+        assert not set(units) & set(other)
+
+
+def test_two_versions_cannot_exchange_a_cache():
+    old, new = (
+        wb.resolve(wb.Scenario(model="llama-3.1-8b", rules=rules)) for rules in ("0.23", "0.33")
+    )
+    found = transfer(old, new)
+    assert not found.is_legal
+    problem = found.problems[0]
+    assert isinstance(problem, Problem)
+    assert problem.code == "transfer_versions"
+    assert "other hashes" in problem.message
+    assert "packed" in problem.message
+    assert transfer(new, new).is_legal
+    assert transfer_remedies(old, new)[0].changes == {"rules": "0.23"}

@@ -1,0 +1,280 @@
+"""Views of 0.33: against 0.33's own functions, and disjoint bytes for every backend and order."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from tests.core.strategies import scenarios
+from workbench.core.byte_map import byte_map
+from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.errors import WorkbenchError
+from workbench.core.layer_views import AttentionPages
+from workbench.core.layout_error import LayoutError
+from workbench.core.packed_layout import layer_places, packed_plan_layout
+from workbench.core.packed_views import packed_order, packed_strides, packed_view, page_shape, place
+from workbench.core.plan_layout import plan_layout
+from workbench.core.rules.v0_33 import V0_33
+from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL
+from workbench.models import catalog_names
+from workbench.views.layout_text import layout_text
+
+DATA = Path(__file__).parents[1] / "data" / "packed_views_0_33.jsonl.gz"
+ITEM = {"bfloat16": 2, "uint8": 1, "float32": 4}
+
+
+@cache
+def cases():
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def answer(case):
+    """Our views of a case, or vLLM's exception as we report it."""
+    geometry = CacheGeometry(case["block_size"], case["heads"], case["head_size"])
+    page = case["heads"] * case["block_size"] * 2 * case["head_size"] * ITEM[case["dtype"]]
+    pages = AttentionPages(geometry, case["dtype"], page, case["page_size_padded"])
+    try:
+        where = place(
+            case["layout"],
+            page_shape(USUAL, pages),
+            layers=case["layers"],
+            num_blocks=case["num_blocks"],
+            page_bytes=pages.page_bytes,
+            block_bytes=case["bytes_per_block"],
+        )
+        views = [
+            packed_view(
+                USUAL, pages, where, kernel_block_size=case["kernel_block_size"], layer=layer
+            )
+            for layer in range(case["layers"])
+        ]
+    except LayoutError as error:
+        return error.vllm_exception, error.vllm_text
+    shown = [
+        {
+            "shape": list(view.shape),
+            "stride": list(view.strides),
+            "storage_offset": view.offset_elements,
+        }
+        for view in views
+    ]
+    return where.layer_stride, where.block_stride, shown
+
+
+@pytest.mark.parametrize("number", range(260))
+def test_views_and_errors_as_0_33_gives_them(number):
+    case = cases()[number]
+    if "error" in case:
+        assert answer(case) == (case["error"], case["message"])
+    else:
+        assert answer(case) == (case["layer_stride"], case["block_stride"], case["views"])
+
+
+def test_the_data_has_every_order_and_every_error():
+    assert len(cases()) == 260
+    assert {case["layout"] for case in cases()} == set(NAMES)
+    assert {case.get("error") for case in cases()} == {None, "ValueError", "AssertionError"}
+
+
+def test_an_order_is_its_letters():
+    assert packed_order("LBNHC") == (0, 1, 3, 2, 4)
+    assert packed_strides("BLHNC", (2, 3, 4, 5, 6)) == (120, 240, 30, 6, 1)
+    with pytest.raises(LayoutError, match="LBNHC"):
+        packed_order("LBNH")
+
+
+BACKENDS_IN_USE = {
+    "FLASH_ATTN": {"model": "llama-3.1-8b"},
+    "TRITON_ATTN": {"model": "llama-3.1-8b"},
+    "FLASHINFER": {"model": "llama-3.1-8b"},
+    "FLEX_ATTENTION": {"model": "llama-3.1-8b"},
+    "TURBOQUANT": {"model": "qwen3.5-4b", "kv_cache_dtype": "turboquant_k8v4"},
+    "ROCM_ATTN": {"model": "qwen3.5-4b", "platform": "rocm"},
+    "ROCM_AITER_FA": {"model": "llama-3.1-8b", "platform": "rocm"},
+    "ROCM_AITER_UNIFIED_ATTN": {"model": "qwen3.5-4b", "platform": "rocm"},
+    "CPU_ATTN": {"model": "qwen3.5-4b", "platform": "cpu"},
+    "FLASHMLA": {"model": "kimi-linear-48b-a3b"},
+    "HPC_ATTN": {"model": "llama-3.1-8b"},
+    "B12X": {"model": "llama-3.1-8b", "compute_capability": "12.0"},
+}
+
+
+def plan_of(backend, **more):
+    fields = {**BACKENDS_IN_USE[backend], "max_model_len": 4096, **more}
+    return wb.resolve(wb.Scenario(rules="0.33", backend=backend, **fields))
+
+
+@pytest.mark.parametrize("backend", BACKENDS_IN_USE)
+def test_every_backend_keeps_the_bytes_of_its_page(backend):
+    plan = plan_of(backend)
+    views = plan_layout(plan, num_blocks=3)
+    view = views.attention
+    assert view.shape[0] == 3 * views.kernel_blocks_per_block
+    assert (
+        view.elements * view.itemsize
+        == 3
+        * plan.cache.groups[
+            next(n for n, group in enumerate(plan.cache.groups) if not group.spec.is_mamba)
+        ].spec.content_bytes
+    )
+    assert not views.rewritten
+    assert views.misplaced_state_bytes == 0
+    assert "one allocation" in layout_text(views)
+    assert views.to_dict()["attention"]["place"]["block_stride"] > 0
+
+
+def test_what_the_dimensions_hold():
+    def shape(backend, **more):
+        return plan_layout(plan_of(backend, **more), num_blocks=2).attention.shape
+
+    assert shape("FLASH_ATTN") == (2, 8, 16, 256)  # 8 heads, key and value of 128
+    assert shape("B12X") == (2, 2, 128, 1024)  # keys and values, then all heads of a token
+    assert shape("FLASHMLA")[1:] == (1, 64, 576)
+    assert shape("ROCM_ATTN")[1] == 2
+    two_sides = shape("FLASHINFER", compute_capability="10.0", kv_cache_dtype="nvfp4")
+    assert two_sides[1:] == (16, 16, 128 // 2 + 128 // 16)
+
+
+@pytest.mark.parametrize(
+    ("backend", "order", "reason"),
+    [
+        ("FLASH_ATTN", "LBNHC", "preferred by FLASH_ATTN"),
+        ("CPU_ATTN", "LBHNC", "preferred by CPU_ATTN"),
+        ("ROCM_AITER_FA", "LBHNC", "preferred by ROCM_AITER_FA"),
+        ("B12X", "LBHNC", "preferred by B12X"),
+    ],
+)
+def test_which_order_is_taken(backend, order, reason):
+    found = plan_layout(plan_of(backend), num_blocks=2).layout
+    assert (found.name, found.reason) == (order, reason)
+
+
+def test_the_order_that_is_asked_for():
+    plan = plan_of("FLASH_ATTN")
+    assert plan_layout(plan, num_blocks=2, layout="HND").layout.name == "LBHNC"
+    assert plan_layout(plan, num_blocks=2, layout="BLHNC").attention_place.is_block_outermost
+    wished = plan_layout(plan, num_blocks=2, connector="BHLNC").layout
+    assert (wished.name, wished.reason) == ("BHLNC", "wish of the KV connector")
+    flex = plan_of("FLEX_ATTENTION")
+    assert plan_layout(flex, num_blocks=2, connector="HND").layout.name == "LBNHC"
+    with pytest.raises(LayoutError) as caught:
+        plan_layout(flex, num_blocks=2, layout="HND")
+    assert caught.value.vllm_text == (
+        "VLLM_KV_CACHE_LAYOUT=HND does not satisfy every supported set; valid layouts: ['LBNHC']."
+    )
+
+
+def test_a_block_beside_other_layers_is_not_split():
+    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", backend="FLASHINFER", rules="0.33"))
+    assert plan_layout(plan, num_blocks=2).kernel_blocks_per_block > 1
+    with pytest.raises(LayoutError) as caught:
+        plan_layout(plan, num_blocks=2, layout="BLNHC")
+    assert caught.value.vllm_text.startswith(
+        "FLASHINFER needs 16-token kernel blocks, which packed"
+    )
+
+
+def test_no_rewrite_to_compare_with():
+    plan = plan_of("FLASH_ATTN")
+    assert plan_layout(plan, num_blocks=2, rule="never").attention is not None
+    with pytest.raises(LayoutError, match="no rewrite"):
+        plan_layout(plan, num_blocks=2, rule="guessed")
+    with pytest.raises(LayoutError, match="runner"):
+        plan_layout(plan, num_blocks=2, runner="v3")
+
+
+def test_every_backend_of_the_rule_set_has_a_view():
+    for name, backend in V0_33.backends.items():
+        assert backend.is_ssm or backend.is_helper or CACHES.get(name, USUAL) is not None
+    assert set(CACHES) - {"", "mla", "hidden"} <= set(V0_33.backends)
+
+
+@pytest.mark.parametrize("model", catalog_names())
+def test_places_are_those_of_the_grouping(model):
+    """The same strides as the grouping tells, for layouts whose pages are one run of bytes."""
+    try:
+        plan = wb.resolve(wb.Scenario(model=model, rules="0.33", max_model_len=4096))
+    except WorkbenchError:
+        return  # not served any more
+    if plan.cache is None or plan.errors:
+        return
+    ours = {found.name: found for found in layer_places(plan, 3)}
+    for placement in plan.cache.grouping.placements(3):
+        for index, name in enumerate(placement.layers):
+            assert ours[name].address(2) == placement.address(index, 2)
+
+
+@given(
+    scenario=scenarios(),
+    blocks=st.integers(1, 3),
+    layout=st.sampled_from([None, *NAMES]),
+    seed=st.integers(0, 2**16),
+)
+def test_bytes_of_blocks_never_meet_and_lie_where_the_view_says(scenario, blocks, layout, seed):
+    """The map's address of a value is the view's, and a group's pages are disjoint."""
+    try:
+        plan = wb.resolve(scenario.replace(rules="0.33", mamba_cache_mode=None))
+        pool = byte_map(plan, num_blocks=blocks, layout=layout)
+    except WorkbenchError:
+        return
+    allocation = next(iter(pool.places.values())).where.allocation_bytes
+    pick = random.Random(seed)
+    for group in pool.groups:
+        starts = {}
+        for layer in group.layers:
+            for block in range(blocks):
+                first = pool.address(layer, block * pool.page_bytes)
+                assert 0 <= first < allocation
+                assert starts.setdefault(first, (layer, block)) == (layer, block)
+        layer = pick.choice(group.layers)
+        shown = packed_plan_layout(plan, num_blocks=blocks, layout=layout, layer=layer)
+        view = shown.attention or next(state for state in shown.states if state.elements)
+        index = tuple(pick.randrange(size) for size in view.shape)
+        inside = _inside(pool, layer, view, index)
+        assert pool.address(layer, inside) == view.byte_of(index)
+
+
+def _inside(pool, layer, view, index):
+    """The byte of the layer's place that holds this element, by search through the addresses."""
+    wanted = view.byte_of(index)
+    where = pool.places[layer]
+    piece = pool.page_bytes // where.where.pieces
+    for block in range(pool.num_blocks):
+        for number in range(where.where.pieces):
+            first = where.address(block, number * piece)
+            if first <= wanted < first + piece:
+                return block * pool.page_bytes + number * piece + wanted - first
+    raise AssertionError("the view leaves its own pages")
+
+
+@pytest.mark.parametrize("layout", NAMES)
+@pytest.mark.parametrize("backend", ["FLASH_ATTN", "TRITON_ATTN"])
+def test_pages_of_a_group_fill_the_allocation_exactly(backend, layout):
+    plan = plan_of(backend)
+    found = layer_places(plan, 3, layout=layout)
+    covered = set()
+    for one in found:
+        step = one.where.page_bytes // one.where.pieces
+        for block in range(3):
+            for piece in range(one.where.pieces):
+                first = one.address(block, piece * step)
+                assert first % step == 0
+                assert first // step not in covered
+                covered.add(first // step)
+    assert len(covered) * step == found[0].where.allocation_bytes
+
+
+def test_groups_lie_over_each_other():
+    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", rules="0.33"))
+    found = layer_places(plan, 2)
+    assert {one.address(0) for one in found if one.index == 0} == {0}
+    assert len({one.group for one in found}) > 1

@@ -1,0 +1,96 @@
+"""Align mode of 0.33: few states are kept, and a state may be kept inside a step.
+
+A prompt keeps the state from which a resent one goes on, and the state where its prefix ends that
+earlier requests had, if only attention remembers them (a junction). A budget below the block no
+longer stops the request: it goes on in smaller steps and meets every block's end. Source:
+`Scheduler._mamba_block_aligned_split`, `replay_boundaries`, `MambaManager.reachable_block_mask`
+and `is_mamba_prefill_checkpoint_valid`, 0.33, with `prefix_cache_retention_interval` as it is (0)
+and hashes of whole blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.arithmetic import cdiv
+
+Parts = tuple[range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """What the steps depend on beside block and budget.
+
+    inside: the backend exports a state inside its last step (Mamba-2; gated delta nets whose
+    prefill FlashInfer runs). junction_tokens: where the request's shared prefix ends, as far as
+    attention knows it; 0 without one.
+    """
+
+    inside: bool = False
+    junction_tokens: int = 0
+
+
+def replay_position(prompt_tokens: int, block_size: int) -> int:
+    """Where a resent prompt goes on: the last full block with a token behind it."""
+    return (prompt_tokens - 1) // block_size * block_size if prompt_tokens else 0
+
+
+def sparse_steps(
+    prompt: int, budget: int, block: int, cached: int, how: Sparse
+) -> tuple[Parts, Parts]:
+    """(step ends, kept positions) as ascending ranges. All in tokens; `cached` fills its blocks."""
+    replay = replay_position(prompt, block)
+    junction = how.junction_tokens // block * block
+    marks = [mark for mark in sorted({junction, replay}) if cached < mark < prompt]
+    parts: list[range] = []
+    position = cached
+    for mark in marks:
+        ends = _to(position, mark, budget, block)
+        final = _final_step(position, ends, prompt, budget)
+        if how.inside and mark == replay != junction and final % block == 0 and final < mark:
+            parts += _until(ends, final)
+            position = final
+            break
+        parts += ends
+        position = mark
+    parts += _last_steps(position, prompt, budget)
+    kept = tuple(range(mark, mark + 1) for mark in marks)
+    return tuple(part for part in parts if part), kept
+
+
+def _to(start: int, mark: int, budget: int, block: int) -> list[range]:
+    """Steps from one block's end to another: whole blocks, or parts where the budget is smaller."""
+    if budget >= block:
+        stride = budget // block * block
+        return [range(start + stride, mark, stride), range(mark, mark + 1)]
+    found = []
+    for first in range(start, mark, block):
+        found += [range(first + budget, first + block, budget), _one(first + block)]
+    return found
+
+
+def _one(position: int) -> range:
+    return range(position, position + 1)
+
+
+def _final_step(start: int, ends: list[range], prompt: int, budget: int) -> int:
+    """The first position, `start` or a step's end, from which one step reaches the prompt's end."""
+    needed = prompt - budget
+    if start >= needed:
+        return start
+    for part in ends:
+        reaching = part[max(0, cdiv(needed - part.start, part.step)) :]
+        if reaching:
+            return reaching[0]
+    return prompt
+
+
+def _until(ends: list[range], last: int) -> list[range]:
+    """Steps up to and with `last`."""
+    return [part[: max(0, (last - part.start) // part.step + 1)] for part in ends]
+
+
+def _last_steps(start: int, prompt: int, budget: int) -> Parts:
+    if start >= prompt:
+        return ()
+    return range(start + budget, prompt, budget), _one(prompt)
