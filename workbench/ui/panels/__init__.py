@@ -9,6 +9,7 @@ from workbench.ui.panels.capacity import CapacityPanel
 from workbench.ui.panels.copy import CopyPanel
 from workbench.ui.panels.flex import FlexPanel
 from workbench.ui.panels.hits import HitsPanel
+from workbench.ui.panels.log import LogPanel
 from workbench.ui.panels.offload import OffloadPanel
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.panels.panel import Panel
@@ -18,6 +19,8 @@ from workbench.ui.panels.simple import (
     WhatIfPanel,
     WhyPanel,
 )
+from workbench.ui.panels.tuning import TuningPanel
+from workbench.ui.panels.versions import VersionsPanel
 from workbench.ui.session import Session
 
 PANELS: tuple[Callable[[Session], Panel], ...] = (
@@ -30,8 +33,11 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     OffloadPanel,
     BlockTablesPanel,
     FlexPanel,
+    VersionsPanel,
+    TuningPanel,
     FieldsPanel,
     CopyPanel,
+    LogPanel,
 )
 
 __all__ = ["PANELS", "Panel"]

@@ -1,0 +1,222 @@
+"""A vLLM command line as a scenario, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+
+import workbench as wb
+from tests.core.strategies import scenarios
+from tests.models.configs import nemotron_h
+from workbench.core.errors import ConfigError, Refused, ScenarioError
+from workbench.exchange import from_vllm_command
+from workbench.interop.command_line import known_flags
+from workbench.models import catalog_names
+from workbench.scenario import Scenario
+
+FLAGS_FILE = Path(__file__).parents[1] / "data" / "vllm_flags_0_23.txt"
+MODEL = "qwen3.5-4b"
+SERVE = "vllm serve Qwen/Qwen3.5-4B"
+ACCEPTED = {
+    line.split()[0]: line.endswith(" switch")
+    for line in FLAGS_FILE.read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+}
+"""Flag -> whether it is a switch, as vLLM 0.23.0 defines them."""
+
+MACHINE = (
+    "platform",
+    "compute_capability",
+    "rules",
+    "device_memory_bytes",
+    "weights_bytes",
+    "activation_bytes",
+    "cuda_graph_bytes",
+    "torch_version",
+    "kv_cache_memory_bytes_by_rank",
+    "hidden_state_layers",
+    "trtllm_kernels",
+)
+"""Fields that no command line holds."""
+
+CORNERS = (
+    {},
+    {"tensor_parallel": 4, "kv_cache_dtype": "fp8", "block_size": 32},
+    {"enable_prefix_caching": True, "max_num_batched_tokens": 16384, "num_speculative_tokens": 3},
+    {"enable_prefix_caching": False, "max_model_len": -1, "kv_cache_memory_bytes": 2**34},
+    {"backend": "FLEX_ATTENTION", "flex_attn_block_m": 16, "flex_attn_kv_block_size": 16},
+    {"batch_invariant": True, "gpu_memory_utilization": 0.5, "max_num_seqs": 7},
+)
+
+
+def fields_of(command, **machine):
+    return from_vllm_command(command, **machine).scenario
+
+
+def machine_of(scenario):
+    return {name: getattr(scenario, name) for name in MACHINE}
+
+
+@pytest.mark.parametrize("name", catalog_names())
+@pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "-".join(corner) or "defaults")
+def test_a_command_leads_back_to_the_same_plan(name, corner):
+    try:
+        plan = wb.resolve(Scenario(model=name, **corner))
+    except Refused:
+        return
+    command = plan.to_vllm_command()
+    again = fields_of(command)
+    assert again == plan.scenario
+    assert wb.resolve(again) == plan
+    assert wb.resolve(again).fingerprint == plan.fingerprint
+    assert wb.resolve(again).to_vllm_command() == command
+
+
+@given(scenarios())
+@settings(deadline=None, max_examples=50)
+def test_any_scenario_comes_back_from_its_command(scenario):
+    try:
+        plan = wb.resolve(scenario)
+    except (Refused, ConfigError):
+        assume(False)
+    again = fields_of(plan.to_vllm_command(), **machine_of(scenario))
+    expected = {**scenario.to_dict(), "model": again.model}
+    assert again.to_dict() == expected
+
+
+@given(scenarios())
+@settings(deadline=None, max_examples=50)
+def test_exported_flags_are_flags_of_vllm_0_23(scenario):
+    try:
+        args = wb.resolve(scenario).to_vllm_args()[1:]
+    except (Refused, ConfigError):
+        assume(False)
+    for flag in (arg for arg in args if arg.startswith("--")):
+        positive = "--" + flag.removeprefix("--no-")
+        assert flag in ACCEPTED or ACCEPTED.get(positive) is True, flag
+
+
+def test_the_flags_that_are_read_are_the_ones_that_vllm_has():
+    flags, short = known_flags()
+    assert flags.keys() == ACCEPTED.keys()
+    assert {name for name, kind in flags.items() if kind == "switch"} == {
+        name for name, is_switch in ACCEPTED.items() if is_switch
+    }
+    assert short["-tp"] == "--tensor-parallel-size"
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (f"{SERVE} --tensor-parallel-size=4", {"tensor_parallel": 4}),
+        (f"{SERVE} -tp 2", {"tensor_parallel": 2}),
+        (f"{SERVE} --tensor_parallel_size 2", {"tensor_parallel": 2}),
+        (f"{SERVE} --max-num-batched-token 16384", {"max_num_batched_tokens": 16384}),
+        (f"{SERVE} --max-model-len 16k", {"max_model_len": 16000}),
+        (f"{SERVE} --max-model-len 16K", {"max_model_len": 16384}),
+        (f"{SERVE} --max-model-len auto", {"max_model_len": -1}),
+        (f"{SERVE} --max-model-len -1", {"max_model_len": -1}),
+        (f"{SERVE} --dtype half", {"dtype": "float16"}),
+        (f"{SERVE} --attention-backend flash_attn", {"backend": "FLASH_ATTN"}),
+        (f"{SERVE} --no-enable-prefix-caching", {"enable_prefix_caching": False}),
+        (
+            f'{SERVE} --speculative-config \'{{"method":"mtp","num_speculative_tokens":2}}\'',
+            {"num_speculative_tokens": 2},
+        ),
+        (f"{SERVE} --speculative-config.num_speculative_tokens 2", {"num_speculative_tokens": 2}),
+        (f"{SERVE} --spec-tokens 2", {"num_speculative_tokens": 2}),
+        (f"{SERVE} -ac.flex_attn_block_m 16", {"flex_attn_block_m": 16}),
+        (
+            f"{SERVE} --attention-config.backend FLEX_ATTENTION",
+            {"backend": "FLEX_ATTENTION"},
+        ),
+        (f"VLLM_BATCH_INVARIANT=1 {SERVE}", {"batch_invariant": True}),
+        (
+            f"export VLLM_BATCH_INVARIANT=1\n$ CUDA_VISIBLE_DEVICES=0 {SERVE}",
+            {"batch_invariant": True},
+        ),
+        (f"VLLM_ATTENTION_BACKEND=FLASHINFER {SERVE}", {"backend": "FLASHINFER"}),
+        (f"nohup /opt/venv/bin/{SERVE} -tp 2 > log 2>&1 &", {"tensor_parallel": 2}),
+        (
+            f"cd /models && {SERVE} \\\n  --enforce-eager \\\n  -tp 2 | tee log",
+            {"tensor_parallel": 2},
+        ),
+        (
+            "python -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3.5-4B -tp 2",
+            {"tensor_parallel": 2},
+        ),
+        (
+            "docker run -e VLLM_BATCH_INVARIANT=1 vllm/vllm-openai --model Qwen/Qwen3.5-4B -tp 2",
+            {"tensor_parallel": 2, "batch_invariant": True},
+        ),
+        ("--model Qwen/Qwen3.5-4B -tp 2", {"tensor_parallel": 2}),
+        ("vllm serve --enforce-eager Qwen/Qwen3.5-4B", {}),
+        (f"{SERVE} --served-model-name a b -tp 2", {"tensor_parallel": 2}),
+    ],
+)
+def test_what_people_type_is_read(command, expected):
+    assert fields_of(command) == Scenario(model=MODEL, **expected)
+
+
+def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
+    found = from_vllm_command(
+        f"{SERVE} --block-sise 32 --host 0.0.0.0 --pipeline-parallel-size 2 stray -tp 2 "
+        "--max-num-seqs"
+    )
+    assert found.scenario == Scenario(model=MODEL, tensor_parallel=2)
+    notes = "\n".join(found.notes)
+    for words in (
+        "--block-sise 32: vLLM 0.23 has no such flag. Nearest: --block-size",
+        "No size depends on: --host 0.0.0.0",
+        "each stage has a part",
+        "stray",
+        "--max-num-seqs: the value is missing",
+    ):
+        assert words in notes
+
+
+def test_of_two_values_the_last_counts_and_that_is_said():
+    found = from_vllm_command(f"{SERVE} -tp 2 -tp 4")
+    assert found.scenario.tensor_parallel == 4
+    assert "given again" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--kv-cache-dtype fp9", ("--kv-cache-dtype fp9", "Nearest: fp8")),
+        ("--tensor-parallel-size 0", ("--tensor-parallel-size 0", "Nearest valid value: 1")),
+        ("--block-size abc", ("--block-size abc", "must be an integer")),
+        ("--attention-backend FLASH_ATN", ("FLASH_ATN", "Nearest: FLASH_ATTN")),
+        ("--attention-config 3", ("JSON object", "Quote it")),
+    ],
+)
+def test_a_wrong_value_names_its_flag_and_the_nearest_valid_one(flags, words):
+    with pytest.raises(ScenarioError) as caught:
+        from_vllm_command(f"{SERVE} {flags}")
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "python train.py", "vllm bench serve", "'", "x" * 200_000]
+)
+def test_what_is_no_command_is_said(text):
+    with pytest.raises(ScenarioError) as caught:
+        from_vllm_command(text)
+    assert caught.value.code in {"not_a_vllm_command", "out_of_range"}
+
+
+def test_a_model_of_any_length_is_no_error_of_the_system():
+    assert fields_of(f"vllm serve {'x' * 5000} -tp 2").tensor_parallel == 2
+
+
+def test_a_folder_with_a_config_comes_back(tmp_path):
+    import json
+
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(nemotron_h()), encoding="utf-8")
+    plan = wb.resolve(Scenario(model=str(folder / "config.json"), tensor_parallel=2))
+    assert wb.resolve(fields_of(plan.to_vllm_command())) == plan

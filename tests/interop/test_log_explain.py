@@ -1,0 +1,309 @@
+"""Pasted start-up logs: real ones, broken ones, and ones that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.core.errors import Refused, ScenarioError
+from workbench.exchange import explain_log
+from workbench.interop.log_report import VERDICTS
+from workbench.models import catalog_config, catalog_names
+from workbench.scenario import Scenario
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+EXPECTED = {
+    "typed_arguments_0_27": (
+        {"tensor_parallel": 2, "kv_cache_dtype": "int8_per_token_head", "max_model_len": 262144},
+        {"typed_arguments": "told"},
+    ),
+    "objects_in_arguments": (
+        {"model": "llama-3.1-8b", "max_model_len": 1024, "max_num_batched_tokens": 8192},
+        {"typed_arguments": "told", "max_model_len": "agrees", "token_budget": "told"},
+    ),
+    "engine_config_0_10": (
+        {"model": "qwen3-8b", "dtype": "bfloat16", "max_model_len": 16384, "platform": "cuda"},
+        {"engine_config": "told"},
+    ),
+    "engine_config_0_6": (
+        {"model": "qwen3-8b", "rules": "before-37467"},
+        {"engine_config": "told"},
+    ),
+    "journald_ranks": (
+        {"kv_cache_memory_bytes": round(5.35 * 2**30), "max_model_len": 8192},
+        {"available_memory": "told", "tokens": "unsure", "concurrency": "unsure"},
+    ),
+    "drafts_480": ({}, {"attention_block_size": "unsure", "mamba_padding": "unsure"}),
+    "size_alone_528": ({}, {"attention_block_size": "unsure", "mamba_padding": "unsure"}),
+    "wrapped_1600": ({}, {"attention_block_size": "unsure", "mamba_padding": "unsure"}),
+    "tokens_before_0_20": (
+        {"model": "qwen3.5-27b", "max_model_len": 32768},
+        {"tokens": "agrees", "concurrency": "agrees"},
+    ),
+    "padding_layers": ({"max_model_len": 1048576}, {"padding_layers": "unsure"}),
+    "joined_line": ({"max_model_len": 262144}, {"tokens_and_concurrency": "unsure"}),
+    "override": ({"num_gpu_blocks_override": 4338}, {"override": "told"}),
+    "not_enough_hard_wrapped": (
+        {"max_model_len": 100000, "kv_cache_memory_bytes": round(4.25 * 2**30)},
+        {"not_enough_memory": "unsure"},
+    ),
+    "too_many_sequences": ({"max_num_seqs": 1024}, {"too_many_sequences": "unsure"}),
+    "backend_refused": ({"backend": "CUTLASS_MLA"}, {"backend_not_valid": "unsure"}),
+    "banner_0_17": (
+        {"tensor_parallel": 2, "max_num_seqs": 16, "enable_prefix_caching": True},
+        {"version": "known", "typed_arguments": "told"},
+    ),
+    "align_budget": (
+        {"model": "nemotron-3-nano-30b-a3b", "max_num_batched_tokens": 2048},
+        {"block_exceeds_budget": "agrees"},
+    ),
+    "hybrid_manager_off": ({}, {"hybrid_manager_off": "known"}),
+    "hash_block_0_27": ({}, {"hash_block_not_divisible": "known"}),
+    "rocm_arguments": (
+        {"model": "qwen3-next-80b-a3b", "platform": "rocm", "tensor_parallel": 4},
+        {"platform": "told", "architecture": "known"},
+    ),
+    "pages_not_divisible": ({}, {"pages_not_divisible": "unsure"}),
+    "whole_start_0_23": (
+        {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "mamba_cache_mode": "align"},
+        {
+            "attention_block_size": "agrees",
+            "mamba_padding": "agrees",
+            "backend": "agrees",
+            "padding_layers": "agrees",
+            "tokens": "agrees",
+            "concurrency": "agrees",
+        },
+    ),
+    "whole_start_0_33": (
+        {"model": "qwen3.5-4b", "enable_prefix_caching": True},
+        {"preferred_block": "agrees", "attention_block_size": "agrees"},
+    ),
+}
+"""Log -> fields that it tells, and verdicts by message."""
+
+TYPED = "(APIServer pid=1) INFO 01-01 00:00:00 [u.py:1] non-default args: {{'model': '{}'{}}}\n"
+SIZE = "Setting attention block size to {} tokens to ensure that attention page size is >= mamba"
+
+
+def log_of(name):
+    return (LOGS / f"{name}.log").read_text(encoding="utf-8")
+
+
+def code_of(log):
+    """The error's code, or "log_explained" for one that can be published."""
+    try:
+        report = explain_log(log)
+    except ScenarioError as error:
+        return error.code
+    json.dumps(report.to_dict())
+    return "log_explained"
+
+
+def line_of(report, message):
+    return next(line for line in report.lines if line.message == message)
+
+
+def test_every_log_is_expected_here():
+    assert {path.stem for path in LOGS.glob("*.log")} == {*EXPECTED, "sglang"}
+    assert len(EXPECTED) >= 12
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_real_log_tells_its_scenario_and_every_line_is_explained(name):
+    fields, verdicts = EXPECTED[name]
+    report = explain_log(log_of(name))
+    assert fields.items() <= dict(report.told.fields).items()
+    assert {message: line_of(report, message).verdict for message in verdicts} == verdicts
+    assert all(line.means and line.verdict in VERDICTS for line in report.lines)
+    assert report.scenario is not None or report.missing
+    assert json.loads(json.dumps(report.to_dict()))["lines"]
+
+
+def test_a_size_is_explained_with_its_operands():
+    line = line_of(explain_log(log_of("whole_start_0_23")), "attention_block_size")
+    assert (line.said, line.expected) == ({"block_size": 1056}, {"block_size": 1056})
+    assert line.times == 2
+    told = "\n".join(line.why)
+    assert "The log says 1,056 tokens, the rules give 1,056 tokens because" in told
+    for words in ("533,504 bytes", "attention_bytes_per_token=512", "A=16", "#37467"):
+        assert words in told
+    assert any(advice.startswith("Smaller: ") for advice in line.advice)
+
+
+def test_what_is_advised_really_makes_the_block_smaller():
+    report = explain_log(log_of("whole_start_0_23"))
+    for advice in line_of(report, "attention_block_size").advice:
+        field, _, rest = advice.removeprefix("Smaller: ").partition(" = ")
+        value, _, size = rest.partition(" gives ")
+        read = {"yes": True, "no": False}.get(value, int(value) if value.isdigit() else value)
+        plan = wb.resolve(Scenario.from_dict({**report.scenario, field: read}))
+        assert size == f"{plan.block_size:,} tokens."
+        assert plan.block_size < 1056
+
+
+def test_the_count_of_old_versions_is_recognised_and_said_to_be_wrong():
+    line = line_of(explain_log(log_of("tokens_before_0_20")), "tokens")
+    assert "1,487 blocks // 4 groups * 784 tokens = 290,864" in line.why[0]
+    assert "vllm#40691" in line.why[0]
+
+
+def test_the_smallest_memory_of_the_ranks_counts():
+    report = explain_log(log_of("whole_start_0_23"))
+    assert report.scenario["kv_cache_memory_bytes"] == 20 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("more_bytes", "verdict"), [(5_000_000, "agrees"), (50_000_000, "differs")]
+)
+def test_capacity_may_differ_by_what_rounding_the_memory_allows(more_bytes, verdict):
+    wanted = {"model": "lfm2-350m", "max_model_len": 1024}
+    there = Scenario(**wanted, kv_cache_memory_bytes=20 * 2**30 + more_bytes)
+    tokens = wb.resolve(there).cache.printed_tokens
+    rounded = wb.resolve(Scenario(**wanted, kv_cache_memory_bytes=20 * 2**30))
+    assert rounded.cache.printed_tokens != tokens
+    text = TYPED.format("lfm2-350m", ", 'max_model_len': 1024") + (
+        f"Available KV cache memory: 20.0 GiB\nGPU KV cache size: {tokens:,} tokens"
+    )
+    line = line_of(explain_log(text), "tokens")
+    assert line.verdict == verdict
+    assert ("rounds the memory" in line.why[0]) == (verdict == "agrees")
+
+
+def test_a_disagreement_names_what_would_explain_it_and_that_is_true():
+    text = TYPED.format("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "") + SIZE.format(1056)
+    line = line_of(explain_log(text), "attention_block_size")
+    assert line.verdict == "differs"
+    assert line.expected == {"block_size": 2096}
+    assert "With tensor_parallel = 4 the rules give 1,056 tokens" in line.candidates[0]
+    report = explain_log(text)
+    assert report.scenes[0].words == "tensor_parallel = 4"
+    for scene in report.scenes:
+        assert wb.resolve(Scenario.from_dict(scene.fields)).block_size == 1056
+
+
+def test_a_size_that_nothing_explains_is_said():
+    text = TYPED.format("Qwen/Qwen3.5-4B", "") + SIZE.format(12345)
+    [told] = line_of(explain_log(text), "attention_block_size").candidates
+    assert told.startswith("No single change and no pair")
+
+
+def test_a_size_alone_offers_models_that_really_have_it():
+    report = explain_log(log_of("size_alone_528"))
+    assert report.scenario is None
+    assert "qwen3.5-4b" in {scene.fields["model"] for scene in report.scenes}
+    for scene in report.scenes:
+        plan = wb.resolve(Scenario.from_dict(scene.fields))
+        assert plan.block_size == 528
+        assert round(plan.padding_percent, 2) == 0.76
+
+
+def test_a_size_that_no_model_has_is_said():
+    assert (
+        "no model of the catalog has block_size 480" in explain_log(log_of("drafts_480")).missing[0]
+    )
+
+
+def test_a_model_on_this_machine_is_read(tmp_path):
+    config = catalog_config("qwen3.5-4b")
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    report = explain_log(TYPED.format(tmp_path, "") + SIZE.format(528))
+    assert line_of(report, "attention_block_size").verdict == "agrees"
+    assert report.scenario["model"] == str(tmp_path / "config.json")
+
+
+def test_flashinfer_first_means_compute_capability_10():
+    text = TYPED.format("Qwen/Qwen3.5-4B", "") + (
+        "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER', 'FLASH_ATTN']"
+    )
+    report = explain_log(text)
+    assert report.scenario["compute_capability"] == "10.0"
+    assert line_of(report, "backend").verdict == "agrees"
+
+
+def test_a_refusal_is_explained_with_remedies_that_were_tried():
+    text = TYPED.format("Qwen/Qwen3.5-4B", ", 'max_model_len': 999999") + (
+        "ValueError: User-specified max_model_len (999999) is greater than the derived "
+        "max_model_len (max_position_embeddings=262144 or model_max_length=None in model's "
+        "config.json)."
+    )
+    report = explain_log(text)
+    line = line_of(report, "too_long")
+    assert line.verdict == "agrees"
+    assert any("max_model_len = 262,144" in advice for advice in line.advice)
+    assert any(note.startswith("Left out max_model_len") for note in report.told.notes)
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize("name", catalog_names())
+def test_the_log_that_is_predicted_for_a_plan_agrees_with_it(name, rules):
+    """The lines that the rules predict, explained, lead back to the same numbers."""
+    wanted = {"model": name, "kv_cache_memory_bytes": 40 * 2**30, "max_model_len": 2048}
+    try:
+        plan = wb.resolve(Scenario(**wanted, rules=rules))
+    except Refused:
+        return
+    typed = f"vLLM API server version {rules}.0\n" + TYPED.format(
+        name, f", 'max_model_len': 2048, 'kv_cache_memory_bytes': {40 * 2**30}"
+    )
+    report = explain_log(typed + "\n".join(plan.log_lines))
+    assert {line.verdict for line in report.lines} <= {"agrees", "told", "known"}
+    assert report.scenario["rules"] == rules
+    assert wb.resolve(Scenario.from_dict(report.scenario)).block_size == plan.block_size
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "log_empty"),
+        (b" \n\n\t", "log_empty"),
+        (gzip.compress(b"INFO " * 100) + b"\0", "log_binary"),
+        (b"\x7fELF\0\0\0", "log_binary"),
+        (b"hello\nworld\n", "log_not_recognised"),
+        (b"INFO 11-20 10:00:00 [interface.py:1] Setting", "log_not_recognised"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(data, code):
+    with pytest.raises(ScenarioError) as caught:
+        explain_log(data)
+    assert caught.value.code == code
+
+
+def test_another_engine_is_named():
+    with pytest.raises(ScenarioError, match="SGLang") as caught:
+        explain_log(log_of("sglang"))
+    assert caught.value.code == "log_of_another_engine"
+
+
+def test_a_huge_log_is_read_to_its_end():
+    noise = "INFO 11-20 10:00:00 [metrics.py:1] Avg prompt throughput: 1.0 tokens/s\n" * 100_000
+    report = explain_log(noise + log_of("whole_start_0_23"))
+    assert line_of(report, "attention_block_size").line == 100_010
+    assert report.total_lines > 100_000
+
+
+def test_a_file_of_windows_with_its_mark_is_read(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_bytes(log_of("whole_start_0_23").replace("\n", "\r\n").encode("utf-16"))
+    assert line_of(explain_log(path), "tokens").verdict == "agrees"
+
+
+@given(st.text(max_size=300) | st.binary(max_size=300))
+def test_any_text_is_explained_or_refused_in_words(data):
+    assert code_of(data).startswith("log_")
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_log_that_is_cut_or_shuffled_never_fails(data):
+    text = log_of(data.draw(st.sampled_from(sorted(EXPECTED))))
+    start = data.draw(st.integers(0, len(text)))
+    piece = text[start : data.draw(st.integers(start, len(text)))]
+    lines = data.draw(st.permutations(piece.split("\n")))
+    assert code_of("\n".join(lines)).startswith("log_")

@@ -1,0 +1,174 @@
+"""Every message that is known is found in a line of its own, and in no other's."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.interop.log_find import find_messages
+from workbench.interop.log_messages import MESSAGES
+from workbench.interop.log_text import bare, lines_of
+
+LINES = {
+    "version": "vLLM API server version 0.23.0",
+    "typed_arguments": "non-default args: {'model': 'Qwen/Qwen3-8B'}",
+    "platform": "Automatically detected platform cuda.",
+    "architecture": "Resolved architecture: NemotronHForCausalLM",
+    "max_model_len": "Using max model len 32768",
+    "token_budget": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+    "engine_config": "Initializing a V1 LLM engine (v0.23.0) with config: model='Qwen/Qwen3-8B',",
+    "backend": "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER'].",
+    "backend_in_words": "Using Flash Attention backend on V1 engine.",
+    "cache_mode": "Mamba cache mode is set to 'align' for Qwen3NextForCausalLM by default when "
+    "prefix caching is enabled",
+    "cache_mode_none": "Mamba cache mode is set to 'none' when prefix caching is disabled",
+    "cache_mode_fallback": "Hybrid or mamba-based model detected without support for prefix "
+    "caching "
+    "with Mamba cache 'all' mode: falling back to 'align' mode.",
+    "preferred_block": "Setting kv cache block size to 64 for FLASH_ATTN backend.",
+    "attention_block_size": "Setting attention block size to 528 tokens to ensure that attention "
+    "page size is >= mamba page size.",
+    "xpu_block_size": "[XPU]Setting attention block size to 576 tokens to ensure multiple of 64, ",
+    "quantized_block_size": "Setting attention block size to 64 tokens so the quantized primary KV "
+    "page covers the higher-precision padded-spec page.",
+    "mamba_padding": "Padding mamba page size by 0.76% to ensure that mamba page size and "
+    "attention page size are exactly equal.",
+    "weights": "Model loading took 15.01 GiB memory and 58.123456 seconds",
+    "available_memory": "Available KV cache memory: 20.0 GiB",
+    "graphs": "Graph capturing finished in 12 secs, took 0.88 GiB",
+    "override": "Overriding num_gpu_blocks=8676 with num_gpu_blocks_override=4338",
+    "padding_layers": "Add 1 padding layers, may waste at most 4.35% KV cache memory",
+    "tokens_and_concurrency": "XPU KV cache size: 1,676,933 tokens, Maximum concurrency for "
+    "262,144 tokens per request: 6.40x",
+    "tokens": "GPU KV cache size: 290,864 tokens",
+    "concurrency": "Maximum concurrency for 32,768 tokens per request: 33.04x",
+    "auto_fit": "Auto-fit max_model_len: reduced from 262144 to 99792 to fit in GPU memory",
+    "not_enough_memory": "ValueError: To serve at least one request with the model's max seq len "
+    "(100000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory "
+    "(4.25 GiB). Based on the available memory, the estimated maximum model length is 99792.",
+    "no_memory": "ValueError: No available memory for the cache blocks. Try increasing "
+    "`gpu_memory_utilization` when initializing the engine.",
+    "cannot_auto_fit": "Cannot auto-fit max_model_len: not enough GPU memory available",
+    "too_many_sequences": "max_num_seqs (1024) exceeds available Mamba cache blocks (600). Each",
+    "block_exceeds_budget": "In Mamba cache align mode, block_size (2096) must be <= "
+    "max_num_batched_tokens (2048).",
+    "pages_not_divisible": "NotImplementedError: The page size of the layer is not divisible by "
+    "the maximum page size. Cannot unify by adjusting block_size.",
+    "no_common_block": "ValueError: No common block size for 544 (FLASHMLA: [64]).",
+    "aligned_not_supported": "Aligned KV cache block size 544 is not supported by attention "
+    "backend(s): FLASHMLA.",
+    "no_shared_block": "The attention backends share no supported KV cache block size (A: [16])",
+    "kernel_block_must_divide": "kernel_block_size 64 must divide kv_manager_block_size size 528",
+    "hash_block_not_divisible": "tokens_per_block=16 not divisible by tokens_per_hash=512.",
+    "invalid_hash_block": "Invalid prefix_match_unit=64; prefix-cacheable KV cache group block "
+    "sizes must be divisible by prefix_match_unit.",
+    "context_parallel": "Hybrid KV cache groups with multiple block sizes do not support context "
+    "parallelism (dcp_world_size/pcp_world_size > 1).",
+    "hybrid_manager_off": "ValueError: Hybrid KV cache manager is disabled but failed to convert "
+    "the KV cache specs to one unified type.",
+    "flex_power_of_two": "flex_attn_kv_block_size must be a power of 2 (got 528).",
+    "flex_tile_too_large": "flex_attn_block_m (32) must be <= cache block size (16) for batch "
+    "invariance",
+    "flex_cache_block": "FlexAttention currently requires the cache block size to be equal",
+    "layout_unknown": "Cannot determine layout for tensor of shape torch.Size([2, 2, 16, 8, 128])",
+    "block_size_precluded": "--block-size 32 precluded higher-priority backend(s) FLASHMLA. Using "
+    "TRITON_MLA instead, which may result in reduced performance.",
+    "backend_not_valid": "ValueError: Selected backend AttentionBackendEnum.CUTLASS_MLA is not "
+    "valid for this configuration. Reason: ['sparse not supported']",
+    "no_valid_backend": "ValueError: No valid attention backend found for cuda with "
+    "AttentionSelectorConfig(head_size=80). Reasons: {FLASH_ATTN: [head_size not supported]}.",
+    "too_long": "User-specified max_model_len (262144) is greater than the derived max_model_len "
+    "(max_position_embeddings=131072 or model_max_length=None in model's config.json).",
+    "heads_not_divisible": "Total number of attention heads (40) must be divisible by tensor "
+    "parallel size (16).",
+    "mamba_block_without_caching": "--mamba-block-size can only be set with "
+    "--enable-prefix-caching",
+    "prefix_caching_off": "Disabling prefix caching for FLASHINFER/TRITON_MLA with batch "
+    "invariance, as it is not yet supported.",
+    "nvfp4_with_mla": "nvfp4 KV cache is not supported with MLA",
+}
+"""Message -> a line of vLLM's that holds it."""
+
+HEADS = (
+    "",
+    "\x1b[0;36m(EngineCore pid=12)\x1b[0;0m INFO 11-20 10:00:00 [interface.py:671] ",
+    "[36m(RayWorkerWrapper pid=2201, ip=10.0.0.2)[0m WARNING 11-20 10:00:00 [x.py:1] ",
+    "vllm-1  | (Worker_TP0_EP0 pid=165) ERROR 07-02 07:48:04 [core.py:1108] ",
+    "2026-06-12T11:02:50.020540539Z (EngineCore_DP0 pid=1156) ",
+    "Aug 18 14:15:02 llm python3[28147]: (Worker pid=1) INFO 08-18 14:15:02 [gpu_worker.py:475] ",
+    "INFO 06-12 08:12:23 distributed_gpu_executor.py:45] ",
+)
+
+
+def messages_in(text):
+    return [found for found in find_messages(lines_of(text)) if found.values is not None]
+
+
+def test_every_message_has_a_line_here():
+    assert LINES.keys() == MESSAGES.keys()
+
+
+@pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_is_its_message_and_no_other_whatever_stands_before_it(name, head):
+    [found] = messages_in(head + LINES[name])
+    assert found.message.name == name
+    assert LINES[name].startswith(found.text.removesuffix("…"))
+    assert all(group in found.values for group in found.message.pattern.groupindex) or name in {
+        "kernel_block_must_divide",
+        "prefix_caching_off",
+    }
+
+
+DUMPS = {"typed_arguments", "engine_config", "backend", "backend_not_valid", "layout_unknown"}
+"""Messages that end in a printed object: of one that is cut, what is left is read."""
+
+
+@pytest.mark.parametrize("name", sorted(LINES.keys() - DUMPS))
+def test_a_line_that_is_wrapped_anywhere_is_still_read(name):
+    """In the middle of a word, or with an indent at a space; but not within its last number."""
+    line = LINES[name]
+    whole = messages_in(line)[0].values
+    begins = line.index(MESSAGES[name].begins) + len(MESSAGES[name].begins)
+    last = max(at for at, mark in enumerate(line) if mark.isalnum())
+    while last and (line[last].isalnum() or line[last] == "."):
+        last -= 1
+    for at in range(begins + 1, last):
+        wrapped = [f"{line[:at]}\n{line[at:]}"]
+        if line[at] == " ":
+            wrapped.append(f"{line[:at]}\n     {line[at + 1 :]}")
+        for text in wrapped:
+            read = [one.values for one in messages_in(text) if one.message.name == name]
+            assert read == [whole], text
+
+
+@pytest.mark.parametrize("name", ["attention_block_size", "mamba_padding", "available_memory"])
+def test_half_a_line_is_said_to_be_cut_and_gives_no_number(name):
+    line = LINES[name]
+    digit = next(at for at, mark in enumerate(line) if mark.isdigit())
+    for at in range(16, digit):
+        found = find_messages(lines_of(line[:at]))
+        assert [one.values for one in found] == [None], line[:at]
+
+
+@pytest.mark.parametrize(
+    "line", [LINES["concurrency"][:30], LINES["tokens_and_concurrency"][:60], LINES["tokens"][:20]]
+)
+def test_a_line_of_capacity_that_is_cut_is_said_once(line):
+    [found] = find_messages(lines_of(line))
+    assert found.values is None
+
+
+def test_equal_lines_of_several_ranks_count_once_with_their_number():
+    [found] = messages_in("\n".join([LINES["tokens"]] * 8))
+    assert found.times == 8
+    assert found.line.number == 1
+
+
+@pytest.mark.parametrize("entry", MESSAGES.values(), ids=lambda entry: entry.name)
+def test_a_message_says_what_it_means(entry):
+    assert entry.means.endswith((".", ")."))
+    assert not entry.advice or entry.advice.endswith(".")
+
+
+def test_a_prefix_alone_stays():
+    assert bare("INFO 11-20 10:00:00 [core.py:1] ") == "INFO 11-20 10:00:00 [core.py:1]"

@@ -1,0 +1,140 @@
+"""The tab "Log": paste, explain, take the scenario over; nothing typed is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench.views.html import document
+
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def tab():
+    panel = wb.explore(model="jamba-1.5-mini")
+    yield panel, panel.open("Log")
+    assert panel.session.errors == []
+
+
+def paste(log, text):
+    log.text.value = text
+    log.explain.click()
+
+
+def log_of(name):
+    return (LOGS / f"{name}.log").read_text(encoding="utf-8")
+
+
+def test_a_log_is_explained_and_its_scenario_taken_over(tab):
+    panel, log = tab
+    paste(log, log_of("whole_start_0_23"))
+    assert "the rules give 1,056 tokens" in log._lines.value
+    assert 'data-verdict="agrees"' in log._lines.value
+    assert panel.plan.model.name == "jamba-1.5-mini"
+    [use] = log.use_buttons
+    assert use.description == "Use this scenario"
+    use.click()
+    assert panel.plan.block_size == 1056
+    assert panel.scenario.model == "nemotron-3-nano-30b-a3b"
+    assert panel.scenario.tensor_parallel == 4
+    assert panel.controls["tensor_parallel"].value == 4
+
+
+def test_the_explanation_stays_while_scenarios_change(tab):
+    panel, log = tab
+    paste(log, log_of("whole_start_0_23"))
+    before = log._lines.value
+    panel.controls["tensor_parallel"].value = 2
+    panel.open("Why")
+    panel.open("Log")
+    assert log._lines.value == before
+    assert log.text.value
+
+
+def test_a_size_alone_offers_a_button_for_every_candidate(tab):
+    panel, log = tab
+    paste(log, log_of("size_alone_528"))
+    first = log.use_buttons[0]
+    assert first.description == "Use qwen3.5-4b"
+    first.click()
+    assert panel.plan.block_size == 528
+
+
+def test_a_size_that_differs_offers_what_would_explain_it(tab):
+    panel, log = tab
+    paste(
+        log,
+        "non-default args: {'model': 'nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16'}\n"
+        "Setting attention block size to 1056 tokens to ensure that attention page size is >=",
+    )
+    assert [button.description for button in log.use_buttons][:2] == [
+        "Use this scenario",
+        "Use tensor_parallel = 4",
+    ]
+    log.use_buttons[1].click()
+    assert panel.plan.block_size == 1056
+
+
+def test_a_command_line_is_taken_over_as_well(tab):
+    panel, log = tab
+    paste(log, "vllm serve Qwen/Qwen3.5-4B -tp 2 --block-sise 3")
+    assert "Nearest: --block-size" in log._lines.value
+    log.use_buttons[0].click()
+    assert (panel.scenario.model, panel.scenario.tensor_parallel) == ("qwen3.5-4b", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "nothing to explain"),
+        ("hello", "None of the 1 lines"),
+        ("a\0b", "binary data"),
+        ("vllm serve Qwen/Qwen3.5-4B --kv-cache-dtype fp9", "Nearest: fp8"),
+        ((LOGS / "sglang.log").read_text(encoding="utf-8"), "SGLang"),
+    ],
+)
+def test_what_cannot_be_explained_is_said_and_the_text_stays(tab, text, words):
+    _panel, log = tab
+    paste(log, log_of("whole_start_0_23"))
+    paste(log, text)
+    assert words in log._error.value
+    assert log.text.value == text
+    assert log._lines.value == ""
+    assert log.use_buttons == ()
+    paste(log, log_of("whole_start_0_23"))
+    assert log._error.value == ""
+
+
+def test_clear_empties_everything(tab):
+    _panel, log = tab
+    paste(log, log_of("whole_start_0_23"))
+    log.clear.click()
+    assert (log.text.value, log._lines.value, log._scenario.value) == ("", "", "")
+    assert log.use_buttons == ()
+
+
+def test_markup_in_a_log_is_shown_not_run(tab):
+    _panel, log = tab
+    paste(
+        log,
+        f"Setting attention block size to 528 tokens to ensure {EVIL}\n"
+        f"non-default args: {{'model': '{EVIL}', 'tensor_parallel_size': 2}}",
+    )
+    assert "<img" not in (log._lines.value + log._scenario.value).replace(document(), "")
+
+
+def test_a_refused_scenario_can_be_taken_over_and_is_refused_above(tab):
+    panel, log = tab
+    paste(
+        log,
+        "non-default args: {'model': 'Qwen/Qwen3.5-4B', 'tensor_parallel_size': 3}\n"
+        "ValueError: Total number of attention heads (16) must be divisible by tensor parallel "
+        "size (3).",
+    )
+    assert "the rules give the same" in log._lines.value
+    log.use_buttons[0].click()
+    assert panel.scenario.model == "qwen3.5-4b"

@@ -1,0 +1,86 @@
+"""The command `workbench report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands.options import fail, resolved
+from workbench.core.errors import WorkbenchError
+
+if TYPE_CHECKING:
+    from workbench.plan import Plan
+
+LARGE_BYTES = 10**6
+
+
+def report(
+    scenario: Annotated[
+        str,
+        typer.Argument(help="A design file (.json), or a model as for resolve."),
+    ],
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", help="A scenario field, as for resolve."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
+    notes: Annotated[str, typer.Option(help="A paragraph below the heading.")] = "",
+    design: Annotated[
+        Path | None, typer.Option(help="Write the design file of this scenario, too.")
+    ] = None,
+    figures: Annotated[
+        bool, typer.Option(help="With figures: 5 MB, since plotly comes along.")
+    ] = True,
+) -> None:
+    """Write one HTML page about a scenario that needs neither a kernel nor a network.
+
+    Exit status: 0 for a page, also about a scenario that would not start; 2 where there is none.
+    """
+    from workbench import __version__
+    from workbench.exchange import commands_of, save_design
+    from workbench.views.report import Page, report_html
+
+    plan, page_title, page_notes, warnings = _subject(scenario, setting or [])
+    page = Page(
+        title=title or page_title,
+        notes=notes or page_notes,
+        warnings=warnings,
+        commands=commands_of(plan),
+        made_with={"workbench": __version__, "rules": plan.scenario.rules},
+        figures=figures,
+    )
+    text = report_html(plan, page, plan.remedies)
+    try:
+        output.write_text(text, encoding="utf-8")
+        if design is not None:
+            save_design(plan.scenario, design, page.title, page.notes)
+    except OSError as error:
+        fail(f"{error.filename} cannot be written: {error.strerror}.")
+    size = len(text.encode())
+    told = f"{size / 1e6:.1f} MB" if size >= LARGE_BYTES else f"{size / 1e3:.0f} kB"
+    typer.echo(f"{output}: {told}, {plan!r}")
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _subject(given: str, settings: list[str]) -> tuple[Plan, str, str, tuple[str, ...]]:
+    """Plan, title, notes and warnings of a design file, or of a scenario given by its fields."""
+    from workbench.exchange import load_design
+    from workbench.interop.design import SCHEMA
+
+    path = Path(given)
+    if path.suffix == ".json" and path.is_file() and SCHEMA in path.read_text(errors="replace"):
+        if settings:
+            fail("A design file holds every field: leave out --set.")
+        try:
+            found = load_design(path)
+        except WorkbenchError as error:
+            fail(f"error [{error.code}] {error.message}")
+        return found.plan, found.design.title, found.design.notes, found.warnings
+    plan = resolved(given, settings)
+    return plan, "", "", ()

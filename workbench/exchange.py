@@ -1,0 +1,145 @@
+"""Scenarios, designs and logs, in and out, as people meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench import __version__
+from workbench.core.errors import ScenarioError
+from workbench.interop.command_line import read_command
+from workbench.interop.design import (
+    MAX_DESIGN_BYTES,
+    Design,
+    design_of,
+    differences,
+    read_design,
+)
+from workbench.interop.llm_code import llm_code
+from workbench.interop.log_explain import explain_log as explain
+from workbench.interop.log_report import LogReport
+from workbench.interop.log_text import MAX_LOG_BYTES, decoded
+from workbench.interop.sweep_params import serve_params
+from workbench.models import repository
+from workbench.plan import Plan, resolve
+from workbench.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a command line says: the scenario, and notes on everything that has no field in it."""
+
+    scenario: Scenario
+    notes: tuple[str, ...]
+
+
+def from_vllm_command(text: str, **machine: Any) -> Command:
+    """The scenario of a `vllm serve` command or of `python -m vllm.entrypoints...`.
+
+    machine: fields that a command cannot hold, such as `platform="xpu"` or `rules`; a flag wins
+    over them. Errors: ScenarioError for a text that is no such command, or a value that is none,
+    with the nearest valid one.
+    """
+    given = read_command(text)
+    try:
+        scenario = Scenario(**{**machine, **given.fields})
+    except ScenarioError as error:
+        said = given.said.get(error.field or "")
+        if said is None:
+            raise
+        raise ScenarioError(
+            error.code, f"{said}: {error.message}", field=error.field, operands=error.operands
+        ) from None
+    notes = given.notes
+    if "model" not in given.fields and "model" not in machine:
+        notes = (f"The command names no model; {scenario.model} takes its place.", *notes)
+    return Command(scenario, notes)
+
+
+def explain_log(log: str | bytes | Path) -> LogReport:
+    """A vLLM start-up log, line by line: what it says, what the rules say, and what to change.
+
+    log: its text, the bytes of a file, or the path of one. Nothing is downloaded for a model that
+    a log names. Errors: ScenarioError where there is nothing to explain.
+    """
+    if isinstance(log, Path):
+        log = _bytes_of(log, MAX_LOG_BYTES + 1, "log")
+    text = decoded(log) if isinstance(log, bytes) else log
+    return explain(text, resolved)
+
+
+def resolved(fields: Mapping[str, Any]) -> Plan:
+    """The plan of these scenario fields."""
+    return resolve(Scenario.from_dict(fields))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDesign:
+    """A design that was read: its scenario, the plan of today, and what changed since."""
+
+    design: Design
+    scenario: Scenario
+    plan: Plan
+    warnings: tuple[str, ...]
+
+
+def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: str = "") -> Design:
+    """Write the design file of a scenario, whole or not at all; Refused where it has no plan."""
+    design = design_of(resolve(scenario), scenario.to_dict(), __version__, title, notes)
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(design.to_json(), encoding="utf-8")
+    part.replace(target)
+    return design
+
+
+def load_design(path: str | Path) -> LoadedDesign:
+    """The design in a file, resolved by today's rules.
+
+    Errors: ScenarioError for another form or a newer schema; Refused where vLLM refuses it now.
+    """
+    return loaded_design(_text_of(Path(path), MAX_DESIGN_BYTES + 1, "design"))
+
+
+def loaded_design(text: str) -> LoadedDesign:
+    """The same, from the text of the file."""
+    design = read_design(text)
+    scenario = Scenario.from_dict(design.scenario)
+    plan = resolve(scenario)
+    return LoadedDesign(design, scenario, plan, differences(design, plan))
+
+
+def commands_of(plan: Plan) -> dict[str, str]:
+    """What to paste, by what it is: shell, vLLM's Python, and the workbench's own."""
+    where = repository(plan.scenario.model)
+    return {
+        "vllm serve": plan.to_vllm_command(),
+        "vLLM in Python": llm_code(plan.scenario, plan.model, where),
+        "workbench": plan.to_code(),
+    }
+
+
+def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
+    """The file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
+    return serve_params([resolve(scenario) for scenario in scenarios], names)
+
+
+def _bytes_of(path: Path, most: int, field: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(most)
+    except OSError as error:
+        raise ScenarioError(
+            "file_not_readable", f"{path} cannot be read: {error.strerror}.", field=field
+        ) from None
+
+
+def _text_of(path: Path, most: int, field: str) -> str:
+    try:
+        return _bytes_of(path, most, field).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScenarioError(
+            "file_not_readable", f"{path} is not UTF-8 text: {error}.", field=field
+        ) from None

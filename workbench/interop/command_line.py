@@ -1,0 +1,303 @@
+"""A vLLM command line as the fields of a scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from workbench.core.errors import ScenarioError, nearest_names
+from workbench.interop.given import (
+    DTYPES,
+    Given,
+    catalog_name,
+    json_object,
+    local_config,
+    whole_number,
+)
+from workbench.interop.vllm_args import (
+    ATTENTION_CONFIG,
+    GDN_PREFILL,
+    HYBRID_MANAGER,
+    VALUE_FLAGS,
+    VARIABLES,
+)
+
+MAX_COMMAND_CHARACTERS = 100_000
+FIELDS = {flag: field for field, flag in VALUE_FLAGS.items()} | {"--model": "model"}
+NAMES = frozenset({"model", "dtype", "kv_cache_dtype", "backend", "mamba_cache_mode"})
+STATE_NAMES = frozenset({"mamba_cache_dtype", "mamba_ssm_cache_dtype"})
+SWITCHES = {
+    "--enable-prefix-caching": "enable_prefix_caching",
+    HYBRID_MANAGER: "disable_hybrid_kv_cache_manager",
+}
+OBJECTS = frozenset({"--speculative-config", "--attention-config"})
+SPECULATIVE = {
+    "--spec-tokens": "num_speculative_tokens",
+    "--spec-method": "method",
+    "--spec-model": "model",
+}
+MATTERS = {
+    "--pipeline-parallel-size": "each stage has a part of the layers",
+    "--decode-context-parallel-size": "tokens are spread over ranks",
+    "--prefill-context-parallel-size": "tokens are spread over ranks",
+    "--kv-cache-dtype-skip-layers": "some layers keep another dtype",
+    "--hf-overrides": "fields of config.json are changed",
+    "--kv-transfer-config": "a connector may ask for other sizes",
+    "--disable-sliding-window": "windows become full attention",
+    "--enable-lora": "adapters take memory",
+}
+"""Flags that can change a size, without a field in a scenario -> why."""
+
+SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"})
+VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+OLD_BACKEND = "VLLM_ATTENTION_BACKEND"
+
+
+@cache
+def known_flags() -> tuple[dict[str, str], dict[str, str]]:
+    """Flags of vLLM 0.23: (name -> "value", "list" or "switch"; short form -> name)."""
+    path = resources.files("workbench.interop") / "vllm_flags_0_23.json"
+    table = json.loads(path.read_text(encoding="utf-8"))
+    return table["flags"], table["short"]
+
+
+def read_command(text: str) -> Given:
+    """The scenario fields of a `vllm serve` command, or of `python -m vllm.entrypoints...`.
+
+    Variables in front (`NAME=value`, `export`, docker's `-e`), line continuations, `--flag=value`,
+    underscores, unique beginnings of flags, `--config.key value` and numbers such as 16k are read
+    as vLLM does. What has no field becomes a note. Values are not checked here: the scenario does.
+    Errors: ScenarioError for a text that is no such command.
+    """
+    words = _words(text)
+    start = _start(words)
+    if start is None:
+        raise ScenarioError(
+            "not_a_vllm_command",
+            "This is no vLLM command: expected `vllm serve MODEL --flags` or `python -m "
+            f"vllm.entrypoints.openai.api_server --model MODEL --flags`; got {text.strip()[:60]!r}",
+            field="command",
+        )
+    reader = _Reader()
+    reader.variables(words[:start])
+    arguments = words[start:]
+    end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
+    reader.arguments(arguments[:end])
+    return reader.given()
+
+
+class _Reader:
+    """Collects fields and notes while it goes through the words."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+        self.said: dict[str, str] = {}
+        self.notes: list[str] = []
+        self.unused: list[str] = []
+        self.drafts: dict[str, Any] = {}
+        self.attention: dict[str, Any] = {}
+
+    def give(self, field: str, value: Any, said: str) -> None:
+        if field in self.fields and self.fields[field] != value:
+            self.notes.append(f"{self.said[field]} is given again as {said}: the last one counts.")
+        self.fields[field], self.said[field] = value, said
+
+    def variables(self, words: list[str]) -> None:
+        for word in words:
+            if (found := VARIABLE.fullmatch(word)) is None:
+                continue
+            name, value = found.groups()
+            if name == VARIABLES["batch_invariant"][0]:
+                self.give("batch_invariant", value == "1", word)
+            elif name == VARIABLES["kv_cache_layout"][0]:
+                self.give("kv_cache_layout", value, word)
+            elif name == OLD_BACKEND:
+                self.give("backend", value.upper(), word)
+            else:
+                self.unused.append(f"{name}={value}")
+
+    def arguments(self, words: list[str]) -> None:
+        extra: list[str] = []
+        for flag, value, said in _pairs(words):
+            if flag is None:
+                if "model" in self.fields or extra:
+                    extra.append(said)
+                else:
+                    self.give("model", _model(said), said)
+                continue
+            self._flag(flag, value, said)
+        if extra:
+            self.notes.append("Not a flag and not the model: " + ", ".join(extra) + ".")
+
+    def _flag(self, flag: str, value: str | bool, said: str) -> None:
+        flags, _short = known_flags()
+        name, _, keys = flag.partition(".")
+        if keys and name in OBJECTS:
+            found = json_object(f'{{"x": {value}}}') or {"x": whole_number(str(value))}
+            self._object(name, {keys: found["x"]}, said)
+        elif name not in flags:
+            near = nearest_names(name, flags)
+            hint = f" Nearest: {', '.join(near)}." if near else ""
+            self.notes.append(f"{said}: vLLM 0.23 has no such flag.{hint}")
+        elif value == "":
+            self.notes.append(f"{said}: the value is missing.")
+        elif name in SWITCHES:
+            self.give(SWITCHES[name], bool(value), said)
+        elif (name, value) == GDN_PREFILL:
+            self.give("gdn_flashinfer_prefill", True, said)
+        elif name in SPECULATIVE:
+            number = whole_number(str(value)) if name == "--spec-tokens" else value
+            self._object("--speculative-config", {SPECULATIVE[name]: number}, said)
+        elif name in OBJECTS:
+            self._object(name, _json_argument(name, str(value)), said)
+        elif name in FIELDS:
+            self.give(FIELDS[name], _value(FIELDS[name], str(value)), said)
+        else:
+            self._without_field(name, value, said)
+
+    def _without_field(self, name: str, value: str | bool, said: str) -> None:
+        if name in MATTERS and str(value) not in {"1", "False"}:
+            self.notes.append(f"{said}: not followed here, although {MATTERS[name]}.")
+        else:
+            self.unused.append(said)
+
+    def _object(self, name: str, values: dict[str, Any], said: str) -> None:
+        if name == "--speculative-config":
+            self.drafts |= values
+            if (count := values.get("num_speculative_tokens")) is not None:
+                self.give("num_speculative_tokens", count, said)
+            return
+        for key, value in values.items():
+            if key in ATTENTION_CONFIG:
+                self.give(key, value, said)
+            elif key == "backend" and isinstance(value, str):
+                self.give("backend", value.upper(), said)
+            else:
+                self.unused.append(f"--attention-config.{key} {value}")
+
+    def given(self) -> Given:
+        method = self.drafts.get("method")
+        if self.drafts and method != "ngram":
+            drafted = f"method {method}" if method else "a draft model"
+            self.notes.append(
+                f"Draft tokens by {drafted}: their number is counted, layers that the drafter "
+                "itself adds to the cache are not."
+            )
+        if self.unused:
+            self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
+        return Given(self.fields, self.said, tuple(self.notes))
+
+
+def _json_argument(name: str, text: str) -> dict[str, Any]:
+    found = json_object(text)
+    if found is None:
+        raise ScenarioError(
+            "wrong_type",
+            f"{name} takes a JSON object; got {text[:60]!r}. Quote it for the shell: "
+            f"{name} '{{\"key\": 1}}'.",
+            field="command",
+        )
+    return found
+
+
+def _words(text: str) -> list[str]:
+    if len(text) > MAX_COMMAND_CHARACTERS:
+        raise ScenarioError(
+            "out_of_range",
+            f"A command has at most {MAX_COMMAND_CHARACTERS:,} characters; got {len(text):,}. "
+            "For a log, use `workbench explain-log`.",
+            field="command",
+        )
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    joined = re.sub(r"\\[ \t]*(\n|$)", " ", "\n".join(lines))
+    try:
+        return shlex.split(joined)
+    except ValueError as error:
+        raise ScenarioError(
+            "not_a_vllm_command",
+            f"The shell could not read this command: {error}. Check the quotes.",
+            field="command",
+        ) from None
+
+
+def _start(words: list[str]) -> int | None:
+    """Where the arguments begin, after what starts the server; None if nothing does."""
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word.rpartition("/")[2] == "vllm" and following == "serve":
+            return at + 2
+        if word == "-m" and following.startswith("vllm.entrypoints"):
+            return at + 2
+        if "vllm-openai" in word or word.endswith("vllm/entrypoints/openai/api_server.py"):
+            return at + 1
+    return 0 if words and words[0].startswith("--") else None
+
+
+def _pairs(words: list[str]) -> Iterator[tuple[str | None, str | bool, str]]:
+    """(flag or None for a bare word, value, the words as given), in order."""
+    flags, short = known_flags()
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if not word.startswith("-") or word == "-":
+            yield None, True, word
+            continue
+        head, equals, value = word.partition("=")
+        name, kind = _named(head, flags, short)
+        if kind == "off":
+            yield name, False, word
+        elif equals:
+            yield name, value, word
+        elif kind == "switch":
+            yield name, True, word
+        else:
+            taken: list[str] = []
+            while at < len(words) and not _is_flag(words[at]) and (kind == "list" or not taken):
+                taken.append(words[at])
+                at += 1
+            yield name, ",".join(taken), " ".join([word, *taken])
+
+
+def _named(head: str, flags: dict[str, str], short: dict[str, str]) -> tuple[str, str]:
+    """Full name and kind of a flag as typed; "off" for the `--no-` form of a switch."""
+    stem, dot, keys = head.partition(".")
+    stem = short.get(stem, stem if not stem.startswith("--") else stem.replace("_", "-"))
+    if dot:
+        return f"{stem}.{keys}", "value"
+    positive = "--" + stem.removeprefix("--no-")
+    if stem not in flags and stem.startswith("--no-") and flags.get(positive) == "switch":
+        return positive, "off"
+    if stem not in flags:
+        begun = [flag for flag in flags if flag.startswith(stem)]
+        stem = begun[0] if len(begun) == 1 and stem.startswith("--") else stem
+    return stem, flags.get(stem, "value")
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and not re.fullmatch(r"-\d+(\.\d+)?", word)
+
+
+def _value(field: str, text: str) -> Any:
+    if field == "model":
+        return _model(text)
+    if field in STATE_NAMES or field in NAMES:
+        return text.upper() if field == "backend" else DTYPES.get(text, text)
+    if field == "max_model_len" and text == "auto":
+        return -1
+    if field == "gpu_memory_utilization":
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return whole_number(text)
+
+
+def _model(reference: str) -> str:
+    """A catalog name where there is one; for a folder the config.json in it."""
+    return catalog_name(reference) or local_config(reference) or reference

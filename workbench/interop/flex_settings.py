@@ -1,0 +1,141 @@
+"""The best flex-attention settings of a device, as a file that says where they come from."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.core.errors import ScenarioError
+
+SCHEMA_VERSION = 1
+ATTENTION_CONFIG = (
+    ("flex_attn_block_m", "block_m"),
+    ("flex_attn_block_n", "block_n"),
+    ("flex_attn_q_block_size", "q_block_size"),
+    ("flex_attn_kv_block_size", "kv_block_size"),
+)
+"""vLLM's attention-config key -> our field."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlexBest:
+    """One winner: for queries of up to `q_len` and contexts of up to `kv_len` tokens.
+
+    median_us: of n runs, measured with correctness checked in the same call; bitwise: one request
+    alone and in a batch gave the same bits.
+    """
+
+    q_len: int
+    kv_len: int
+    block_m: int
+    block_n: int
+    q_block_size: int
+    kv_block_size: int
+    num_warps: int
+    num_stages: int
+    median_us: float
+    n: int
+    bitwise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlexProvenance:
+    """What has to be the same for the winners to hold."""
+
+    device_name: str
+    driver: str
+    torch: str
+    triton: str
+    kernel_hash: str
+    measured_at: str
+    store: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FlexDevice:
+    """Winners of one device and one kind of attention layer.
+
+    head_size in elements, gqa: query heads to one KV head, page_tokens: tokens of a manager block.
+    """
+
+    head_size: int
+    gqa: int
+    page_tokens: int
+    dtype: str
+    provenance: FlexProvenance
+    best: tuple[FlexBest, ...]
+
+    @property
+    def file_name(self) -> str:
+        """As vLLM names tuned configurations: what they depend on, in the name."""
+        device = re.sub(r"\W+", "_", self.provenance.device_name).strip("_")
+        return (
+            f"flex,head={self.head_size},gqa={self.gqa},page={self.page_tokens},"
+            f"dtype={self.dtype},device_name={device}.json"
+        )
+
+    def to_json(self) -> str:
+        """Schema version, provenance, and per winner what the kernel and vLLM's flags take."""
+        rows = [
+            {
+                "q_len": one.q_len,
+                "kv_len": one.kv_len,
+                "BLOCK_M": one.block_m,
+                "BLOCK_N": one.block_n,
+                "q_block_size": one.q_block_size,
+                "kv_block_size": one.kv_block_size,
+                "num_warps": one.num_warps,
+                "num_stages": one.num_stages,
+                "median_us": one.median_us,
+                "n": one.n,
+                "bitwise": one.bitwise,
+                "attention_config": {flag: getattr(one, name) for flag, name in ATTENTION_CONFIG},
+            }
+            for one in sorted(self.best, key=lambda one: (one.q_len, one.kv_len))
+        ]
+        layer = {name: getattr(self, name) for name in ("head_size", "gqa", "page_tokens", "dtype")}
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "layer": layer,
+            "provenance": asdict(self.provenance),
+            "best": rows,
+        }
+        return json.dumps(document, indent=2) + "\n"
+
+
+def read_flex_device(text: str) -> FlexDevice:
+    """The winners in a file. Errors: ScenarioError for another form, or a newer schema."""
+    try:
+        document: dict[str, Any] = json.loads(text)
+        version = document["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise ScenarioError(
+                "schema_unknown",
+                f"These flex settings have schema version {version}; this workbench reads "
+                f"{SCHEMA_VERSION}. Install a newer workbench.",
+                field="schema_version",
+            )
+        rows = tuple(_row(row) for row in document["best"])
+        provenance = FlexProvenance(**document["provenance"])
+        return FlexDevice(**document["layer"], provenance=provenance, best=rows)
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ScenarioError):
+            raise
+        raise ScenarioError(
+            "flex_settings_unreadable",
+            f"Not a file of flex settings: {type(error).__name__}: {error}.",
+            field="flex_settings",
+        ) from None
+
+
+def _row(row: dict[str, Any]) -> FlexBest:
+    names = {"BLOCK_M": "block_m", "BLOCK_N": "block_n"}
+    return FlexBest(
+        **{
+            names.get(name, name): value
+            for name, value in row.items()
+            if name != "attention_config"
+        }
+    )

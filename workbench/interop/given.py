@@ -1,0 +1,80 @@
+"""What a text says of a scenario: fields with their values, who said so, and the rest as notes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from pathlib import Path
+from typing import Any
+
+from workbench.models import catalog_names, repository
+
+MULTIPLIERS = {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
+}
+SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+DTYPES = {"half": "float16", "float": "float32"}
+"""Words for a model dtype that mean another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Fields of a scenario that a text gives.
+
+    said: field -> the words that gave it. notes: everything else in the text, one sentence each;
+    nothing of it is lost.
+    """
+
+    fields: Mapping[str, Any]
+    said: Mapping[str, str] = dataclass_field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def whole_number(text: str) -> int | str:
+    """The integer in "4096", "16k" (16,000) or "16K" (16,384), as vLLM reads it.
+
+    Anything else comes back as it is, for the scenario to refuse with its own words.
+    """
+    if found := SHORT_NUMBER.fullmatch(text.strip()):
+        return int(float(found.group(1)) * MULTIPLIERS[found.group(2)])
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in `text`; None for anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def local_config(reference: str) -> str | None:
+    """The config.json of a folder on this machine; None where there is none."""
+    try:
+        inside = Path(reference).expanduser() / "config.json"
+        return str(inside) if inside.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, no home folder, a zero byte
+        return None
+
+
+def catalog_name(reference: str) -> str | None:
+    """The catalog's name for a hub id or a catalog name, None for any other model."""
+    wanted = reference.rstrip("/").casefold()
+    for name in catalog_names():
+        if wanted in {name, (repository(name) or "").casefold()}:
+            return name
+    return None

@@ -1,0 +1,285 @@
+"""The messages with which a start ends, or which cost something; see `log_messages`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.plan import Plan
+from workbench.interop.log_message import Compare, Values, message
+
+GIB = 2**30
+
+
+def _needed_gib(plan: Plan) -> float | None:
+    return round(plan.cache.needed_bytes / GIB, 2) if plan.cache else None
+
+
+def _blocks(plan: Plan) -> int | None:
+    return plan.cache.num_blocks if plan.cache else None
+
+
+def _enough(values: Values) -> dict[str, Any]:
+    return {
+        "max_model_len": values["max_model_len"],
+        "kv_cache_memory_bytes": round(values["available_gib"] * GIB),
+    }
+
+
+ERRORS = (
+    message(
+        "not_enough_memory",
+        "To serve at least one request",
+        r"To serve at least one request with the model's max seq len \((?P<max_model_len>\d+)\), "
+        r"\((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is larger than the available KV "
+        r"cache memory \((?P<available_gib>[\d.]+) GiB\)",
+        "One request of full length does not fit into the cache, so vLLM does not start.",
+        "Type the estimated length as --max-model-len, or free memory for the cache.",
+        fields=_enough,
+        compares=(Compare("needed_gib", _needed_gib, ("block_size", "num_blocks"), "GiB", 0.011),),
+        codes=("not_enough_memory",),
+    ),
+    message(
+        "no_memory",
+        "No available memory for the cache blocks",
+        r"No available memory for the cache blocks",
+        "Weights and activations take everything; nothing is left for the cache.",
+        "A higher --gpu-memory-utilization, more ranks, fewer tokens a step, a smaller checkpoint.",
+        codes=("no_memory_for_blocks",),
+    ),
+    message(
+        "cannot_auto_fit",
+        "Cannot auto-fit max_model_len",
+        r"Cannot auto-fit max_model_len",
+        "--max-model-len -1, and not one token fits.",
+        "Free memory for the cache.",
+        fields=lambda _values: {"max_model_len": -1},
+        codes=("cannot_auto_fit",),
+    ),
+    message(
+        "too_many_sequences",
+        "exceeds available Mamba cache blocks",
+        r"max_num_seqs \((?P<max_num_seqs>\d+)\) exceeds available Mamba cache blocks "
+        r"\((?P<num_blocks>\d+)\)",
+        "Every running request keeps a state in a block of its own, and the pool has fewer blocks "
+        "than max_num_seqs (vllm#49064).",
+        "--max-num-seqs at most the number of blocks, or more memory, or a shorter block.",
+        fields=lambda values: {"max_num_seqs": values["max_num_seqs"]},
+        compares=(Compare("num_blocks", _blocks, ("num_blocks",), "blocks", rounded=True),),
+        codes=("max_num_seqs_above_blocks",),
+    ),
+    message(
+        "block_exceeds_budget",
+        "In Mamba cache align mode, block_size",
+        r"In Mamba cache align mode, block_size \((?P<block_size>\d+)\) must be <= "
+        r"max_num_batched_tokens \((?P<max_num_batched_tokens>\d+)\)",
+        "A prefill step is rounded down to whole blocks; with a smaller budget that is 0 tokens, "
+        "and the request would never run (vllm#36697).",
+        "--max-num-batched-tokens at least the block size, or prefix caching off.",
+        fields=lambda values: {
+            "max_num_batched_tokens": values["max_num_batched_tokens"],
+            "enable_prefix_caching": True,
+        },
+        compares=(
+            Compare(
+                "block_size",
+                lambda plan: plan.block_size,
+                (
+                    "mamba_page_size_bytes",
+                    "attention_bytes_per_token",
+                    "aligned_block_size",
+                    "align_budget",
+                ),
+                "tokens",
+                is_size=True,
+            ),
+        ),
+        codes=("block_exceeds_token_budget",),
+    ),
+    message(
+        "pages_not_divisible",
+        "is not divisible by the maximum page size",
+        r"page size (?:of the layer )?is not divisible by the maximum page size",
+        "Two kinds of layers have pages of which neither is a multiple of the other, so they "
+        "cannot share blocks.",
+        "Look for a draft model, a pipeline partition or a KV dtype that differs between layers; "
+        "before #37467 the alignment ran before the backend was known (vllm#38979).",
+        codes=("pages_not_equal",),
+        is_distinct=False,
+    ),
+    message(
+        "no_common_block",
+        "No common block size for",
+        r"No common block size for (?P<block_size>\d+)[. ]",
+        "No size that the attention kernels take divides the manager block.",
+        "A --block-size that the backend's sizes divide, or another backend.",
+        compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
+        codes=("no_common_block_size",),
+    ),
+    message(
+        "aligned_not_supported",
+        "Aligned KV cache block size",
+        r"Aligned KV cache block size (?P<block_size>\d+) is not supported by attention "
+        r"backend\(s\): (?P<backends>[\w, ]+)",
+        "0.33: the block grew to fit a mamba state, and the backend takes no such size.",
+        "Another backend, or a --block-size that it takes.",
+        compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
+        codes=("aligned_block_not_supported", "no_common_block_size"),
+    ),
+    message(
+        "no_shared_block",
+        "share no supported KV cache block size",
+        r"The attention backends share no supported KV cache block size",
+        "0.33: layers run on several backends, and no size suits all of them.",
+        "One backend for all layers (--attention-backend).",
+    ),
+    message(
+        "kernel_block_must_divide",
+        "must divide",
+        r"kernel_block_size (?P<kernel_block_size>\d+) must divide (?:\w+ )*?(?P<block_size>\d+)?",
+        "The block table was built for a kernel block that does not fit into a manager block.",
+        "A --block-size that the backend's sizes divide.",
+        codes=("no_common_block_size",),
+        is_distinct=False,
+    ),
+    message(
+        "hash_block_not_divisible",
+        "not divisible by",
+        r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) not divisible by "
+        r"(?:hash_block_size|tokens_per_hash)=(?P<hash_block_size>\d+)",
+        "A group's block is no multiple of the unit of prefix hashes, so offload cannot name it.",
+        "--enable-prefix-caching aligns the groups; tab `Offload and transfer` lists sizes that "
+        "work.",
+        is_distinct=False,
+    ),
+    message(
+        "invalid_hash_block",
+        "Invalid ",
+        r"Invalid (?:hash_block_size|prefix_match_unit)=(?P<hash_block_size>\d+);",
+        "The typed hash block (0.33: prefix_match_unit) does not divide every group's block.",
+        "A divisor of all group block sizes; tab `Offload and transfer` lists them.",
+        is_distinct=False,
+    ),
+    message(
+        "context_parallel",
+        "do not support context parallelism",
+        r"Hybrid KV cache groups with multiple block sizes do not support context parallelism",
+        "Context parallelism wants one block size for all groups.",
+        "--decode-context-parallel-size 1.",
+    ),
+    message(
+        "hybrid_manager_off",
+        "Hybrid KV cache manager is disabled but failed",
+        r"Hybrid KV cache manager is disabled but failed to convert",
+        "Attention and states cannot become one kind, and a flag or a connector turned the hybrid "
+        "manager off.",
+        "Leave --disable-hybrid-kv-cache-manager out; use a connector that supports hybrids.",
+    ),
+    message(
+        "flex_power_of_two",
+        "_block_size must be a power of 2",
+        r"flex_attn_(?P<side>q|kv)_block_size must be a power of 2",
+        "Flex attention's mask blocks have to be powers of two; an aligned block of a hybrid is "
+        "none.",
+        "--attention-config.flex_attn_kv_block_size 16, or a power of two as --block-size.",
+    ),
+    message(
+        "flex_tile_too_large",
+        "must be <= cache block size",
+        r"flex_attn_block_(?P<side>[mn]) \((?P<tile>\d+)\) must be <= cache block size "
+        r"\((?P<block_size>\d+)\)",
+        "Batch invariance ties the tile to the cache block, which is checked before it grows.",
+        "A tile of at most --block-size.",
+    ),
+    message(
+        "flex_cache_block",
+        "FlexAttention currently requires the cache block size",
+        r"FlexAttention currently requires the cache block size",
+        "The direct build of the mask takes one cache block per mask block.",
+        "--attention-config.flex_attn_kv_block_size equal to the cache block, or 16.",
+    ),
+    message(
+        "layout_unknown",
+        "Cannot determine layout for tensor of shape",
+        r"Cannot determine layout for tensor of shape (?P<shape>[^\n]+)",
+        "A runner guesses from the shape which dimension counts blocks; with two both could.",
+        "Give the pool more than two blocks (vllm#37236).",
+    ),
+    message(
+        "block_size_precluded",
+        "precluded higher-priority backend",
+        r"--block-size (?P<block_size>\d+) precluded higher-priority backend\(s\) "
+        r"(?P<precluded>[\w, ]+)\. Using (?P<backend>\w+) instead",
+        "A faster backend was passed over only because it does not take the typed block size.",
+        "Leave --block-size out.",
+        fields=lambda values: {"block_size": values["block_size"]},
+        compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
+        codes=("block_size_precludes_backend",),
+    ),
+    message(
+        "backend_not_valid",
+        "is not valid for this configuration",
+        r"Selected backend (?:AttentionBackendEnum\.)?(?P<backend>\w+) is not valid for this "
+        r"configuration\. Reason: (?P<reasons>\[[^\]]*\])",
+        "The backend that was asked for does not take this model, dtype or device.",
+        "Leave --attention-backend out, or take one that the reasons do not hit.",
+        fields=lambda values: {"backend": values["backend"]},
+        codes=("backend_not_valid",),
+    ),
+    message(
+        "no_valid_backend",
+        "No valid attention backend found",
+        r"No valid attention backend found for (?P<device>\w+) with",
+        "Every backend of the platform has a reason against it.",
+        "Change what most reasons name: KV dtype, head size, block size or device.",
+        codes=("no_valid_backend",),
+    ),
+    message(
+        "too_long",
+        "is greater than the derived max_model_len",
+        r"max_model_len \((?P<max_model_len>\d+)\) is greater than the derived max_model_len "
+        r"\(\w+=(?P<derived>[\d.]+|None) or",
+        "The typed length is above what config.json says.",
+        "The derived length, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 at your own risk.",
+        fields=lambda values: {"max_model_len": values["max_model_len"]},
+        codes=("max_model_len_too_long",),
+        is_distinct=False,
+    ),
+    message(
+        "heads_not_divisible",
+        "Total number of attention heads",
+        r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel "
+        r"size \((?P<tensor_parallel>\d+)\)",
+        "Attention heads are spread evenly over the ranks.",
+        "A --tensor-parallel-size that divides the heads.",
+        fields=lambda values: {"tensor_parallel": values["tensor_parallel"]},
+        codes=("heads_not_divisible",),
+    ),
+    message(
+        "mamba_block_without_caching",
+        "--mamba-block-size can only be set with",
+        r"--mamba-block-size can only be set with --enable-prefix-caching",
+        "Without prefix caching a state block spans the longest request.",
+        "Add --enable-prefix-caching, or leave --mamba-block-size out.",
+        fields=lambda _values: {"enable_prefix_caching": False},
+        codes=("mamba_block_size_without_prefix_caching",),
+    ),
+    message(
+        "prefix_caching_off",
+        "Disabling prefix caching",
+        r"Disabling prefix caching(?: for (?P<backends>[\w/]+) with batch invariance|:)",
+        "vLLM turned prefix caching off by itself.",
+        "Another backend where batch invariance is the reason.",
+        fields=lambda _values: {"enable_prefix_caching": False},
+        is_distinct=False,
+    ),
+    message(
+        "nvfp4_with_mla",
+        "nvfp4 KV cache is not supported with MLA",
+        r"nvfp4 KV cache is not supported with MLA",
+        "MLA keeps one latent vector a token, which has no nvfp4 form.",
+        "--kv-cache-dtype fp8 or auto.",
+        fields=lambda _values: {"kv_cache_dtype": "nvfp4"},
+        codes=("nvfp4_with_mla",),
+    ),
+)
+"""Errors and losses, in the order of a start."""

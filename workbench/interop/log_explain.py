@@ -1,0 +1,269 @@
+"""A pasted start-up log, explained line by line against the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.core.errors import Refused, ScenarioError, WorkbenchError
+from workbench.core.plan import Plan
+from workbench.core.remedies import remedies_for, remedies_for_refusal
+from workbench.core.sensitivity import changes_that_matter
+from workbench.core.trace import show
+from workbench.interop.log_candidates import Scene, Target, candidates, other_scenes
+from workbench.interop.log_find import Found, find_messages
+from workbench.interop.log_message import Compare
+from workbench.interop.log_messages import MESSAGES
+from workbench.interop.log_report import (
+    AGREES,
+    CUT,
+    DIFFERS,
+    KNOWN,
+    TOLD,
+    UNSURE,
+    Explained,
+    LogReport,
+)
+from workbench.interop.log_scenario import Resolve, Told, reconstruct
+from workbench.interop.log_text import lines_of, other_engine
+
+NO_NUMBER = "Without the model there is no number to compare with."
+NOT_MET = (
+    "The reconstructed scenario does not run into this; the log leaves something out that leads "
+    "to it."
+)
+NO_CHANGE = (
+    "No single change and no pair of changes of the scenario gives these sizes: another model, a "
+    "build with other rules, or a cache that differs between layers."
+)
+HALF_A_HUNDREDTH_GIB = 2**30 // 200
+SIZE_LINES = ("attention_block_size", "xpu_block_size")
+MOST_CHANGES = 3
+
+
+def explain_log(text: str, resolve: Resolve) -> LogReport:
+    """Every known line of a vLLM start-up log, with the rule and the operands behind it.
+
+    `resolve` turns scenario fields into a plan. Errors: ScenarioError when there is nothing to
+    explain: an empty or binary text, another engine's log, no line that is known.
+    """
+    lines = lines_of(text)
+    found = find_messages(lines)
+    if not found:
+        raise _nothing_known(other_engine(lines), len(lines))
+    told = reconstruct(found, resolve)
+    targets = _targets(found)
+    explained = _Explainer(told, targets, resolve)
+    told_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
+    scenes = explained.others or ()
+    if told.plan is None and told.refusal is None and targets:
+        scenes = candidates(told.fields, told.architecture, targets)
+    sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
+    return LogReport(told, told_lines, len(lines), scenes, sizes)
+
+
+def _targets(found: tuple[Found, ...]) -> tuple[Target, ...]:
+    """Sizes of the log that follow from model, dtypes and backend; XPU's rounding comes last."""
+    sizes: dict[str, Target] = {}
+    for one in found:
+        for compare in one.message.compares:
+            if compare.is_size and one.values and compare.value in one.values:
+                sizes[compare.value] = Target(compare, one.values[compare.value])
+    return tuple(sizes.values())
+
+
+class _Explainer:
+    """Explains one line after the other against the plan of the whole log."""
+
+    def __init__(self, told: Told, targets: tuple[Target, ...], resolve: Resolve) -> None:
+        self.told = told
+        self.plan = told.plan
+        self._targets = targets
+        self._resolve = resolve
+        self.others: tuple[Scene, ...] | None = None
+
+    def line(self, found: Found) -> Explained:
+        """The explanation of one message."""
+        message = found.message
+        base = Explained(
+            line=found.line.number,
+            times=found.times,
+            text=found.text,
+            message=message.name,
+            means=message.means,
+            verdict=KNOWN,
+            said={} if found.values is None else _shown(found.values),
+            expected={},
+            advice=(message.advice,) if message.advice else (),
+        )
+        if found.values is None:
+            return replace(
+                base,
+                verdict=CUT,
+                why=(
+                    "The line stops before its values. Copy it whole, to the end of the sentence.",
+                ),
+                advice=(),
+            )
+        if message.codes:
+            base = self._with_problem(base, message.codes)
+        if message.compares:
+            return self._compared(base, found)
+        if base.verdict == KNOWN and message.fields(found.values):
+            return replace(base, verdict=TOLD)
+        return base
+
+    def _with_problem(self, base: Explained, codes: tuple[str, ...]) -> Explained:
+        """The plan's own words for the same message, and the remedies that were tried."""
+        if self.told.refusal is not None and self.told.refusal.code in codes:
+            return replace(
+                base,
+                verdict=AGREES,
+                why=(self.told.refusal.message,),
+                advice=(*self._lifting(), *base.advice),
+            )
+        if self.plan is None:
+            return replace(base, verdict=UNSURE)
+        problem = next((one for one in self.plan.problems if one.code in codes), None)
+        if problem is None:
+            return replace(base, verdict=DIFFERS, why=(NOT_MET,))
+        tried = tuple(f"Tried, and it helps: {one}" for one in remedies_for(self.plan, problem))
+        return replace(base, verdict=AGREES, why=(problem.message,), advice=(*tried, *base.advice))
+
+    def _lifting(self) -> tuple[str, ...]:
+        refusal = self.told.refusal
+        if self.plan is None or not isinstance(refusal, Refused):
+            return ()
+        found = remedies_for_refusal(self.plan.model, self.plan.settings, refusal, type(self.plan))
+        return tuple(f"Tried, and it helps: {one}" for one in found)
+
+    def _compared(self, base: Explained, found: Found) -> Explained:
+        assert found.values is not None
+        if self.plan is None:
+            if base.verdict == AGREES:
+                return base
+            sizes = any(compare.is_size for compare in found.message.compares)
+            return replace(base, verdict=UNSURE, why=(NO_NUMBER,) if sizes else base.why)
+        expected: dict[str, Any] = {}
+        why = list(base.why)
+        verdicts = [base.verdict]
+        others: list[str] = []
+        for compare in found.message.compares:
+            said = found.values.get(compare.value)
+            if said is None:
+                continue
+            expected[compare.value] = compare.of(self.plan)
+            verdict, reasons = self._compare(compare, said, expected[compare.value])
+            verdicts.append(verdict)
+            why += [reason for reason in reasons if reason not in why]
+            if verdict == DIFFERS and compare.is_size:
+                others += self._explanations()
+        verdict = next((one for one in (DIFFERS, AGREES) if one in verdicts), UNSURE)
+        advice = base.advice
+        if found.message.name in SIZE_LINES and verdict == AGREES:
+            advice = (*smaller_blocks(self.plan), *advice)
+        return replace(
+            base,
+            verdict=verdict,
+            expected=expected,
+            why=tuple(why),
+            advice=advice,
+            candidates=tuple(others),
+        )
+
+    def _compare(self, compare: Compare, said: Any, expected: Any) -> tuple[str, list[str]]:
+        unit = f" {compare.unit}" if compare.unit else ""
+        if expected is None:
+            return UNSURE, [f"The scenario has no {compare.value}: the memory for it is unknown."]
+        assert self.plan is not None
+        steps = _steps(self.plan, compare.rules)
+        both = f"The log says {show(said)}{unit}, the rules give {show(expected)}{unit}"
+        if compare.agrees(said, expected):
+            return AGREES, [both + (" because:" if steps else "."), *steps]
+        if compare.rounded and (span := self._span(compare)) and span[0] <= said <= span[1]:
+            low, high = (show(end) for end in span)
+            return AGREES, [
+                f"{both}. The log rounds the memory to 0.01 GiB, which allows {low} to {high}.",
+                *steps,
+            ]
+        other = compare.otherwise(self.plan, said)
+        if other is not None:
+            return AGREES, [f"{both}. {other}", *steps]
+        return DIFFERS, [both + ".", *steps]
+
+    def _span(self, compare: Compare) -> tuple[Any, Any] | None:
+        """The least and the most that rounding the memory allows."""
+        memory = self.told.fields.get("kv_cache_memory_bytes")
+        if memory is None or not compare.rounded:
+            return None
+        ends = []
+        for change in (-HALF_A_HUNDREDTH_GIB, HALF_A_HUNDREDTH_GIB):
+            fields = {**self.told.fields, "kv_cache_memory_bytes": max(0, memory + change)}
+            try:
+                ends.append(compare.of(self._resolve(fields)))
+            except WorkbenchError:
+                return None
+        return (
+            None if None in ends else (min(ends) - compare.tolerance, max(ends) + compare.tolerance)
+        )
+
+    def _explanations(self) -> tuple[str, ...]:
+        """Changes of the scenario that give every size of the log."""
+        if self.others is None:
+            self.others = other_scenes(self.told, self._targets, self._resolve)
+        return tuple(scene.text for scene in self.others) or (NO_CHANGE,)
+
+
+def smaller_blocks(plan: Plan) -> tuple[str, ...]:
+    """Single changes of the scenario that make the block smaller, the smallest first."""
+    lower = [
+        change
+        for change in changes_that_matter(plan)
+        if change.plan is not None
+        and change.plan.block_size < plan.block_size
+        and not change.plan.errors
+        and change.field not in {"platform", "rules", "model"}
+    ]
+    lower.sort(key=lambda change: change.plan.block_size if change.plan else 0)
+    if not lower:
+        return ("No single change of the scenario makes the block smaller.",)
+    return tuple(
+        f"Smaller: {change.field} = {show(change.value)} gives {change.plan.block_size:,} tokens."
+        for change in lower[:MOST_CHANGES]
+        if change.plan is not None
+    )
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values without the dumps, which are read into the scenario."""
+    return {name: value for name, value in values.items() if name not in {"arguments", "config"}}
+
+
+def _steps(plan: Plan, rules: tuple[str, ...]) -> list[str]:
+    return [
+        f"{step} [{step.rule.source}]"
+        for rule in rules
+        for step in plan.steps
+        if step.rule.name == rule
+    ]
+
+
+def _nothing_known(engine: str | None, count: int) -> ScenarioError:
+    looked_for = (
+        "`Initializing a V1 LLM engine`, `Setting attention block size to`, `KV cache size`"
+    )
+    if engine is not None:
+        return ScenarioError(
+            "log_of_another_engine",
+            f"This looks like a log of {engine}; only vLLM's start-up lines are known here, such "
+            f"as {looked_for}.",
+            field="log",
+        )
+    return ScenarioError(
+        "log_not_recognised",
+        f"None of the {count:,} lines is one of the {len(MESSAGES)} messages that are known, such "
+        f"as {looked_for}. Paste the part from `non-default args` to `Maximum concurrency` or to "
+        "the error.",
+        field="log",
+    )

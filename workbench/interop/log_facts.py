@@ -1,0 +1,165 @@
+"""Values out of vLLM's own dumps: `non-default args: {...}` and the engine's config line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from workbench.interop.given import DTYPES, catalog_name, local_config
+from workbench.interop.vllm_args import ATTENTION_CONFIG, VALUE_FLAGS
+from workbench.models import catalog_names, repository
+
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+KEY = re.compile(r"""\s*,?\s*(?:'([^'\\]+)'\s*:|"([^"\\]+)"\s*:|([A-Za-z_]\w*)\s*=)\s*""")
+ARGUMENTS = {flag[2:].replace("-", "_"): field for field, flag in VALUE_FLAGS.items()}
+ENGINE = {
+    "tensor_parallel_size": "tensor_parallel",
+    "max_seq_len": "max_model_len",
+    "kv_cache_dtype": "kv_cache_dtype",
+    "dtype": "dtype",
+    "enable_prefix_caching": "enable_prefix_caching",
+}
+PLATFORMS = ("cuda", "rocm", "xpu", "cpu")
+UNFOLLOWED = {
+    "pipeline_parallel_size": "each stage has a part of the layers",
+    "decode_context_parallel_size": "tokens are spread over ranks",
+    "prefill_context_parallel_size": "tokens are spread over ranks",
+    "kv_cache_dtype_skip_layers": "some layers keep another dtype",
+    "hf_overrides": "fields of config.json are changed",
+    "kv_transfer_config": "a connector may ask for other sizes",
+}
+DRAFTS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
+
+
+def entries(text: str) -> dict[str, Any]:
+    """The entries of a dict's or a dataclass's printed form, as far as they can be read.
+
+    Values that are no Python literals (objects, torch.bfloat16) stay text; an entry that is cut
+    off at the end of the text is left out.
+    """
+    found: dict[str, Any] = {}
+    at = text.find("{") + 1 if text.lstrip().startswith("{") else 0
+    while (key := KEY.match(text, at)) is not None:
+        end = _end_of_value(text, key.end())
+        if end is None:
+            break
+        name = next(filter(None, key.groups()))
+        raw = text[key.end() : end].strip()
+        try:
+            found[name] = ast.literal_eval(raw)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            found[name] = raw
+        at = end
+    return found
+
+
+def _end_of_value(text: str, start: int) -> int | None:
+    """Where the value ends that starts here; None when the text ends inside it."""
+    waiting: list[str] = []
+    quote = ""
+    at = start
+    while at < len(text):
+        mark = text[at]
+        if quote:
+            if mark == "\\":
+                at += 1
+            elif mark == quote:
+                quote = ""
+        elif mark in "'\"":
+            quote = mark
+        elif mark in CLOSING:
+            waiting.append(CLOSING[mark])
+        elif waiting and mark == waiting[-1]:
+            waiting.pop()
+        elif not waiting and mark in ",})]":
+            return at
+        at += 1
+    return None if quote or waiting else at
+
+
+def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Scenario fields in the arguments that a person typed."""
+    fields = {
+        field: arguments[name]
+        for name, field in ARGUMENTS.items()
+        if arguments.get(name) is not None
+    }
+    if (typed := arguments.get("enable_prefix_caching")) is not None:
+        fields["enable_prefix_caching"] = typed
+    if arguments.get("disable_hybrid_kv_cache_manager") is True:
+        fields["disable_hybrid_kv_cache_manager"] = True
+    if model := arguments.get("model") or arguments.get("model_tag"):
+        fields["model"] = str(model)
+    if "backend" in fields:
+        fields["backend"] = str(fields["backend"]).rpartition(".")[2].strip("<>").split(":")[0]
+    attention = arguments.get("attention_config")
+    if isinstance(attention, str):
+        attention = entries(attention[attention.find("(") + 1 :])
+    if isinstance(attention, dict):
+        given = {name: attention.get(name) for name in ATTENTION_CONFIG}
+        fields |= {name: value for name, value in given.items() if value is not None}
+    return _named({**fields, **_drafts(arguments)})
+
+
+def engine_fields(config: dict[str, Any]) -> dict[str, Any]:
+    """Scenario fields in the engine's config line, which holds what vLLM had settled by then."""
+    fields = {field: config[name] for name, field in ENGINE.items() if config.get(name) is not None}
+    if model := config.get("model"):
+        fields["model"] = str(model)
+    if (device := config.get("device_config")) in PLATFORMS:
+        fields["platform"] = device
+    return _named({**fields, **_drafts(config)})
+
+
+def _named(fields: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(name := fields.get("dtype"), str):
+        name = name.removeprefix("torch.")
+        fields["dtype"] = DTYPES.get(name, name)
+    return fields
+
+
+def _drafts(values: dict[str, Any]) -> dict[str, Any]:
+    """Draft tokens in `speculative_config`: a dict as typed, or a printed object."""
+    found = DRAFTS.search(str(values.get("speculative_config")))
+    return {"num_speculative_tokens": int(found.group(1))} if found else {}
+
+
+def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
+    """What changes sizes and has no field in a scenario, one sentence each."""
+    return tuple(
+        f"{name} = {str(values[name])[:80]}: not followed here, although {why}."
+        for name, why in UNFOLLOWED.items()
+        if values.get(name) not in (None, 1, False, {}, [], "")
+    )
+
+
+def known_model(reference: str) -> tuple[str | None, str]:
+    """The catalog's name for a model as a log names it, and how sure that is.
+
+    A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning.
+    """
+    if name := catalog_name(reference) or local_config(reference):
+        return name, ""
+    last = re.sub(r"^models--[^-]+--", "", reference.rstrip("/").rpartition("/")[2]).casefold()
+    best = ""
+    for hub_id, name in _hub_names():
+        if last == hub_id:
+            return name, f"{reference} is taken for {name}, by the name of the folder."
+        if hub_id and last.startswith(hub_id) and len(hub_id) > len(best):
+            best, found = hub_id, name
+    if best:
+        return found, (
+            f"{reference} is taken for {found}: a checkpoint with another name can have another "
+            "config.json. Give its own config.json to be sure."
+        )
+    return None, ""
+
+
+def _hub_names() -> list[tuple[str, str]]:
+    names = []
+    for name in catalog_names():
+        last = (repository(name) or "").rpartition("/")[2].casefold()
+        names += [(last, name), (last.removesuffix("-bf16").removesuffix("-instruct"), name)]
+        names.append((name, name))
+    return names

@@ -1,0 +1,95 @@
+"""What one kind of log line is: how to find it, what it says, and what the rules say to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.plan import Plan
+
+Values = Mapping[str, Any]
+TEXTS = frozenset({"version"})
+"""Values that stay text, whatever they look like."""
+NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """One value of a line against the plan.
+
+    rules: steps of the trace that lead to the plan's value, in order. rounded: the log's value
+    follows from a rounded number of GiB, so it may lie between two plans. is_size: it follows from
+    model, dtypes and backend alone, so it can be looked for in other scenarios. otherwise: what
+    else the log's value may be; None where that does not fit either.
+    """
+
+    value: str
+    of: Callable[[Plan], Any]
+    rules: tuple[str, ...] = ()
+    unit: str = ""
+    tolerance: float = 0.0
+    rounded: bool = False
+    is_size: bool = False
+    otherwise: Callable[[Plan, Any], str | None] = lambda _plan, _value: None
+
+    def agrees(self, said: Any, expected: Any) -> bool:
+        """Whether the two are the same, as exactly as the log prints."""
+        if isinstance(said, int | float) and isinstance(expected, int | float):
+            return abs(said - expected) <= self.tolerance
+        return bool(said == expected)
+
+
+def nothing(_values: Values) -> dict[str, Any]:
+    """No field of a scenario follows."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of vLLM: an entry of the registry.
+
+    begins: words that every wording of it holds, to find it; pattern: the whole message, its
+    values as named groups (whole numbers and decimals become numbers). means, advice: in our own
+    words. fields: scenario fields that the line tells, weaker than what was typed. codes: problems
+    and refusals of a plan that stand for this message.
+    """
+
+    name: str
+    begins: str
+    pattern: re.Pattern[str]
+    means: str
+    advice: str = ""
+    fields: Callable[[Values], dict[str, Any]] = nothing
+    compares: tuple[Compare, ...] = ()
+    codes: tuple[str, ...] = ()
+    is_distinct: bool = True
+
+    def read(self, text: str) -> dict[str, Any] | None:
+        """The values of this message in `text`; None where it is not there as a whole."""
+        found = self.pattern.search(text)
+        if found is None:
+            return None
+        values = found.groupdict().items()
+        return {name: value if name in TEXTS else _value(value) for name, value in values if value}
+
+
+def message(
+    name: str,
+    begins: str,
+    pattern: str,
+    means: str,
+    advice: str = "",
+    **more: Any,
+) -> Message:
+    """A message whose pattern is written with single spaces: any white space matches them."""
+    spaced = re.sub(r" ", r"\\s+", pattern)
+    return Message(name, begins, re.compile(spaced), means, advice, **more)
+
+
+def _value(text: str) -> Any:
+    if NUMBER.fullmatch(text):
+        plain = text.replace(",", "")
+        return float(plain) if "." in plain else int(plain)
+    return text

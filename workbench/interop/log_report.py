@@ -1,0 +1,119 @@
+"""What an explained log is: one entry a message, and the scenario that it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.interop.log_candidates import Scene
+from workbench.interop.log_scenario import Told
+
+AGREES, DIFFERS, TOLD, KNOWN, UNSURE, CUT = "agrees", "differs", "told", "known", "unsure", "cut"
+VERDICTS = {
+    AGREES: "the rules give the same",
+    DIFFERS: "the rules give something else",
+    TOLD: "read into the scenario",
+    KNOWN: "explained",
+    UNSURE: "nothing to compare with",
+    CUT: "cut off",
+}
+"""Verdict -> what it means."""
+
+NAMES_THE_MODEL = (
+    "the model: the line `non-default args: {...}` or `Initializing a V1 LLM engine` names it; "
+    "paste it too, or pick a candidate"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One recognised line. said, expected: values by name, in the log and in the plan.
+
+    why: steps of the trace and sentences; advice: what to change; candidates: other scenarios that
+    give what the log says. times: how many lines say the same.
+    """
+
+    line: int
+    times: int
+    text: str
+    message: str
+    means: str
+    verdict: str
+    said: Mapping[str, Any]
+    expected: Mapping[str, Any]
+    why: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published form."""
+        return {
+            "line": self.line,
+            "times": self.times,
+            "text": self.text,
+            "message": self.message,
+            "means": self.means,
+            "verdict": self.verdict,
+            "verdict_text": VERDICTS[self.verdict],
+            "said": dict(self.said),
+            "expected": dict(self.expected),
+            "why": list(self.why),
+            "advice": list(self.advice),
+            "candidates": list(self.candidates),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """A log, explained.
+
+    scenes: scenarios that have its sizes, where its own is unknown or has others.
+    """
+
+    told: Told
+    lines: tuple[Explained, ...]
+    total_lines: int
+    scenes: tuple[Scene, ...]
+    sizes: str = ""
+
+    @property
+    def scenario(self) -> dict[str, Any] | None:
+        """The reconstructed fields."""
+        known = self.told.plan is not None or self.told.refusal is not None
+        return dict(self.told.fields) if known else None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the log lacks for a comparison."""
+        if self.told.plan is not None or self.told.refusal is not None:
+            return ()
+        if "model" in self.told.fields:
+            return (f"a config.json for {self.told.fields['model']}",)
+        if self.sizes and not self.scenes:
+            what = (
+                f"the model: no model of the catalog has {self.sizes} at a tensor parallelism of "
+                "1 to 8, with or without an fp8 cache, with 0 to 3 drafts. Paste the line "
+                "`non-default args: {...}`, or give the model's config.json"
+            )
+            return (what,)
+        return (NAMES_THE_MODEL,)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published form."""
+        plan = self.told.plan
+        return {
+            "schema_version": 1,
+            "vllm_version": self.told.version,
+            "rules": self.told.fields.get("rules"),
+            "scenario": self.scenario,
+            "from_lines": dict(self.told.said),
+            "architecture": self.told.architecture,
+            "plan": None if plan is None else repr(plan),
+            "refusal": None if self.told.refusal is None else self.told.refusal.to_dict(),
+            "notes": list(self.told.notes),
+            "missing": list(self.missing),
+            "candidates": [scene.to_dict() for scene in self.scenes],
+            "lines": [line.to_dict() for line in self.lines],
+            "total_lines": self.total_lines,
+        }

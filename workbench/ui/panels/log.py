@@ -1,0 +1,148 @@
+"""A pasted start-up log, explained; and its scenario, to go on with."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.core.errors import WorkbenchError
+from workbench.exchange import explain_log, from_vllm_command
+from workbench.interop.code import scenario_code
+from workbench.interop.command_line import read_command
+from workbench.plan import Plan
+from workbench.scenario import Scenario
+from workbench.ui.panels.panel import Panel
+from workbench.ui.session import Session, guarded
+from workbench.views.html import document, refusal_html
+from workbench.views.log_table import log_html, scenario_html
+
+HINT = (
+    "Paste what vLLM printed while it started, or a `vllm serve` command. For a file: "
+    "workbench explain-log FILE"
+)
+MAX_COMMAND = 20_000
+"""A text of more characters is no command."""
+
+
+class LogPanel(Panel):
+    """Text in, a table of explanations out; nothing of the text is changed or lost."""
+
+    title = "Log"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._lock = threading.RLock()
+        self.text = widgets.Textarea(
+            placeholder=HINT,
+            tooltip="vLLM's start-up log, or a command line",
+            layout=widgets.Layout(width="100%", height="160px"),
+        )
+        self.explain = _button("Explain", "Explain every known line of this log")
+        self.clear = _button("Clear", "Empty the box and the table")
+        self._use = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
+        self._scenario, self._lines = widgets.HTML(), widgets.HTML()
+        self.explain.on_click(self._explain)
+        self.clear.on_click(self._clear)
+        self.fill(
+            self.text,
+            widgets.HBox([self.explain, self.clear]),
+            self._use,
+            self._scenario,
+            self._lines,
+        )
+
+    def show(self, plan: Plan) -> None:
+        """The log belongs to its own scenario, not to the plan that is shown above."""
+
+    @property
+    def use_buttons(self) -> tuple[widgets.Button, ...]:
+        """The buttons that take over a scenario, for tests and for driving the panel."""
+        return tuple(self._use.children)
+
+    @guarded
+    def _explain(self, _button: widgets.Button) -> None:
+        with self._lock:
+            self.clear_error()
+            self._empty()
+            text = self.text.value
+            try:
+                if _is_command(text):
+                    self._show_command(text)
+                else:
+                    self._show_log(text)
+            except WorkbenchError as error:
+                self._error.value = document(refusal_html(error))
+
+    def _show_command(self, text: str) -> None:
+        found = from_vllm_command(text, **_machine(self.session.scenario))
+        notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
+        self._lines.value = document(
+            "<p>A command line. It gives:</p>"
+            f"<pre class='wb-code'>{escape(scenario_code(found.scenario.to_dict()))}</pre>"
+            f"<ul>{notes}</ul>"
+        )
+        self._offer({"Use this scenario": found.scenario})
+
+    def _show_log(self, text: str) -> None:
+        report = explain_log(text)
+        published = report.to_dict()
+        self._lines.value = log_html(published)
+        self._scenario.value = scenario_html(published)
+        offered = {}
+        if report.scenario is not None:
+            offered["Use this scenario"] = Scenario.from_dict(report.scenario)
+        for scene in report.scenes:
+            offered[f"Use {scene.words}"] = Scenario.from_dict(scene.fields)
+        self._offer(offered)
+
+    def _offer(self, scenarios: dict[str, Scenario]) -> None:
+        buttons = []
+        for label, scenario in scenarios.items():
+            button = _button(label, scenario.to_json())
+            button.on_click(partial(self._take_over, scenario))
+            buttons.append(button)
+        self._use.children = buttons
+
+    @guarded
+    def _take_over(self, scenario: Scenario, _button: widgets.Button) -> None:
+        self.session.request(scenario)
+
+    @guarded
+    def _clear(self, _button: widgets.Button) -> None:
+        with self._lock:
+            self.text.value = ""
+            self.clear_error()
+            self._empty()
+
+    def _empty(self) -> None:
+        self._use.children = ()
+        self._lines.value = self._scenario.value = ""
+
+
+def _is_command(text: str) -> bool:
+    """Whether a text is one command rather than a log that quotes one."""
+    if len(text) > MAX_COMMAND or "INFO" in text or " pid=" in text:
+        return False
+    try:
+        read_command(text)
+    except WorkbenchError as error:
+        return error.code != "not_a_vllm_command"
+    return True
+
+
+def _machine(scenario: Scenario) -> dict[str, Any]:
+    """Fields of the present scenario that no command line holds."""
+    names = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
+    return {name: getattr(scenario, name) for name in names}
+
+
+def _button(label: str, tip: str) -> widgets.Button:
+    button = widgets.Button(
+        description=label, tooltip=tip[:400], layout=widgets.Layout(width="auto")
+    )
+    button.add_class("wb-apply")
+    return button
