@@ -247,16 +247,23 @@ PROBLEMS = [
     ),
     pytest.param(
         {"model": nemotron_h(), "batch_invariant": True},
-        "batch_invariance_not_covered",
-        None,
+        "ssm_not_batch_invariant",
+        "VLLM batch_invariant mode is not supported for MAMBA2_ATTN.",
         {"batch_invariant": False},
         id="batch-invariance-of-a-hybrid",
     ),
     pytest.param(
-        {"model": llama(), "batch_invariant": True, "backend": "FLASHINFER"},
+        {"model": llama(model_type="gemma2", sliding_window=64), "backend": "FLEX_ATTENTION"},
+        "flex_soft_cap",
+        "FlexAttention does not support logits soft cap yet.",
+        {"backend": None},
+        id="flex-soft-cap",
+    ),
+    pytest.param(
+        {"model": llama(), "batch_invariant": True, "backend": "CPU_ATTN", "platform": "cpu"},
         "batch_invariance_not_covered",
         None,
-        {"backend": "FLASH_ATTN"},
+        {"batch_invariant": False},
         id="batch-invariance-of-a-backend",
     ),
     pytest.param(

@@ -6,7 +6,9 @@ import pytest
 
 from workbench.core.flex_batch import KINDS
 from workbench.scenario import Scenario
-from workbench.ui.panels.flex import BUILDS, MASKS, SIZES, FlexPanel
+from workbench.ui.panels.flex import FlexPanel
+from workbench.ui.panels.flex_mask import BUILDS, MASKS
+from workbench.ui.panels.flex_sizes import SIZES
 from workbench.ui.session import Session
 
 FP8 = {"backend": "FLEX_ATTENTION", "kv_cache_dtype": "fp8"}
@@ -15,17 +17,21 @@ FP8 = {"backend": "FLEX_ATTENTION", "kv_cache_dtype": "fp8"}
 class Shown:
     """A session that shows its plans in one panel."""
 
-    def __init__(self, **fields):
+    def __init__(self, part="Sizes", **fields):
         self.session = Session(Scenario(**fields), self._show)
         self.panel = FlexPanel(self.session)
+        self.open(part)
         self.session.request(self.session.scenario)
 
     def _show(self, outcome):
         self.panel.show(outcome.plan)
 
+    def open(self, title):
+        self.panel.part.value = dict(self.panel.part.options)[title]
+
     @property
     def buttons(self):
-        return {button.description: button for button in self.panel._buttons.children}
+        return {button.description: button for button in self.panel.sizes.remedies.children}
 
 
 @pytest.fixture
@@ -40,12 +46,13 @@ def figure(live):
 
 
 def test_a_hybrid_block_fails_and_offers_both_remedies(flex):
-    assert "got 528, None" in flex.panel._sizes.value
+    assert "got 528, None" in flex.panel.sizes.sizes.value
     assert list(flex.buttons)[:2] == [
         "Apply block_size = 1,024",
         "Apply flex_attn_kv_block_size = 16",
     ]
-    assert "There is no mask to draw" in flex.panel._input_error.value
+    flex.open("Mask")
+    assert "There is no mask to draw" in flex.panel.mask.error.value
 
 
 @pytest.mark.parametrize(
@@ -54,11 +61,12 @@ def test_a_hybrid_block_fails_and_offers_both_remedies(flex):
 )
 def test_each_remedy_works_and_leads_to_another_build(flex, button, build):
     flex.buttons[button].click()
-    assert "✓" in figure(flex.panel._figure).layout.title.text
-    assert f"{build} build" in figure(flex.panel._figure).layout.title.text
+    assert "✓" in figure(flex.panel.sizes.figure).layout.title.text
+    assert f"{build} build" in figure(flex.panel.sizes.figure).layout.title.text
     left = {"direct": "Apply flex_attn_block_n = 64"}
     assert list(flex.buttons)[:1] == ([left[build]] if build in left else [])
-    assert flex.panel._input_error.value == ""
+    flex.open("Mask")
+    assert flex.panel.mask.error.value == ""
 
 
 def test_another_backend_is_shown_as_if_it_were_flex():
@@ -75,42 +83,42 @@ def test_another_backend_is_shown_as_if_it_were_flex():
 )
 def test_what_flex_cannot_have_is_said_and_comes_back(fields):
     shown = Shown(**fields)
-    assert shown.panel._parts.layout.display == "none"
+    assert shown.panel._all.layout.display == "none"
     assert shown.panel._note.value
     shown.session.request(Scenario(model="llama-3.1-8b"))
-    assert shown.panel._parts.layout.display is None
+    assert shown.panel._all.layout.display is None
     assert shown.session.errors == []
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_every_picture_follows_the_plan_and_the_device(name):
     shown = Shown(model="llama-3.1-8b", backend="FLEX_ATTENTION")
-    shown.panel.picture.value = name
-    before = figure(shown.panel._figure).to_json()
+    shown.panel.sizes.picture.value = name
+    before = figure(shown.panel.sizes.figure).to_json()
     shown.session.request(shown.session.scenario.replace(block_size=64))
-    assert figure(shown.panel._figure).to_json() != before
-    for device in dict(shown.panel.target.options).values():
-        shown.panel.target.value = device
+    assert figure(shown.panel.sizes.figure).to_json() != before
+    for device in dict(shown.panel.sizes.target.options).values():
+        shown.panel.sizes.target.value = device
     assert shown.session.errors == []
 
 
 @pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_of_every_kind_and_build(name, kind):
-    shown = Shown(model="llama-3.1-8b", backend="FLEX_ATTENTION")
-    shown.panel.mask_picture.value = name
-    shown.panel.kind.value = kind
+    shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
+    shown.panel.mask.picture.value = name
+    shown.panel.typed.kind.value = kind
     for build in BUILDS:
-        shown.panel.build.value = build
-        assert figure(shown.panel._mask_figure).layout.title.text
+        shown.panel.mask.build.value = build
+        assert figure(shown.panel.mask.figure).layout.title.text
     assert shown.session.errors == []
 
 
 def test_stale_columns_cost_visits():
-    shown = Shown(model="llama-3.1-8b", backend="FLEX_ATTENTION")
-    before = shown.panel._cost.value
-    shown.panel.stale.value = True
-    assert shown.panel._cost.value != before
+    shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
+    before = shown.panel.mask.cost.value
+    shown.panel.mask.stale.value = True
+    assert shown.panel.mask.cost.value != before
     assert shown.session.errors == []
 
 
@@ -125,17 +133,17 @@ def test_stale_columns_cost_visits():
     ],
 )
 def test_bad_input_keeps_the_picture_greyed(control, typed, said):
-    shown = Shown(model="llama-3.1-8b", backend="FLEX_ATTENTION")
-    widget = getattr(shown.panel, control)
+    shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
+    widget = getattr(shown.panel.typed, control)
     good = widget.value
-    picture = figure(shown.panel._mask_figure).to_json()
+    picture = figure(shown.panel.mask.figure).to_json()
     widget.value = typed
-    assert said in shown.panel._input_error.value
-    assert figure(shown.panel._mask_figure).to_json() == picture
-    assert "wb-stale" in shown.panel._mask_figure.widget._dom_classes
+    assert said in shown.panel.mask.error.value
+    assert figure(shown.panel.mask.figure).to_json() == picture
+    assert "wb-stale" in shown.panel.mask.figure.widget._dom_classes
     widget.value = good
-    assert shown.panel._input_error.value == ""
-    assert "wb-stale" not in shown.panel._mask_figure.widget._dom_classes
+    assert shown.panel.mask.error.value == ""
+    assert "wb-stale" not in shown.panel.mask.figure.widget._dom_classes
     assert shown.session.errors == []
 
 
@@ -147,7 +155,7 @@ def test_tiles_are_those_of_the_plans_own_device(capability, tile):
         compute_capability=capability,
         flex_attn_kv_block_size=64,
     )
-    assert f"<td>{tile}</td>" in shown.panel._sizes.value
-    shown.panel.target.value = "sm_120"
-    assert "<td>16 x 32</td>" in shown.panel._sizes.value
+    assert f"<td>{tile}</td>" in shown.panel.sizes.sizes.value
+    shown.panel.sizes.target.value = "sm_120"
+    assert "<td>16 x 32</td>" in shown.panel.sizes.sizes.value
     assert shown.session.errors == []

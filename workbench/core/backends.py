@@ -210,6 +210,10 @@ class Backend:
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
             (self._accepts(query.capability), "compute capability not supported"),
+            (
+                self.batch_invariant or not query.batch_invariant,
+                "batch invariance not supported",
+            ),
         )
         reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:

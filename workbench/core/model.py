@@ -34,6 +34,7 @@ class Attention:
 
     head_size: elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim.
     window_tokens: of sliding layers, None without any. has_mm_prefix: images are seen whole.
+    logits_soft_cap: of attention scores, None without.
     """
 
     num_heads: int
@@ -43,6 +44,7 @@ class Attention:
     is_sparse: bool = False
     has_sinks: bool = False
     has_mm_prefix: bool = False
+    logits_soft_cap: float | None = None
     window_tokens: int | None = None
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None

@@ -34,6 +34,8 @@ MLA_MODEL_TYPES = frozenset(
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Of the whole file, not of its text part: models that see the tokens of an image at once."""
+SOFT_CAPPED = {"gemma2": 50.0}
+"""model_type -> the cap of attention scores where config.json is silent; null means none."""
 
 
 def read_attention(fields: Fields) -> Attention:
@@ -47,6 +49,7 @@ def read_attention(fields: Fields) -> Attention:
         head_size=_head_size(fields, heads),
         has_sinks=fields.model_type in SINK_MODEL_TYPES,
         has_mm_prefix=fields.top.get("model_type") in MM_PREFIX_MODEL_TYPES,
+        logits_soft_cap=_soft_cap(fields),
         window_tokens=_window(fields),
     )
 
@@ -89,6 +92,15 @@ def _head_size(fields: Fields, heads: int) -> int:
         raise fields.contradiction("hidden_size", f"{hidden} elements for {heads} heads")
     fields.note("head_size", hidden // heads, "hidden_size // num_attention_heads")
     return hidden // heads
+
+
+def _soft_cap(fields: Fields) -> float | None:
+    """Models whose attention vLLM 0.23 gives a cap; others ignore the entry."""
+    default = SOFT_CAPPED.get(fields.model_type)
+    key = "attn_logit_softcapping"
+    if default is None or (key in fields.text and fields.raw(key) is None):
+        return None
+    return fields.number(key, default, name="logits_soft_cap")
 
 
 def _window(fields: Fields) -> int | None:

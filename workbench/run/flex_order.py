@@ -12,8 +12,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workbench.core.flex_batch import OrderInversion
+from workbench.core.flex_batch import OrderInversion, order_inversion, stale_batch
+from workbench.core.flex_lab import OrderRow
 from workbench.core.flex_mask import MaskRule, PagedBatch, sees
+from workbench.kernels.mode import triton_mode
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.engine import engine_attention
+from workbench.kernels.paged_flex.work import paged_batch
+from workbench.run.flex_jobs import Stop
+from workbench.run.flex_kernel import kernel_bits
+
+STALE_REQUEST, STALE_GROUP = 2, 16
+"""The request whose pages a neighbour reorders, and the queries of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +82,117 @@ def order_bits(
         float((alone - batched).abs().max()),
         float((alone.double() - exact).abs().max()),
     )
+
+
+def predicted_orders() -> OrderInversion:
+    """The batch with the stale column, from the plain model alone: nothing is computed."""
+    return order_inversion(stale_batch(), STALE_REQUEST, STALE_GROUP)
+
+
+def order_rows(stop: Stop | None = None) -> tuple[OrderRow, ...]:
+    """The predicted orders, and the bits that really come out of them.
+
+    Tile by tile in float32 on the CPU, our kernel wherever it runs here, and on a GPU torch's
+    compiled flex_attention through the direct build. Errors: Stopped.
+    """
+    stop, batch, found = stop or Stop(), stale_batch(), predicted_orders()
+    summed = order_bits(batch, found)
+    stop.check()
+    own = kernel_bits(batch, STALE_REQUEST)
+    stop.check()
+    where = "summed tile by tile, float32, CPU"
+    rows = [
+        OrderRow("alone", where, found.alone, summed.elements, 0, 0.0),
+        OrderRow(
+            "in the batch, direct build of 0.23",
+            where,
+            found.batched,
+            summed.elements,
+            summed.different,
+            summed.largest_difference,
+        ),
+        _summed_pruned(batch, found, where),
+        OrderRow(
+            "in the batch, our kernel: its own row only",
+            f"our kernel, {own.mode}",
+            found.alone,
+            own.elements,
+            own.different,
+        ),
+    ]
+    return (*rows, *_compiled_rows(batch, found, stop))
+
+
+def _summed_pruned(batch: PagedBatch, found: OrderInversion, where: str) -> OrderRow:
+    pruned = OrderInversion(found.request, found.alone, found.pruned, found.pruned)
+    bits = order_bits(batch, pruned)
+    return OrderRow(
+        "in the batch, pruned as in 0.33",
+        where,
+        found.pruned,
+        bits.elements,
+        bits.different,
+        bits.largest_difference,
+    )
+
+
+def _compiled_rows(batch: PagedBatch, found: OrderInversion, stop: Stop) -> tuple[OrderRow, ...]:
+    """The compiled kernel of torch on the same batch; without a GPU the rows say so."""
+    rows = []
+    for how, order, prune in (
+        ("in the batch, direct build of 0.23", found.batched, False),
+        ("in the batch, pruned as in 0.33", found.pruned, True),
+    ):
+        stop.check()
+        if triton_mode().mode != "gpu":
+            rows.append(OrderRow(how, "torch flex, compiled: needs a GPU", order, 0, None))
+            continue
+        different, elements, largest = engine_bits(batch, found.request, prune=prune)
+        rows.append(OrderRow(how, "torch flex, compiled, gpu", order, elements, different, largest))
+    return tuple(rows)
+
+
+def engine_bits(
+    batch: PagedBatch, request: int, *, prune: bool, compiled: bool = True, seed: int = 0
+) -> tuple[int, int, float]:
+    """(elements with other bits, elements, largest difference) of torch's path, alone and batched.
+
+    Tiles of 16 x 16, batch invariant: the order of the pages is all that a neighbour can change.
+    compiled: False computes densely, without any order.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    device = triton_mode().torch_device
+    shape = (batch.num_blocks, 2, batch.block_size, 1, 64)
+    cache = torch.randn(shape, generator=generator).to(device)
+    queries = torch.randn(batch.num_tokens, 1, 64, generator=generator).to(device)
+    first = sum(batch.query_lens[:request])
+    own = slice(first, first + batch.query_lens[request])
+
+    def attend(requests: Sequence[int], tokens: slice) -> Tensor:
+        counts = [batch.query_lens[i] for i in requests]
+        checked = paged_batch(
+            [sum(counts[:i]) for i in range(len(counts) + 1)],
+            [batch.seq_lens[i] for i in requests],
+            torch.tensor(batch.rows, dtype=torch.int32, device=device),
+            num_blocks=batch.num_blocks,
+            entry_tokens=batch.block_size,
+            idx_mapping=list(requests),
+        )
+        return engine_attention(
+            queries[tokens],
+            cache,
+            checked,
+            mask=masks.causal(),
+            q_block=STALE_GROUP,
+            block_m=16,
+            block_n=16,
+            batch_invariant=True,
+            prune=prune,
+            compiled=compiled,
+        )
+
+    alone = attend([request], own).cpu()
+    batched = attend(range(len(batch.rows)), slice(None))[own].cpu()
+    differs = alone.view(torch.int32) != batched.view(torch.int32)
+    largest = float((alone - batched).abs().max())
+    return int(differs.sum()), alone.numel(), largest

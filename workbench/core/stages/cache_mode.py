@@ -103,6 +103,8 @@ def cache_mode(run: Run) -> None:
     model = run.model
     if not (model.is_hybrid or model.is_attention_free):
         run.mamba_cache_mode = typed if run.rules.reads_cache_mode else "none"
+        if run.mamba_cache_mode != typed:
+            run.step(CACHE_MODE_0_33, "none", "the model keeps no states", typed=typed)
         return
     modes = run.rules.cache_modes
     able = model.supports_all_mode and "all" in modes

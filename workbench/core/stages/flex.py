@@ -45,11 +45,16 @@ FIELDS = (
 
 
 def flex_construction(run: Run) -> None:
-    """Under batch invariance typed tiles are compared with the block size before alignment.
+    """What the layers refuse while they are built: a soft cap, then tiles.
 
-    Reads the configured size only: by the time that the mask is built the block has grown.
+    Under batch invariance typed tiles are compared with the block size before alignment, since by
+    the time that the mask is built the block has grown. A quantized cache never comes so far: the
+    backend is refused for it before.
     """
-    if run.backend is None or run.backend.name != FLEX or not run.settings.batch_invariant:
+    if run.backend is None or run.backend.name != FLEX:
+        return
+    _no_soft_cap(run)
+    if not run.settings.batch_invariant:
         return
     fields = fields_of(run.settings)
     configured = run.settings.block_size or run.rules.default_block_size
@@ -63,6 +68,22 @@ def flex_construction(run: Run) -> None:
     )
     if refusal is not None:
         _problem(run, refusal)
+
+
+def _no_soft_cap(run: Run) -> None:
+    """The engine's flex attention has no score function of its own (0.23 and 0.33)."""
+    attention = run.model.attention
+    if attention is None or attention.logits_soft_cap is None:
+        return
+    run.problem(
+        "flex_soft_cap",
+        "backend",
+        f"The model caps its attention scores at {attention.logits_soft_cap:g}, and {FLEX} "
+        "caps none. Take another backend.",
+        operands={"logits_soft_cap": attention.logits_soft_cap},
+        vllm_text="FlexAttention does not support logits soft cap yet.",
+        candidates=_OTHERS[:2],
+    )
 
 
 def flex_mask_block(run: Run) -> None:
@@ -186,14 +207,26 @@ _OTHERS: tuple[Mapping[str, Any], ...] = (
 
 
 def batch_invariance(run: Run) -> None:
-    """Batch invariance covers some attention backends and no SSM layer (vllm#42960, #48613)."""
+    """Batch invariance covers some attention backends and no SSM layer (vllm#42960, #48613).
+
+    CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing.
+
+    An SSM layer stops the start, when its backend is looked up.
+    """
     if not run.settings.batch_invariant:
         return
     backend, state = run.backend, run.model.state
-    left = [] if state is None else [state.backend]
-    if backend is not None and not backend.batch_invariant:
-        left.insert(0, backend.name)
-    if not left:
+    if state is not None:
+        run.problem(
+            "ssm_not_batch_invariant",
+            "batch_invariant",
+            f"VLLM_BATCH_INVARIANT is not for models with SSM layers: {state.backend} does not "
+            "support it, and the engine stops.",
+            operands={"not_covered": [state.backend]},
+            vllm_text=f"VLLM batch_invariant mode is not supported for {state.backend}.",
+            candidates=({"batch_invariant": False},),
+        )
+    if backend is None or backend.batch_invariant or run.platform.checks_backend:
         return
     invariant = [
         name
@@ -203,9 +236,9 @@ def batch_invariance(run: Run) -> None:
     run.problem(
         "batch_invariance_not_covered",
         "batch_invariant",
-        f"VLLM_BATCH_INVARIANT does not cover {' and '.join(left)}: the same request can give "
-        f"other bits in another batch. Covered: {', '.join(invariant)}; SSM layers never are.",
+        f"VLLM_BATCH_INVARIANT does not cover {backend.name}: the same request can give "
+        f"other bits in another batch. Covered: {', '.join(invariant)}.",
         severity=WARNING,
-        operands={"not_covered": left, "covered": invariant},
+        operands={"not_covered": [backend.name], "covered": invariant},
         candidates=({"batch_invariant": False}, *({"backend": name} for name in invariant)),
     )

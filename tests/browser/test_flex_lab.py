@@ -1,0 +1,113 @@
+"""The parts of the flex tab in a real JupyterLab: launch, stop, same bits, tile order, mistakes."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import DARK, LIGHT, LabPage, expect
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
+PARTS = ("Sizes", "Mask", "Launch", "Same bits", "Tile order", "Mistakes")
+SLOW_MS = 60_000
+"""The first launch imports torch and triton, and a busy machine takes its time."""
+
+
+def open_part(lab: LabPage, name: str) -> None:
+    """Press the part's toggle."""
+    lab.element(".wb-tab .widget-toggle-buttons").get_by_role(
+        "button", name=name, exact=True
+    ).click()
+
+
+def expect_text(lab: LabPage, words: str) -> None:
+    """These words stand in the open part."""
+    shown = lab.element(".wb-tab .wb >> visible=true").filter(has_text=words).first
+    expect(shown).to_be_visible(timeout=SLOW_MS)
+
+
+def expect_wide_picture(lab: LabPage, title: str) -> None:
+    """A figure whose title contains this text is drawn, as wide as the panel."""
+    drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
+    expect(drawn).to_be_visible(timeout=SLOW_MS)
+    wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
+    lab.page.wait_for_function(wide, arg=drawn.element_handle(), timeout=SLOW_MS)
+
+
+@pytest.fixture(scope="module")
+def panel(shared_lab: LabPage) -> LabPage:
+    shared_lab.set_viewport(1280, 1100)
+    shared_lab.open(NOTEBOOK.name)
+    shared_lab.run_all()
+    shared_lab.hide_sidebar()
+    shared_lab.scroll_to(".wb-panel")
+    title = shared_lab.page.get_by_role("tab", name="Flex attention")
+    title.click()
+    title.evaluate("element => element.scrollIntoView({block: 'start'})")
+    return shared_lab
+
+
+def test_every_part_opens(panel):
+    for name in PARTS:
+        open_part(panel, name)
+    open_part(panel, "Sizes")
+    expect_text(panel, "cache block")
+    assert panel.kernel_errors() == ()
+
+
+def test_a_launch_is_checked_and_a_bad_tile_is_refused(panel):
+    open_part(panel, "Launch")
+    panel.set_value("Flex batch", "q9_q3s70")
+    panel.click("Launch batch")
+    expect_text(panel, "within the tolerance")
+    panel.set_value("Tile", "64 x 48")
+    panel.click("Launch batch")
+    expect_text(panel, "nearest: 32")
+    panel.set_value("Tile", "")
+    panel.click("Launch batch")
+    expect(panel.element(".wb-tab .wb-stale >> visible=true")).to_have_count(0, timeout=SLOW_MS)
+
+
+def test_a_long_launch_can_be_stopped(panel):
+    open_part(panel, "Launch")
+    panel.set_value("Flex batch", "8q16s4000")
+    panel.click("Launch batch")
+    stop = panel.element(".wb-tab button:text-is('Stop') >> visible=true")
+    expect(stop).to_be_enabled(timeout=SLOW_MS)
+    stop.click()
+    expect_text(panel, "Stopped.")
+    expect(stop).to_be_disabled()
+    panel.set_value("Flex batch", "q9_q3s70")
+
+
+def test_bits_are_compared_beside_a_control(panel):
+    open_part(panel, "Same bits")
+    panel.set_value("Batches", 1)
+    panel.click("Compare bits")
+    expect_text(panel, "negative control")
+    expect_text(panel, "0 bits differ in all")
+    expect_wide_picture(panel, "which bits differ")
+
+
+def test_orders_are_predicted_then_compared(panel):
+    open_part(panel, "Tile order")
+    expect_text(panel, "Predicted, before anything runs")
+    panel.click("Compare orders")
+    expect_text(panel, "exactly where another order was predicted")
+
+
+def test_a_mistake_shows_its_line(panel):
+    open_part(panel, "Mistakes")
+    panel.choose("Drill", "a mask with a Python if")
+    panel.click("Try it")
+    expect_text(panel, "if query > key:")
+    expect_text(panel, "The next launch works")
+    expect(panel.element(".wb-error[data-workbench-error]")).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", [DARK, LIGHT])
+def test_both_themes(panel, theme):
+    panel.set_theme(theme)
+    for name in ("Launch", "Same bits", "Tile order", "Mistakes"):
+        open_part(panel, name)
+        panel.screenshot(f"flex-{name.split()[-1].lower()}-{theme.split()[-1].lower()}")
+    assert panel.kernel_errors() == ()

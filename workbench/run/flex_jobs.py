@@ -1,0 +1,87 @@
+"""Jobs that can be asked to stop, and what a kernel's own failures say to a person."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from workbench.core.errors import ScenarioError
+
+
+class Stopped(Exception):  # noqa: N818 - nothing went wrong
+    """The job was asked to stop, and has."""
+
+
+class Stop:
+    """One job's bell: rung from any thread, heard by the job between two launches."""
+
+    def __init__(self) -> None:
+        self._rung = threading.Event()
+
+    def ring(self) -> None:
+        """Ask the job to stop."""
+        self._rung.set()
+
+    @property
+    def rung(self) -> bool:
+        """Whether it was asked to."""
+        return self._rung.is_set()
+
+    def check(self) -> None:
+        """Errors: Stopped if it was asked to."""
+        if self.rung:
+            raise Stopped
+
+
+@contextmanager
+def told_plainly(doing: str) -> Iterator[None]:
+    """Turn refusals of a kernel, and memory that runs out, into one ScenarioError.
+
+    doing: what was tried, for the message. Everything else passes through. Memory that the failed
+    launch held is given back.
+    """
+    from triton.runtime.errors import OutOfResources
+
+    from workbench.kernels.paged_flex.errors import PagedFlexError
+
+    try:
+        yield
+    except PagedFlexError as error:
+        raise ScenarioError("kernel_refuses", str(error), field=error.field) from error
+    except OutOfResources as error:
+        raise ScenarioError(
+            "out_of_shared_memory",
+            f"{doing} does not fit into one program: it needs {error.required:,} of {error.name}, "
+            f"and this device has {error.limit:,}. Take a smaller tile, for example 64 x 32.",
+            field="tile",
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        if not _is_memory(error):
+            raise
+        _give_back()
+        first = str(error).strip().splitlines()
+        raise ScenarioError(
+            "out_of_memory",
+            f"{doing} does not fit into the memory of this device. Take fewer or shorter requests. "
+            f"The allocator says: {first[0][:300] if first else type(error).__name__}",
+            field="batch",
+        ) from error
+
+
+def _is_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # the allocator of the CPU raises nothing more special
+    return "can't allocate memory" in str(error)
+
+
+def _give_back() -> None:
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

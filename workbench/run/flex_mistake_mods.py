@@ -1,0 +1,18 @@
+# ruff: noqa: ANN001, ANN201, ARG001, N803 - device functions have no Python types
+"""Masks written wrongly on purpose: device functions that paged attention has to refuse."""
+
+from workbench.kernels.language import tl, triton
+
+
+@triton.jit
+def five_parameters(request, head, query, key, p_aux):
+    """PARAM is missing."""
+    return key <= query
+
+
+@triton.jit
+def python_if(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    """Decides once for a whole tile."""
+    if query > key:
+        return query - key < PARAM
+    return query == key

@@ -1,0 +1,131 @@
+"""Mistakes with flex attention made on purpose: what is said, and that the next launch works."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from workbench.core.batch_grammar import BatchRequest
+from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.flex import FLEX, flex_plan
+from workbench.core.flex_lab import FlexMistake
+from workbench.core.plan import Plan
+from workbench.kernels.inspection.targets import TARGETS
+from workbench.kernels.mode import triton_mode
+from workbench.run.flex_inputs import shape_of
+from workbench.run.flex_jobs import Stop, told_plainly
+from workbench.run.flex_launch import ENGINE, FlexAsked, launch_flex
+
+TRIED_ON = "sm_90"
+"""The device with the most shared memory, for which the too large tile is compiled."""
+NEXT_BATCH = (BatchRequest(3, 20), BatchRequest(1, 33))
+TOO_MANY_BYTES = 2**50
+Said = tuple[str, str]
+"""What was tried, and what came of it."""
+
+
+def make_flex_mistake(plan: Plan, name: str, stop: Stop | None = None) -> FlexMistake:
+    """Make one mistake for real, then launch once more as it should be.
+
+    Errors: ScenarioError for an unknown name; whatever the launch after the mistake raises.
+    """
+    if name not in FLEX_MISTAKES:
+        raise ScenarioError(
+            "unknown_name", unknown_name_message("Mistake", name, FLEX_MISTAKES), field="mistake"
+        )
+    stop = stop or Stop()
+    tried, said = FLEX_MISTAKES[name](plan)
+    stop.check()
+    after = launch_flex(plan, NEXT_BATCH, stop=stop)
+    return FlexMistake(name, tried, said, after)
+
+
+def _refused(tried: str, mistake: Callable[[], object]) -> Said:
+    """Its message. A mistake that passes is a mistake of ours."""
+    try:
+        mistake()
+    except ScenarioError as error:
+        return tried, error.message
+    raise AssertionError(f"{tried} was not refused")
+
+
+def _tile(typed: str, plan: Plan) -> Said:
+    asked = FlexAsked(tile=typed)
+    return _refused(f"tile = {typed!r}", lambda: launch_flex(plan, NEXT_BATCH, asked))
+
+
+def _tile_above_mask_block(plan: Plan) -> Said:
+    """In torch's path, where tiles lie in mask blocks; with blocks that are legal themselves."""
+    flex = flex_plan(plan)
+    if flex is None or flex.refusals:
+        why = f"backend is not {FLEX}" if flex is None else flex.refusals[0].message
+        return "torch flex over the paged mask", f"This plan does not get so far: {why}"
+    typed = f"{2 * flex.mask.q_block_size} x {flex.mask.kv_block_size}"
+    asked = FlexAsked(path=ENGINE, tile=typed, dtype="float32")
+    block = f"mask block {flex.mask.q_block_size} x {flex.mask.kv_block_size}"
+    return _refused(f"tile = {typed!r} in {block}", lambda: launch_flex(plan, NEXT_BATCH, asked))
+
+
+def _mask(name: str, plan: Plan) -> Said:
+    triton_mode()  # before the import of anything with a kernel
+    from workbench.kernels.paged_flex import masks
+    from workbench.run import flex_mistake_mods
+
+    mod: Any = getattr(flex_mistake_mods, name)
+    own = masks.Mask(name, mod, masks.causal().seen)
+    source = inspect.getsource(mod.fn)
+    return _refused(source, lambda: launch_flex(plan, NEXT_BATCH, own_mask=own))
+
+
+def _memory(plan: Plan) -> Said:
+    """A cache larger than all memory: as many blocks as make a pebibyte."""
+    triton_mode()
+    import torch
+
+    from workbench.kernels.paged_flex.shapes import empty_cache
+
+    shape = shape_of(plan)
+    block_bytes = 4 * shape.block_size * shape.kv_heads * shape.head_size
+    blocks = TOO_MANY_BYTES // block_bytes
+
+    def allocate() -> None:
+        with told_plainly(f"A cache of {blocks:,} blocks"):
+            empty_cache(
+                blocks, shape.block_size, shape.kv_heads, shape.head_size, dtype=torch.float16
+            )
+
+    return _refused(f"empty_cache(num_blocks={blocks:,}, ...)", allocate)
+
+
+def _shared_memory(plan: Plan) -> Said:
+    """128 x 128 with a head of 256: launched on a GPU, else compiled and compared."""
+    if triton_mode().mode == "gpu":
+        return _refused("tile = '256 x 256'", lambda: launch_flex(plan, NEXT_BATCH, _HUGE))
+    from workbench.kernels.inspection import inspect_kernels
+
+    (report,) = inspect_kernels("workbench.run.flex_mistake_specs", [TRIED_ON])
+    target = TARGETS[TRIED_ON]
+    verdict = "fits" if report.shared_bytes <= target.shared_memory_bytes else "does not fit"
+    said = (
+        f"It {verdict}: the compiled program wants {report.shared_bytes:,} bytes of shared memory, "
+        f"the device gives a program {target.shared_memory_bytes:,}; and {report.spill_bytes:,} "
+        "bytes of every thread are spilled. A launch ends with OutOfResources. Take a smaller "
+        "tile, for example 64 x 32. (Compiled only: there is no GPU here.)"
+    )
+    return f"tile {report.kernel}, float16, compiled for {target.title}", said
+
+
+_HUGE = FlexAsked(tile="256 x 256", dtype="float16")
+
+FLEX_MISTAKES: Mapping[str, Callable[[Plan], Said]] = {
+    "a tile of 8": partial(_tile, "8 x 64"),
+    "a tile of 48": partial(_tile, "64 x 48"),
+    "a tile larger than the mask block": _tile_above_mask_block,
+    "a mask with five parameters": partial(_mask, "five_parameters"),
+    "a mask with a Python if": partial(_mask, "python_if"),
+    "more memory than there is": _memory,
+    "more shared memory than a program has": _shared_memory,
+}
+"""Name -> what makes it."""
