@@ -1,8 +1,8 @@
 """Peers timed in turn against the first of them, with the noise band of the same run."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from workbench.kernels.bench.peers import PeerKind
 from workbench.kernels.bench.ratios import (
     geometric_mean,
     measured_rounds,
@@ -20,10 +20,13 @@ def compared(
     workload: str,
     piece: str,
     clock: str,
-    samples: Mapping[PeerKind, Callable[[], float]],
+    samples: Mapping[Any, Callable[[], float]],
     rounds: int,
 ) -> list[StepRow]:
-    """A row a peer, the first one twice: what its two timings differ by is noise."""
+    """A row a peer, the first one twice: what its two timings differ by is noise.
+
+    samples: anything with a name and a source -> how to take one.
+    """
     first, *_ = samples
     named = {kind.name: sample for kind, sample in samples.items()}
     sources = {kind.name: kind.source for kind in samples} | {AGAIN: first.source}
@@ -38,11 +41,11 @@ def compared(
     return rows
 
 
-def scores(rows: Sequence[StepRow], fast: str) -> list[Score]:
-    """One for every clock and every peer but the fast path, over whole steps."""
+def scores(rows: Sequence[StepRow], fast: str, piece: str = "step") -> list[Score]:
+    """One for every clock and every peer but the fast path, over whole steps or one piece."""
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows:
-        if row.piece == "step" and row.peer not in {fast, AGAIN}:
+        if row.piece == piece and row.peer not in {fast, AGAIN}:
             found.setdefault((row.clock, row.peer), []).append(row.reported)
     return [
         Score(clock, peer, geometric_mean(ratios), len(ratios))

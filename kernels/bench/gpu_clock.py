@@ -5,6 +5,7 @@ Neither runs in Triton's interpreter, which has no times to give.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 
@@ -20,6 +21,7 @@ FLUSH_BYTES = 192 * 2**20
 
 COPY_BYTES = 512 * 2**20
 EMPTY_LAUNCHES = 200
+MATMUL_SIZE = 8192
 COLD_REPLAYS, HOT_REPLAYS, WALL_TURNS = 3, 10, 2
 
 
@@ -64,6 +66,13 @@ def _repeat(work: Callable[[], object], times: int) -> None:
         work()
 
 
+class Launching(Protocol):
+    """Whatever can be captured."""
+
+    def launch(self, piece: Piece = "step") -> None:
+        """Launch kernels alone, always the same ones on the same memory."""
+
+
 class TooNoisyError(RuntimeError):
     """A step is lost in the time of the flush before it."""
 
@@ -71,8 +80,14 @@ class TooNoisyError(RuntimeError):
 class StepGraphs:
     """One peer's launches as graphs, its input sets in turn; the peers have to be `ready`."""
 
-    def __init__(self, peers: Sequence[Peer], flush: L2Flush, piece: Piece = "step") -> None:
-        self._turns = max(1, GRAPH_STEPS // len(peers))
+    def __init__(
+        self,
+        peers: Sequence[Launching],
+        flush: L2Flush,
+        piece: Piece = "step",
+        steps_wanted: int = GRAPH_STEPS,
+    ) -> None:
+        self._turns = max(1, steps_wanted // len(peers))
         self._steps = self._turns * len(peers)
 
         def steps(before: Callable[[], None] | None) -> None:
@@ -129,3 +144,24 @@ def measured_limits() -> Limits:
     launch = captured(lambda: _repeat(lambda: empty_kernel[(1,)](one), EMPTY_LAUNCHES))
     launches = sorted(replay_seconds(launch, 10) for _ in range(5))
     return Limits(2 * COPY_BYTES / copies[2], launches[2] / EMPTY_LAUNCHES)
+
+
+def once_s(work: Callable[[], object]) -> float:
+    """Roughly what one run takes, by events, after one that warms up; to plan longer ones."""
+    work()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+def matmul_flop_per_s(dtype: torch.dtype) -> float:
+    """The rate of a large square product, the median of five turns of ten."""
+    shape = (MATMUL_SIZE, MATMUL_SIZE)
+    left, right = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(2))
+    out = torch.empty(shape, device="cuda", dtype=dtype)
+    product = captured(lambda: _repeat(lambda: torch.mm(left, right, out=out), 1))
+    turns = sorted(replay_seconds(product, 10) for _ in range(5))
+    return 2 * MATMUL_SIZE**3 / turns[2]

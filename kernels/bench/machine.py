@@ -12,7 +12,7 @@ import torch
 
 from workbench.kernels.mode import triton_mode
 
-KERNELS = Path(__file__).parents[1] / "block_table"
+KERNELS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Machine:
     date: str
 
 
-def this_machine() -> Machine:
-    """Ask the driver, the packages and the clock."""
+def this_machine(operation: str = "block_table") -> Machine:
+    """Ask the driver, the packages and the clock. operation: whose files are hashed."""
     decided = triton_mode()
     return Machine(
         device=decided.device or "no GPU: Triton's interpreter",
@@ -43,15 +43,15 @@ def this_machine() -> Machine:
         torch=torch.__version__,
         triton=decided.triton_version,
         numpy=np.__version__,
-        source_hash=source_hash(),
+        source_hash=source_hash(operation),
         date=datetime.now(UTC).date().isoformat(),
     )
 
 
-def source_hash() -> str:
-    """Of the block tables' own files, in order of their names."""
+def source_hash(operation: str = "block_table") -> str:
+    """Of one operation's own files, in order of their names."""
     digest = hashlib.sha256()
-    for file in sorted(KERNELS.glob("*.py")):
+    for file in sorted((KERNELS / operation).glob("*.py")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 

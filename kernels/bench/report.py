@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from workbench.kernels.bench.machine import Machine
 from workbench.kernels.bench.ratios import Spread
 from workbench.kernels.bench.rows import Result, StepRow
 
@@ -29,16 +30,20 @@ def table(title: str, rows: Table) -> str:
     return "\n".join([title, *lines])
 
 
-def _machine(result: Result) -> str:
-    m = result.machine
+def machine_lines(m: Machine, rounds: int) -> list[str]:
+    """What a run ran on, and how to read its ratios."""
     driver = f", driver {m.driver}" if m.driver else ""
-    lines = [
+    return [
         f"{m.device}{driver}; {m.cpu}",
         f"python {m.python}, torch {m.torch}, triton {m.triton}, numpy {m.numpy}",
         f"kernels {m.source_hash}; {m.date}",
-        f"{result.rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
+        f"{rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
         "above 1x the fast path is quicker; = is inside the noise of this run",
     ]
+
+
+def _machine(result: Result) -> str:
+    lines = machine_lines(result.machine, result.rounds)
     if result.copy_bytes_per_s is not None:
         lines.append(
             f"copy bandwidth {result.copy_bytes_per_s / 1e12:.2f} TB/s; an empty kernel in a graph "
@@ -54,7 +59,7 @@ def _verdicts(result: Result) -> str:
     return "\n".join(lines)
 
 
-def _grid(title: str, rows: Sequence[StepRow], first: str = "fast") -> str:
+def ratio_grid(title: str, rows: Sequence[StepRow], first: str = "fast") -> str:
     """Workloads down, peers across: the first peer's time, the others' ratios."""
     peers = list(dict.fromkeys(row.peer for row in rows))
     found = {(row.workload, row.peer): row for row in rows}
@@ -97,7 +102,7 @@ def _steps(result: Result) -> str:
         "gpu hot": "GPU time, graph replay, hot L2",
     }
     tables = [
-        _grid(f"{title} ({piece})", rows)
+        ratio_grid(f"{title} ({piece})", rows)
         for clock, title in titles.items()
         for piece in dict.fromkeys(row.piece for row in result.steps)
         if (rows := [r for r in result.steps if (r.clock, r.piece) == (clock, piece)])
@@ -130,7 +135,7 @@ def _floors(result: Result) -> str:
 def _host(result: Result) -> str:
     if not result.host_steps:
         return ""
-    grid = _grid(
+    grid = ratio_grid(
         "The host's share of a step: lists of ids to staged copies, launches left out",
         result.host_steps,
     )

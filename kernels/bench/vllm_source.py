@@ -76,10 +76,11 @@ def find_vllm(folder: str) -> VllmSource:
             "(no FusedStagedWriter, no kernel_block_sizes)"
         )
     digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
-    return VllmSource(root, _version(root, fused), fused, digest)
+    return VllmSource(root, vllm_version(root, fused), fused, digest)
 
 
-def _version(root: Path, fused: bool) -> str:
+def vllm_version(root: Path, fused: bool) -> str:
+    """What the unpacked vLLM calls itself; without that, the version whose layout it has."""
     file = root / "_version.py"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     found = re.search(r"^__version__.*?'([^']+)'", text, re.MULTILINE)

@@ -12,6 +12,11 @@ _AMD_ACCESS = re.compile(
     r"\b(?:global|buffer|flat)_(load|store)_(?:(dwordx?\d?)|[us]?(byte|short|b\d+)\w*)"
 )
 _AMD_BYTES = {"byte": 1, "short": 2, "dword": 4, "dwordx2": 8, "dwordx3": 12, "dwordx4": 16}
+# wgmma.mma_async.sync.aligned.m64n128k16.f32..., v_mfma_f32_32x32x8_f16: name, then shape
+_MATRIX = re.compile(
+    r"\b(wgmma(?=\.mma_async)|mma(?=\.sync)|tcgen05\.mma|v_mfma)"
+    r"(?:[.\w:]*?[._](m\d+n\d+k\d+|\d+x\d+x\d+))?"
+)
 _WIDE_DIVISION = re.compile(r"\b[su](?:div|rem) i64\b")
 _RESOURCES = re.compile(r"\b(REG|STACK|SHARED|LOCAL):(\d+)")
 _AMD_RESOURCES = {
@@ -44,6 +49,11 @@ class KernelReport:
     assembly: str
 
     @property
+    def matrix_instructions(self) -> tuple[str, ...]:
+        """What multiplies matrices, with its shape where the assembly names one, sorted."""
+        return matrix_instructions(self.assembly)
+
+    @property
     def widest_load_bytes(self) -> int:
         """0 where nothing is loaded."""
         return max(self.loads, default=0)
@@ -72,6 +82,15 @@ def amd_accesses(assembly: str) -> tuple[dict[int, int], dict[int, int]]:
         size = _AMD_BYTES.get(dwords or small) or int(small[1:]) // BITS
         (loads if kind == "load" else stores)[size] += 1
     return dict(loads), dict(stores)
+
+
+def matrix_instructions(assembly: str) -> tuple[str, ...]:
+    """`wgmma m64n128k16`, `mma m16n8k16`, `tcgen05.mma`, `mfma 32x32x8` ..., each once, sorted."""
+    found = {
+        " ".join(part for part in (match.group(1), match.group(2)) if part)
+        for match in _MATRIX.finditer(assembly)
+    }
+    return tuple(sorted(found))
 
 
 def wide_divisions(llvm_ir: str) -> int:

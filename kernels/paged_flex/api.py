@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from workbench.kernels.paged_flex import masks
-from workbench.kernels.paged_flex.attend_kernel import attend_kernel, combine_kernel
+from workbench.kernels.paged_flex.attend_kernel import attend_kernel
+from workbench.kernels.paged_flex.combine_kernel import combine_kernel
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.mods import check_mods
 from workbench.kernels.paged_flex.settings import Settings, Tile, fitted, shipped
@@ -159,15 +160,17 @@ def _launches(
     attend = _attend_launches(call)
     if len(work.prefill):
         items = torch.from_numpy(work.prefill).to(device)
-        launches.append(attend(items, settings.prefill, 0, nothing, nothing))
+        fold = work.split_tokens if settings.one_path else 0
+        launches.append(attend(items, settings.prefill, fold, nothing, nothing, fold=True))
     if not len(work.decode):
         return tuple(launches), ()
     assert settings.decode is not None
-    items, rows = torch.from_numpy(work.decode).to(device), settings.decode.block_m
+    items = torch.from_numpy(work.decode).to(device)
     if not work.split_tokens:
         launches.append(attend(items, settings.decode, 0, nothing, nothing))
         return tuple(launches), ()
     partials, block_d = (len(items), shapes.kv_heads), padded_head_dim(shapes.head_dim)
+    rows = work.decode_queries * shapes.group
     partial = allocate((*partials, rows, block_d), torch.float32)
     state = allocate((*partials, 2, rows), torch.float32)
     launches.append(attend(items, settings.decode, work.split_tokens, partial, state))
@@ -193,7 +196,13 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
     )
 
     def launch(
-        items: torch.Tensor, tile: Tile, split: int, partial: torch.Tensor, state: torch.Tensor
+        items: torch.Tensor,
+        tile: Tile,
+        split: int,
+        partial: torch.Tensor,
+        state: torch.Tensor,
+        *,
+        fold: bool = False,
     ) -> Launch:
         tensors = (query, cache[:, 0], cache[:, 1], out, partial, state, items, *shared)
         options = {
@@ -205,6 +214,7 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
             "BLOCK_SIZE": shapes.block_size,
             "RATIO": batch.entry_tokens // shapes.block_size,
             "SPLIT": split,
+            "FOLD": fold and split > 0,
             "MASK": call.mask.mod,
             "SPAN": call.mask.span,
             "MASK_PARAM": call.mask.param,
@@ -214,7 +224,8 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }
-        arguments = (*tensors, *strides, call.scale)
+        rows = state.shape[-1]
+        arguments = (*tensors, *strides, rows, call.scale, _factor(call))
         return Launch(attend_kernel, (len(items), shapes.kv_heads), arguments, options)
 
     return launch
@@ -222,6 +233,8 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
 
 def _combine_launch(call: _Call, work: Work, partial: torch.Tensor, state: torch.Tensor) -> Launch:
     device, shapes, out = call.query.device, call.shapes, call.out
+    tile = call.settings.decode
+    assert tile is not None
     arguments = (
         out,
         partial,
@@ -230,16 +243,22 @@ def _combine_launch(call: _Call, work: Work, partial: torch.Tensor, state: torch
         torch.from_numpy(call.batch.query_start_loc).to(device),
         out.stride(0),
         out.stride(1),
-        LOG2_E if call.score else call.scale * LOG2_E,
+        partial.shape[2],
+        _factor(call),
     )
     options = {
         "HEAD_DIM": shapes.head_dim,
         "BLOCK_D": partial.shape[3],
         "GROUP": shapes.group,
-        "BLOCK_M": partial.shape[2],
+        "BLOCK_M": tile.block_m,
         "num_warps": 4,
     }
     return Launch(combine_kernel, (len(work.combine), shapes.kv_heads), arguments, options)
+
+
+def _factor(call: _Call) -> float:
+    """Of the exponent: a score takes the scaled product, so the scale is in it already."""
+    return LOG2_E if call.score else call.scale * LOG2_E
 
 
 def _aux(aux: torch.Tensor | None, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

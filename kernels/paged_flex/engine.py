@@ -10,94 +10,21 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.shapes import checked_shapes
-from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
-
-NULL_BLOCK = 0
-"""The block that vLLM never gives away, and that tables are padded with."""
-
-
-def physical_to_logical(
-    block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_blocks: int
-) -> torch.Tensor:
-    """[request, physical block] -> logical block, int64, -1 where the request has no part of it.
-
-    block_table: [request, entry]; only the entries that seq_lens reach count. A block that stands
-    in a row twice leads to the later entry; block 0 leads nowhere.
-    """
-    columns = torch.arange(block_table.shape[1], device=block_table.device).expand_as(block_table)
-    used = columns * block_size < seq_lens[:, None]
-    shape = (len(block_table), num_blocks)
-    inverse = torch.full(shape, -1, dtype=torch.int64, device=block_table.device)
-    # unused entries may be anything: they go to the null block, which is emptied below
-    target = torch.where(used, block_table.long(), NULL_BLOCK)
-    inverse.scatter_reduce_(1, target, torch.where(used, columns, -1), "amax")
-    inverse[:, NULL_BLOCK] = -1
-    return inverse
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """A batch as the physical mask sees it, on the queries' device.
-
-    request [tokens]: batch row of every packed query. inverse: as physical_to_logical. starts,
-    lengths, counts [requests]: first query, tokens, queries.
-    """
-
-    request: torch.Tensor
-    inverse: torch.Tensor
-    table: torch.Tensor
-    starts: torch.Tensor
-    lengths: torch.Tensor
-    counts: torch.Tensor
-    block_size: int
-    num_blocks: int
-
-    def places(
-        self, query: torch.Tensor, slot: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(request, query position, key position, valid) of packed queries and slots."""
-        request = self.request[query]
-        block = self.inverse[request, slot // self.block_size]
-        key = block * self.block_size + slot % self.block_size
-        length = self.lengths[request]
-        position = query - self.starts[request] + length - self.counts[request]
-        return request, position, key, (block >= 0) & (key < length)
-
-
-def slots_of(batch: PagedBatch, block_size: int, num_blocks: int, device: Any) -> Slots:
-    """The inverse table and everything else that the mask reads; grows with requests x blocks."""
-    if batch.entry_tokens != block_size:
-        raise PagedFlexError(
-            f"an entry of the block table stands for {batch.entry_tokens} tokens, but the cache "
-            f"has blocks of {block_size}: this path wants one kernel block an entry",
-            field="entry_tokens",
-            given=batch.entry_tokens,
-            limit=block_size,
-        )
-
-    def put(array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array.astype(np.int64)).to(device)
-
-    lengths, counts = put(batch.seq_lens), put(batch.query_lens)
-    rows = put(np.where(batch.rows == DUMMY_REQUEST, 0, batch.rows))
-    table = torch.as_tensor(batch.block_table).to(device)[rows]
-    return Slots(
-        request=put(np.repeat(np.arange(batch.num_requests), batch.query_lens)),
-        inverse=physical_to_logical(table, lengths, block_size, num_blocks),
-        table=table,
-        starts=put(batch.query_start_loc[:-1]),
-        lengths=lengths,
-        counts=counts,
-        block_size=block_size,
-        num_blocks=num_blocks,
-    )
+from workbench.kernels.paged_flex.slots import (
+    NULL_BLOCK,
+    Slots,
+    direct_block_lists,
+    first_occurrences,
+    physical_to_logical,
+    slots_of,
+)
+from workbench.kernels.paged_flex.work import PagedBatch
 
 
 def physical_mask(slots: Slots, mask: Mask) -> Callable[..., torch.Tensor]:
@@ -121,50 +48,6 @@ def physical_score(slots: Slots, score: Score) -> Callable[..., torch.Tensor]:
         return torch.where(valid, changed, -float("inf"))
 
     return mod
-
-
-def first_occurrences(rows: torch.Tensor) -> torch.Tensor:
-    """Every row's non-zero values once, in the order of their first place, then -1.
-
-    Negative values count as absent.
-    """
-    ordered, order = rows.sort(dim=1, stable=True)
-    new = torch.ones_like(ordered, dtype=torch.bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    keep = torch.zeros_like(new).scatter(1, order, new) & (rows > NULL_BLOCK)
-    # stable: kept values come to the front without changing places
-    front = (~keep).to(torch.int8).sort(dim=1, stable=True).indices
-    return torch.where(keep, rows, -1).gather(1, front)
-
-
-def direct_block_lists(
-    slots: Slots, q_block: int, *, window: int = 0, prune: bool = False
-) -> torch.Tensor:
-    """[query block, n] physical blocks that its tokens' requests own, in visiting order, then -1.
-
-    As vLLM 0.23 builds it: columns up to the longest request's are taken from every row, garbage
-    included where it is a block. prune: as vLLM 0.33, each request's own columns, and none behind
-    the query (causal). window: columns in front of a sliding window are left out.
-    """
-    longest = int(slots.lengths.max()) if len(slots.lengths) else 0
-    width = -(-longest // slots.block_size)
-    pages = slots.table[slots.request, :width].long()
-    column = torch.arange(width, device=pages.device)
-    token = torch.arange(len(slots.request), device=pages.device)
-    request = slots.request
-    position = token - slots.starts[request] + (slots.lengths - slots.counts)[request]
-    if window:
-        first = (position - (window - 1)).clamp(min=0) // slots.block_size
-        pages = pages.masked_fill(column < first[:, None], NULL_BLOCK)
-    if prune:
-        begin = column * slots.block_size
-        late = (begin >= slots.lengths[request][:, None]) | (begin > position[:, None])
-        pages = pages.masked_fill(late, NULL_BLOCK)
-    # an id outside of the cache would be read by the kernel
-    pages = pages.masked_fill((pages < 0) | (pages >= slots.num_blocks), NULL_BLOCK)
-    groups = -(-len(pages) // q_block)
-    padded = torch.nn.functional.pad(pages, (0, 0, 0, groups * q_block - len(pages)))
-    return first_occurrences(padded.reshape(groups, -1))
 
 
 def direct_mask(
@@ -222,10 +105,82 @@ def engine_attention(
     needs g++. Without it everything is computed densely, and every slot of the cache must be
     finite: zero times NaN is NaN, and this path multiplies.
     """  # noqa: D205 - the result is that of another function
+    return prepare_engine(
+        query,
+        kv_cache,
+        batch,
+        mask=mask,
+        score=score,
+        scale=scale,
+        q_block=q_block,
+        kv_block=kv_block,
+        block_m=block_m,
+        block_n=block_n,
+        batch_invariant=batch_invariant,
+        prune=prune,
+        compiled=compiled,
+    ).run()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCall:
+    """A call whose mask is built: `run` may be called again and again, on new numbers too."""
+
+    query: torch.Tensor
+    kv_cache: torch.Tensor
+    num_tokens: int
+    slots: Slots
+    block_mask: BlockMask
+    arguments: dict[str, Any]
+    compiled: bool
+
+    @property
+    def metadata_bytes(self) -> int:
+        """Bytes of the inverse table and of the block lists; the former grows with the cache."""
+        tensors = [self.slots.inverse, self.slots.request]
+        tensors += [
+            tensor
+            for tensor in self.block_mask.as_tuple(flatten=True)
+            if isinstance(tensor, torch.Tensor)
+        ]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def attend(self) -> torch.Tensor:
+        """[heads, tokens, dim]: what flex_attention gives, in its own order of axes."""
+        keys, values = (self.kv_cache[:, kv].flatten(0, 1).transpose(0, 1)[None] for kv in (0, 1))
+        attend = _compiled_flex() if self.compiled else flex_attention
+        query = self.query[: self.num_tokens].transpose(0, 1)[None]
+        return attend(query, keys, values, block_mask=self.block_mask, **self.arguments)[0]
+
+    def run(self) -> torch.Tensor:
+        """[tokens, heads, dim], zeros behind the batch."""
+        out = torch.zeros_like(self.query, memory_format=torch.contiguous_format)
+        out[: self.num_tokens] = self.attend().transpose(0, 1)
+        return out
+
+
+def prepare_engine(
+    query: torch.Tensor,
+    kv_cache: torch.Tensor,
+    batch: PagedBatch,
+    *,
+    mask: Mask,
+    score: Score | None = None,
+    scale: float | None = None,
+    q_block: int = 16,
+    kv_block: int | None = None,
+    block_m: int | None = None,
+    block_n: int | None = None,
+    batch_invariant: bool = False,
+    prune: bool = False,
+    compiled: bool = False,
+    window: int = 0,
+) -> EngineCall:
+    """As `engine_attention`, without computing. window: as of `direct_block_lists`."""
     shapes = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
     if kv_block in {None, shapes.block_size}:
-        block_mask = direct_mask(slots, mask, q_block, prune=prune)
+        block_mask = direct_mask(slots, mask, q_block, window=window, prune=prune)
     else:
         assert kv_block is not None
         block_mask = generic_mask(slots, mask, q_block, kv_block)
@@ -242,22 +197,20 @@ def engine_attention(
             options[name] = tile
     if batch_invariant:
         options["IS_DIVISIBLE"] = False
-    num_tokens = batch.num_tokens
-    attend = _compiled_flex() if compiled else flex_attention
-    result = attend(
-        query[:num_tokens].transpose(0, 1)[None],
-        *(kv_cache[:, kv].flatten(0, 1).transpose(0, 1)[None] for kv in (0, 1)),
-        score_mod=physical_score(slots, score) if score else None,
-        block_mask=block_mask,
-        scale=scale,
-        enable_gqa=shapes.group > 1,
-        kernel_options=options if compiled else None,
-    )
-    out = torch.zeros_like(query, memory_format=torch.contiguous_format)
-    out[:num_tokens] = result[0].transpose(0, 1)
-    return out
+    arguments = {
+        "score_mod": physical_score(slots, score) if score else None,
+        "scale": scale,
+        "enable_gqa": shapes.group > 1,
+        "kernel_options": options if compiled else None,
+    }
+    return EngineCall(query, kv_cache, batch.num_tokens, slots, block_mask, arguments, compiled)
 
 
 @cache
 def _compiled_flex() -> Callable[..., Any]:
     return torch.compile(flex_attention)
+
+
+__all__ = ["NULL_BLOCK", "EngineCall", "Slots", "direct_block_lists", "direct_mask"]
+__all__ += ["engine_attention", "first_occurrences", "generic_mask", "physical_mask"]
+__all__ += ["physical_score", "physical_to_logical", "prepare_engine", "slots_of"]

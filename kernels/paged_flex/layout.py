@@ -111,7 +111,9 @@ def lay_out(
     queries, lengths, rows, taken = [], [], [], 0
     for i in range(len(requests) + len(dummies)):
         if i in dummies:
-            queries.append(torch.full((1, *like.shape[1:]), poison, dtype=dtype))
+            queries.append(
+                torch.full((1, *like.shape[1:]), poison, dtype=dtype, device=like.device)
+            )
             lengths.append(0)
             rows.append(DUMMY_REQUEST)
             continue
@@ -127,7 +129,7 @@ def lay_out(
         rows.append(row)
         taken += 1
     starts = np.concatenate([[0], np.cumsum([len(query) for query in queries])])
-    queries.append(torch.full((padding, *like.shape[1:]), poison, dtype=dtype))
+    queries.append(torch.full((padding, *like.shape[1:]), poison, dtype=dtype, device=like.device))
     placed = place(torch.from_numpy(table).to(device))
     batch = paged_batch(
         starts, lengths, placed, num_blocks=num_blocks, entry_tokens=entry, idx_mapping=rows

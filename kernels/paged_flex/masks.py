@@ -5,7 +5,7 @@ A `Mask` works for one batch: some hold values of its requests, such as where do
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class Mask:
     mod, span: device functions as in `mask_kernel`; without a span every tile is visited. param
     is their compile-time parameter; aux [requests, n] int32 what they read. seen(request, head,
     query, key) is the same in torch, for whole tensors of positions, as torch's flex_attention
-    wants it.
+    wants it; seen_of makes it from aux, where it reads any.
     """
 
     name: str
@@ -33,6 +33,14 @@ class Mask:
     span: Any = device.unknown_span
     param: int = 0
     aux: torch.Tensor | None = None
+    seen_of: Callable[[torch.Tensor], TorchMask] | None = None
+
+    def on(self, place: torch.device | str) -> "Mask":
+        """The same mask with its values on a device: a compiler wants no copy in a mask."""
+        if self.aux is None or self.seen_of is None:
+            return self
+        aux = self.aux.to(place)
+        return replace(self, aux=aux, seen=self.seen_of(aux))
 
 
 @dataclass(frozen=True)
@@ -72,14 +80,18 @@ def sink_window(sinks: Sequence[int], window: int) -> Mask:
     """Each request's first sinks[request] keys and the last `window` ones, causal (R-SWA)."""
     _positive("window", window)
     aux = _rows([[sink] for sink in sinks], "sinks")
-    ends = aux[:, 0]
+
+    def seen_of(aux: torch.Tensor) -> TorchMask:
+        return lambda b, h, q, k: (k <= q) & ((k < aux.to(q.device)[b, 0]) | (q - k < window))
+
     return Mask(
         f"window {window} with sinks",
         device.sink_window_mask,
-        lambda b, h, q, k: (k <= q) & ((k < ends.to(q.device)[b]) | (q - k < window)),
+        seen_of(aux),
         device.sink_window_span,
         window,
         aux,
+        seen_of,
     )
 
 
@@ -113,11 +125,15 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
     width = 1 << (max(map(len, starts), default=1) - 1).bit_length()
     aux = _rows([row + row[-1:] * (width - len(row)) for row in starts], "lengths")
 
-    def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
-        return (k <= q) & (k >= start)
+    def seen_of(aux: torch.Tensor) -> TorchMask:
+        def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
+            return (k <= q) & (k >= start)
 
-    return Mask("documents", device.document_mask, seen, device.document_span, width, aux)
+        return seen
+
+    mod, span = device.document_mask, device.document_span
+    return Mask("documents", mod, seen_of(aux), span, width, aux, seen_of)
 
 
 def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
@@ -130,14 +146,18 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     ]
     aux = _rows([row or [0, -1] for row in rows], "ranges")
 
-    def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
-        visible = k <= q
-        for i in range(most):
-            start, end = aux.to(q.device)[b, 2 * i], aux.to(q.device)[b, 2 * i + 1]
-            visible = visible | ((q >= start) & (q <= end) & (k >= start) & (k <= end))
-        return visible
+    def seen_of(aux: torch.Tensor) -> TorchMask:
+        def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            visible = k <= q
+            for i in range(most):
+                start, end = aux.to(q.device)[b, 2 * i], aux.to(q.device)[b, 2 * i + 1]
+                visible = visible | ((q >= start) & (q <= end) & (k >= start) & (k <= end))
+            return visible
 
-    return Mask("prefix LM", device.prefix_lm_mask, seen, device.prefix_lm_span, most, aux)
+        return seen
+
+    mod, span = device.prefix_lm_mask, device.prefix_lm_span
+    return Mask("prefix LM", mod, seen_of(aux), span, most, aux, seen_of)
 
 
 def soft_cap(cap: float) -> Score:

@@ -3,6 +3,7 @@
 Keys and values are gathered token by token; scores, mask and softmax are whole matrices.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,11 +35,13 @@ def dense_attention(
     *,
     scale: float | None = None,
     low_precision: bool = False,
+    tokens: Sequence[int] | None = None,
 ) -> torch.Tensor:
     """[tokens, heads, dim] in float64; zeros for tokens that see nothing.
 
     A value that is not finite makes the tokens that see it NaN, and nothing else. low_precision:
-    float32 instead, with weights and result rounded to query's dtype, as a kernel must.
+    float32 instead, with weights and result rounded to query's dtype, as a kernel must. tokens:
+    these queries alone, places in the packed batch; the others' rows are zeros.
     """
     dtype = torch.float32 if low_precision else torch.float64
     scale = query.shape[2] ** -0.5 if scale is None else scale
@@ -46,15 +49,17 @@ def dense_attention(
     group = query.shape[1] // kv_cache.shape[3]
     for i, row in enumerate(batch.rows):
         start, end = (int(p) for p in batch.query_start_loc[i : i + 2])
-        if row == DUMMY_REQUEST or start == end:
+        wanted = range(start, end) if tokens is None else [t for t in tokens if start <= t < end]
+        if row == DUMMY_REQUEST or not wanted:
             continue
         keys, values = (x.to(dtype) for x in gathered(kv_cache, batch, i))
         length = len(keys)
-        q_at = torch.arange(length - (end - start), length, device=query.device)[:, None]
+        own = torch.tensor(wanted, device=query.device)
+        q_at = (own - end + length)[:, None]
         k_at = torch.arange(length, device=query.device)[None, :]
         for head in range(query.shape[1]):
             k, v = keys[:, head // group], values[:, head // group]
-            s = query[start:end, head].to(dtype) @ k.T * scale
+            s = query[own, head].to(dtype) @ k.T * scale
             if score is not None:
                 s = score.changed(s, i, head, q_at, k_at)
             seen = mask.seen(i, head, q_at, k_at).expand(s.shape)
@@ -67,7 +72,7 @@ def dense_attention(
             odd = ~v.isfinite()
             out = weight @ v.masked_fill(odd, 0.0) / total.masked_fill(total == 0, 1.0)
             sees_odd = (seen & odd.any(1)).any(1)
-            result[start:end, head] = out.masked_fill(sees_odd[:, None], float("nan"))
+            result[own, head] = out.masked_fill(sees_odd[:, None], float("nan"))
     return result.to(query.dtype) if low_precision else result
 
 
@@ -97,19 +102,40 @@ def agreement(
     score: Score | None = None,
     *,
     scale: float | None = None,
+    tokens: Sequence[int] | None = None,
 ) -> Agreement:
     """Compare a result with dense float64; NaN must stand exactly where the reference has it.
 
-    A misplaced NaN is an infinite error.
+    A misplaced NaN is an infinite error. tokens: compare these queries alone.
     """
-    exact = dense_attention(query, kv_cache, batch, mask, score, scale=scale)
-    rough = dense_attention(query, kv_cache, batch, mask, score, scale=scale, low_precision=True)
-    exact, rough, given = (x[: batch.num_tokens].double() for x in (exact, rough, result))
+
+    def dense(*, low_precision: bool) -> torch.Tensor:
+        return dense_attention(
+            query,
+            kv_cache,
+            batch,
+            mask,
+            score,
+            scale=scale,
+            low_precision=low_precision,
+            tokens=tokens,
+        )
+
+    compared = list(range(batch.num_tokens) if tokens is None else tokens)
+    exact, rough = dense(low_precision=False), dense(low_precision=True)
+    exact, rough, given = (x[compared].double() for x in (exact, rough, result))
+    return agreement_of(given, exact, rough, query.dtype)
+
+
+def agreement_of(
+    given: torch.Tensor, exact: torch.Tensor, rough: torch.Tensor, dtype: torch.dtype
+) -> Agreement:
+    """The same from float64 tensors: exact, and what another computation in `dtype` gives."""
     if not bool((exact.isnan() == given.isnan()).all()):
         return Agreement(float("inf"), 0.0)
     largest = _largest(exact)
     own = _largest(rough - exact)
-    band = torch.finfo(query.dtype).eps * largest + torch.finfo(query.dtype).tiny
+    band = torch.finfo(dtype).eps * largest + torch.finfo(dtype).tiny
     return Agreement(_largest(given - exact), 2 * (own + band))
 
 

@@ -43,8 +43,9 @@ class Settings:
 
     prefill: the tile of requests with many queries. decode: the tile of requests whose queries,
     times the heads of a group, fit into one such tile; None sends them through `prefill`.
-    split_tokens: keys of one program of a decode, a multiple of decode.block_n; 0 does not split.
-    one_path: full tiles are masked as well, so that every tile runs the same instructions.
+    split_tokens: keys of one program of a decode, a multiple of the tiles' block_n, counted from
+    the request's first token; 0 does not split. one_path: full tiles are masked as well, so that
+    every tile runs the same instructions, and a prefill adds up its keys in the same splits.
     as_given: tiles are not fitted to head and dtype; what does not fit a device fails there.
     by_batch: the split is chosen so that the whole batch fills `by_batch` programs, as many
     libraries do. It makes a request's bits depend on its batch; 0 is off.
@@ -59,8 +60,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse a split that cuts tiles apart."""
-        if self.split_tokens < 0 or (self.decode and self.split_tokens % self.decode.block_n):
-            unit = self.decode.block_n if self.decode else 1
+        tiles = [tile for tile in (self.decode, self.one_path and self.prefill) if tile]
+        # powers of two: the largest is a multiple of the other
+        unit = max((tile.block_n for tile in tiles), default=1)
+        if self.split_tokens < 0 or self.split_tokens % unit:
             raise PagedFlexError(
                 f"split_tokens {self.split_tokens} must be a multiple of the decode tile's "
                 f"{unit} keys; nearest: {max(self.split_tokens // unit, 1) * unit}",
@@ -82,7 +85,8 @@ class Settings:
     @property
     def depends_on_chunks(self) -> bool:
         """Whether a token's bits may change with how its request was cut into steps."""
-        return self.depends_on_batch or self.decode is not None or not self.one_path
+        same_tile = self.decode in {None, self.prefill}
+        return self.depends_on_batch or not same_tile or not self.one_path
 
 
 FAST = Settings(Tile(128, 64, 8), Tile(16, 64), split_tokens=256)
@@ -90,15 +94,17 @@ FAST = Settings(Tile(128, 64, 8), Tile(16, 64), split_tokens=256)
 every choice is made by the request itself. For devices whose matrix instructions read shared
 memory (Hopper, Blackwell B200); elsewhere these tiles spill registers."""
 
-BITWISE = Settings(Tile(64, 64), one_path=True)
-"""One tile, one loop and no split for every token: prefill, chunks and decode give the same bits
-where the matrix instruction does not care in which row of a tile a query stands (GPUs)."""
+BITWISE = Settings(Tile(64, 32), Tile(64, 32), split_tokens=512, one_path=True)
+"""One tile and one loop for every token, keys added up in splits from position 0 on, in order,
+by several programs or by one: prefill, chunks and decode give the same bits where the matrix
+instruction does not care in which row of a tile a query stands (GPUs). For Hopper; elsewhere
+four warps have too few registers for a split and the sum of those before it."""
 
 FAST_ELSEWHERE = replace(FAST, prefill=Tile(128, 32, 8))
 """FAST for devices whose matrix instructions read registers (Ampere, RTX, AMD)."""
 
-BITWISE_ELSEWHERE = replace(BITWISE, prefill=Tile(64, 64, 8))
-"""BITWISE for these."""
+BITWISE_ELSEWHERE = replace(BITWISE, prefill=Tile(64, 32, 8), decode=Tile(64, 32, 8))
+"""BITWISE for everything but Hopper."""
 
 SPLIT_BY_BATCH = replace(FAST, by_batch=264)
 """What breaks the promise on purpose: the split is chosen by the batch. For demonstrations."""
@@ -108,17 +114,18 @@ WIDEST_HEAD = 256
 
 def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
     """FAST or BITWISE for a device; capability is CUDA's, None for anything else."""
-    if capability is not None and capability[0] in {9, 10}:
-        return BITWISE if bitwise else FAST
-    return BITWISE_ELSEWHERE if bitwise else FAST_ELSEWHERE
+    major = capability[0] if capability else 0
+    if bitwise:
+        return BITWISE if major == 9 else BITWISE_ELSEWHERE
+    return FAST if major in {9, 10} else FAST_ELSEWHERE
 
 
 def fitted(settings: Settings, *, head_dim: int, group: int, dtype: str) -> Settings:
     """The settings with tiles that hold one token of the group, in registers and shared memory.
 
     float32, which is multiplied without matrix instructions, takes at most 32 x 32; heads wider
-    than 128 take at most 64 rows and half the keys. Depends on the model alone, never on the
-    batch.
+    than 128 take at most 64 rows, of eight warps, and half the keys. Depends on the model alone,
+    never on the batch.
     """
     one_token = 1 << (group - 1).bit_length()
 
@@ -126,6 +133,7 @@ def fitted(settings: Settings, *, head_dim: int, group: int, dtype: str) -> Sett
         rows, keys, warps = tile.block_m, tile.block_n, tile.num_warps
         if not settings.as_given and head_dim > 128:
             rows, keys = min(rows, 64), max(keys // 2, SMALLEST_TILE)
+            warps = max(warps, 8) if rows == 64 else warps
         if not settings.as_given and dtype == "float32":
             rows, keys, warps = min(rows, 32), min(keys, 32), min(warps, 4)
         return replace(tile, block_m=max(rows, one_token), block_n=keys, num_warps=warps)

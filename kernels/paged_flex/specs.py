@@ -4,7 +4,8 @@ from typing import Any
 
 from workbench.kernels.kernel_spec import KernelSpec
 from workbench.kernels.paged_flex import mask_kernel
-from workbench.kernels.paged_flex.attend_kernel import attend_kernel, combine_kernel
+from workbench.kernels.paged_flex.attend_kernel import attend_kernel
+from workbench.kernels.paged_flex.combine_kernel import combine_kernel
 from workbench.kernels.paged_flex.settings import (
     BITWISE_ELSEWHERE,
     FAST_ELSEWHERE,
@@ -60,7 +61,15 @@ def attend_spec(
         assert fit.decode is not None
         tile = fit.decode
     pointers = dict.fromkeys(("p_query", "p_key", "p_value", "p_out"), _TYPES[dtype])
-    scalars = {**_STRIDES, "table_stride": "i32", "mask_aux_stride": "i32", "scale": "fp32"}
+    scalars = {
+        **_STRIDES,
+        "table_stride": "i32",
+        "mask_aux_stride": "i32",
+        "partial_rows": "i32",
+        "scale": "fp32",
+        "factor": "fp32",
+    }
+    fold = not decode and fit.one_path and fit.split_tokens > 0
     constants = {
         "HEAD_DIM": head_dim,
         "BLOCK_D": padded_head_dim(head_dim),
@@ -69,7 +78,8 @@ def attend_spec(
         "BLOCK_N": tile.block_n,
         "BLOCK_SIZE": block_size,
         "RATIO": ratio,
-        "SPLIT": fit.split_tokens if decode else 0,
+        "SPLIT": fit.split_tokens if decode or fold else 0,
+        "FOLD": fold,
         "MASK": getattr(mask_kernel, f"{mask}_mask"),
         "SPAN": getattr(mask_kernel, f"{mask}_span"),
         "MASK_PARAM": param,
@@ -82,18 +92,20 @@ def attend_spec(
     return KernelSpec(name, attend_kernel, signature, constants, aligned, num_warps=tile.num_warps)
 
 
-def _combine_spec() -> KernelSpec:
-    constants = {"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": 16}
+def combine_spec(name: str, rows: int) -> KernelSpec:
+    """The combine of a decode tile of so many rows."""
+    constants = {"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": rows}
     names = ("p_out", "p_partial", "p_partial_state", "p_items", "p_query_start")
     types = ("*fp16", "*fp32", "*fp32", "*i32", "*i32")
     strides = {"out_stride_token": "i32", "out_stride_head": "i32"}
     signature = {
         **dict(zip(names, types, strict=True)),
         **strides,
+        "partial_rows": "i32",
         "factor": "fp32",
         **dict.fromkeys(constants, "constexpr"),
     }
-    return KernelSpec("combine", combine_kernel, signature, constants, (*names, *strides))
+    return KernelSpec(name, combine_kernel, signature, constants, (*names, *strides))
 
 
 INSPECTED = (
@@ -101,6 +113,8 @@ INSPECTED = (
     attend_spec("prefill, float32", FAST_ELSEWHERE, dtype="float32"),
     attend_spec("decode, page 64", FAST_ELSEWHERE, decode=True),
     attend_spec("bitwise, page 64", BITWISE_ELSEWHERE),
-    _combine_spec(),
+    attend_spec("bitwise decode, page 64", BITWISE_ELSEWHERE, decode=True),
+    combine_spec("combine", 16),
+    combine_spec("combine, bitwise", 64),
 )
 """What every target compiles without spills; `wide_specs` has the tiles of Hopper and B200."""

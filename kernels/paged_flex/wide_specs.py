@@ -1,7 +1,7 @@
 """The kernels with the tiles of devices whose matrix instructions read shared memory."""
 
 from workbench.kernels.paged_flex.mask_kernel import soft_cap_score
-from workbench.kernels.paged_flex.settings import BITWISE, FAST
+from workbench.kernels.paged_flex.settings import FAST
 from workbench.kernels.paged_flex.specs import attend_spec
 
 INSPECTED = (
@@ -19,7 +19,5 @@ INSPECTED = (
     ),
     attend_spec("prefill, window", FAST, mask="window", param=1024),
     attend_spec("decode, page 16", FAST, decode=True, block_size=16),
-    attend_spec("bitwise, page 64", BITWISE),
-    attend_spec("bitwise, page 16 in 528", BITWISE, block_size=16, ratio=33),
 )
 """For sm_90 and sm_100."""

@@ -196,13 +196,15 @@ class Work:
 
     prefill, decode: [items, 3] batch row, first token of its tile, split. combine: [tiles, 4]
     batch row, first token, first partial (an item of `decode`), number of partials. int32.
-    split_tokens: keys of a decode item, 0 where decodes are not split.
+    split_tokens: keys of a decode item, 0 where decodes are not split. decode_queries: the most
+    that a decode has.
     """
 
     prefill: NDArray[np.int32]
     decode: NDArray[np.int32]
     combine: NDArray[np.int32]
     split_tokens: int
+    decode_queries: int = 1
 
     @property
     def metadata_bytes(self) -> int:
@@ -236,7 +238,13 @@ def work_of(batch: PagedBatch, settings: Settings, *, group: int, kv_heads: int)
     combine = np.stack([decode_rows, decode_rows * 0, first_partial, splits], axis=1)
     if not split:
         combine = combine[:0]
-    return Work(prefill.astype(np.int32), items.astype(np.int32), combine.astype(np.int32), split)
+    return Work(
+        prefill.astype(np.int32),
+        items.astype(np.int32),
+        combine.astype(np.int32),
+        split,
+        int(counts[decode_rows].max(initial=1)),
+    )
 
 
 def _spread(

@@ -10,6 +10,7 @@ from workbench.kernels.inspection.report import (
     amd_resources,
     cuda_resources,
     instructions,
+    matrix_instructions,
     ptx_accesses,
     wide_divisions,
 )
@@ -98,3 +99,18 @@ def test_the_texts_are_read_as_they_are_written():
     with pytest.raises(ValueError, match="no registers"):
         amd_resources("nothing")
     assert instructions(".reg .b32 %r<3>;\n$L1:\nld.param.b32 %r1;\n@%p1 bra $L1;\n// x\n}") == 2
+
+
+@pytest.mark.parametrize(
+    ("assembly", "found"),
+    [
+        ("wgmma.fence.sync.aligned;", ()),
+        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%f1}", ("wgmma m64n128k16",)),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}", ("mma m16n8k16",)),
+        ("@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r1]", ("tcgen05.mma",)),
+        ("v_mfma_f32_32x32x8_f16 a[0:15]\nv_mfma_f32_32x32x8_f16 a[0:15]", ("v_mfma 32x32x8",)),
+        ("fma.rn.f32 %f1;", ()),
+    ],
+)
+def test_matrix_instructions_are_named_with_their_shape(assembly, found):
+    assert matrix_instructions(assembly) == found

@@ -15,6 +15,8 @@ INTERPRETED = triton_mode().mode == "interpreter"
 SPLIT = Settings(Tile(64, 64), Tile(16, 64), split_tokens=128, as_given=True)
 """All that FAST does, in pieces that suit the interpreter."""
 ONE_PATH = Settings(Tile(64, 64), one_path=True, as_given=True)
+FOLDED = Settings(Tile(64, 32), Tile(64, 32), split_tokens=64, one_path=True, as_given=True)
+"""What BITWISE does, with splits that short requests have several of."""
 
 
 class Case:
@@ -80,4 +82,4 @@ def requests(*sizes, **options):
     return [random_request(*size, seed=7 + i, **options) for i, size in enumerate(sizes)]
 
 
-__all__ = ["DEVICE", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "requests"]
+__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "requests"]

@@ -11,18 +11,28 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.paged_flex.cases import INTERPRETED, ONE_PATH, SPLIT, Case, requests
-from workbench.kernels.paged_flex import masks
+from tests.kernels.paged_flex.cases import (
+    FOLDED,
+    INTERPRETED,
+    ONE_PATH,
+    SPLIT,
+    Case,
+    requests,
+)
+from workbench.kernels.paged_flex import bitwise, masks
 from workbench.kernels.paged_flex.bitwise import KINDS, batch_trials, compare_bits, promised
 from workbench.kernels.paged_flex.layout import random_request
-from workbench.kernels.paged_flex.settings import BITWISE, FAST, SPLIT_BY_BATCH
+from workbench.kernels.paged_flex.settings import BITWISE, FAST, SPLIT_BY_BATCH, Tile
 
 BY_BATCH = replace(SPLIT, by_batch=4)
 COMPANIONS = requests((90, 9), (40, 1), (300, 1), dim=16)
 
 
+HOWS = {"split": SPLIT, "one path": ONE_PATH, "folded": FOLDED, "bitwise": BITWISE}
+
+
 @pytest.mark.parametrize("size", [(300, 1), (150, 33), (65, 3)], ids=str)
-@pytest.mark.parametrize("how", [SPLIT, ONE_PATH], ids=["split", "one path"])
+@pytest.mark.parametrize("how", HOWS.values(), ids=HOWS)
 def test_a_request_has_the_same_bits_however_it_is_served(how, size):
     kinds = [kind for kind in promised(how) if kind != "chunks"]
     assert kinds == ["batch", "padding", "pages", "page size"]
@@ -39,6 +49,57 @@ def test_a_split_chosen_by_the_batch_changes_bits():
     broken = [trial for trial in trials if not trial.equal]
     assert broken
     assert all(trial.first is not None and 0 < trial.largest < 1e-5 for trial in broken)
+
+
+@pytest.mark.parametrize("how", [SPLIT, FOLDED, BITWISE], ids=["split", "folded", "bitwise"])
+def test_tiles_chosen_by_the_size_of_the_batch_change_bits(how, monkeypatch):
+    """What the promise rests on: the same trials find the request's bits elsewhere."""
+
+    def by_batch(query, cache, batch, *, settings, **others):
+        tile = replace(settings.decode, block_n=settings.decode.block_n // 2)
+        chosen = settings if batch.num_requests == 1 else replace(settings, decode=tile)
+        return bitwise_attention(query, cache, batch, settings=chosen, **others)
+
+    bitwise_attention = bitwise.paged_attention
+    monkeypatch.setattr(bitwise, "paged_attention", by_batch)
+    how = replace(how, decode=Tile(16, 64), as_given=True)
+    subject = random_request(300, 1)
+    trials = batch_trials(subject, COMPANIONS, settings=how, kinds=("batch", "pages"))
+    batched, alone = trials
+    assert not batched.equal
+    assert alone.equal
+
+
+def test_a_bitwise_split_chosen_by_the_batch_changes_bits():
+    subject = random_request(300, 1)
+    how = replace(FOLDED, by_batch=4)
+    trials = batch_trials(subject, COMPANIONS, settings=how, kinds=("batch",), repeats=3)
+    assert not all(trial.equal for trial in trials)
+
+
+def test_splits_change_nothing_that_a_request_of_one_split_computes():
+    whole, split = (
+        Case(requests((60, 1), (60, 33)), 16).attend(settings=how)
+        for how in (replace(FOLDED, decode=None, split_tokens=0), FOLDED)
+    )
+    assert torch.equal(whole.view(torch.int32), split.view(torch.int32))
+
+
+@pytest.mark.parametrize("tokens", [300, 256, 65])
+@pytest.mark.parametrize("mask", [masks.causal(), masks.sliding_window(70)], ids=["all", "window"])
+def test_decodes_and_chunks_have_a_prefills_bits_where_rows_keep_their_place(mask, tokens):
+    """numpy's products change with a row's place, so steps begin where a tile does: every 32nd.
+
+    One prefill adds its splits within a program; short steps are combined by another kernel.
+    """
+    whole = random_request(tokens, tokens)
+    expected = Case([whole], 16).attend(mask, settings=FOLDED).clone()
+    start = tokens - 1 - (tokens - 1) % 32
+    for end, begin in ((start + 1, start), (tokens, start), (tokens, start - 32), (start, 0)):
+        step = whole.cut(end, end - begin)
+        found = Case([step], 48, seed=3).attend(mask, settings=FOLDED)
+        same = found.view(torch.int32) == expected[begin:end].view(torch.int32)
+        assert same.all(), (end, begin)
 
 
 def test_what_the_shipped_settings_promise():
@@ -94,7 +155,7 @@ def test_the_order_of_requests_is_nobodys_business():
     st.integers(1, 300),
     st.integers(1, 40),
     st.lists(st.tuples(st.integers(1, 300), st.integers(0, 40)), min_size=1, max_size=4),
-    st.sampled_from([SPLIT, ONE_PATH, FAST, BITWISE]),
+    st.sampled_from([SPLIT, ONE_PATH, FOLDED, FAST, BITWISE]),
     st.integers(0, 10**6),
 )
 def test_random_compositions(tokens, asked, others, how, seed):

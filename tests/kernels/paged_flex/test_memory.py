@@ -1,6 +1,7 @@
 """Nothing outside is read or written; and mistakes planted into the kernel are found."""
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,18 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, ONE_PATH, SPLIT, Case, requests
+from tests.kernels.paged_flex.cases import (
+    DEVICE,
+    FOLDED,
+    INTERPRETED,
+    ONE_PATH,
+    SPLIT,
+    Case,
+    requests,
+)
 from workbench.kernels.block_table.guards import GuardError
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
-from workbench.kernels.paged_flex import api, attend_kernel, masks
+from workbench.kernels.paged_flex import api, masks
 from workbench.kernels.paged_flex.reference import agreement
 
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
@@ -93,16 +102,22 @@ MUTANTS = [
     ("b_sum = b_sum * b_shrink + tl.sum(b_weight, 1)", "b_sum = b_sum + tl.sum(b_weight, 1)"),
     ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
     ("m_seen = m_seen & m_key[None, :] & m_row[:, None]", "m_seen = m_seen"),
-    ("t_split = b_split * (SPLIT // BLOCK_N)", "t_split = b_split * (SPLIT // BLOCK_N) + 1"),
-    ("t_split_end = t_split + SPLIT // BLOCK_N", "t_split_end = t_split + SPLIT // BLOCK_N - 1"),
+    ("t_begin = b_split * (SPLIT // BLOCK_N)", "t_begin = b_split * (SPLIT // BLOCK_N) + 1"),
+    ("t_end = t_begin + SPLIT // BLOCK_N if", "t_end = t_begin + SPLIT // BLOCK_N - 1 if"),
+    ("b_query, t_begin, t_begin + SPLIT", "b_query, t_begin + 1, t_begin + SPLIT"),
+    ("tl.range(i_first, tl.cdiv(high, SPLIT)", "tl.range(i_first, high // SPLIT"),
+    ("tl.minimum(low, high), 0) // SPLIT", "tl.minimum(low, high), 0) // SPLIT + 1"),
     ("b_weight = tl.exp2((b_split_max - b_safe) * factor)", "b_weight = b_split_sum * 0 + 1"),
     ("for i_split in range(b_splits)", "for i_split in range(b_splits - 1)"),
+    ("b_sum * b_shrink)\n", "b_sum)\n"),
+    ("i_partial * partial_rows * BLOCK_D + o_cell, b_acc", "i_partial * BLOCK_D + o_cell, b_acc"),
     ("i_partial = i_item * tl.num_programs(1) + i_kv_head", "i_partial = i_item + i_kv_head"),
     ("i_split in range(b_splits)", "i_split in range(1, b_splits)"),
     ("o_dim < HEAD_DIM", "o_dim <= HEAD_DIM"),
     ("p_table + b_row * table_stride", "p_table + i_request * table_stride"),
     ("i_visit < left_end", "i_visit <= left_end"),
     ("t_full_end - left_end,", "t_full_end - left_end + 1,"),
+    ("near_count, t_begin, left_end", "near_count, t_begin + 1, left_end"),
     ("m_value = m_key & ~m_odd", "m_value = m_key"),
     ('tl.where(m_seen & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
     ('tl.where(b_new == float("-inf"), 0.0, b_new)', "b_new"),
@@ -120,31 +135,47 @@ QUICK = 3
     ],
 )
 def test_a_planted_mistake_is_found(right, wrong, tmp_path, monkeypatch):
-    source = Path(attend_kernel.__file__).read_text(encoding="utf-8")
-    assert right in source
-    file = tmp_path / "mutant_kernel.py"
-    file.write_text(source.replace(right, wrong), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("mutant_kernel", file)
-    mutant = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(mutant)
-    monkeypatch.setattr(api, "attend_kernel", mutant.attend_kernel)
-    monkeypatch.setattr(api, "combine_kernel", mutant.combine_kernel)
+    sources = {name: source_of(name).replace(*OWN_NAME) for name in KERNELS}
+    assert any(right in source for source in sources.values())
+    for name, source in sources.items():
+        (tmp_path / f"mutant_{name}.py").write_text(source.replace(right, wrong), encoding="utf-8")
+        monkeypatch.delitem(sys.modules, f"mutant_{name}", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("attend_kernel", "combine_kernel"):
+        mutant = importlib.import_module(f"mutant_{name}")
+        monkeypatch.setattr(api, name, getattr(mutant, name))
     assert is_found()
+
+
+@interpreted
+def test_without_a_planted_mistake_nothing_is_found():
+    assert not is_found()
+
+
+KERNELS = ("attend_kernel", "combine_kernel", "tile_kernel")
+OWN_NAME = ("from workbench.kernels.paged_flex.", "from mutant_")
+
+
+def source_of(name):
+    return (Path(api.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
 
 
 def is_found():
     """Whether one of a few batches reads elsewhere, writes elsewhere, or computes otherwise."""
     sizes = {"heads": 6, "kv_heads": 2, "dim": 24}
-    batch = requests((150, 33), (300, 1), (17, 17), **sizes)
+    batch = requests((150, 33), (300, 1), (17, 17), (280, 60), **sizes)
     for one in batch[:2]:
         one.values[140, 0, 3] = float("nan")
-    for block_size, ratio, mask in (
-        (16, 3, WINDOW),
-        (128, 1, masks.causal()),
-        (48, 1, masks.full()),
+    sinks = masks.sink_window([70] * 5, 20)
+    for block_size, ratio, mask, settings in (
+        (16, 3, WINDOW, SPLIT),
+        (128, 1, masks.causal(), SPLIT),
+        (48, 1, masks.full(), SPLIT),
+        (32, 1, sinks, SPLIT),
+        (32, 1, WINDOW, FOLDED),
     ):
         case = Case(batch, block_size, ratio=ratio, dummies=(1,), guarded=True)
-        prepared = case.prepared(mask=mask)
+        prepared = case.prepared(mask=mask, settings=settings)
         try:
             with counted_traffic(allowed=live_memory(case, prepared)):
                 prepared.run()

@@ -9,15 +9,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.paged_flex.cases import INTERPRETED, ONE_PATH, SPLIT, Case, requests
+from tests.kernels.paged_flex.cases import (
+    FOLDED,
+    INTERPRETED,
+    ONE_PATH,
+    SPLIT,
+    Case,
+    requests,
+)
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import random_request
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, Settings, Tile
 
 EXAMPLES = settings.default.max_examples // (4 if INTERPRETED else 1)
 sizes = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 40)), min_size=1, max_size=3)
-hows = st.sampled_from([SPLIT, ONE_PATH, FAST, BITWISE, Settings(Tile(16, 16), Tile(16, 32), 32)])
+SMALL = Settings(Tile(16, 16), Tile(16, 32), 32)
+hows = st.sampled_from([SPLIT, ONE_PATH, FOLDED, FAST, BITWISE, SMALL])
 shapes = st.tuples(st.sampled_from([1, 4, 7]), st.integers(1, 2), st.sampled_from([16, 24, 64]))
+models = st.tuples(st.sampled_from([1, 4, 8]), st.just(1), st.sampled_from([64, 80, 96, 128, 256]))
 
 
 def mask_for(data, lengths):
@@ -43,7 +52,8 @@ def run_one(data, sizes, how, shape):
         *((n, min(n, q)) for n, q in sizes), heads=group * kv_heads, kv_heads=kv_heads, dim=dim
     )
     mask = mask_for(data, [n for n, _ in sizes])
-    score = data.draw(st.sampled_from([None, masks.soft_cap(3.0)]))
+    slopes = [0.5 ** (1 + head) for head in range(group * kv_heads)]
+    score = data.draw(st.sampled_from([None, masks.soft_cap(3.0), masks.alibi(slopes)]))
     case = Case(
         batch,
         data.draw(st.sampled_from([16, 32, 48, 64, 528])),
@@ -61,9 +71,15 @@ def test_a_few_random_batches(data, sizes, how, shape):
     run_one(data, sizes, how, shape)
 
 
+@settings(max_examples=4)
+@given(st.data(), sizes, hows, models)
+def test_a_few_random_batches_with_the_heads_of_models(data, sizes, how, shape):
+    run_one(data, sizes, how, shape)
+
+
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES)
-@given(st.data(), sizes, hows, shapes)
+@given(st.data(), sizes, hows, st.one_of(shapes, models))
 def test_random_batches(data, sizes, how, shape):
     """M2, M5 and M6: pages and tails hold NaN and garbage; tokens that see nothing get zeros."""
     run_one(data, sizes, how, shape)

@@ -10,18 +10,23 @@ pytest.importorskip("triton")
 
 from tests.kernels.paged_flex.cases import Case, requests
 from workbench.kernels.inspection import TARGETS, inspect_kernels
-from workbench.kernels.paged_flex import specs, wide_specs
+from workbench.kernels.paged_flex import hopper_specs, specs, wide_specs
 from workbench.kernels.paged_flex.settings import BITWISE, FAST
 
 INSTRUCTION = {
     "sm_80": r"\bmma\.sync",
     "sm_90": r"\bwgmma\.mma_async|\bmma\.sync",
     "sm_100": r"\btcgen05\.mma|\bmma\.sync",
+    "sm_120": r"\bmma\.sync",
     "gfx942": r"\bv_mfma_",
+    "gfx950": r"\bv_mfma_",
 }
 
 
-@pytest.mark.parametrize("spec", specs.INSPECTED + wide_specs.INSPECTED, ids=lambda spec: spec.name)
+SHIPPED = (*specs.INSPECTED, *wide_specs.INSPECTED, *hopper_specs.INSPECTED)
+
+
+@pytest.mark.parametrize("spec", SHIPPED, ids=lambda spec: spec.name)
 def test_a_signature_names_every_parameter_in_order(spec):
     assert list(spec.signature) == list(inspect.signature(spec.function.fn).parameters)
     pointers = [name for name in spec.signature if name.startswith("p_")]
@@ -30,12 +35,18 @@ def test_a_signature_names_every_parameter_in_order(spec):
 
 def test_what_is_inspected_is_what_is_launched():
     case = Case(requests((40, 3), (100, 1), (70, 40), heads=4, dim=128), 64)
-    prefill, decode, combine = case.prepared(settings=FAST).launches
-    for launch, spec in (
-        (prefill, specs.attend_spec("prefill", FAST, dtype="float32")),
-        (decode, specs.attend_spec("decode", FAST, decode=True, dtype="float32")),
-        (combine, specs.INSPECTED[-1]),
-    ):
+    launches = [
+        launch for how in (FAST, BITWISE) for launch in case.prepared(settings=how).launches
+    ]
+    expected = [
+        specs.attend_spec("prefill", FAST, dtype="float32"),
+        specs.attend_spec("decode", FAST, decode=True, dtype="float32"),
+        specs.combine_spec("combine", 16),
+        specs.attend_spec("prefill", BITWISE, dtype="float32"),
+        specs.attend_spec("decode", BITWISE, decode=True, dtype="float32"),
+        specs.combine_spec("combine", 32),
+    ]
+    for launch, spec in zip(launches, expected, strict=True):
         constants = {
             name: value
             for name, value in launch.options.items()
@@ -46,8 +57,8 @@ def test_what_is_inspected_is_what_is_launched():
         assert len(launch.arguments) + len(constants) == len(spec.signature)
         # the inspector compiles with three stages
         assert launch.options.get("num_stages", 3) == 3
-    [bitwise] = case.prepared(settings=BITWISE).launches
-    assert bitwise.options["ONE_PATH"]
+    assert [launch.options.get("FOLD") for launch in launches[3:]] == [True, False, None]
+    assert [launch.options.get("SPLIT") for launch in launches[3:]] == [512, 512, None]
 
 
 @pytest.mark.slow
@@ -57,6 +68,7 @@ def test_what_is_inspected_is_what_is_launched():
         *(("specs", target) for target in INSTRUCTION),
         ("wide_specs", "sm_90"),
         ("wide_specs", "sm_100"),
+        ("hopper_specs", "sm_90"),
     ],
 )
 def test_shipped_tiles_fit_use_matrix_instructions_and_do_not_spill(module, target):
@@ -65,8 +77,8 @@ def test_shipped_tiles_fit_use_matrix_instructions_and_do_not_spill(module, targ
         assert report.spill_bytes == 0, place
         assert report.shared_bytes <= TARGETS[target].shared_memory_bytes, place
         assert report.wide_divisions == 0, place
-        if report.kernel not in {"combine", "prefill, float32"}:
+        if not report.kernel.startswith(("combine", "prefill, float32")):
             assert re.search(INSTRUCTION[target], report.assembly), place
-        if module == "wide_specs" and not report.kernel.startswith("decode"):
+        if module != "specs" and not report.kernel.startswith("decode"):
             wide = {"sm_90": "wgmma.mma_async", "sm_100": "tcgen05.mma"}[target]
             assert wide in report.assembly, place

@@ -1,0 +1,74 @@
+"""The cases of paged attention: their sizes, their work, and how they shrink."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from workbench.kernels.bench.flex_cases import CASES, chosen_cases
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_visible_pairs_are_what_the_mask_shows(name):
+    case = CASES[name].reduced()
+    mask = case.mask_of(case.requests)
+    pairs = 0
+    for request, (tokens, queries) in enumerate(case.sizes()):
+        at = torch.arange(tokens - queries, tokens)
+        seen = mask.seen(request, 0, at[:, None], torch.arange(tokens)[None, :])
+        seen = seen.expand(queries, tokens)
+        assert case.visible(at.numpy()).tolist() == seen.sum(1).tolist()
+        pairs += int(seen.sum())
+    assert case.flop == 4 * pairs * case.heads * case.head_dim
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_necessary_bytes_are_those_of_keys_that_somebody_sees(name):
+    case = CASES[name].reduced()
+    mask = case.mask_of(case.requests)
+    keys = 0
+    for request, (tokens, queries) in enumerate(case.sizes()):
+        at = torch.arange(tokens - queries, tokens)[:, None]
+        seen = mask.seen(request, 0, at, torch.arange(tokens)[None, :]).expand(queries, tokens)
+        keys += int(seen.any(0).sum())
+    element = case.torch_dtype.itemsize
+    kv = 2 * keys * case.kv_heads * case.head_dim
+    assert case.bytes == (kv + 2 * case.query_tokens * case.heads * case.head_dim) * element
+
+
+def test_the_cases_at_their_full_size():
+    assert CASES["P1"].flop == CASES["P2"].flop == pytest.approx(5.50e11, rel=1e-3)
+    assert CASES["D2"].bytes == pytest.approx(2.148e9, rel=1e-3)
+    assert CASES["P1"].block_size == 16
+    assert {case.group for case in map(Group, CASES.values())} == {4}
+
+
+class Group:
+    def __init__(self, case):
+        self.group = case.heads // case.kv_heads
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_is_made_to_fit(name):
+    case = CASES[name]
+    assert case.fitted(10**12) is case
+    small = case.fitted(case.needed_bytes // 3)
+    assert small.needed_bytes <= case.needed_bytes // 3
+    assert "divided by" in small.title
+    assert small.name == name
+    for tokens, queries in small.sizes():
+        assert tokens >= queries >= 1
+        # masks shrink with their requests
+        assert small.visible(np.array([tokens - 1]))[0] <= tokens
+    with pytest.raises(ValueError, match=f"{name} needs"):
+        case.fitted(1)
+
+
+def test_an_unknown_case_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"no case 'P9'. Cases: P1, P2"):
+        chosen_cases(["P9"])
+    assert [case.name for case in chosen_cases(["D2", "P1"])] == ["D2", "P1"]
+    assert len(chosen_cases([])) == len(CASES)

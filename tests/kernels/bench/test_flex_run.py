@@ -1,0 +1,255 @@
+"""The paged-attention benchmark: peers, verdicts, what a GPU run keeps; and the whole thing."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+import torch
+
+from workbench.kernels.bench import flex_gpu, gpu_clock
+from workbench.kernels.bench.compare import AGAIN
+from workbench.kernels.bench.flex import READS_MASKED, FlexPlan, FlexRun
+from workbench.kernels.bench.flex_cases import CASES
+from workbench.kernels.bench.flex_inputs import flex_input, truth
+from workbench.kernels.bench.flex_peers import FlexKind, OurPeer, own_kinds
+from workbench.kernels.bench.flex_report import flex_report
+from workbench.kernels.bench.flex_rows import flex_result_from_json
+from workbench.kernels.mode import triton_mode
+
+DEVICE = triton_mode().torch_device
+GPU = triton_mode().mode == "gpu"
+OWN = own_kinds("abc")
+D4, D2, P5 = (CASES[name].reduced() for name in ("D4", "D2", "P5"))
+
+
+class AlwaysWrong(OurPeer):
+    """One element of one checked token is off."""
+
+    def launch(self, piece="step"):
+        super().launch(piece)
+        self.output()[0, 0, 0] += 0.01
+
+
+class WrongLater(OurPeer):
+    launches = 0
+
+    def launch(self, piece="step"):
+        super().launch(piece)
+        self.launches += 1
+        if self.launches > 4:
+            self.output()[0, 0, 0] += 0.01
+
+
+class NoGraph(OurPeer):
+    launches = 0
+
+    def launch(self, piece="step"):
+        self.launches += 1
+        if self.launches > 2:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        super().launch(piece)
+
+
+def kind(name, peer):
+    return FlexKind(name, lambda given: peer(given, "fast"), "")
+
+
+def run_of(case, kinds):
+    run = FlexRun(FlexPlan((case,), True, lambda line: None))
+    run.kinds = tuple(kinds)
+    return run
+
+
+def test_peers_are_held_against_float64_on_pages_full_of_nan():
+    run = run_of(P5, [*OWN, kind("wrong", AlwaysWrong)])
+    checked = run.check(P5, DEVICE)
+    found = {verdict.peer: verdict for verdict in run.result.verdicts}
+    assert [one.name for one in checked.peers] == [one.name for one in OWN]
+    assert all(found[one.name].ok for one in OWN)
+    assert found["fast"].detail == found["bitwise"].detail == ""
+    if not GPU:
+        assert found["flex paged"].detail == READS_MASKED
+    assert not found["wrong"].ok
+    assert "is allowed against float64" in found["wrong"].detail
+
+
+def test_a_peer_that_cannot_says_why():
+    run = run_of(D4, OWN)
+    checked = run.check(D4, DEVICE)
+    assert {one.name for one in checked.peers} == {"fast", "bitwise", "flex paged"}
+    assert any("D4: no sdpa dense: its requests have" in line for line in run.result.open_questions)
+
+
+def test_metadata_of_ours_does_not_grow_with_the_pool_and_the_engines_does():
+    run = run_of(D2, OWN)
+    run.describe(run.check(D2, DEVICE))
+    found = {row.peer: row for row in run.result.metadata}
+    for name in ("fast", "bitwise"):
+        assert found[name].bytes == found[name].larger_pool_bytes > 0
+    assert found["flex paged"].larger_pool_bytes > found["flex paged"].bytes
+    assert found["flex dense"].larger_pool_bytes is None
+    assert {(row.peer, row.way) for row in run.result.bits} == {
+        ("fast", "alone"),
+        ("bitwise", "alone"),
+    }
+    assert all(row.differing == 0 and row.promised for row in run.result.bits)
+    text = flex_report(run.result)
+    assert " -> " in text
+    assert "0 of " in text
+
+
+def test_a_misplaced_token_is_found():
+    given = flex_input(P5, DEVICE)
+    right = truth(given)
+    exact = torch.zeros(given.paged.query.shape, dtype=torch.float64, device=DEVICE)
+    exact[right.tokens] = right.exact
+    assert right.difference(exact) == ""
+    assert "off by" in right.difference(exact.roll(1, 0))
+    exact[right.tokens[3], 0, 0] = float("nan")
+    assert "not finite" in right.difference(exact)
+
+
+class StandIn:
+    """Launches where a graph would be replayed, and takes the seconds it is told."""
+
+    def __init__(self, peers, flush, piece="step", steps_wanted=1):
+        self.peers = peers
+        assert steps_wanted >= 1
+        self.run_once()
+
+    def cold_s(self):
+        return 2e-5
+
+    def hot_s(self):
+        return 1e-5
+
+    def run_once(self):
+        for peer in self.peers:
+            peer.launch()
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """A function: case, kinds -> the result of timing it, with CUDA's clocks stood in for."""
+    monkeypatch.setattr(flex_gpu, "StepGraphs", StandIn)
+    monkeypatch.setattr(flex_gpu, "_free_bytes", lambda: 10**12)
+    walls = itertools.cycle([1e-4, 2e-4, 2e-4, 1e-4])
+    monkeypatch.setattr(flex_gpu, "_build_s", lambda peer: lambda: next(walls))
+
+    def once(launch):
+        launch()
+        return 1e-5
+
+    monkeypatch.setattr(gpu_clock, "once_s", once)
+
+    def run(case, kinds):
+        made = run_of(case, kinds)
+        made.result.copy_bytes_per_s, made.result.matmul_flop_per_s = 4e12, 8e14
+        made.result.launch_us = 2.0
+        flex_gpu.time_case(made, case, None, DEVICE)
+        return made.result
+
+    return run
+
+
+def clocks(result, peer):
+    return {(row.piece, row.clock) for row in result.steps if row.peer == peer}
+
+
+BOTH = {("attention", "gpu cold"), ("metadata", "wall")}
+
+
+def test_a_gpu_run_keeps_times_rates_and_the_noise(timed):
+    result = timed(D2, OWN)
+    for peer in ("fast", "bitwise", "flex paged", "flex dense", "sdpa dense", AGAIN):
+        assert clocks(result, peer) == BOTH
+    rate = next(row for row in result.rates if row.peer == "fast")
+    assert rate.us == pytest.approx(20.0)
+    assert rate.of_copy == pytest.approx(D2.bytes / 20e-6 / 4e12)
+    assert rate.of_matmul == pytest.approx(D2.flop / 20e-6 / 8e14)
+    assert {row.peer for row in result.rates} == {kind.name for kind in OWN}
+    text = flex_report(result)
+    assert "GPU time of attention, graph replay, cold L2" in text
+    assert "of copy" in text
+    assert flex_result_from_json(result.to_json()) == result
+
+
+def test_a_peer_that_is_wrong_after_timing_leaves_no_time(timed):
+    result = timed(D2, [OWN[0], kind("later", WrongLater)])
+    assert clocks(result, "later") == set()
+    assert clocks(result, "fast") == BOTH
+    assert [row.peer for row in result.rates] == ["fast"]
+    [bad] = [verdict for verdict in result.verdicts if not verdict.ok]
+    assert (bad.peer, bad.detail[:13]) == ("later", "after timing:")
+
+
+def test_a_peer_that_no_graph_takes_keeps_its_metadata_time(timed):
+    result = timed(D2, [OWN[0], kind("bare", NoGraph)])
+    assert clocks(result, "bare") == {("metadata", "wall")}
+    assert any("D2 bare: no graph" in line for line in result.open_questions)
+
+
+def test_without_a_right_fast_mode_nothing_is_timed(timed):
+    result = timed(D2, [kind("fast", AlwaysWrong), *OWN[1:]])
+    assert result.steps == result.rates == []
+    assert any("the fast mode is wrong" in line for line in result.open_questions)
+
+
+def test_other_files_are_refused():
+    with pytest.raises(ValueError, match="no result of the flex benchmark"):
+        flex_result_from_json('{"benchmark": "block-table"}')
+
+
+def bench(*arguments, **environment):
+    command = [sys.executable, "-m", "workbench.kernels.bench", "flex", *arguments]
+    without = {name: value for name, value in os.environ.items() if name != "VLLM_SRC"}
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**without, **environment}, check=False
+    )
+
+
+@pytest.mark.slow
+def test_quick_run(tmp_path):
+    file = tmp_path / "result.json"
+    done = bench("--quick", "--cases", "D1,D4", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = flex_result_from_json(file.read_text(encoding="utf-8"))
+    assert {v.workload for v in result.verdicts} == {"D1", "D4"}
+    assert all(v.ok for v in result.verdicts)
+    assert {row.target for row in result.gate} == {"sm_90"}
+    assert {row.spill_bytes for row in result.gate} == {0}
+    prefills = [row for row in result.gate if row.kernel == "prefill, page 64"]
+    assert all(any("wgmma" in name for name in row.matrix_instructions) for row in prefills)
+    assert prefills
+    assert any("VLLM_SRC is not set" in line for line in result.open_questions)
+    assert str(tmp_path) not in file.read_text(encoding="utf-8")
+    if GPU:
+        assert {row.case for row in result.rates} == {"D1", "D4"}
+        assert all(row.differing == 0 for row in result.bits if row.promised)
+    else:
+        # the interpreter never reports a time
+        assert result.steps == result.rates == result.scores == []
+        assert result.copy_bytes_per_s is None
+        assert any("GPU times are open" in line for line in result.open_questions)
+
+
+@pytest.mark.slow
+def test_compile_only_runs_nothing(tmp_path):
+    file = tmp_path / "result.json"
+    done = bench("--quick", "--compile-only", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = flex_result_from_json(file.read_text(encoding="utf-8"))
+    assert result.verdicts == result.steps == result.metadata == []
+    assert result.gate
+
+
+def test_an_unknown_case_ends_the_program():
+    done = bench("--cases", "P9")
+    assert done.returncode == 2
+    assert "no case 'P9'" in done.stdout
