@@ -72,3 +72,24 @@ def test_the_command_shows_the_older_guess():
     asked = command(*ROCM, "--num-blocks", "2")
     never = command(*ROCM, "--num-blocks", "2", "--rule", "never")
     assert asked.stdout != never.stdout
+
+
+def test_the_one_allocation_of_0_33():
+    done = command("qwen3.5-4b", "-s", "rules=0.33")
+    assert done.exit_code == 0
+    for words in ("one allocation", "LBNHC", "block b of layer l", "no: every view counts blocks"):
+        assert words in done.stdout
+    found = json.loads(
+        command("qwen3.5-4b", "-s", "rules=0.33", "--layout", "HND", "--json").stdout
+    )
+    assert found["layout"] == "LBHNC"
+    assert found["attention"]["axes"] == [
+        "num_blocks",
+        "num_kv_heads",
+        "block_size",
+        "keys_then_values",
+    ]
+    split = ("qwen3.5-4b", "-s", "rules=0.33", "-s", "backend=FLASHINFER", "--layout", "BLNHC")
+    refused = command(*split)
+    assert refused.exit_code == 2
+    assert "cannot be split into" in refused.output

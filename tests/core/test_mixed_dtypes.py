@@ -7,6 +7,7 @@ from math import lcm
 import pytest
 
 from tests.models.configs import gemma3, llama, qwen3_5
+from workbench.core.block_sizes import MultipleOf, largest_block_within
 from workbench.core.errors import ScenarioError
 from workbench.core.layer_specs import layer_specs, unquantized_layers
 from workbench.core.model import SLIDING
@@ -104,3 +105,30 @@ def test_a_wrong_layer_names_what_is_allowed(layer):
     with pytest.raises(ScenarioError, match="sliding_window") as caught:
         Scenario(kv_cache_dtype_skip_layers=(layer,))
     assert caught.value.field == "kv_cache_dtype_skip_layers"
+
+
+@pytest.mark.parametrize(
+    ("supported", "tokens", "largest"),
+    [
+        ((MultipleOf(16),), 48, 48),
+        ((MultipleOf(16),), 40, 32),
+        ((16, 32, 64), 100, 64),
+        ((16, 32, 64), 40, 32),
+        ((64,), 16, 64),
+        ((MultipleOf(64),), 16, 64),
+        ((), 16, None),
+    ],
+)
+def test_a_window_takes_the_largest_block_that_fits(supported, tokens, largest):
+    assert largest_block_within(supported, tokens) == largest
+
+
+def test_a_plain_window_fills_what_it_can_of_the_shared_page():
+    settings = {"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ("sliding_window",)}
+    plan = plan_of(gemma3(), rules="0.33", backend="TRITON_ATTN", block_size=48, **settings)
+    specs = dict(layer_specs(plan))
+    windows = [spec for spec in specs.values() if spec.window_tokens]
+    assert {spec.block_size for spec in windows} == {16}
+    assert {spec.page_size_bytes for spec in windows} == {plan.attention_page_size_bytes}
+    token = windows[0].content_bytes // 16
+    assert windows[0].padding_bytes == plan.attention_page_size_bytes - 16 * token > 0

@@ -236,3 +236,23 @@ def test_two_versions_cannot_exchange_a_cache():
     assert "packed" in problem.message
     assert transfer(new, new).is_legal
     assert transfer_remedies(old, new)[0].changes == {"rules": "0.23"}
+
+
+def test_larger_blocks_on_the_decode_side_and_the_order_of_heads():
+    there, here = (plan_of("nemotron-3-nano-30b-a3b", block_size=size) for size in (2096, 4192))
+    found = transfer(there, here)
+    assert (found.is_legal, found.kernel_ratio) == (True, 2)
+    old = [wb.resolve(plan.scenario.replace(rules="0.23")) for plan in (there, here)]
+    assert "transfer_hybrid_ratio" in [problem.code for problem in transfer(*old).problems]
+    llama = {"model": "llama-3.1-8b", "tensor_parallel": 2}
+    one = plan_of("llama-3.1-8b")
+    assert transfer(plan_of(**llama), one).is_legal  # the connector asks for LBHNC
+    typed = plan_of(**llama, kv_cache_layout="LBNHC")
+    (problem,) = transfer(typed, one).problems
+    assert problem.vllm_text == (
+        "Heterogeneous TP expects same kv_cache_layout (local LBHNC, remote LBNHC)."
+    )
+    both = plan_of("llama-3.1-8b", kv_cache_layout="NHD")
+    (problem,) = transfer(typed, both).problems
+    assert problem.code == "transfer_needs_hnd"
+    assert transfer(typed, plan_of(**llama, kv_cache_layout="NHD")).is_legal

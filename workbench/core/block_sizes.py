@@ -64,6 +64,19 @@ def common_kernel_block(supported: Sequence[Sequence[BlockSize]], block_size: in
     return None
 
 
+def largest_block_within(supported: Sequence[BlockSize], tokens: int) -> int | None:
+    """The largest supported block of at most `tokens`, else the smallest of all; None for no list.
+
+    Source: `_largest_kernel_block_within`, 0.33.
+    """
+    candidates = [
+        entry if isinstance(entry, int) else max(entry.base, tokens // entry.base * entry.base)
+        for entry in supported
+    ]
+    fitting = [size for size in candidates if size <= tokens]
+    return max(fitting, default=min(candidates, default=None))
+
+
 def describe(supported: Sequence[BlockSize]) -> list[int | str]:
     """The published form: exact sizes as numbers, multiples as "MultipleOf(n)"."""
     return [entry if isinstance(entry, int) else str(entry) for entry in supported]

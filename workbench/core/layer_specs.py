@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.core.block_sizes import largest_block_within
 from workbench.core.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -13,7 +14,7 @@ from workbench.core.cache_spec import (
     CacheSpec,
 )
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
-from workbench.core.model import FULL, SLIDING, SSM, Layer
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.sized import Sized
 
 __all__ = ["ATTENTION_SPECS", "MAMBA_SPEC", "MLA_SPEC", "CacheSpec", "layer_name", "layer_specs"]
@@ -102,6 +103,8 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
             attention, kv_heads, dtype, sized.model_dtype, name
         )
         page = sized.block_size * token
+    if layer.kind == SLIDING and sized.rules.groups.windows_choose_blocks:
+        return _window_spec(sized, attention, kv_heads, page // sized.block_size, dtype)
     kind = MLA_SPEC if attention.use_mla else ATTENTION_SPECS[layer.kind]
     if layer.kind == FULL and dtype in TURBOQUANT_BITS and not sized.rules.groups.one_allocation:
         kind = kind if attention.use_mla else TURBOQUANT_SPEC
@@ -109,6 +112,31 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
     return CacheSpec(
         kind, sized.block_size, page, window, kv_heads, attention.head_size, stored=dtype
     )
+
+
+def _window_spec(
+    sized: Sized, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
+) -> CacheSpec:
+    """A sliding layer whose block is the largest that its backend takes within the page.
+
+    Beside a quantized cache the page is the one that phase 3 made common, and what the layer does
+    not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
+    """
+    shared = None
+    if unquantized_layers(sized):
+        shared = sized.attention_page_size_bytes
+    budget = shared or token_bytes * sized.block_size
+    block = largest_block_within(sized.supported, budget // token_bytes) or sized.block_size
+    spec = CacheSpec(
+        ATTENTION_SPECS[SLIDING],
+        block,
+        block * token_bytes,
+        attention.window_tokens,
+        kv_heads,
+        attention.head_size,
+        stored=dtype,
+    )
+    return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
 
 
 def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:

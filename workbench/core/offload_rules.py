@@ -20,8 +20,9 @@ class OffloadRules:
     the block of a single group. takes_blocks_per_chunk: the connector has that option, suggests the
     next multiple and keeps only the chunks that a window reaches. one_copy_of_latents: ranks with
     the same MLA latents store them once. host_block_alignment_bytes: host blocks are whole
-    multiples of it (the page size of the host). unit_words: how messages call a GPU block and a
-    hash unit.
+    multiples of it (the page size of the host). transfers_mixed_blocks: a cache with several kinds
+    of layers may have larger kernel blocks on the decode side of a transfer. unit_words: how
+    messages call a GPU block and a hash unit.
     """
 
     version: str
@@ -33,4 +34,5 @@ class OffloadRules:
     takes_blocks_per_chunk: bool = False
     one_copy_of_latents: bool = False
     host_block_alignment_bytes: int = 1
+    transfers_mixed_blocks: bool = False
     unit_words: tuple[str, str] = ("gpu_block_size", "hash_block_size")

@@ -3,7 +3,8 @@
 Source: `NixlConnectorWorker.add_remote_agent` and `_validate_remote_agent_handshake`
 (`vllm/distributed/kv_transfer/kv_connector/v1/nixl/worker.py`),
 `TransferTopology.block_size_ratio` and `compute_nixl_compatibility_hash` of 0.23; vllm#41037. The
-hash names vLLM's version in 0.23 and in 0.33 alike.
+hash names vLLM's version in 0.23 and in 0.33 alike; `_validate_remote_agent_handshake` of 0.33 in
+`nixl/base_worker.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
+from workbench.core.layout_error import LayoutError
+from workbench.core.packed_layout import named_layout
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, WARNING, Problem
+
+CONNECTOR_WISH = "LBHNC"
+"""The order that the NIXL connector asks for (0.33), where the backends can read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
     """Compare two plans before launch. Errors: ValueError when a side has no kernel block.
 
     A cache with more than one kind of layer, or with windows, counts as one that needs the hybrid
-    manager. The layout of a cache is no part of a plan: what needs HND is a warning.
+    manager. The layout of a cache is part of a plan from 0.33 on; before, what needs HND is a
+    warning.
     """
     here, there = _side(decode), _side(prefill)
     whole = here.kernel_block_size % there.kernel_block_size == 0
@@ -79,7 +86,7 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
         _divisor_problem(there, here),
         _ratio_problem(decode, there, here),
         _hybrid_problem(decode, there, here, ratio),
-        _layout_warning(prefill, decode),
+        _layout_problem(prefill, decode),
     )
     return Transfer(
         there,
@@ -191,7 +198,7 @@ def _ratio_problem(decode: Plan, there: Side, here: Side) -> Problem | None:
 def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) -> Problem | None:
     specs = () if decode.cache is None else tuple(group.spec for group in decode.cache.groups)
     hybrid = any(spec.is_mamba or spec.window_tokens is not None for spec in specs)
-    if not hybrid or ratio is None or ratio == 1:
+    if not hybrid or ratio is None or ratio == 1 or decode.rules.offload.transfers_mixed_blocks:
         return None
     return Problem(
         "transfer_hybrid_ratio",
@@ -205,6 +212,45 @@ def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) ->
             "kernel_ratio": ratio,
         },
         "HMA does not support different remote block size yet",
+    )
+
+
+def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
+    """The order of both caches, with the connector's wish (0.33): equal, and heads in one run."""
+    if not (prefill.rules.layouts.caches and decode.rules.layouts.caches):
+        return _layout_warning(prefill, decode)
+    attention = decode.model.attention
+    if attention is None or attention.use_mla:
+        return None
+    try:
+        there, here = (
+            named_layout(plan, None, CONNECTOR_WISH)[1].name for plan in (prefill, decode)
+        )
+    except LayoutError:
+        return None  # the side does not start, whatever the other one has
+    ours, theirs = decode.settings.tensor_parallel, prefill.settings.tensor_parallel
+    operands = {"prefill_layout": there, "decode_layout": here}
+    if there != here:
+        return Problem(
+            "transfer_layouts",
+            ERROR,
+            "kv_cache_layout",
+            f"Both caches need one order; prefill has {there}, decode {here}. Set "
+            f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or leave it out.",
+            operands,
+            f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote {there}).",
+        )
+    split = ours != theirs and theirs <= attention.num_kv_heads
+    if not split or here.endswith("HNC"):
+        return None
+    return Problem(
+        "transfer_needs_hnd",
+        ERROR,
+        "kv_cache_layout",
+        f"Heads are split differently (tensor parallel {theirs} and {ours}), and in the order "
+        f"{here} those of a block do not lie one after the other. Take {CONNECTOR_WISH}.",
+        {**operands, "prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
+        "Heterogeneous TP head-dimension splitting requires contiguous heads.",
     )
 
 

@@ -11,7 +11,7 @@ from workbench.views.hit_figure import checkpoint_table, hit_curve
 from workbench.views.memory_figure import memory_bar
 from workbench.views.offload_block_figure import host_block_figure
 from workbench.views.offload_figure import offload_figure
-from workbench.views.owner_figure import page_owners
+from workbench.views.owner_figure import owners_side_by_side, page_owners
 from workbench.views.page_figure import page, page_layout, page_title, page_traces
 from workbench.views.page_map import page_map
 from workbench.views.pool_raster import pool_raster
@@ -34,6 +34,7 @@ __all__ = [
     "memory_bar",
     "nested_grids",
     "offload_figure",
+    "owners_side_by_side",
     "page",
     "page_layout",
     "page_map",

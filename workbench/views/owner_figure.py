@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from workbench.views.palette import CURRENT, LEGEND_BELOW, PADDING, RECURRENT, THEMES
 
@@ -35,40 +36,62 @@ class OwnedPage(Protocol):
 
 def page_owners(pages: Sequence[OwnedPage], title: str = "", theme: str = "auto") -> go.Figure:
     """One bar per page: its own bytes, those of other blocks (crossed), and padding."""
-    shown = list(pages[:MAX_PAGES])
-    rows = [f"page {page.block}" for page in shown]
+    return _figure(((title, pages),), theme)
+
+
+def owners_side_by_side(
+    before: Sequence[OwnedPage],
+    after: Sequence[OwnedPage],
+    titles: tuple[str, str] = ("before the rewrite", "after the rewrite"),
+    theme: str = "auto",
+) -> go.Figure:
+    """The same pages twice, with the bytes of other blocks crossed: before, and after."""
+    return _figure(tuple(zip(titles, (before, after), strict=True)), theme)
+
+
+def _figure(columns: tuple[tuple[str, Sequence[OwnedPage]], ...], theme: str) -> go.Figure:
+    figure = make_subplots(
+        cols=len(columns),
+        shared_yaxes=True,
+        horizontal_spacing=0.04,
+        subplot_titles=[_title(title, pages) for title, pages in columns],
+    )
+    for column, (_title_text, pages) in enumerate(columns, 1):
+        for bar in _bars(pages[:MAX_PAGES]):
+            bar.showlegend = column == 1
+            figure.add_trace(bar, row=1, col=column)
     colours = THEMES[theme]
-    parts = (
-        ("own block", [page.own_bytes for page in shown], RECURRENT, ""),
-        ("another block", [page.misplaced_bytes for page in shown], CURRENT, "x"),
-        ("padding", [page.unwritten_bytes for page in shown], PADDING, "/"),
+    rows = max(len(pages[:MAX_PAGES]) for _title_text, pages in columns)
+    figure.update_layout(
+        barmode="stack",
+        height=190 + 34 * max(rows, 2),
+        margin={"t": 60, "b": 100},
+        legend=LEGEND_BELOW,
+        **colours.surface,
     )
-    left = len(pages) - len(shown)
-    text = title + (f" ({left:,} more pages)" if left else "")
-    return go.Figure(
-        [
-            go.Bar(
-                name=name,
-                y=rows,
-                x=sizes,
-                orientation="h",
-                marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
-                hovertemplate=f"%{{y}}: %{{x:,}} bytes of {name}<extra></extra>",
-            )
-            for name, sizes, colour, pattern in parts
-        ],
-        layout={
-            "barmode": "stack",
-            "height": 190 + 34 * max(len(shown), 2),
-            "margin": {"t": 60, "b": 100},
-            "legend": LEGEND_BELOW,
-            "title": {"text": text, "x": 0, "xref": "paper", "font": {"size": 15}},
-            **colours.surface,
-            "xaxis": {
-                "title": {"text": "bytes"},
-                "tickformat": ",",
-                "gridcolor": colours.grid,
-            },
-            "yaxis": {"autorange": "reversed"},
-        },
-    )
+    figure.update_xaxes(title_text="bytes", tickformat=",", gridcolor=colours.grid)
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def _title(title: str, pages: Sequence[OwnedPage]) -> str:
+    left = len(pages) - len(pages[:MAX_PAGES])
+    return title + (f" ({left:,} more pages)" if left else "")
+
+
+def _bars(pages: Sequence[OwnedPage]) -> Iterator[go.Bar]:
+    rows = [f"page {page.block}" for page in pages]
+    for name, sizes, colour, pattern in (
+        ("own block", [page.own_bytes for page in pages], RECURRENT, ""),
+        ("another block", [page.misplaced_bytes for page in pages], CURRENT, "x"),
+        ("padding", [page.unwritten_bytes for page in pages], PADDING, "/"),
+    ):
+        yield go.Bar(
+            name=name,
+            legendgroup=name,
+            y=rows,
+            x=sizes,
+            orientation="h",
+            marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
+            hovertemplate=f"%{{y}}: %{{x:,}} bytes of {name}<extra></extra>",
+        )

@@ -18,6 +18,7 @@ GROUPS = GroupRules(
     one_allocation=True,
     compares_mla=True,
     promotes_block_size=True,
+    windows_choose_blocks=True,
     splits_hidden_blocks=True,
     counts_null_block=True,
     joins_printed_lines=True,

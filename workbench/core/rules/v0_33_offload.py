@@ -19,5 +19,6 @@ OFFLOAD = OffloadRules(
     takes_blocks_per_chunk=True,
     one_copy_of_latents=True,
     host_block_alignment_bytes=4096,
+    transfers_mixed_blocks=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )

@@ -20,6 +20,7 @@ from workbench.ui.panels.simple import (
     WhyPanel,
 )
 from workbench.ui.panels.tuning import TuningPanel
+from workbench.ui.panels.verify import VerifyPanel
 from workbench.ui.panels.versions import VersionsPanel
 from workbench.ui.session import Session
 
@@ -34,6 +35,7 @@ PANELS: tuple[Callable[[Session], Panel], ...] = (
     BlockTablesPanel,
     FlexPanel,
     VersionsPanel,
+    VerifyPanel,
     TuningPanel,
     FieldsPanel,
     CopyPanel,

@@ -1,0 +1,45 @@
+"""The panel of the live check: a Python without vLLM is told in the panel; an answer is a table."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+from workbench.ui.panels.verify import VerifyPanel
+from workbench.ui.session import Session
+
+PYTHON = os.environ.get("WORKBENCH_VLLM_PYTHON")
+
+
+@pytest.fixture
+def panel():
+    scenario = Scenario(model="qwen3-8b")
+    found = VerifyPanel(Session(scenario, lambda _outcome: None))
+    found.show(resolve(scenario))
+    return found
+
+
+def test_a_python_without_vllm_is_told_in_the_panel(panel):
+    panel.python.value = "/nowhere/python"
+    panel.start.click()
+    assert panel.wait()
+    assert "cannot be started" in panel.widget.children[0].value
+    assert not panel.start.disabled
+    assert panel.progress.value == ""
+    assert panel.session.errors == []
+
+
+@pytest.mark.vllm
+@pytest.mark.skipif(PYTHON is None, reason="WORKBENCH_VLLM_PYTHON names no Python")
+def test_the_answer_is_a_table_that_goes_stale(panel):
+    panel.python.value = PYTHON
+    panel.start.click()
+    assert panel.wait()
+    table = panel.widget.children[-1]
+    assert 'data-same="true"' in table.value
+    assert 'data-same="false"' not in table.value
+    panel.show(resolve(Scenario(model="qwen3-8b", tensor_parallel=2)))
+    assert "wb-stale" in table._dom_classes

@@ -1,0 +1,196 @@
+"""Ask the vLLM of some Python: a process per platform, a question a line, an answer a line.
+
+vLLM is never imported here. What runs over there is `workbench.run.vllm_probe`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.layer_query import capability_of
+from workbench.core.model import Model
+from workbench.core.settings import DEFAULT_MAX_NUM_BATCHED_TOKENS, Settings
+
+START_S = 180
+"""Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
+QUESTION_S = 10
+BOOT = (
+    "import sys; sys.path[:] = [*filter(None, sys.path), {folder!r}]; import vllm_probe; "
+    "sys.path.remove({folder!r}); vllm_probe.main()"
+)
+"""The folder in front, where the command runs, is no place to import from: it may hold anything."""
+FOLDER = Path(__file__).parent
+QUOTED_LINES = 3
+COPIED = (
+    "backend",
+    "tensor_parallel",
+    "dtype",
+    "kv_cache_dtype",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "enable_prefix_caching",
+    "mamba_cache_mode",
+    "block_size",
+    "mamba_block_size",
+    "max_model_len",
+    "max_num_seqs",
+    "num_speculative_tokens",
+    "gdn_flashinfer_prefill",
+)
+"""Settings that a question holds as they are."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine that one process plays. Capability is (9, 0), None outside CUDA."""
+
+    platform: str
+    capability: tuple[int, int] | None = None
+    trtllm_kernels: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Host:
+        """The host that a scenario describes."""
+        return cls(settings.platform, capability_of(settings), settings.trtllm_kernels)
+
+    def to_json(self) -> str:
+        """The argument of the process."""
+        return json.dumps(
+            {
+                "platform": self.platform,
+                "capability": self.capability,
+                "trtllm_kernels": self.trtllm_kernels,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question's outcome; exactly one of three: answered, refused by vLLM, or not asked.
+
+    answers: field -> vLLM's value; also what came before a refusal. functions: what was called.
+    unasked: field -> why it could not be asked. refusal: {"by", "type", "message"}.
+    failure: why nothing could be asked.
+    """
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
+    unasked: Mapping[str, str] = field(default_factory=dict)
+    refusal: Mapping[str, str] | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The vLLM that answered, and what stood in for what is missing beside it."""
+
+    version: str
+    torch: str = ""
+    transformers: str = ""
+    python: str = ""
+    platform_class: str = ""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+
+class CannotAskError(WorkbenchError):
+    """No vLLM answers: the Python, its vLLM, or a package that vLLM needs is missing."""
+
+
+def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What vLLM is asked about one scenario: the config.json, and what a person picked.
+
+    Whether the attention has sinks is told, as only a built layer would know.
+    """
+    return {
+        **{name: getattr(settings, name) for name in COPIED},
+        "max_num_batched_tokens": settings.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS,
+        "has_sinks": model.attention is not None and model.attention.has_sinks,
+        "config": dict(config),
+    }
+
+
+def ask(
+    python: str | None, host: Host, questions: Sequence[Mapping[str, Any]]
+) -> tuple[Installed, tuple[Asked, ...]]:
+    """The answers to `questions`, in their order, from one process of `python` (None: this one).
+
+    A question whose process crashed or took too long gives a failure; so do those behind it.
+    Errors: CannotAskError when not even its version can be asked.
+    """
+    program = python or sys.executable
+    command = [program, "-c", BOOT.format(folder=str(FOLDER)), host.to_json()]
+    lines = "".join(json.dumps({"id": at, **given}) + "\n" for at, given in enumerate(questions))
+    limit_s = START_S + QUESTION_S * len(questions)
+    try:
+        done = subprocess.run(
+            command, input=lines.encode(), capture_output=True, timeout=limit_s, check=False
+        )
+    except OSError as error:
+        raise CannotAskError(
+            "python_not_found",
+            f"{program} cannot be started ({error.strerror}). Name the Python of an environment "
+            "that has vLLM, for example --python ~/vllm/bin/python.",
+            field="python",
+        ) from None
+    except subprocess.TimeoutExpired as expired:
+        return _read(expired.stdout or b"", len(questions), f"no answer within {limit_s} s")
+    why = f"the process ended with status {done.returncode}"
+    if done.returncode:
+        why += f": {_last_lines(done.stderr)}"
+    return _read(done.stdout, len(questions), why, program)
+
+
+def _read(
+    output: bytes, count: int, why: str, program: str = ""
+) -> tuple[Installed, tuple[Asked, ...]]:
+    messages = list(_messages(output))
+    first = messages[0] if messages else {}
+    if "hello" not in first:
+        raise CannotAskError(
+            "vllm_not_importable",
+            f"The vLLM of {program or 'this Python'} cannot be asked: {first.get('failed', why)}. "
+            "Install it there, or name another environment's Python with --python; "
+            "tools/vllm_environment.py makes one that needs no GPU.",
+            field="python",
+        )
+    hello = first["hello"]
+    told = {name: str(hello.get(name, "")) for name in ("torch", "transformers", "python")}
+    stand_ins = dict(hello["stand_ins"])
+    given: dict[int, Asked] = {}
+    for message in messages[1:]:
+        stand_ins.update(message.get("stand_ins", {}))
+        given[message["id"]] = Asked(
+            answers=message.get("answers", {}),
+            functions=tuple(message.get("asked", ())),
+            unasked=message.get("unasked", {}),
+            refusal=message.get("refused"),
+            failure=message.get("failed"),
+        )
+    installed = Installed(
+        version=hello["vllm"],
+        platform_class=hello["platform_class"],
+        stand_ins=stand_ins,
+        **told,
+    )
+    return installed, tuple(given.get(at, Asked(failure=why)) for at in range(count))
+
+
+def _messages(output: bytes) -> Iterable[dict[str, Any]]:
+    """The whole lines; a process that was stopped may leave half of one."""
+    for line in output.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def _last_lines(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return " | ".join(line.strip() for line in lines[-QUOTED_LINES:])

@@ -1,0 +1,101 @@
+"""vLLM's configuration of one question, through its own argument class."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .machine import CannotAsk, Machine
+
+COPIED = (
+    "dtype",
+    "kv_cache_dtype",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "enable_prefix_caching",
+    "block_size",
+    "mamba_block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+)
+"""Fields of a question that are arguments of vLLM under the same name."""
+
+
+WITHOUT_FUSION = {"pass_config": {"fuse_allreduce_rms": False}}
+"""Rewriting graphs asks for compiled operators at configuration time; no cache depends on it."""
+
+
+def build(question: dict[str, Any], machine: Machine) -> Any:
+    """The VllmConfig; its models and layers are not built. Errors: whatever vLLM raises."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    _inspect_in_this_process()
+    folder = _model_folder(question["config"], machine)
+    values = {name: question[name] for name in COPIED if question[name] is not None}
+    if question["mamba_cache_mode"] is not None:
+        values["mamba_cache_mode"] = question["mamba_cache_mode"]
+    if question["backend"] is not None:
+        values["attention_backend"] = AttentionBackendEnum[question["backend"]]
+    if drafts := question["num_speculative_tokens"]:
+        values["speculative_config"] = {
+            "method": "ngram",
+            "num_speculative_tokens": drafts,
+            "prompt_lookup_max": 4,
+        }
+    arguments = EngineArgs(
+        model=folder,
+        tokenizer=folder,
+        skip_tokenizer_init=True,
+        load_format="dummy",
+        enforce_eager=True,
+        tensor_parallel_size=question["tensor_parallel"],
+        distributed_executor_backend="mp",
+        compilation_config=WITHOUT_FUSION,
+        **values,
+    )
+    return arguments.create_engine_config()
+
+
+_FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
+
+
+def _model_folder(config: dict[str, Any], machine: Machine) -> str:
+    """A folder with this config.json, kept until the probe ends. Remote code is never run."""
+    known = {name: value for name, value in config.items() if name not in {"auto_map", "_source"}}
+    text = json.dumps(known)
+    if text not in _FOLDERS:
+        _register_type(str(known.get("model_type")), machine)
+        folder = _FOLDERS[text] = tempfile.TemporaryDirectory(prefix="workbench-vllm-")
+        (Path(folder.name) / "config.json").write_text(text, encoding="utf-8")
+    return _FOLDERS[text].name
+
+
+def _register_type(model_type: str, machine: Machine) -> None:
+    """A plain configuration class for a type whose own class lies in a hub repository."""
+    from vllm.transformers_utils import config as vllm_config
+
+    if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
+        return
+    plain = type("PlainConfig", (vllm_config.PretrainedConfig,), {"model_type": model_type})
+    try:
+        vllm_config.AutoConfig.register(model_type, plain)
+    except ValueError:  # the type is known
+        return
+    machine.stands_in(f"configuration class of {model_type}", "a plain one, without defaults")
+
+
+def _inspect_in_this_process() -> None:
+    """Look at a model's class here; vLLM does it in a process that would not play this machine."""
+    from vllm.model_executor.models import registry
+
+    def inspect(self: Any) -> Any:
+        try:
+            return registry._ModelInfo.from_model_cls(self.load_model_cls())  # noqa: SLF001
+        except Exception as error:
+            raise CannotAsk(f"{type(error).__name__}: {error}") from error
+
+    registry._LazyRegisteredModel.inspect_model_cls = inspect  # noqa: SLF001

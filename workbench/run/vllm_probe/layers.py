@@ -1,0 +1,191 @@
+"""The layers that vLLM's hooks look for, without weights: each names vLLM's own backend class."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+
+def accepted(function: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """The values that `function` has a parameter for: signatures grow with the versions."""
+    return {name: values[name] for name in inspect.signature(function).parameters if name in values}
+
+
+def backend_of(config: Any, question: dict[str, Any]) -> tuple[Any, str | None, str | None]:
+    """(class, its name in vLLM's registry, why vLLM refuses it) for the attention layers.
+
+    A backend asked for by name is imposed even where vLLM refuses it; the reason is given then.
+    (None, None, reason) where vLLM finds no backend.
+    """
+    from vllm.config import set_current_vllm_config
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+    from vllm.v1.attention.selector import get_attn_backend
+
+    model = config.model_config
+    asked = {
+        "head_size": model.get_head_size(),
+        "dtype": model.dtype,
+        "kv_cache_dtype": config.cache_config.cache_dtype,
+        "use_mla": model.use_mla,
+        "has_sink": question["has_sinks"],
+        "use_sparse": hasattr(model.hf_text_config, "index_topk"),
+        "use_mm_prefix": bool(getattr(model, "is_mm_prefix_lm", False)),
+        "num_heads": model.get_num_attention_heads(config.parallel_config),
+    }
+    chosen: Any = None
+    reason = None
+    try:
+        with set_current_vllm_config(config):
+            chosen = get_attn_backend(**accepted(get_attn_backend, asked))
+    except (ValueError, NotImplementedError, AssertionError) as error:
+        reason = str(error)
+    typed = question["backend"]
+    if typed is None:
+        return chosen, None if chosen is None else _registered(chosen), reason
+    imposed = AttentionBackendEnum[typed].get_class()
+    if chosen is None or chosen.get_name() != imposed.get_name():
+        return imposed, typed, reason or f"vLLM takes {chosen.get_name()} instead"
+    return chosen, typed, None
+
+
+def _registered(backend: Any) -> str:
+    """The name under which vLLM's registry knows a class; its own name where it knows none."""
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    path = f"{backend.__module__}.{backend.__qualname__}"
+    names = [entry.name for entry in AttentionBackendEnum if _path(entry) == path]
+    return names[0] if names else str(backend.get_name())
+
+
+def _path(entry: Any) -> str | None:
+    try:
+        return str(entry.get_path())
+    except ValueError:  # a place for a backend that somebody else registers
+        return None
+
+
+def model_class(config: Any) -> Any:
+    """The class that vLLM has for the model."""
+    from vllm.model_executor.models import ModelRegistry
+
+    model = config.model_config
+    return ModelRegistry.resolve_model_cls(model.architecture, model_config=model)[0]
+
+
+def state_layer_class(model: Any) -> Any:
+    """The SSM layer class that the modules of a model class use; None where they use none."""
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+
+    modules = [sys.modules[base.__module__] for base in model.__mro__]
+    # A wrapper takes its layers from the module of the model that it wraps.
+    for module in [*modules, *_models_used_by(modules)]:
+        for value in vars(module).values():
+            if _is_state_layer(value, MambaBase):
+                return value
+    return None
+
+
+def _is_state_layer(value: Any, base: Any) -> bool:
+    if not (isinstance(value, type) and issubclass(value, base)):
+        return False
+    kind: Any = getattr(value, "mamba_type", None)
+    return not getattr(kind, "__isabstractmethod__", False)
+
+
+def _models_used_by(modules: list[Any]) -> list[Any]:
+    names = {
+        value.__module__
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type) and value.__module__.startswith("vllm.model")
+    }
+    return [sys.modules[name] for name in sorted(names)]
+
+
+def stand_ins(config: Any, backend: Any, state_layer: Any, question: dict[str, Any]) -> Any:
+    """Register one SSM and one attention layer of `config`; the attention layer, or None.
+
+    Only those that the model has: vLLM's hooks go over the layers of the configuration.
+    """
+    from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+
+    places = config.compilation_config.static_forward_context
+    if state_layer is not None:
+        places["layers.0.mixer"] = _state_stand_in(MambaBase, state_layer, config, question)
+    if backend is None:
+        return None
+
+    class AttentionStandIn(AttentionLayerBase):
+        def get_attn_backend(self) -> Any:
+            return backend
+
+        def get_kv_cache_spec(self, vllm_config: Any) -> Any:
+            return _attention_spec(backend, vllm_config)
+
+    layer = places["layers.1.self_attn.attn"] = AttentionStandIn()
+    return layer
+
+
+def _state_stand_in(base: Any, real: Any, config: Any, question: dict[str, Any]) -> Any:
+    model = model_class(config)
+
+    class StateStandIn(base):
+        @property
+        def mamba_type(self) -> Any:
+            return real.mamba_type.fget(self)
+
+        def get_state_shape(self) -> Any:
+            return model.get_mamba_state_shape_from_config(config)
+
+        def get_state_dtype(self) -> Any:
+            return model.get_mamba_state_dtype_from_config(config)
+
+        def get_prefill_checkpoint_alignment(self) -> int | None:
+            return _checkpoint_alignment(real, config, question)
+
+    return StateStandIn()
+
+
+def _checkpoint_alignment(real: Any, config: Any, question: dict[str, Any]) -> int | None:
+    """What the real layer's method says when FlashInfer runs its prefill, as the question tells."""
+    ask = getattr(real, "get_prefill_checkpoint_alignment", None)
+    is_gdn = "gated" in real.__name__.lower()
+    if ask is None or not (is_gdn and question["gdn_flashinfer_prefill"]):
+        return None
+    from vllm.v1.attention.backends.gdn_attn import FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
+
+    if config.cache_config.mamba_cache_mode != "align":
+        return None
+    built = SimpleNamespace(_checkpoint_alignment=FLASHINFER_GDN_CHECKPOINT_ALIGNMENT)
+    return ask(built)
+
+
+def _attention_spec(backend: Any, config: Any) -> Any:
+    """The specification that vLLM's attention layer gives, its method called on these numbers."""
+    from vllm.model_executor.layers.attention.attention import Attention
+    from vllm.model_executor.layers.attention.mla_attention import MLAAttention
+    from vllm.utils.torch_utils import kv_cache_dtype_str_to_dtype
+    from vllm.v1.attention.backend import AttentionType
+
+    model, cache_dtype = config.model_config, config.cache_config.cache_dtype
+    layer = SimpleNamespace(
+        attn_type=AttentionType.DECODER,
+        attn_backend=backend,
+        kv_cache_dtype=cache_dtype,
+        kv_cache_torch_dtype=kv_cache_dtype_str_to_dtype(cache_dtype, model),
+        num_kv_heads=model.get_num_kv_heads(config.parallel_config),
+        head_size=model.get_head_size(),
+        head_size_v=model.get_head_size(),
+        sliding_window=None,
+        topk_buffer_width=None,
+        indexer=None,
+        non_causal_multi_token_decode=False,
+    )
+    method = (MLAAttention if model.use_mla else Attention).get_kv_cache_spec
+    spec = method(layer, config)
+    # 0.33: the backend owns its packing.
+    customize = getattr(backend, "customize_spec", None)
+    return spec if customize is None else customize(spec)

@@ -1,0 +1,288 @@
+"""The machine that a probe plays: a platform that is not there, and what stands in for the rest.
+
+The compiled parts of a vLLM wheel need CUDA's libraries. Those that are in the wheel and cannot be
+loaded are replaced by empty modules, so that the Python code beside them can be asked; whatever
+called one would fail, and none of the questions does. Every stand-in is reported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+DEVICE_MEMORY_BYTES = 80 * 2**30
+"""Only asked for defaults that every question states."""
+PLATFORM_CLASSES = {
+    "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
+    "rocm": ("vllm.platforms.rocm", "RocmPlatform"),
+    "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
+    "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
+}
+OPTIONAL_PACKAGES = {
+    "cuda": ("b12x", "flashinfer", "tokenspeed_mla"),
+    "xpu": ("vllm_xpu_kernels",),
+}
+"""Packages of kernels, taken for installed on their platform: only what they compute is missing."""
+PROCESSORS = 132
+"""Multiprocessors; sizes of work buffers that nobody asks for depend on it."""
+GFX = "gfx942"
+CAPABILITIES = {"rocm": (9, 4)}
+
+
+class CannotAsk(BaseException):
+    """This environment lacks something that vLLM needs before it can answer.
+
+    No Exception: vLLM would catch it, and say something else.
+    """
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads an extension, or an empty module where it cannot be loaded."""
+
+    def __init__(self, real: importlib.abc.Loader, machine: Machine) -> None:
+        self.real, self.machine = real, machine
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        try:
+            return self.real.create_module(spec)
+        except ImportError as error:
+            self.machine.stands_in(spec.name, f"an empty module ({error})")
+            module = types.ModuleType(spec.name)
+            module.__dict__["stands_in"] = True
+            return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if "stands_in" not in module.__dict__:
+            self.real.exec_module(module)
+
+
+class _Nothing:
+    """Whatever a kernel package would have offered; of no use but to be imported."""
+
+    def __init_subclass__(cls, **_options: Any) -> None:
+        return
+
+
+class _Empty(importlib.abc.Loader):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []
+        module.__dict__["__getattr__"] = _name_of_nothing
+
+
+def _name_of_nothing(name: str) -> type:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (_Nothing,), {})
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
+        if fullname.partition(".")[0] in packages:
+            found = importlib.machinery.PathFinder.find_spec(fullname, path)
+            if found is None:
+                self.machine.stands_in(fullname, "an empty module (not installed)")
+                found = importlib.machinery.ModuleSpec(fullname, _Empty(), is_package=True)
+            return found
+        if not fullname.startswith("vllm."):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if found is None or not isinstance(found.loader, importlib.machinery.ExtensionFileLoader):
+            return None
+        found.loader = _Loader(found.loader, self.machine)
+        return found
+
+
+class Machine:
+    """What is played, and what stands in. `news` are the stand-ins since it was last asked."""
+
+    def __init__(self, host: dict[str, Any]) -> None:
+        self.host = host
+        self.platform: Any = None
+        self._stand_ins: dict[str, str] = {}
+        self._told = 0
+
+    def stands_in(self, name: str, what: str) -> None:
+        """Record one stand-in."""
+        self._stand_ins[name] = what
+
+    def news(self) -> dict[str, str]:
+        """The stand-ins that were not told yet."""
+        new = dict(list(self._stand_ins.items())[self._told :])
+        self._told = len(self._stand_ins)
+        return new
+
+    def describe(self) -> dict[str, Any]:
+        """Versions, the platform, and the stand-ins so far."""
+        import torch
+        import vllm
+
+        return {
+            "vllm": vllm.__version__,
+            "python": sys.version.split()[0],
+            "torch": torch.__version__,
+            "transformers": importlib.metadata.version("transformers"),
+            "platform_class": type(self.platform).__mro__[1].__qualname__,
+            "stand_ins": self.news(),
+        }
+
+
+def play(host: dict[str, Any]) -> Machine:
+    """Make vLLM believe in `host`: {"platform": name, "capability": [major, minor] or null}.
+
+    Errors: whatever importing vLLM or its platform class raises.
+    """
+    os.environ.update(
+        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", CUDA_VISIBLE_DEVICES="", VLLM_PLUGINS=""
+    )
+    if importlib.util.find_spec("vllm") is None:
+        raise ModuleNotFoundError("No module named 'vllm'")
+    machine = Machine(host)
+    sys.meta_path.insert(0, _Finder(machine))
+    import torch
+    import vllm.platforms
+
+    _image_operators(machine, torch)
+    name = host["platform"]
+    if name in {"cuda", "rocm"}:
+        _play_properties(machine, torch)
+    if name == "cpu":
+        _play_cpu(machine, torch)
+    module, class_name = PLATFORM_CLASSES[name]
+    machine.platform = _pinned(getattr(importlib.import_module(module), class_name), host)()
+    vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
+    machine.stands_in("the device", f"vLLM's {class_name} with its capability pinned")
+    _trtllm_kernels(machine)
+    _triton_names(machine)
+    _without_compiled_answers(machine)
+    return machine
+
+
+def _image_operators(machine: Machine, torch: Any) -> None:
+    """Import torchvision although its library does not load: models with images import it.
+
+    It describes its operators at import, and a build for CUDA has none beside a torch for CPUs.
+    """
+    real = torch.library.register_fake
+
+    def describe(name: Any, *rest: Any, **options: Any) -> Any:
+        namespace, _, operator = str(name).partition("::")
+        if namespace != "torchvision" or hasattr(torch.ops.torchvision, operator):
+            return real(name, *rest, **options)
+        machine.stands_in(str(name), "an operator without description (its library did not load)")
+        return lambda function: function
+
+    torch.library.register_fake = describe
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return  # a model that needs it will say so
+    finally:
+        torch.library.register_fake = real
+
+
+def _play_properties(machine: Machine, torch: Any) -> None:
+    """What torch says of the device; ROCm's architecture is read while a module is imported."""
+    major, minor = machine.host.get("capability") or CAPABILITIES[machine.host["platform"]]
+    properties = types.SimpleNamespace(
+        name="played",
+        major=major,
+        minor=minor,
+        gcnArchName=GFX,
+        total_memory=DEVICE_MEMORY_BYTES,
+        multi_processor_count=PROCESSORS,
+    )
+    torch.cuda.get_device_properties = lambda *_: properties
+    torch.cuda.current_device = lambda: 0
+    machine.stands_in("torch.cuda.get_device_properties", "those of the device that is played")
+    for name in ("empty", "zeros", "ones"):
+        setattr(torch, name, _without_memory(getattr(torch, name)))
+    machine.stands_in("tensors on cuda", "tensors without memory (some are made at import)")
+
+
+def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, except that a tensor on the device that is played has no memory."""
+
+    def made(*shape: Any, device: Any = None, **options: Any) -> Any:
+        place = "meta" if str(device).startswith("cuda") else device
+        return make(*shape, device=place, **options)
+
+    return made
+
+
+def _trtllm_kernels(machine: Machine) -> None:
+    """Whether TRT-LLM's kernels can be loaded is told: vLLM would look for them on the network."""
+    flashinfer: Any = importlib.import_module("vllm.utils.flashinfer")
+    there = bool(machine.host.get("trtllm_kernels"))
+    flashinfer.supports_trtllm_attention = lambda *_, **__: there
+    machine.stands_in("vllm.utils.flashinfer.supports_trtllm_attention", f"says {there}")
+
+
+def _triton_names(machine: Machine) -> None:
+    """Let vLLM's own place-holder for Triton, used where no GPU is, answer for every data type."""
+    utils = importlib.import_module("vllm.triton_utils")
+    if not utils.HAS_TRITON:
+        utils.tl.__getattr__ = lambda _name: None
+        machine.stands_in("triton.language", "vLLM's place-holder, with every name")
+
+
+def _play_cpu(machine: Machine, torch: Any) -> None:
+    """Pin the features that vLLM asks a CPU for, so that every machine gives the same answers."""
+    pins = {"_is_amx_tile_supported": False, "_is_avx512_bf16_supported": True}
+    for name, value in pins.items():
+        if hasattr(torch.cpu, name):
+            setattr(torch.cpu, name, lambda value=value: value)
+            machine.stands_in(f"torch.cpu.{name}", f"says {value}")
+
+
+def _pinned(platform: Any, host: dict[str, Any]) -> Any:
+    """A subclass of vLLM's platform class that knows its device without one."""
+    from vllm.platforms.interface import DeviceCapability
+
+    pair = host.get("capability") or CAPABILITIES.get(host["platform"])
+    capability = DeviceCapability(*pair) if pair else None
+
+    pinned = type("Pinned", (platform,), {})
+
+    told = {
+        "get_device_capability": capability,
+        "get_device_name": f"played {host['platform']}",
+        "get_device_total_memory": DEVICE_MEMORY_BYTES,
+        "get_device_uuid": "played",
+    }
+    for name, value in told.items():
+        setattr(pinned, name, classmethod(_says(value)))
+    return pinned
+
+
+def _says(value: Any) -> Callable[..., Any]:
+    """A method that answers `value`, whatever device it is asked about."""
+    return lambda _class, *_, **__: value
+
+
+def _without_compiled_answers(machine: Machine) -> None:
+    """Compiled code is also asked, at import, which weight kernels it has: none, here."""
+    try:
+        operators = importlib.import_module("vllm._custom_ops")
+    except ImportError:
+        return
+    for name in dir(operators):
+        if "supports_" in name or name.endswith("_supported"):
+            setattr(operators, name, lambda *_, **__: False)
+            machine.stands_in(f"vllm._custom_ops.{name}", "says False")

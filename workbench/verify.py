@@ -1,0 +1,110 @@
+"""The live check: the same scenarios asked of the workbench and of an installed vLLM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench.core.errors import Refused
+from workbench.core.live_check import Check, Report, compare, nearest_rules
+from workbench.core.rules import RULE_SETS
+from workbench.models import catalog_config, catalog_names, load_model
+from workbench.models.catalog import repository
+from workbench.models.hub import download_config
+from workbench.models.json_file import read_config
+from workbench.plan import Plan, resolve
+from workbench.run.live_check import Asked, CannotAskError, Host, Installed, ask, question
+from workbench.scenario import Scenario
+
+
+def installed_version(python: str | None = None) -> Installed:
+    """The vLLM that a Python has (None: this one). Errors: CannotAskError."""
+    return ask(python, Host("cpu"), ())[0]
+
+
+def verify(scenarios: Sequence[Scenario], python: str | None = None) -> Report:
+    """Compare the plans of `scenarios` with the vLLM of `python` (None: this Python).
+
+    The scenarios get the rules of that version, or of the nearest one that there are rules for;
+    the report says which. Needs no GPU: the platform of each scenario is played.
+    Errors: CannotAskError when no vLLM answers; ConfigError for a model that cannot be read.
+    """
+    asked: dict[int, Asked] = {}
+    installed: Installed | None = None
+    stand_ins: dict[str, str] = {}
+    for host, places in _by_host(scenarios).items():
+        questions = [_question(scenarios[at]) for at in places]
+        installed, answers = ask(python, host, questions)
+        asked.update(zip(places, answers, strict=True))
+        stand_ins.update(installed.stand_ins)
+    if installed is None:
+        installed = installed_version(python)
+    rules = nearest_rules(installed.version, RULE_SETS)
+    return Report(
+        version=installed.version,
+        rules=rules,
+        environment={
+            "python": installed.python,
+            "torch": installed.torch,
+            "transformers": installed.transformers,
+        },
+        stand_ins=stand_ins,
+        checks=tuple(check(scenario, asked[at], rules) for at, scenario in enumerate(scenarios)),
+    )
+
+
+def check(scenario: Scenario, asked: Asked, rules: str) -> Check:
+    """One scenario under `rules` beside what vLLM answered."""
+    told = told_fields(scenario)
+    if asked.failure is not None:
+        return Check(told, failure=asked.failure, functions=asked.functions)
+    outcome: Plan | Refused
+    try:
+        outcome = resolve(scenario.replace(rules=rules))
+    except Refused as refusal:
+        outcome = refusal
+    rows = compare(outcome, asked.answers, asked.refusal)
+    return Check(told, rows, asked.functions, asked.unasked)
+
+
+def told_fields(scenario: Scenario) -> dict[str, Any]:
+    """What was picked: the fields that differ from a scenario of nothing but its model."""
+    plain = Scenario(model=scenario.model).to_dict()
+    return {
+        name: value
+        for name, value in scenario.to_dict().items()
+        if name == "model" or value != plain[name]
+    }
+
+
+def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:
+    hosts: dict[Host, list[int]] = {}
+    for at, scenario in enumerate(scenarios):
+        hosts.setdefault(Host.of(scenario), []).append(at)
+    return hosts
+
+
+def _question(scenario: Scenario) -> dict[str, Any]:
+    model = load_model(scenario.model)
+    return question(model, scenario, _config(scenario.model))
+
+
+def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object of a config.json that `load_model` has read already."""
+    if not isinstance(reference, str):
+        return reference
+    name = reference.casefold()
+    hub_ids = {(repository(known) or "").casefold(): known for known in catalog_names()}
+    if name in catalog_names() or name in hub_ids:
+        return catalog_config(hub_ids.get(name, name))
+    path = Path(reference).expanduser()
+    return read_config(path) if path.exists() else download_config(reference)
+
+
+__all__ = [
+    "CannotAskError",
+    "check",
+    "installed_version",
+    "verify",
+]
