@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
+    from workbench.exchange import explain_log, from_vllm_command, load_design, save_design
     from workbench.exercise import check, progress, reset_progress
     from workbench.models import catalog_names, load_model
     from workbench.plan import Plan, remedies_of_refusal, resolve
@@ -42,6 +43,10 @@ _HOME = {
     "compare": "workbench.versions",
     "compare_catalog": "workbench.versions",
     "versions_of": "workbench.versions",
+    "explain_log": "workbench.exchange",
+    "from_vllm_command": "workbench.exchange",
+    "load_design": "workbench.exchange",
+    "save_design": "workbench.exchange",
     "explore": "workbench.ui",
 }
 _MODULES = {"figures": "workbench.views.figures"}
@@ -57,13 +62,17 @@ __all__ = [
     "check",
     "compare",
     "compare_catalog",
+    "explain_log",
     "explore",
     "figures",
+    "from_vllm_command",
+    "load_design",
     "load_model",
     "progress",
     "remedies_of_refusal",
     "reset_progress",
     "resolve",
+    "save_design",
     "sweep",
     "versions_of",
     "write_results",

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import typer
 
+from workbench.commands.diff import diff
+from workbench.commands.explain_log import explain_log
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import info, lab
 from workbench.commands.layout import layout
 from workbench.commands.notebook import run
 from workbench.commands.offload import offload, transfer
+from workbench.commands.report import report
 from workbench.commands.resolve import models, resolve
+from workbench.commands.results import compare_results, export_results, list_results
+from workbench.commands.sweep import sweep
+from workbench.commands.verify import verify
 
 app = typer.Typer(
     help="Which KV-cache block size vLLM chooses for a hybrid model, and why.",
     no_args_is_help=True,
     add_completion=False,
 )
-for command in (lab, models, resolve, layout, offload, transfer, inspect, info):
+for command in (
+    *(lab, models, resolve, layout, offload, transfer, inspect, info),
+    *(diff, report, explain_log, sweep, verify),
+):
     app.command()(command)
 
 notebook_app = typer.Typer(help="Run notebooks headless.", no_args_is_help=True)
 notebook_app.command("run")(run)
 app.add_typer(notebook_app, name="notebook")
+
+results_app = typer.Typer(help="What a results file holds.", no_args_is_help=True)
+results_app.command("list")(list_results)
+results_app.command("compare")(compare_results)
+results_app.command("export")(export_results)
+app.add_typer(results_app, name="results")
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ def cache_plan(sized: Sized) -> CachePlan | None:
         scheduler_block_size=scheduler,
         hash_block_size=hash_block_size(sized, grouping, scheduler),
         needed_bytes=needed_bytes(sized, grouping, length),
-        printed_blocks=_printed_blocks(sized, grouping, length),
+        printed_blocks=printed_blocks(sized, grouping, length),
         held_back_bytes=held_back_bytes(sized, grouping),
         rank_bytes=ranks,
     )
@@ -213,7 +213,7 @@ def needed_bytes(sized: Sized, grouping: Grouping, length: int) -> int:
     return max(map(layers_a_page, named)) * one_tuple * blocks
 
 
-def _printed_blocks(sized: Sized, grouping: Grouping, length: int) -> int:
+def printed_blocks(sized: Sized, grouping: Grouping, length: int) -> int:
     """What the printed concurrency divides by: all bytes of a request in pages of the first group.
 
     0.33 counts the blocks of every group in pages of its own.

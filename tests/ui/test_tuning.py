@@ -1,0 +1,174 @@
+"""The tab "Tuning": a sweep of the present scenario, its pictures, and why a point is better."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+import workbench as wb
+from workbench.run.store import ResultStore
+from workbench.ui.panels import tuning
+from workbench.ui.panels.tuning import PICTURES
+
+AXES = (
+    "tensor_parallel = 1, 2, 4\nkv_cache_dtype = auto, fp8\nkv_cache_memory_bytes = 20 GiB, 40 GiB"
+)
+
+
+@pytest.fixture
+def tab():
+    panel = wb.explore(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB")
+    tuning_panel = panel.open("Tuning")
+    tuning_panel.axes.value = AXES
+    yield panel, tuning_panel
+    assert panel.session.errors == []
+
+
+def swept(tuning_panel):
+    tuning_panel.start.click()
+    assert tuning_panel.wait()
+    return tuning_panel
+
+
+def figure(tuning_panel):
+    [place] = tuning_panel._place.children
+    return place.children[0]
+
+
+def test_what_is_swept_by_default_can_be_swept(tab):
+    panel, tuning_panel = tab
+    tuning_panel.axes.value = tuning.default_text(panel.plan)
+    assert "kv_cache_memory_bytes" not in tuning_panel.axes.value
+    swept(tuning_panel)
+    assert len(tuning_panel.found) == 864
+    assert "864</b> points" in tuning_panel._counts.value
+    unknown = wb.explore(model="qwen3.5-4b").open("Tuning")
+    assert "kv_cache_memory_bytes = 20 GiB" in unknown.axes.value
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_every_picture_is_that_of_the_sweep(tab, name):
+    _panel, tuning_panel = tab
+    tuning_panel.picture.value = name
+    swept(tuning_panel)
+    fresh = PICTURES[name](tuning_panel.found)
+    assert figure(tuning_panel).layout.title.text == fresh.layout.title.text
+    assert len(figure(tuning_panel).data) == len(fresh.data)
+    tuning_panel.axes.value = "tensor_parallel = 1, 2"
+    swept(tuning_panel)
+    assert (
+        figure(tuning_panel).layout.title.text
+        == PICTURES[name](tuning_panel.found).layout.title.text
+    )
+
+
+def test_a_point_says_what_it_is_better_for_and_can_be_used(tab):
+    panel, tuning_panel = tab
+    swept(tuning_panel)
+    label, point = tuning_panel.point.options[0]
+    assert "tensor_parallel" in label
+    assert "What is set differently" in tuning_panel._why.value
+    wanted = tuning_panel.found.scenario_of(point)
+    assert wanted != panel.scenario
+    tuning_panel.use.click()
+    assert panel.scenario == wanted
+    assert panel.plan.settings.tensor_parallel == wanted.tensor_parallel
+    assert "wb-stale" in tuning_panel._counts._dom_classes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tensor_parallel 1, 2", "field = value, value"),
+        ("tensor_paralel = 1, 2", "tensor_parallel"),
+        ("backend = FLASH", "FLASHINFER"),
+        ("block_size = 16\nblock_size = 32", "twice"),
+        ("block_size = 0, 16", "from 1"),
+    ],
+)
+def test_what_cannot_be_swept_is_said_in_place(tab, text, said):
+    _panel, tuning_panel = tab
+    tuning_panel.axes.value = text
+    swept(tuning_panel)
+    assert said in tuning_panel._error.value
+    assert not tuning_panel.start.disabled
+    tuning_panel.axes.value = AXES
+    swept(tuning_panel)
+    assert tuning_panel._error.value == ""
+    assert tuning_panel.found is not None
+
+
+def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
+    _panel, tuning_panel = tab
+    right, gate, began = tuning.sweep, threading.Event(), threading.Event()
+
+    def slow(scenario, axes):
+        began.set()
+        assert gate.wait(30)
+        return right(scenario, axes)
+
+    monkeypatch.setattr(tuning, "sweep", slow)
+    tuning_panel.start.click()
+    first = tuning_panel._thread
+    assert began.wait(10)
+    assert tuning_panel.start.disabled
+    assert not tuning_panel.stop.disabled
+    tuning_panel.stop.click()
+    assert not tuning_panel.start.disabled
+    monkeypatch.setattr(tuning, "sweep", right)
+    tuning_panel.axes.value = "tensor_parallel = 1, 2"
+    swept(tuning_panel)
+    gate.set()
+    first.join(30)
+    assert len(tuning_panel.found) == 2
+    assert "<b>2</b> points" in tuning_panel._counts.value
+
+
+def test_a_sweep_of_another_scenario_is_greyed_out(tab):
+    panel, tuning_panel = tab
+    swept(tuning_panel)
+    assert "wb-stale" not in tuning_panel._counts._dom_classes
+    panel.controls["tensor_parallel"].value = 2
+    assert "wb-stale" in tuning_panel._counts._dom_classes
+    swept(tuning_panel)
+    assert "wb-stale" not in tuning_panel._counts._dom_classes
+
+
+def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    kernels.file.value = str(tmp_path / "results.db")
+    kernels.start.click()
+    assert kernels.start.disabled
+    end = time.monotonic() + 120
+    while not kernels._rows and time.monotonic() < end:
+        time.sleep(0.05)
+    kernels.stop.click()
+    assert kernels.wait(30)
+    assert "stopped" in kernels._text.value
+    assert "illegal" in kernels._text.value
+    assert "no time" in kernels._table.value
+    first = len(kernels._rows)
+    with ResultStore(tmp_path / "results.db") as store:
+        assert len(store.rows()) == first
+    kernels.start.click()
+    assert kernels.wait(200)
+    assert "done" in kernels._text.value
+    assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
+    assert not kernels.start.disabled
+    with ResultStore(tmp_path / "results.db") as store:
+        assert len(store.rows()) == kernels.bar.max
+        assert {row.status for row in store.rows()} == {"ok"}
+
+
+def test_a_file_that_is_no_results_file_is_said_in_place(tab, tmp_path):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    (tmp_path / "notes.txt").write_text("mine")
+    kernels.file.value = str(tmp_path / "notes.txt")
+    kernels.start.click()
+    assert kernels.wait(30)
+    assert "no results file" in kernels._error.value
+    assert (tmp_path / "notes.txt").read_text() == "mine"

@@ -1,0 +1,113 @@
+"""One measured point: what it is, what came out, and what it takes to trust it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+OK = "ok"
+STATUSES = (OK, "illegal", "unfit", "compile_error", "oom", "timeout", "wrong", "crashed", "failed")
+"""What became of a point; everything but "ok" says why in `message`."""
+INTERPRETER = "interpreter"
+
+
+class StoreError(RuntimeError):
+    """A results file cannot be used as asked; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which measurement: a configuration on a device with one version of the kernel, one round.
+
+    config: the configuration as canonical JSON; `Key.of` builds it from a mapping.
+    """
+
+    config: str
+    device: str
+    kernel_hash: str
+    round: int = 0
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any], device: str, kernel_hash: str, number: int = 0) -> Key:
+        """The key of a configuration of names and JSON values. ValueError for NaN or infinity."""
+        return cls(canonical(config), device, kernel_hash, number)
+
+    @property
+    def config_values(self) -> dict[str, Any]:
+        """The configuration by name."""
+        values: dict[str, Any] = json.loads(self.config)
+        return values
+
+    @property
+    def columns(self) -> tuple[str, str, str, int]:
+        """How the file names it: hash of the configuration, device, kernel hash, round."""
+        digest = hashlib.sha256(self.config.encode()).hexdigest()[:32]
+        return digest, self.device, self.kernel_hash, self.round
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The result of one key. Times in seconds; None where nothing was measured.
+
+    spread_s: distance of the quartiles. limits: what the machine could give in the same run.
+    values: other numbers by name. provenance: device, driver, versions, source hash, clocks, mode.
+    Errors: ValueError for an unknown status, or for a time that comes from Triton's interpreter.
+    """
+
+    key: Key
+    status: str = OK
+    message: str = ""
+    n: int | None = None
+    median_s: float | None = None
+    spread_s: float | None = None
+    correct: bool | None = None
+    bitwise: bool | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    measured_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what no reader could trust."""
+        if self.status not in STATUSES:
+            raise ValueError(f"status is one of {', '.join(STATUSES)}; got {self.status!r}.")
+        timed = self.median_s is not None or self.spread_s is not None
+        if timed and self.provenance.get("mode") == INTERPRETER:
+            raise ValueError("Triton's interpreter has no times: leave median_s and spread_s out.")
+        if timed and self.correct is False:
+            raise ValueError("A wrong result has no time: leave median_s and spread_s out.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able values by name; the configuration as an object."""
+        told = {name: getattr(self, name) for name in _PLAIN}
+        return {**asdict(self.key), "config": self.key.config_values, **told}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Row:
+        """The row that `to_dict` told. Errors: KeyError, TypeError, ValueError."""
+        key = Key.of(told["config"], told["device"], told["kernel_hash"], told["round"])
+        return cls(key, **{name: told[name] for name in _PLAIN})
+
+
+_PLAIN = tuple(field.name for field in fields(Row) if field.name != "key")
+
+
+def canonical(values: Mapping[str, Any]) -> str:
+    """The one JSON text of these values. ValueError for NaN or infinity, which JSON has not."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def packed(row: Row) -> tuple[Any, ...]:
+    """What the file holds of a row: the columns of its key, its JSON, and the checksum of both."""
+    body = canonical(row.to_dict())
+    config_hash, device, kernel_hash, number = row.key.columns
+    texts = (config_hash.encode(), device.encode(), kernel_hash.encode())
+    return (*row.key.columns, body, checksum(texts, number, body.encode()))
+
+
+def checksum(texts: tuple[bytes, bytes, bytes], number: int, body: bytes) -> str:
+    """Sixteen hex digits over a row's key (three texts and the round) and its JSON."""
+    return hashlib.sha256(b"\0".join((*texts, b"%d" % number, body))).hexdigest()[:16]

@@ -1,0 +1,224 @@
+"""The results store: committed as soon as measured, resumed by measuring what is missing.
+
+SQLite with a write-ahead log and `synchronous=FULL`: a row that `put` returned for is on the disk.
+One store may be used by several processes; each opens its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from workbench.run.store.file import DAMAGE, damaged, opened
+from workbench.run.store.row import Key, Row, StoreError, checksum, packed
+
+LEASE_S = 120.0
+KEY = "WHERE config_hash = ? AND device = ? AND kernel_hash = ? AND round = ?"
+HAS_RESULT = f"SELECT 1 FROM results {KEY}"  # noqa: S608  (constants only, as below)
+HAS_CLAIM = f"SELECT 1 FROM claims {KEY}"  # noqa: S608
+IS_HELD = HAS_CLAIM + " AND expires_at > ? AND worker <> ?"
+CLAIM = "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)"
+UNCLAIM = f"DELETE FROM claims {KEY}"  # noqa: S608
+READ = "SELECT config_hash, device, kernel_hash, round, body, checksum FROM results "
+COUNT = "UPDATE totals SET value = value + ? WHERE name = 'results'"
+NAMES = ("config_hash", "device", "kernel_hash", "round")
+Columns = tuple[bytes, bytes, bytes, int]
+
+
+class ResultStore:
+    """A results file. Usable from several threads; close it, or use it in a `with`.
+
+    path: created when missing. read_only: nothing is written, not even a quarantine. notes: what a
+    person has to know, such as why the file is read-only. Errors: StoreError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        found = opened(self.path, read_only=read_only)
+        self._connection, self.read_only = found.connection, found.read_only
+        self._notes = list(found.notes)
+        self._lock = threading.RLock()
+        self.quarantined = 0
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person has to know about this file."""
+        return tuple(self._notes)
+
+    def put(self, row: Row) -> bool:
+        """Commit one row; it is on the disk when this returns. False: the key is already there.
+
+        The first result of a key stays: measuring twice is another round. Errors: StoreError.
+        """
+        columns = row.key.columns
+        with self._writing() as connection:
+            added = connection.execute(
+                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", packed(row)
+            ).rowcount
+            connection.execute(COUNT, (added,))
+            connection.execute(UNCLAIM, columns)
+        return bool(added)
+
+    def claim(self, key: Key, lease_s: float = LEASE_S) -> bool:
+        """Reserve a key for this store object until the lease ends; False: done, or somebody's.
+
+        Claiming again prolongs the lease: that is the heartbeat. Errors: StoreError.
+        """
+        columns, now = key.columns, time.time()
+        with self._writing() as connection:
+            if connection.execute(HAS_RESULT, columns).fetchone():
+                return False
+            if connection.execute(IS_HELD, (*columns, now, self.worker)).fetchone():
+                return False
+            connection.execute(CLAIM, (*columns, self.worker, now + lease_s))
+        return True
+
+    def release(self, key: Key) -> None:
+        """Give a claim of this store object back without a result."""
+        with self._writing() as connection:
+            connection.execute(UNCLAIM + " AND worker = ?", (*key.columns, self.worker))
+
+    def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
+        """The keys without an intact row, in their order: what a resumed sweep measures."""
+        present: set[Columns] = set()
+        bad = []
+        with self._reading() as connection:
+            for raw in connection.execute(READ):
+                columns = _columns(raw)
+                if columns is None:
+                    bad.append(raw)
+                else:
+                    present.add(columns)
+        if bad:
+            self._put_away(bad)
+        return tuple(key for key in keys if _as_read(key) not in present)
+
+    def get(self, key: Key) -> Row | None:
+        """The row of a key; None when there is none, or none that is intact."""
+        for _, body in self._intact(KEY, key.columns):
+            return Row.from_dict(json.loads(body))
+        return None
+
+    def rows(self, device: str | None = None, kernel_hash: str | None = None) -> tuple[Row, ...]:
+        """Every intact row, or those of a device and a kernel, in the order of their keys.
+
+        Damaged rows go into quarantine (`quarantined` counts them) and are never told.
+        """
+        asked = {"device": device, "kernel_hash": kernel_hash}
+        given = {name: value for name, value in asked.items() if value is not None}
+        where = " AND ".join(f"{name} = ?" for name in given)
+        found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
+        return tuple(Row.from_dict(json.loads(body)) for _, body in found)
+
+    def lost(self) -> int:
+        """Rows that were committed and are neither there nor in quarantine: the file is damaged."""
+        with self._reading() as connection:
+            [[written]] = connection.execute("SELECT value FROM totals WHERE name = 'results'")
+            [[there]] = connection.execute("SELECT count(*) FROM results")
+        if not isinstance(written, int):
+            raise damaged(self.path, ValueError("its count of rows is no number"))
+        return max(0, written - there)
+
+    def close(self) -> None:
+        """Close the file; closing twice is fine."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _intact(
+        self, where: str = "", values: tuple[Any, ...] = ()
+    ) -> tuple[tuple[Columns, bytes], ...]:
+        """Key columns and JSON of every row whose checksum is right; the others are put away.
+
+        A damaged file can show the same row twice: it is told once.
+        """
+        good: dict[Columns, bytes] = {}
+        bad = []
+        with self._reading() as connection:
+            for raw in connection.execute(READ + where, values):
+                columns = _columns(raw)
+                if columns is None or good.setdefault(columns, raw[4]) != raw[4]:
+                    bad.append(raw)
+        if bad:
+            self._put_away(bad)
+        return tuple(good.items())
+
+    def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
+        self.quarantined += len(bad)
+        self._notes.append(f"{len(bad)} damaged rows are left out; their points count as missing.")
+        if self.read_only:
+            return
+        with self._writing() as connection:
+            for raw in bad:
+                connection.execute(
+                    "INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", (*raw, time.time())
+                )
+                same = [_is_stored(name, value) for name, value in zip(NAMES, raw, strict=False)]
+                query = f"DELETE FROM results WHERE {' AND '.join(same)}"  # noqa: S608  (names)
+                removed = connection.execute(query, raw[: len(NAMES)]).rowcount
+                connection.execute(COUNT, (-removed,))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except DAMAGE as error:
+                raise damaged(self.path, error) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction that no other process comes between."""
+        if self.read_only:
+            why = " ".join(self._notes) or "it was opened read-only."
+            raise StoreError(f"{self.path.name} takes no results: {why}")
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def _columns(raw: tuple[Any, ...]) -> Columns | None:
+    """The key columns of an intact row, as they are read; None for a damaged one."""
+    *texts, number, body, written = raw
+    if type(number) is not int or not all(type(text) is bytes for text in (*texts, body)):
+        return None
+    config_hash, device, kernel_hash = texts
+    if checksum((config_hash, device, kernel_hash), number, body).encode() != written:
+        return None
+    return config_hash, device, kernel_hash, number
+
+
+def _as_read(key: Key) -> Columns:
+    config_hash, device, kernel_hash, number = key.columns
+    return config_hash.encode(), device.encode(), kernel_hash.encode(), number
+
+
+def _is_stored(name: str, value: Any) -> str:
+    """Compares a column with what was read from it, whatever it has become; without the index."""
+    return f"+{name} IS CAST(? AS TEXT)" if isinstance(value, bytes) else f"+{name} IS ?"

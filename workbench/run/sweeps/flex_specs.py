@@ -1,0 +1,31 @@
+"""Read by the compiling process: the specialisations that a sweep asks for, by environment."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from workbench.kernels.kernel_spec import KernelSpec
+from workbench.kernels.paged_flex.specs import attend_spec
+from workbench.run.sweeps.flex_kernels import SPECS_VARIABLE, settings_of, spec_name
+
+
+def _asked() -> tuple[KernelSpec, ...]:
+    found: dict[str, KernelSpec] = {}
+    for config in json.loads(os.environ.get(SPECS_VARIABLE, "[]")):
+        for decode in (False, True):
+            name = spec_name(config, decode)
+            if name not in found:
+                found[name] = attend_spec(
+                    name,
+                    settings_of(config),
+                    decode=decode,
+                    dtype=config["dtype"],
+                    head_dim=config["head_dim"],
+                    group=config["group"],
+                    block_size=config["block_size"],
+                )
+    return tuple(found.values())
+
+
+INSPECTED = _asked()

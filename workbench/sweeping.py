@@ -1,0 +1,264 @@
+"""A sweep as people meet it: fields of a scenario, a table that shows itself, and what is best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.core.capacity import measured_bytes
+from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.models import load_model
+from workbench.plan import Plan, resolve
+from workbench.scenario import FIELDS, RANGES, SHARES, Scenario
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from workbench.run.sweeps import SweepTable
+
+DEFAULT_PROMPT_TOKENS = 4096
+DEFAULT_AXES: Mapping[str, tuple[Any, ...]] = {
+    "tensor_parallel": (1, 2, 4, 8),
+    "kv_cache_dtype": ("auto", "fp8"),
+    "block_size": (None, 16, 32, 64, 128, 256),
+    "enable_prefix_caching": (False, True),
+    "mamba_cache_mode": (None, "align", "all"),
+    "num_speculative_tokens": (0, 1, 3),
+}
+"""What is swept if nobody says what."""
+ASSUMED_MEMORY = "20 GiB"
+SHOWN_POINTS = 2000
+
+
+def default_axes(scenario: Scenario) -> dict[str, tuple[Any, ...]]:
+    """What is swept if nobody says what; with a memory size where the scenario has none."""
+    known = measured_bytes(scenario) is not None or scenario.num_gpu_blocks_override is not None
+    return (
+        dict(DEFAULT_AXES)
+        if known
+        else {**DEFAULT_AXES, "kv_cache_memory_bytes": (ASSUMED_MEMORY,)}
+    )
+
+
+class SweepResult:
+    """The points of a sweep; prints as counts and the best points. table: every column as numpy."""
+
+    def __init__(self, scenario: Scenario, table: SweepTable, prompt_tokens: int) -> None:
+        from workbench.run.sweeps.pareto import pareto
+
+        self.scenario, self.table, self.prompt_tokens = scenario, table, prompt_tokens
+        self.front: tuple[int, ...] = tuple(pareto(table).tolist())
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def scenario_of(self, point: int) -> Scenario:
+        """The scenario of a point. Errors: IndexError."""
+        return self.scenario.replace(**self._changes(point))
+
+    def plan_of(self, point: int) -> Plan:
+        """The plan of a point. Errors: IndexError; Refused where vLLM refuses it."""
+        return resolve(self.scenario_of(point))
+
+    def rows(self, points: Iterable[int] | None = None) -> tuple[dict[str, Any], ...]:
+        """Points by column; of all that are kept if none are named, the front first."""
+        chosen = self.shown_points() if points is None else points
+        return tuple(self.table.row(self._checked(point)) for point in chosen)
+
+    def shown_points(self) -> tuple[int, ...]:
+        """The front, then the other points that are kept, evenly thinned to what can be shown."""
+        import numpy as np
+
+        kept = np.flatnonzero(self.table.is_kept)
+        others = np.setdiff1d(kept, self.front, assume_unique=True)
+        step = max(1, -(-len(others) // SHOWN_POINTS))
+        return (*self.front[:SHOWN_POINTS], *others[::step].tolist())
+
+    def present_row(self) -> dict[str, Any] | None:
+        """The scenario that the sweep started from, as a row; None where it has no plan."""
+        try:
+            return _row_of(resolve(self.scenario), self.prompt_tokens)
+        except WorkbenchError:
+            return None
+
+    def why(self, point: int) -> str:
+        """HTML: what a point sets, comes to and decides differently from the present plan."""
+        from workbench.views.sweep_rows import MEASURES, value_text
+        from workbench.views.sweep_why import why_html
+
+        present, other = resolve(self.scenario), self.plan_of(point)
+        one, two = (_row_of(plan, self.prompt_tokens) for plan in (present, other))
+        measures = {
+            MEASURES[name]: (
+                value_text(name, one[name]),
+                value_text(name, two[name]),
+                _verdict(name, one[name], two[name]),
+            )
+            for name in MEASURES
+        }
+        return why_html(present, other, measures)
+
+    def pareto_figure(self, **options: Any) -> go.Figure:
+        """Trade-offs: see `workbench.views.sweep_figure.pareto_front`."""
+        from workbench.views.sweep_figure import pareto_front
+
+        return pareto_front(self.rows(), self.front, self.present_row(), **options)
+
+    def parallel_figure(self, **options: Any) -> go.Figure:
+        """Parallel coordinates over what is set and what follows."""
+        from workbench.views.sweep_figure import parallel_coordinates
+
+        return parallel_coordinates(self.rows(), self.front, **options)
+
+    def to_html(self) -> str:
+        """Counts, why points are left out, and the first rows."""
+        from workbench.views.sweep_rows import counts_html, sweep_table_html
+
+        counts = counts_html(self.table.counts, self.table.reasons)
+        return counts + sweep_table_html(self.rows(self.shown_points()[:200]), self.front)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def __repr__(self) -> str:
+        counts = self.table.counts
+        return (
+            f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
+            f"{counts['identical']:,} identical; {len(self.front)} that no other beats"
+        )
+
+    def _changes(self, point: int) -> dict[str, Any]:
+        changes = self.table.space.changes(self._checked(point))
+        if len(self.table.space.models) == 1:
+            del changes["model"]
+        return changes
+
+    def _checked(self, point: int) -> int:
+        if not 0 <= point < len(self):
+            raise IndexError(f"points are 0 to {len(self) - 1:,}; got {point}.")
+        return point
+
+
+def sweep(
+    scenario: Scenario | None = None,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    prompt_tokens: int = DEFAULT_PROMPT_TOKENS,
+    **more: Sequence[Any],
+) -> SweepResult:
+    """Every combination of the values of some fields: `sweep(scenario, tensor_parallel=(1, 2))`.
+
+    axes: field -> values, "model" too (names); sizes may carry units. prompt_tokens: of the
+    request whose waste is told. Errors: ScenarioError for a field or a value that no scenario has.
+    """
+    from workbench.run.sweeps import Space, evaluate
+
+    start = scenario or Scenario()
+    asked = {**(axes or {}), **more} or default_axes(start)
+    checked, illegal = _checked_axes(start, asked)
+    names = checked.pop("model", None) or (start.model,)
+    models = {str(name) if isinstance(name, str) else "model": load_model(name) for name in names}
+    space = Space(models, start, checked, illegal)
+    return SweepResult(start, evaluate(space, prompt_tokens), prompt_tokens)
+
+
+def _checked_axes(
+    start: Scenario, asked: Mapping[str, Sequence[Any]]
+) -> tuple[dict[str, tuple[Any, ...]], tuple[tuple[Mapping[str, Any], str], ...]]:
+    """The values as a scenario holds them, and pairs that no scenario has.
+
+    A value that is wrong in every rule set and on every platform of the sweep is an error.
+    """
+    rules = tuple(asked.get("rules", (start.rules,)))
+    platforms = tuple(asked.get("platform", (start.platform,)))
+    checked: dict[str, tuple[Any, ...]] = {}
+    illegal: list[tuple[Mapping[str, Any], str]] = []
+    for field, values in asked.items():
+        if field not in FIELDS:
+            start.replace(**{field: None})  # says which fields there are
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise ScenarioError(
+                "wrong_type",
+                f"{field} takes several values, as (1, 2); got {values!r}.",
+                field=field,
+            )
+        kept = []
+        for value in values:
+            errors = {}
+            for rule in rules:
+                for platform in platforms:
+                    place = {"rules": rule, "platform": platform}
+                    try:
+                        found = start.replace(**{**_neutral(asked), **place, field: value})
+                        kept.append(getattr(found, field))
+                    except ScenarioError as error:
+                        errors[rule, platform] = error
+            if len(errors) == len(rules) * len(platforms):
+                raise next(iter(errors.values()))
+            for (rule, platform), wrong in errors.items():
+                place = {"rules": rule, "platform": platform, field: kept[-1]}
+                illegal.append((place, wrong.code))
+        checked[field] = tuple(dict.fromkeys(kept)) if field != "model" else tuple(kept)
+    return checked, tuple(illegal)
+
+
+def _neutral(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that vary and whose present value might not go with every rule set or platform."""
+    wobbly = ("backend", "mamba_cache_mode", "compute_capability")
+    return {field: None for field in wobbly if field in asked}
+
+
+def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
+    """Axes from lines `field = value, value`: JSON values, bare words, sizes with units.
+
+    Errors: ScenarioError that quotes the line.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for line in filter(str.strip, text.splitlines()):
+        field, equals, values = line.partition("=")
+        name = field.strip()
+        if not equals or not values.strip():
+            raise ScenarioError(
+                "wrong_type",
+                f"A line is `field = value, value`, such as `tensor_parallel = 1, 2`; got "
+                f"{line.strip()[:60]!r}.",
+                field=name[:60] or None,
+            )
+        if name in found:
+            raise ScenarioError(
+                "duplicate_field", f"{name[:60]!r} is given twice.", field=name[:60]
+            )
+        found[name] = tuple(
+            _value(name, part.strip()) for part in values.split(",") if part.strip()
+        )
+    return found
+
+
+def _value(field: str, text: str) -> Any:
+    """A number only where the field is one: "0.23" and "9.0" are names."""
+    if text in {"none", "null", "None"} and field != "mamba_cache_mode":
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text.strip("\"'")
+    is_name = isinstance(value, int | float) and field not in (*RANGES, *SHARES)
+    return text if is_name and not isinstance(value, bool) else value
+
+
+def _verdict(name: str, one: float | None, two: float | None) -> str:
+    """Whether the second is better; nothing for what is neither better nor worse."""
+    from workbench.run.sweeps.pareto import GOALS
+
+    if name not in GOALS or one == two:
+        return ""
+    if one is None or two is None:
+        return "▲ better" if one is None else "▼ worse"
+    return "▲ better" if GOALS[name] * (two - one) > 0 else "▼ worse"
+
+
+def _row_of(plan: Plan, prompt_tokens: int) -> dict[str, Any]:
+    from workbench.run.sweeps.single import row_of
+
+    return {"point": None, "sets": {}, **row_of(plan, prompt_tokens)}

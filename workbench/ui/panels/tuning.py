@@ -1,0 +1,198 @@
+"""Sweep the present scenario: which points there are, which are not beaten, and why."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ipywidgets as widgets
+import plotly.graph_objects as go
+
+from workbench.core.errors import WorkbenchError
+from workbench.plan import Plan
+from workbench.sweeping import SweepResult, default_axes, parse_axes, sweep
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.panel import Panel
+from workbench.ui.panels.tuning_kernels import KernelTuning
+from workbench.ui.session import Session, guarded
+from workbench.views import html
+from workbench.views.sweep_rows import axes_of, counts_html, sweep_table_html, value_text
+
+PICTURES: Mapping[str, Callable[[SweepResult], go.Figure]] = {
+    "concurrency and waste": lambda found: found.pareto_figure(),
+    "concurrency and cacheable prefix": lambda found: found.pareto_figure(
+        x="smallest_prefix_tokens"
+    ),
+    "parallel coordinates": lambda found: found.parallel_figure(),
+}
+"""Name -> figure of a sweep."""
+MAX_CHOICES = 60
+
+
+class TuningPanel(Panel):
+    """One sweep at a time: the newest request wins, and one that was stopped shows nothing."""
+
+    title = "Tuning"
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.found: SweepResult | None = None
+        self._plan: Plan | None = None
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._newest = 0
+        self.axes = widgets.Textarea(
+            description="Vary",
+            tooltip="A line for each field: field = value, value",
+            layout=widgets.Layout(width="98%", height="150px"),
+        )
+        self.start = widgets.Button(description="Sweep", icon="play", button_style="primary")
+        self.stop = widgets.Button(description="Stop", icon="stop", disabled=True)
+        self.progress = widgets.HTML()
+        self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Trade-off")
+        self.point = widgets.Dropdown(description="Best point", layout=widgets.Layout(width="70%"))
+        self.use = widgets.Button(description="Use this point", icon="check", disabled=True)
+        self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
+        self._figure = LiveFigure()
+        self.kernels = KernelTuning(session)
+        self._place = widgets.VBox(layout=widgets.Layout(width="100%"))
+        self.fill(
+            self.axes,
+            widgets.HBox([self.start, self.stop, self.progress]),
+            self._counts,
+            widgets.HBox([self.picture]),
+            self._place,
+            widgets.HBox([self.point, self.use]),
+            self._why,
+            self._table,
+            self.kernels.widget,
+        )
+        self.start.on_click(self._start)
+        self.stop.on_click(self._stop)
+        self.use.on_click(self._use)
+        self.picture.observe(self._draw, names="value")
+        self.point.observe(self._tell, names="value")
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`: a sweep of another scenario is greyed out until it is run again."""
+        if self._plan is None and not self.axes.value:
+            self.axes.value = default_text(plan)
+        self._plan = plan
+        stale = self.found is not None and self.found.scenario != plan.scenario
+        for part in (self._counts, self._place, self._why, self._table):
+            (part.add_class if stale else part.remove_class)("wb-stale")
+
+    def wait(self, timeout_s: float = 60.0) -> bool:
+        """For tests and cells: wait until no sweep runs; whether that is so."""
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @guarded
+    def _start(self, _button: Any) -> None:
+        self.clear_error()
+        if self._plan is None:
+            return
+        try:
+            axes = parse_axes(self.axes.value)
+        except WorkbenchError as error:
+            self._error.value = html.document(html.refusal_html(error))
+            return
+        scenario = self._plan.scenario
+        with self._lock:
+            self._newest += 1
+            number = self._newest
+        self.start.disabled, self.stop.disabled = True, False
+        self.progress.value = "Resolving ..."
+        self._thread = threading.Thread(
+            target=self._run, args=(number, lambda: sweep(scenario, axes)), daemon=True
+        )
+        self._thread.start()
+
+    @guarded
+    def _run(self, number: int, work: Callable[[], SweepResult]) -> None:
+        try:
+            found = work()
+        except WorkbenchError as error:
+            if self._is_newest(number):
+                self._error.value = html.document(html.refusal_html(error))
+            return
+        finally:
+            if self._is_newest(number):
+                self.start.disabled, self.stop.disabled = False, True
+                self.progress.value = ""
+        if self._is_newest(number):
+            self._arrived(found)
+
+    def _is_newest(self, number: int) -> bool:
+        with self._lock:
+            return number == self._newest
+
+    @guarded
+    def _stop(self, _button: Any) -> None:
+        with self._lock:
+            self._newest += 1
+        self.start.disabled, self.stop.disabled = False, True
+        self.progress.value = "Stopped: what is shown is from before."
+
+    def _arrived(self, found: SweepResult) -> None:
+        self.found = found
+        self._counts.value = counts_html(found.table.counts, found.table.reasons)
+        self._table.value = sweep_table_html(found.rows(found.shown_points()[:200]), found.front)
+        self._draw(None)
+        rows = found.rows(found.front[:MAX_CHOICES])
+        names = axes_of(rows)
+        self.point.options = [(_label(row, names), row["point"]) for row in rows]
+        self.point.value = rows[0]["point"] if rows else None
+        self.use.disabled = not rows
+        self._tell(None)
+        if self._plan is not None:
+            self.show(self._plan)
+
+    @guarded
+    def _draw(self, _change: Any) -> None:
+        if self.found is None:
+            return
+        is_parallel = self.picture.value == "parallel coordinates"
+        figure = LiveFigure() if is_parallel else self._figure  # its number of axes changes
+        figure.show(PICTURES[self.picture.value](self.found))
+        if self._place.children != (figure.widget,):
+            self._place.children = (figure.widget,)
+
+    @guarded
+    def _tell(self, _change: Any) -> None:
+        if self.found is None or self.point.value is None:
+            self._why.value = ""
+            return
+        try:
+            self._why.value = self.found.why(self.point.value)
+        except WorkbenchError as error:
+            self._why.value = html.document(html.refusal_html(error))
+
+    @guarded
+    def _use(self, _button: Any) -> None:
+        if self.found is None or self.point.value is None:
+            return
+        wanted = self.found.scenario_of(self.point.value)
+        self.session.request(wanted)
+
+
+def _label(row: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{name} {value_text(name, row['sets'][name], typed=True)}" for name in names)
+    return f"{row['point']}: {sets}" if sets else str(row["point"])
+
+
+def default_text(plan: Plan) -> str:
+    """The lines that are there before anybody types."""
+
+    def told(value: Any) -> str:
+        if value is None:
+            return "null"
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    return "\n".join(
+        f"{field} = {', '.join(map(told, values))}"
+        for field, values in default_axes(plan.scenario).items()
+    )

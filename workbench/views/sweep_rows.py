@@ -1,0 +1,137 @@
+"""The points of a sweep as rows: which columns there are, and how a value is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text
+
+Row = Mapping[str, Any]
+"""One point: `point` (its number), `sets` (field -> value), what follows, `refused`, `problems`."""
+
+MEASURES: Mapping[str, str] = {
+    "max_concurrency": "concurrency",
+    "smallest_prefix_tokens": "smallest cacheable prefix",
+    "waste_share": "waste",
+    "block_size": "block size",
+    "kernel_block_size": "kernel block",
+    "page_size_bytes": "page",
+    "num_blocks": "blocks",
+}
+"""Column -> what people call it."""
+SHORT: Mapping[str, str] = {
+    "tensor_parallel": "TP",
+    "kv_cache_dtype": "KV dtype",
+    "enable_prefix_caching": "prefix caching",
+    "mamba_cache_mode": "cache mode",
+    "mamba_cache_dtype": "conv dtype",
+    "mamba_ssm_cache_dtype": "state dtype",
+    "num_speculative_tokens": "drafts",
+    "kv_cache_memory_bytes": "KV memory",
+    "max_num_batched_tokens": "token budget",
+    "block_size": "block size",
+    "smallest_prefix_tokens": "prefix",
+}
+"""What fits above a column; fields that are not here keep their name."""
+IN_TABLE = ("max_concurrency", "smallest_prefix_tokens", "waste_share", "block_size", "num_blocks")
+UNITS = {"max_concurrency": "requests", "smallest_prefix_tokens": "tokens", "waste_share": "share"}
+SHOWN_ROWS = 15
+MIB, GIB = 2**20, 2**30
+
+
+def value_text(name: str, value: Any, *, typed: bool = False) -> str:
+    """A value for people; a dash for what a point does not have, or what nobody typed."""
+    if value is None:
+        return "engine's" if typed else "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "waste_share":
+        return f"{value:.2%}"
+    if name.endswith("_bytes") and isinstance(value, int):
+        whole = typed and value and value % MIB == 0
+        return f"{value / GIB:g} GiB" if whole else bytes_text(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def short_name(field: str) -> str:
+    """A field above a narrow column."""
+    return SHORT.get(field, field.replace("_", " "))
+
+
+def axes_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What the points set; the model only where there are several."""
+    if not rows:
+        return ()
+    several = len({str(row["sets"].get("model")) for row in rows}) > 1
+    return tuple(name for name in rows[0]["sets"] if name != "model" or several)
+
+
+def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
+    """The first rows as a table; points on the Pareto front carry a sign. front: point numbers."""
+    if not rows:
+        return document("<p>No point is left: every one is illegal or equals another one.</p>")
+    axes = axes_of(rows)
+    marked = set(front)
+    typed = (f"set: {escape(short_name(name))}" for name in axes)
+    header = ("", "point", *(MEASURES[name] for name in IN_TABLE), "backend", *typed)
+    body = [
+        (
+            "◆" if row["point"] in marked else "",
+            str(row["point"]),
+            *(_cell(value_text(name, row[name])) for name in IN_TABLE),
+            _cell(value_text("backend_used", row["backend_used"])),
+            *(_cell(value_text(name, row["sets"][name], typed=True)) for name in axes),
+        )
+        for row in rows[:SHOWN_ROWS]
+    ]
+    left = len(rows) - SHOWN_ROWS
+    note = f"; {left:,} more are not shown" if left > 0 else ""
+    return document(
+        f'<div style="overflow-x: auto">{table(header, body)}</div>',
+        f'<p class="wb-faint">◆ no other point is better in everything{note}</p>',
+    )
+
+
+def _cell(text: str) -> str:
+    return f'<span style="white-space: nowrap">{escape(text)}</span>'
+
+
+def counts_html(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
+    """How many points there are, and how many were left out for what."""
+    told = "".join(f"<li><code>{escape(code)}</code>: {n:,}</li>" for code, n in reasons.items())
+    why = f"<details><summary>why illegal</summary><ul>{told}</ul></details>" if told else ""
+    return document(
+        f"<p><b>{counts['points']:,}</b> points: <b>{counts['kept']:,}</b> kept, "
+        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one</p>",
+        why,
+    )
+
+
+def counts_text(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
+    """The same for a terminal."""
+    first = (
+        f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
+        f"{counts['identical']:,} identical to an earlier one"
+    )
+    return "\n".join([first, *(f"  illegal, {code}: {n:,}" for code, n in reasons.items())])
+
+
+def sweep_text(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
+    """Rows under each other for a terminal: a star for what no other point beats."""
+    marked = set(front)
+    axes = axes_of(rows)
+    lines = []
+    for row in rows:
+        sets = ", ".join(f"{n}={value_text(n, row['sets'][n], typed=True)}" for n in axes)
+        told = ", ".join(
+            f"{name} {value_text(column, row[column])}"
+            for column, name in MEASURES.items()
+            if row[column] is not None
+        )
+        lines.append(f"{'*' if row['point'] in marked else ' '} {row['point']:>6}  {sets}: {told}")
+    return "\n".join(lines) or "No point is left."
