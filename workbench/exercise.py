@@ -1,64 +1,128 @@
-"""Checking a learner's answer against a step of a trace."""
+"""`wb.check`: a learner's answer against an exercise, or against a step of a trace."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from workbench.core.trace import Step, show
+from workbench.exercises.compare import difference, plain, same
+from workbench.exercises.exercise import Exercise
+from workbench.exercises.grade import grade
+from workbench.exercises.progress import (
+    ProgressError,
+    progress,
+    record,
+    reset_progress,
+)
 from workbench.plan import Plan
+
+__all__ = ["Checked", "check", "progress", "reset_progress"]
+
+SIGNS = {None: "…", True: "✓", False: "✗"}
+ROW = '<tr style="background: transparent">'
+"""JupyterLab stripes tables, which hides in a box of another colour."""
+_wrong: Counter[str] = Counter()
+"""Exercise -> wrong answers in this session; each one opens the next hint."""
 
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """The verdict on an answer; `ok` is None while there is none."""
+    """The verdict on an answer; `ok` is None while there is none.
+
+    rows: (label, text) below the message: given, expected, came, your line, hint.
+    """
 
     answer: Any
-    step: Step
     ok: bool | None
-
-    @property
-    def message(self) -> str:
-        """What to read: right, or a hint with the operands but without the number."""
-        operands = ", ".join(
-            f"{name} = {show(value)}" for name, value in self.step.operands.items()
-        )
-        if self.ok is None:
-            return f"Not answered yet. Rule: {self.step.rule.formula}. Given: {operands}."
-        if self.ok:
-            return f"Right: {self.step.rule.title} is {show(self.step.result)}."
-        low = self.answer < self.step.result if isinstance(self.answer, int | float) else None
-        size = "" if low is None else " It is too small." if low else " It is too large."
-        return (
-            f"{show(self.answer)} is not it.{size} "
-            f"Rule: {self.step.rule.formula}. Given: {operands}."
-        )
+    message: str
+    rows: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
-        sign = {None: "…", True: "✓", False: "✗"}[self.ok]
-        return f"{sign} {self.message}"
+        lines = [f"{SIGNS[self.ok]} {self.message}"]
+        return "\n".join([*lines, *(f"  {label}: {text}" for label, text in self.rows)])
 
     def _repr_html_(self) -> str:
         from workbench.views.html import document
 
         kind = "wb-good" if self.ok else "wb-problem"
-        return document(f'<div class="{kind}">{escape(repr(self))}</div>')
+        rows = "".join(
+            f"{ROW}<th>{escape(label)}</th><td>{escape(text)}</td></tr>"
+            for label, text in self.rows
+        )
+        table = f'<table class="wb-table">{rows}</table>' if rows else ""
+        severity = ' data-severity="warning"' if self.ok is None else ""
+        message = escape(f"{SIGNS[self.ok]} {self.message}")
+        return document(f'<div class="{kind}"{severity}>{message}{table}</div>')
 
 
-def check(answer: Any, given: Plan | Step, rule: str | None = None) -> Checked:
-    """Compare `answer` with a step: the one given, or the one of `rule` in the trace of a plan.
+def check(
+    answer: Any, given: Plan | Step | str, rule: str | None = None, *, solve: bool = False
+) -> Checked:
+    """Compare `answer` with an exercise by name, with a step, or with step `rule` of a plan.
 
-    None means "not answered yet" and is no mistake; lists and tuples are alike. KeyError names the
-    steps when there is no such rule, ValueError says when it is missing.
+    Any form of a right answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
+    exercise wants a function, which is called with hidden inputs, or a value; None, and a function
+    that returns None, mean "not answered yet". Each wrong answer to an exercise opens one more
+    hint. solve: check the shipped solution in place of `answer`, and note no progress.
+
+    Errors: ScenarioError names the nearest exercises for an unknown name, KeyError the steps for
+    an unknown rule; ValueError where the rule is missing.
     """
+    if isinstance(given, str):
+        return _check_exercise(answer, given, solve=solve)
     if isinstance(given, Step):
-        step = given
-    elif rule is None:
+        return _check_step(answer, given)
+    if rule is None:
         raise ValueError(
             f"which rule of the plan? {', '.join(step.rule.name for step in given.steps)}"
         )
-    else:
-        step = given.trace.step(rule)
-    wanted, found = (tuple(v) if isinstance(v, list) else v for v in (step.result, answer))
-    return Checked(answer, step, None if answer is None else found == wanted)
+    return _check_step(answer, given.trace.step(rule))
+
+
+def _check_step(answer: Any, step: Step) -> Checked:
+    operands = ", ".join(f"{name} = {show(value)}" for name, value in step.operands.items())
+    rule = f"Rule: {step.rule.formula}. Given: {operands}."
+    if answer is None:
+        return Checked(answer, None, f"Not answered yet. {rule}")
+    found, wanted = plain(answer), plain(step.result)
+    if same(found, wanted):
+        return Checked(answer, True, f"Right: {step.rule.title} is {show(step.result)}.")
+    differs = difference(found, wanted)
+    size = f" It is {differs}." if differs.startswith("too ") else ""
+    return Checked(answer, False, f"{show(answer)} is not it.{size} {rule}")
+
+
+def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
+    from workbench.exercises import EXERCISES
+
+    exercise = EXERCISES[name]
+    if solve:
+        from workbench.exercises.solutions import SOLUTIONS
+
+        answer = SOLUTIONS[name]
+    found = grade(exercise, answer)
+    rows = found.rows
+    if found.ok is False:
+        rows = (*rows, _next_hint(exercise))
+    if found.ok is not None and not solve:
+        try:
+            record(name, solved=found.ok)
+        except ProgressError as error:
+            rows = (*rows, ("progress", error.message))
+    return Checked(answer, found.ok, found.summary, rows)
+
+
+def _next_hint(exercise: Exercise) -> tuple[str, str]:
+    """The hint that this wrong answer opens; the solution is named only after the last one."""
+    number, hints = _wrong[exercise.name], exercise.hints
+    _wrong[exercise.name] += 1
+    if number < len(hints):
+        return f"hint {number + 1} of {len(hints)}", hints[number]
+    stuck = (
+        f"{hints[-1]} If you are stuck: wb.check(..., {exercise.name!r}, solve=True) checks the "
+        "shipped solution; it can be read in workbench/exercises/solutions.py."
+    )
+    return "no more hints", stuck

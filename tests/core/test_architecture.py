@@ -17,6 +17,7 @@ ROOMS = {
     "kernels": set(),
     "run": {"core", "kernels"},
     "interop": {"core", "models"},
+    "exercises": {"core", "views", "kernels", "run", "face"},
     "commands": {"core", "models", "views", "kernels", "run", "interop", "face"},
     "ui": {"core", "models", "views", "kernels", "run", "interop", "face"},
 }

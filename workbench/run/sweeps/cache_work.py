@@ -17,8 +17,8 @@ from workbench.core.capacity import (
     cache_plan,
     measured_bytes,
     needed_bytes,
+    printed_blocks,
 )
-from workbench.core.capacity import printed_blocks
 from workbench.core.graph_support import WITH_GRAPHS, attention_groups, graph_support
 from workbench.core.occupancy import waste
 from workbench.core.prefix_hits import (

@@ -1,0 +1,215 @@
+"""The lessons and the index: house rules, solved and unsolved runs, and stubs that count as open.
+
+Block sizes, hash blocks and orders are vLLM's own (reported logs and its code).
+"""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from workbench.exercises import EXERCISES
+from workbench.run.notebooks import check_notebook_source, run_notebook
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+LESSONS = sorted((NOTEBOOKS / "lessons").glob("*.ipynb"))
+ORDER, LAYOUTS, TABLES, COUNTS, FLEX, LOG = (path.name for path in LESSONS)
+LATER = "from __future__ import annotations"
+NEMOTRON = "nemotron-3-nano-30b-a3b"
+
+CASES = {
+    "order-nemotron-tp4": (
+        ORDER,
+        {},
+        {
+            "before": ["pages_not_equal"],
+            "before_block_size": 64,
+            "after_block_size": 1088,
+            "padded_bytes": 540_672,
+            "moved": [64],
+            "mamba_blocks": {
+                "bamba-9b align": 528,
+                "bamba-9b all": 576,
+                "mamba-2.8b default": 64,
+            },
+        },
+    ),
+    "order-luck": (
+        ORDER,
+        {"model": "minimax-text-01", "tensor_parallel": 8},
+        {"before": [], "before_block_size": 64, "after_block_size": 512},
+    ),
+    "layouts-bamba": (
+        LAYOUTS,
+        {"num_blocks": 2},
+        {"misplaced_halves": 2, "silent": True, "v2_at_2": "Cannot determine layout"},
+    ),
+    "layouts-one-block": (LAYOUTS, {"num_blocks": 1}, {"misplaced_halves": 0}),
+    "tables-nemotron": (
+        TABLES,
+        {},
+        {"block_size": 1056, "kernel_block_size": 32, "ratio": 33, "agrees": True},
+    ),
+    "tables-qwen-flashinfer": (
+        TABLES,
+        {"model": "qwen3.5-4b", "backend": "FLASHINFER", "tensor_parallel": 1},
+        {"block_size": 528, "kernel_block_size": 16, "ratio": 33},
+    ),
+    "tables-no-split": (
+        TABLES,
+        {"model": "bamba-9b", "platform": "rocm"},
+        {"block_size": 528, "ratio": 1, "harmed_tokens": [0]},
+    ),
+    "counts-qwen": (
+        COUNTS,
+        {},
+        {
+            "num_blocks": 1241,
+            "page_bytes": 2_162_688,
+            "problems": ["offload_hash_block_size"],
+            "hash_block": 1_081_344,
+            "hash_block_after": 528,
+            "starts_after": True,
+        },
+    ),
+    "counts-ordinary-decoder": (
+        COUNTS,
+        {"model": "llama-3.1-8b"},
+        {"problems": [], "hash_block": 16, "starts_after": True},
+    ),
+    "flex-llama": (
+        FLEX,
+        {},
+        {
+            "block_size": 16,
+            "hybrid_stops": ["flex_block_not_power_of_2"],
+            "repaired": [],
+            "orders": [[4, 11], [11, 4], [4, 11]],
+            "bits_differ": True,
+            "tiles": [[128, 16], [16, 16]],
+        },
+    ),
+    "log-of-40691": (
+        LOG,
+        {},
+        {
+            "model": "qwen3.5-27b",
+            "num_blocks": 1487,
+            "old_tokens": 290_864,
+            "new_tokens": 1_082_800,
+            "failed": "agrees",
+        },
+    ),
+    "flex-power-of-two": (FLEX, {"hybrid": "minimax-text-01"}, {"hybrid_stops": []}),
+}
+"""Case -> lesson, parameters, what the results have to say."""
+
+
+def code_cells(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def checked_names(path):
+    """The exercises that a lesson checks, in its order."""
+    calls = [
+        node
+        for source in code_cells(path)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "wb.check"
+    ]
+    assert all(call.keywords[-1].arg == "solve" for call in calls)
+    return [ast.literal_eval(call.args[1]) for call in calls]
+
+
+def test_there_are_five_lessons_and_the_tour():
+    assert [path.name[:3] for path in LESSONS] == [f"0{number}_" for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("path", [*LESSONS, NOTEBOOKS / "index.ipynb"], ids=lambda path: path.stem)
+def test_house_rules(path):
+    assert check_notebook_source(path) == ()
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_a_lesson_has_its_exercises_and_all_its_parts(number):
+    path = LESSONS[number - 1]
+    wanted = {name for name, exercise in EXERCISES.items() if exercise.lesson == number}
+    assert set(checked_names(path)) == wanted
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    for part in ("You will be able to", "The result first", "Exercise 1", "Where it is in vLLM"):
+        assert part in text
+    assert "What to try next" in text
+    assert "wb.figures." in "".join(code_cells(path))
+
+
+def test_no_lesson_shows_a_solution():
+    for path in LESSONS:
+        assert "solutions" not in "\n".join(code_cells(path)).replace("shipped solutions", "")
+
+
+def test_every_stub_as_shipped_is_open_and_not_accepted(monkeypatch, tmp_path):
+    import workbench as wb
+
+    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+    seen = set()
+    for path in LESSONS:
+        for source in code_cells(path):
+            stubs = [n for n in ast.parse(source).body if isinstance(n, ast.FunctionDef)]
+            for stub in stubs:
+                if stub.name not in EXERCISES:
+                    continue
+                space = {}
+                exec(compile(f"{LATER}\n{ast.unparse(stub)}", path.name, "exec"), space)
+                checked = wb.check(space[stub.name], stub.name)
+                assert checked.ok is None, stub.name
+                assert ast.get_docstring(stub)
+                assert stub.returns is not None
+                assert all(argument.annotation for argument in stub.args.args)
+                assert [a.arg for a in stub.args.args] == list(EXERCISES[stub.name].parameters)
+                seen.add(stub.name)
+    assert seen == {name for name, exercise in EXERCISES.items() if not exercise.is_question}
+    assert not (tmp_path / "progress.json").exists()
+
+
+def test_the_index_shows_and_links_every_lesson():
+    text = (NOTEBOOKS / "index.ipynb").read_text(encoding="utf-8")
+    for path in (*LESSONS, *NOTEBOOKS.glob("0*.ipynb")):
+        assert str(path.relative_to(NOTEBOOKS)) in text
+    assert len([cell for cell in code_cells(NOTEBOOKS / "index.ipynb") if "figure" in cell]) >= 5
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("case", CASES)
+def test_a_lesson_solves_itself(case, tmp_path, monkeypatch):
+    name, parameters, expected = CASES[case]
+    kept = tmp_path / "progress.json"
+    monkeypatch.setenv("WORKBENCH_PROGRESS", str(kept))
+    count = len(checked_names(NOTEBOOKS / "lessons" / name))
+    result = run_notebook(
+        NOTEBOOKS / "lessons" / name,
+        {**parameters, "smoke": True, "solve": True},
+        output_dir=tmp_path,
+        expect={**expected, "checks": [True] * count},
+    )
+    assert result.problems == ()
+    assert not kept.exists(), "a run of the solutions is nobody's progress"
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_runs_with_open_exercises(path, tmp_path):
+    expected = {"checks": [None] * len(checked_names(path))}
+    result = run_notebook(path, {"smoke": True}, output_dir=tmp_path, expect=expected)
+    assert result.problems == ()
+
+
+@pytest.mark.notebook
+def test_the_index(tmp_path):
+    expected = {"before": ["pages_not_equal"], "after_block_size": 576, "exercises": len(EXERCISES)}
+    result = run_notebook(
+        NOTEBOOKS / "index.ipynb", {"smoke": True}, output_dir=tmp_path, expect=expected
+    )
+    assert result.problems == ()

@@ -1,0 +1,19 @@
+"""Exercises of the lessons: specifications with hidden inputs, graded hints, solutions, progress.
+
+Lessons call `wb.check(answer, name)`; importing this package registers every exercise.
+"""
+
+from workbench.exercises import alignment, block_tables, counting, flex, layouts, logs
+from workbench.exercises.exercise import EXERCISES, Exercise, add
+
+__all__ = [
+    "EXERCISES",
+    "Exercise",
+    "add",
+    "alignment",
+    "block_tables",
+    "counting",
+    "flex",
+    "layouts",
+    "logs",
+]

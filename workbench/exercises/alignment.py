@@ -1,0 +1,95 @@
+"""Lesson 1 (#37467): the alignment rule, and the order in which its parts have to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.rules import RULE_SETS, V0_23
+from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
+from workbench.exercises.exercise import Exercise, add
+from workbench.plan import Plan, resolve
+from workbench.scenario import Scenario
+
+BACKEND, PHASE_1, ALIGNMENT = "backend", "preferred block", "alignment"
+ORDER = (BACKEND, PHASE_1, ALIGNMENT)
+"""The movable steps of a start, as vLLM 0.23 runs them."""
+_FIRST, _LAST = attention_bytes.attention_token_bytes, hybrid_alignment.hybrid_alignment
+_STAGES = {
+    BACKEND: (backend_choice.backend_choice,),
+    PHASE_1: (block_size.preferred_block_size,),
+    ALIGNMENT: V0_23.stages[V0_23.stages.index(_FIRST) : V0_23.stages.index(_LAST) + 1],
+}
+
+
+def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
+    """The plan of `scenario` under 0.23's own rules, with these three steps in another order.
+
+    Nothing else changes. Errors: ScenarioError unless `order` holds each name of ORDER once.
+    """
+    if unknown := [name for name in order if name not in _STAGES]:
+        raise ScenarioError("unknown_name", unknown_name_message("Step", unknown[0], ORDER))
+    if sorted(order) != sorted(ORDER):
+        raise ScenarioError(
+            "order_incomplete",
+            f"The order has to name each of {', '.join(ORDER)} once; got {', '.join(order)}.",
+        )
+    moved = [stage for stages in _STAGES.values() for stage in stages]
+    first = min(map(V0_23.stages.index, moved))
+    stages = [stage for stage in V0_23.stages if stage not in moved]
+    stages[first:first] = [stage for name in order for stage in _STAGES[name]]
+    name = f"0.23: {', '.join(order)}"
+    RULE_SETS.add(name, replace(V0_23, name=name, title=name, stages=tuple(stages)))
+    try:
+        return resolve(scenario.replace(rules=name))
+    finally:
+        RULE_SETS.remove(name)
+
+
+def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
+    """Smallest multiple of the granule whose tokens take at least the bytes of the state."""
+    return granule_tokens * cdiv(mamba_page_bytes, granule_tokens * token_bytes)
+
+
+def _alignments(random: Random) -> Iterator[dict[str, Any]]:
+    names = tuple(aligned_block_size.__annotations__)[:-1]
+    for operands in (
+        (1024, 64, 16),  # fits exactly
+        (1025, 64, 16),  # one byte more
+        (1, 64, 16),
+        (533_504, 512, 32),
+        (2_146_304, 4096, 16),
+        (2_146_304, 4096, 64),
+        (2_097_152, 4096, 16),
+    ):
+        yield dict(zip(names, operands, strict=True))
+    for _ in range(50):
+        granule, tok = 16 << random.randrange(6), 64 * random.randrange(1, 65)
+        exact = granule * tok * random.randrange(1, 40)
+        yield dict(zip(names, (exact + random.choice((0, 1, -1, 640)), tok, granule), strict=True))
+
+
+def start_order() -> tuple[str, ...]:
+    """The order in which the alignment knows its granule, and nothing overwrites it."""
+    return ORDER
+
+
+add(
+    Exercise(
+        "aligned_block_size",
+        lesson=1,
+        title="the aligned block size",
+        oracle=aligned_block_size,
+        inputs=_alignments,
+    ),
+    Exercise(
+        "start_order",
+        lesson=1,
+        title="the order of the three steps",
+        oracle=start_order,
+    ),
+)

@@ -1,0 +1,120 @@
+"""When two answers are the same: the value counts, not the type that carries it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from numbers import Number
+from typing import Any
+
+from workbench.core.trace import show
+
+MOST_ENTRIES = 100_000
+"""More entries of a learner's answer are not read: it may have no end."""
+LONGEST_TEXT = 300
+
+
+def plain(value: Any) -> Any:
+    """`value` in Python's own types: arrays and tensors as tuples, iterators read, sets frozen."""
+    if hasattr(value, "tolist") and not isinstance(value, type):
+        return plain(value.tolist())
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        return value
+    entries = (plain(entry) for entry in islice(value, MOST_ENTRIES + 1))
+    return frozenset(entries) if isinstance(value, set | frozenset) else tuple(entries)
+
+
+def same(found: Any, wanted: Any, *, unordered: bool = False) -> bool:
+    """Whether `found` is the answer `wanted`; both as `plain` leaves them.
+
+    Numbers are compared by value (1056, 1056.0, Fraction), yes and no also as 1 and 0, but a truth
+    value is no number. One entry alone counts as its value. unordered: entries in any order.
+    """
+    if isinstance(wanted, tuple):
+        return _same_entries(found, wanted, unordered=unordered)
+    if isinstance(found, tuple) and len(found) == 1:
+        found = found[0]
+    if isinstance(wanted, bool):
+        return isinstance(found, int) and found == wanted
+    if isinstance(wanted, int | float):
+        return _same_number(found, wanted)
+    if isinstance(wanted, str):
+        return isinstance(found, str) and found.strip() == wanted
+    return type(found) is type(wanted) and bool(found == wanted)
+
+
+def _same_entries(found: Any, wanted: tuple[Any, ...], *, unordered: bool) -> bool:
+    if not isinstance(found, tuple | frozenset if unordered else tuple):
+        return False
+    if len(found) != len(wanted):
+        return False
+    if not unordered:
+        return all(same(one, other) for one, other in zip(found, wanted, strict=True))
+    left = list(found)
+    for entry in wanted:
+        match = next((i for i, one in enumerate(left) if same(one, entry)), None)
+        if match is None:
+            return False
+        del left[match]
+    return True
+
+
+def _same_number(found: Any, wanted: float) -> bool:
+    if isinstance(found, bool | complex) or not isinstance(found, Number):
+        return False
+    if isinstance(wanted, float):
+        return math.isclose(float(found), wanted, rel_tol=1e-9)  # type: ignore[arg-type]
+    return bool(found == wanted)
+
+
+def described(value: Any) -> str:
+    """A value as a verdict prints it, shortened."""
+    if isinstance(value, tuple):
+        text = "[" + ", ".join(described(entry) for entry in value[:40])
+        text += ", ...]" if len(value) > 40 else "]"
+    elif isinstance(value, frozenset):
+        text = "{" + ", ".join(sorted(map(described, value))) + "}"
+    elif isinstance(value, str):
+        text = repr(value)
+    elif isinstance(value, float) and not value.is_integer():
+        text = f"{value:,.6g}" if math.isfinite(value) else str(value)
+    else:
+        text = show(value)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]} ..."
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in a few words."""
+    if isinstance(value, bool):
+        return "yes or no"
+    if isinstance(value, int):
+        return "a whole number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, frozenset):
+        return "a set, which has no order"
+    if isinstance(value, tuple):
+        many = "entry" if len(value) == 1 else "entries"
+        return f"a list of {len(value)} {many}" if value else "an empty list"
+    return "a number" if isinstance(value, Number) else f"a {type(value).__name__}"
+
+
+def difference(found: Any, wanted: Any) -> str:
+    """How a wrong answer differs, without its kind where both are numbers or equally long."""
+    if isinstance(found, bool) != isinstance(wanted, bool) or isinstance(wanted, str):
+        return _other_kind(found, wanted)
+    if isinstance(found, int | float) and isinstance(wanted, int | float):
+        if isinstance(wanted, bool) or math.isnan(found):
+            return ""
+        return "too small" if found < wanted else "too large"
+    if isinstance(found, tuple) and isinstance(wanted, tuple) and len(found) == len(wanted):
+        pairs = enumerate(zip(found, wanted, strict=True))
+        at = next((i for i, (one, other) in pairs if not same(one, other)), None)
+        return "" if at is None else f"the first difference is entry {at}, counted from 0"
+    return _other_kind(found, wanted)
+
+
+def _other_kind(found: Any, wanted: Any) -> str:
+    ours, theirs = kind_of(wanted), kind_of(found)
+    return "" if ours == theirs else f"{ours} is expected; {theirs} came"

@@ -1,0 +1,90 @@
+"""Lesson 5 (#41252): which mask blocks are refused, in which order tiles come, and the bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+from workbench.core.flex_batch import order_inversion, stale_batch
+from workbench.core.flex_build import direct_build
+from workbench.core.flex_mask import MaskRule, PagedBatch
+from workbench.core.flex_sizes import FlexFields, mask_blocks
+from workbench.exercises.exercise import Exercise, add
+
+
+def is_accepted(mask_block: int, tile: int | None) -> bool:
+    """Whether vLLM takes this mask block of queries with this tile; None: no tile is typed."""
+    typed = FlexFields(block_m=tile, q_block_size=mask_block)
+    return mask_blocks(typed, 16, small=True).refusal is None
+
+
+def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
+    """KV blocks of one group of queries, in the order of the direct build.
+
+    rows: the block-table row of each query; the first `columns` entries of each are read. 0 is the
+    null block and is left out; a block that was listed is not listed again.
+    """
+    width = max(map(len, rows))
+    # one request, one new token each: `columns` is what the longest of them reaches
+    batch = PagedBatch(
+        tuple((*row, *[0] * (width - len(row))) for row in rows),
+        (1,) * len(rows),
+        (columns,) * len(rows),
+        1,
+        max(map(max, rows)) + 1,
+    )
+    return list(direct_build(batch, MaskRule(causal=False), len(rows)).visits[0])
+
+
+def bits_differ() -> list[bool]:
+    """Whether request 2's bits differ from those it has alone: [as in 0.23, columns pruned]."""
+    from dataclasses import replace
+
+    from workbench.run.flex_order import order_bits
+
+    batch = stale_batch()
+    found = order_inversion(batch, request=2, q_block_size=16)
+    orders = (found, replace(found, batched=found.pruned))
+    return [order_bits(batch, order).different > 0 for order in orders]
+
+
+def _pairs(_random: Random) -> Iterator[dict[str, Any]]:
+    typed = (None, 1, 8, 16, 32, 64)
+    blocks = (16, 8, 32, 64, 128, 1, 24, 48, 528, 1056, 1024)
+    yield from ({"mask_block": block, "tile": tile} for block in blocks for tile in typed)
+
+
+def _rows(random: Random) -> Iterator[dict[str, Any]]:
+    yield {"rows": [[4, 11]], "columns": 2}
+    yield {"rows": [[8, 10, 11, 5], [4, 4, 11, 0]], "columns": 3}
+    yield {"rows": [[1, 2, 3], [1, 2, 3]], "columns": 2}
+    yield {"rows": [[0, 5, 0], [6, 5, 0]], "columns": 3}
+    for _ in range(30):
+        count, width = random.randrange(1, 5), random.randrange(1, 6)
+        rows = [[random.randrange(12) for _ in range(width)] for _ in range(count)]
+        yield {"rows": rows, "columns": random.randrange(1, width + 1)}
+
+
+add(
+    Exercise(
+        "is_accepted",
+        lesson=5,
+        title="which mask blocks are accepted",
+        oracle=is_accepted,
+        inputs=_pairs,
+    ),
+    Exercise(
+        "listed_blocks",
+        lesson=5,
+        title="the order of a group's KV blocks",
+        oracle=listed_blocks,
+        inputs=_rows,
+    ),
+    Exercise(
+        "bits_differ",
+        lesson=5,
+        title="whether the bits differ",
+        oracle=bits_differ,
+    ),
+)

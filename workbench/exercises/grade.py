@@ -1,0 +1,122 @@
+"""Grading: a learner's function over the hidden inputs, or a value against the one answer."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.trace import show
+from workbench.exercises.compare import described, difference, kind_of, plain, same
+from workbench.exercises.exercise import Exercise
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """What became of an answer. ok: None while there is none.
+
+    rows: what a verdict shows, as (label, text): given, expected, came, your line.
+    """
+
+    ok: bool | None
+    summary: str
+    rows: tuple[tuple[str, str], ...] = ()
+
+
+def grade(exercise: Exercise, answer: Any) -> Grade:
+    """The grade of `answer`; it never raises for what a learner's function does."""
+    if answer is None or answer is Ellipsis:
+        return Grade(None, _what_is_asked(exercise))
+    if exercise.is_question:
+        return _value(exercise, answer)
+    if not callable(answer):
+        asked = f"A function of ({', '.join(exercise.parameters)})"
+        return Grade(
+            False, f"{asked} is expected.", (("came", f"{kind_of(plain(answer))}, no function"),)
+        )
+    return _signature_fault(exercise, answer) or _function(exercise, answer)
+
+
+def _what_is_asked(exercise: Exercise) -> str:
+    what = "None by your answer" if exercise.is_question else "the body of the function"
+    return f"Not answered yet: {exercise.title}. Replace {what}, and run the cell."
+
+
+def _value(exercise: Exercise, answer: Any) -> Grade:
+    wanted, found = plain(exercise.oracle()), plain(answer)
+    if same(found, wanted, unordered=exercise.unordered):
+        return Grade(True, f"Right: {exercise.title}: {described(wanted)}.")
+    rows = (("expected", f"{kind_of(wanted)}, other than yours"), ("came", described(found)))
+    if kind_of(found) != kind_of(wanted):
+        rows = (("expected", kind_of(wanted)), ("came", f"{described(found)}: {kind_of(found)}"))
+    return Grade(False, "Not it yet.", rows)
+
+
+def _signature_fault(exercise: Exercise, answer: Callable[..., Any]) -> Grade | None:
+    try:
+        found = inspect.signature(answer)
+    except (TypeError, ValueError):
+        return None  # built-in functions tell no signature: they are simply called
+    try:
+        found.bind(*exercise.parameters)
+    except TypeError as error:
+        wanted = ", ".join(exercise.parameters)
+        rows = (
+            ("expected", f"a function of ({wanted})"),
+            ("came", f"({', '.join(found.parameters)}): {error}"),
+        )
+        return Grade(False, "It cannot be called as the specification says.", rows)
+    return None
+
+
+def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
+    hidden = exercise.hidden()
+    for number, operands in enumerate(hidden):
+        wanted = plain(exercise.oracle(**deepcopy(dict(operands))))
+        given = ("given", _listed(operands))
+        try:
+            found = plain(answer(*operands.values()))
+        except NotImplementedError:
+            return Grade(None, _what_is_asked(exercise))
+        except Exception as error:  # noqa: BLE001  (shown to the learner, whatever it is)
+            came = ("came", f"{type(error).__name__}: {error}")
+            rows = (given, ("expected", described(wanted)), came, *_own_line(error, answer))
+            return Grade(False, f"It fails on input {number + 1} of {len(hidden)}.", rows)
+        if same(found, wanted, unordered=exercise.unordered):
+            continue
+        if found is None or found is Ellipsis:
+            if number == 0:
+                return Grade(None, _what_is_asked(exercise))
+            found = "None: is a return missing?"
+        differs = difference(found, wanted)
+        came = ("came", described(found) + (f" ({differs})" if differs else ""))
+        summary = f"Right on {number} of {len(hidden)} hidden inputs; the next one differs."
+        if number == 0:
+            summary = f"The first of {len(hidden)} hidden inputs differs."
+        return Grade(False, summary, (given, ("expected", described(wanted)), came))
+    return Grade(True, f"Right on all {len(hidden)} hidden inputs: {exercise.title}.")
+
+
+def _listed(operands: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_operand(value)}" for name, value in operands.items())
+
+
+def _operand(value: Any) -> str:
+    return str(value) if callable(value) or hasattr(value, "__next__") else show(value)
+
+
+def _own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
+    """The last line of the learner's own file, cell or shell that the error went through."""
+    code = getattr(answer, "__code__", None) or getattr(type(answer).__call__, "__code__", None)
+    trace, place = error.__traceback__, None
+    while trace is not None:
+        if code is not None and trace.tb_frame.f_code.co_filename == code.co_filename:
+            place = (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    if place is None:
+        return ()
+    text = linecache.getline(*place).strip()
+    return (("your line", f"{place[1]}: {text}" if text else str(place[1])),)

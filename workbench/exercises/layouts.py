@@ -1,0 +1,115 @@
+"""Lesson 2 (#37236): which bytes K-and-V-first misplaces, and how to ask instead of guessing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+from workbench.core.cache_layouts import (
+    BLOCK_SENTINEL,
+    HEADS,
+    KV,
+    NUM_BLOCKS,
+    TOKENS,
+    CacheGeometry,
+    CacheLayout,
+)
+from workbench.core.cache_view import View, contiguous_strides
+from workbench.core.hybrid_rewrite import interleaved
+from workbench.core.rules import V0_23
+from workbench.exercises.exercise import Exercise, add
+
+Shape = tuple[int, ...]
+AXES = (KV, NUM_BLOCKS, TOKENS, HEADS, "head_size")
+
+
+class CacheShape:
+    """A backend's answer to "what shape has your cache for so many blocks?"; prints its name."""
+
+    def __init__(self, backend: str, cache: CacheLayout, geometry: CacheGeometry) -> None:
+        self._backend, self._cache, self._geometry = backend, cache, geometry
+
+    def __call__(self, num_blocks: int) -> Shape:
+        """The logical shape, for `num_blocks` kernel blocks."""
+        return self._cache.shape(num_blocks, self._geometry)
+
+    def __repr__(self) -> str:
+        return f"the shape of {self._backend}, for 2 blocks {self(2)}"
+
+
+def cache_shape(
+    backend: str, block_size: int = 16, num_kv_heads: int = 2, head_size: int = 8
+) -> CacheShape:
+    """What a backend of 0.23 says of its cache. Errors: those of an unknown name, or no cache."""
+    cache = V0_23.backends[backend].cache
+    if cache is None:
+        raise ValueError(f"{backend} keeps no attention cache")
+    return CacheShape(backend, cache, CacheGeometry(block_size, num_kv_heads, head_size))
+
+
+def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
+    """Which halves of which blocks lie in another block's page, K and V outermost.
+
+    The tensor holds K of every block, then V of every block; a page is two halves long.
+    """
+    places = [(kind, block) for kind in ("K", "V") for block in range(num_blocks)]
+    return [(kind, block) for i, (kind, block) in enumerate(places) if i // 2 != block]
+
+
+def rewritten_strides(shape: Shape) -> tuple[int, ...]:
+    """Strides of a contiguous (2, blocks, ...) cache after the rewrite."""
+    return interleaved(
+        View(AXES[: len(shape)], shape, contiguous_strides(shape), 0, "bfloat16")
+    ).strides
+
+
+def block_dimension(cache_shape: Callable[[int], Shape]) -> int:
+    """Which dimension counts the blocks, found by asking the backend."""
+    return cache_shape(BLOCK_SENTINEL).index(BLOCK_SENTINEL)
+
+
+def _block_counts(_random: Random) -> Iterator[dict[str, Any]]:
+    yield from ({"num_blocks": count} for count in range(1, 13))
+
+
+def _shapes(random: Random) -> Iterator[dict[str, Any]]:
+    yield {"shape": (2, 2, 16, 2, 8)}
+    yield {"shape": (2, 3, 16, 2, 8)}
+    for _ in range(30):
+        blocks, heads = random.randrange(1, 9), random.choice((1, 2, 4, 8))
+        yield {"shape": (2, blocks, 16 * random.randrange(1, 5), heads, 8 * random.randrange(1, 9))}
+
+
+def _backends(random: Random) -> Iterator[dict[str, Any]]:
+    for name in ("ROCM_ATTN", "TRITON_ATTN", "FLASHINFER", "CPU_ATTN", "TRITON_MLA"):
+        yield {"cache_shape": cache_shape(name)}
+        yield {
+            "cache_shape": cache_shape(name, 16 * random.randrange(1, 9), random.choice((1, 2, 4)))
+        }
+
+
+add(
+    Exercise(
+        "misplaced_halves",
+        lesson=2,
+        title="which halves of which blocks are misplaced",
+        oracle=misplaced_halves,
+        inputs=_block_counts,
+        unordered=True,
+    ),
+    Exercise(
+        "block_dimension",
+        lesson=2,
+        title="the dimension that counts blocks",
+        oracle=block_dimension,
+        inputs=_backends,
+    ),
+    Exercise(
+        "rewritten_strides",
+        lesson=2,
+        title="the strides after the rewrite",
+        oracle=rewritten_strides,
+        inputs=_shapes,
+    ),
+)
