@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from workbench.core.layer_views import AttentionPages
 from workbench.core.layout_error import LayoutError
 from workbench.core.packed_layout import layer_places, packed_plan_layout
 from workbench.core.packed_views import packed_order, packed_strides, packed_view, page_shape, place
+from workbench.core.plan_groups import possible_layouts
 from workbench.core.plan_layout import plan_layout
 from workbench.core.rules.v0_33 import V0_33
 from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL
@@ -278,3 +280,61 @@ def test_groups_lie_over_each_other():
     found = layer_places(plan, 2)
     assert {one.address(0) for one in found if one.index == 0} == {0}
     assert len({one.group for one in found}) > 1
+
+
+PACKED = {
+    **{backend: {} for backend in BACKENDS_IN_USE},
+    "FLASHINFER nvfp4": {"compute_capability": "10.0", "kv_cache_dtype": "nvfp4"},
+    "TRITON_ATTN int8": {"kv_cache_dtype": "int8_per_token_head"},
+    "TRITON_ATTN int4": {"kv_cache_dtype": "int4_per_token_head"},
+    "TRITON_ATTN fp8": {"kv_cache_dtype": "fp8"},
+}
+
+
+@pytest.mark.parametrize("order", ["LBNHC", "LBHNC"])
+@pytest.mark.parametrize("case", PACKED)
+def test_parts_fill_the_content_of_a_page_and_never_meet(case, order):
+    """Keys, values and scales of every backend, byte by byte, in both orders that it reads."""
+    plan = plan_of(case.split()[0], **PACKED[case])
+    if order not in possible_layouts(plan):
+        with pytest.raises(LayoutError, match="does not suit every layer"):
+            byte_map(plan, num_blocks=2, layout=order)
+        return
+    pool = byte_map(plan, num_blocks=2, layout=order)
+    group = next(group for group in pool.groups if not group.is_state)
+    spec = plan.cache.groups[group.number].spec
+    pieces = [piece for part in group.parts for piece in group.ranges(1, part=part.name)]
+    pieces.sort(key=lambda piece: piece.start)
+    assert all(one.stop <= other.start for one, other in pairwise(pieces))
+    assert sum(map(len, pieces)) == spec.content_bytes
+    assert pieces[0].start >= pool.page_bytes
+    assert pieces[-1].stop <= 2 * pool.page_bytes
+
+
+def test_where_keys_and_values_are():
+    pool = byte_map(plan_of("FLASH_ATTN"), num_blocks=2)
+    where = {"layer": "model.layers.0.attn", "block": 0, "token": 1, "head": 2}
+    row = 8 * 2 * 128 * 2  # heads, key and value, head size, bytes
+    start = row + 2 * 2 * 128 * 2
+    assert pool.bytes_of(**where, part="K") == (range(start, start + 256),)
+    assert pool.bytes_of(**where, part="V") == (range(start + 256, start + 512),)
+    flat = byte_map(plan_of("B12X"), num_blocks=2)
+    value = flat.bytes_of(**where, part="V")
+    first = 128 * 8 * 128 * 2 + 8 * 128 * 2 + 2 * 128 * 2  # all keys, one token, two heads
+    assert value == (range(first, first + 256),)
+    rocm = byte_map(plan_of("ROCM_ATTN"), num_blocks=2)
+    layer = next(name for name in rocm.layers if name.endswith("attn"))
+    key = rocm.bytes_of(layer=layer, block=0, part="K", token=1, head=0)
+    assert key[0] == range(16, 32)  # 16 bytes of a head at a time, token by token
+
+
+def test_nvfp4_pages_are_cut_as_a_whole():
+    """[K, K scales, V, V scales], as `_nvfp4_kv_views` cuts a page."""
+    plan = plan_of("FLASHINFER", compute_capability="10.0", kv_cache_dtype="nvfp4")
+    pool = byte_map(plan, num_blocks=2)
+    group = pool.groups[0]
+    spans = [group.ranges(0, part=name) for name in ("K", "K scale", "V", "V scale")]
+    assert all(len(span) == 1 for span in spans)
+    data, scale = 8 * 16 * 64, 8 * 16 * 8
+    assert [len(span[0]) for span in spans] == [data, scale, data, scale]
+    assert [span[0].start for span in spans] == [0, data, data + scale, 2 * data + scale]

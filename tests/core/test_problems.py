@@ -422,6 +422,13 @@ REFUSALS = [
         id="plamo2-float16",
     ),
     pytest.param(
+        {"model": {**llama(), "quantization_config": {"quant_method": "fp8"}}, "dtype": "float32"},
+        "quantization_dtype",
+        "torch.float32 is not supported for quantization method",
+        {"dtype": "auto"},
+        id="quantized-float32",
+    ),
+    pytest.param(
         {"model": llama(), "max_model_len": 262145},
         "max_model_len_too_long",
         "User-specified max_model_len (262145) is greater than the derived max_model_len (",

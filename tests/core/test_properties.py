@@ -385,6 +385,8 @@ REFUSING = (
     refusals.mamba_block_size,
     refusals.float_kv_cache_dtype,
     refusals.served_architecture,
+    refusals.native_architecture,
+    refusals.quantization_dtype,
 )
 """Stages that only refuse; they read what comes before them, and nothing reads them."""
 

@@ -56,7 +56,7 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
     """Numbers of the attention layers that keep the model's dtype beside a quantized cache.
 
     The typed ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
-    models that are not hybrid and not MLA. Source: `kv_cache_dtype_skip_layers` and
+    models that are not hybrid. Source: `kv_cache_dtype_skip_layers` and
     `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
     """
     model, attention = sized.model, sized.model.attention
@@ -70,7 +70,8 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
         and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
     }
     packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
-    if packed and not model.is_hybrid and not attention.use_mla:
+    keeps_ends = not attention.use_mla or sized.rules.groups.plain_ends_of_mla
+    if packed and not model.is_hybrid and keeps_ends:
         numbers = [layer.number for layer in model.layers]
         ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
         found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))

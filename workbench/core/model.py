@@ -64,6 +64,7 @@ class Model:
     is_hybrid: vLLM treats it as attention beside SSM layers (chapter "cache modes" applies).
     is_attention_free: a pure mamba model.
     model_dtype: the checkpoint's dtype, or None when config.json names none.
+    quantization: the method that the checkpoint's weights are stored with, or None.
     kv_cache_dtype: what the checkpoint's quantization asks for when the user says "auto".
     ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
     derived_max_model_len: tokens, or None when config.json limits nothing;
@@ -92,6 +93,7 @@ class Model:
     chunk_size: int
     default_max_model_len: int | None = None
     hidden_size: int | None = None
+    quantization: str | None = None
     names_attention_layers: bool = True
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -38,7 +38,9 @@ class RuleSet:
     blocks are hashed and offloaded. prefill: which states of a prompt are kept and found again.
     flex_prunes_pages: the direct build of flex attention leaves out pages behind a request's own
     and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
-    not_served: model family -> last version that had it; traits: what of this version no scenario
+    cpu_checks_kv_cache_dtype: whether the CPU backend is tested for it, too.
+    not_served: model family -> last version that had it, served_by_transformers: those of them that
+    another library still runs; traits: what of this version no scenario
     changes, in words (keys: `core.differences.TRAITS`). version: the one that sources name.
     """
 
@@ -70,6 +72,8 @@ class RuleSet:
     prefill_checkpoint_tokens: int = 1
     kda_dtypes: tuple[str, ...] = ("float32",)
     not_served: Mapping[str, str] = field(default_factory=dict)
+    served_by_transformers: frozenset[str] = frozenset()
+    cpu_checks_kv_cache_dtype: bool = False
     traits: Mapping[str, str] = field(default_factory=dict)
 
     def counts_drafts(self, kind: str, family: str) -> bool:

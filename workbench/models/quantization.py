@@ -33,6 +33,13 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
     return "auto"
 
 
+def quantization_method(fields: Fields) -> str | None:
+    """How the checkpoint's weights are stored, as its quantization_config says; None for plain."""
+    config = fields.top.get("quantization_config")
+    method = config.get("quant_method") if isinstance(config, Mapping) else None
+    return method if isinstance(method, str) else None
+
+
 def _algorithm(asked: object) -> str:
     """A scheme of static 8-bit floats is fp8; a string is its own name."""
     if isinstance(asked, Mapping):

@@ -14,7 +14,7 @@ from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
 from workbench.models.lengths import default_max_model_len, derived_max_model_len
-from workbench.models.quantization import checkpoint_kv_cache_dtype
+from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
@@ -54,6 +54,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         total_num_attention_heads=_attention_heads(fields, family),
         model_dtype=_dtype(fields),
         kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
+        quantization=quantization_method(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         derived_max_model_len=derived_max_model_len(fields),
         default_max_model_len=default_max_model_len(fields),

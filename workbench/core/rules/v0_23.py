@@ -29,6 +29,7 @@ RESOLVE_CONFIGURATION = (
     refusals.max_model_len,
     refusals.kv_cache_dtype,
     refusals.tensor_parallel,
+    refusals.quantization_dtype,
     refusals.nvfp4_with_mla,
     cache_mode.prefix_caching,
     cache_mode.state_dtype_field,

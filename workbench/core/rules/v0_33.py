@@ -34,6 +34,7 @@ NOT_SERVED = {"bamba": "0.23", "minimax": "0.23", "minimax_text_01": "0.23", "pl
 """Hybrid families among the previously supported ones of 0.33's model registry."""
 
 STAGES = (
+    refusals.served_architecture,
     refusals.model_dtype,
     refusals.max_model_len,
     refusals.kv_cache_dtype,
@@ -42,11 +43,12 @@ STAGES = (
     cache_mode.cache_mode,
     refusals.float_kv_cache_dtype,
     refusals.tensor_parallel,
+    refusals.quantization_dtype,
     cache_mode.cpu_state_dtype,
     cache_mode.cpu_mla_prefix_caching,
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
-    refusals.served_architecture,
+    refusals.native_architecture,
     cache_mode.states,
     backend_choice.backend_choice,
     flex.flex_construction,
@@ -92,6 +94,8 @@ V0_33 = replace(
     prefill_checkpoint_tokens=64,
     kda_dtypes=("float32", "bfloat16"),
     not_served=NOT_SERVED,
+    served_by_transformers=frozenset({"bamba"}),
+    cpu_checks_kv_cache_dtype=True,
     groups=GROUPS,
     layouts=LAYOUTS,
     offload=OFFLOAD,

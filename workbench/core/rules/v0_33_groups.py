@@ -19,6 +19,7 @@ GROUPS = GroupRules(
     compares_mla=True,
     promotes_block_size=True,
     windows_choose_blocks=True,
+    plain_ends_of_mla=True,
     splits_hidden_blocks=True,
     counts_null_block=True,
     joins_printed_lines=True,

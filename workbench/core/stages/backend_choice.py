@@ -47,6 +47,9 @@ def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
     if run.platform.checks_backend:
         return backend.reasons_against(query, _supported(run, backend))
     if backend.name in run.rules.choices_without_test(query):
+        checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
+        if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
+            return ["kv_cache_dtype not supported"]
         return []
     return [f"not a choice of {run.platform.title} for this layer"]
 

@@ -31,10 +31,18 @@ KV_CACHE_DTYPE = Rule(
     "vLLM 0.23, CacheConfig cache_dtype",
 )
 DEFAULT_MAX_MODEL_LEN = 2048
+UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
+QUANTIZATION_DTYPES = {
+    "awq": ("bfloat16", "float16"),
+    "fp8": ("bfloat16", "float16"),
+    "gptq": ("bfloat16", "float16"),
+    "mxfp4": ("bfloat16",),
+}
+"""Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
 
 
 def model_dtype(run: Run) -> None:
-    """Resolve the dtype of weights and activations; PLaMo2 refuses float16."""
+    """Resolve the dtype of weights and activations; some models refuse float16."""
     typed, stored = run.settings.dtype, run.model.model_dtype
     if typed != "auto":
         run.model_dtype = typed
@@ -43,15 +51,33 @@ def model_dtype(run: Run) -> None:
     else:
         run.model_dtype = stored
     run.step(MODEL_DTYPE, run.model_dtype, typed=typed, checkpoint=stored)
-    if run.model.family == "plamo2" and run.model_dtype == "float16":
+    if run.model.model_type in UNSTABLE_IN_FLOAT16 and run.model_dtype == "float16":
         raise Refused(
             "float16_not_supported",
-            "PLaMo2 models do not run in float16; use dtype bfloat16 or float32.",
+            f"Models of the type {run.model.model_type} are unstable in float16; use dtype "
+            "bfloat16 or float32.",
             field="dtype",
             operands={"dtype": "float16", "model_type": run.model.model_type},
             candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
-            vllm_text="The model type 'plamo2' does not support float16.",
+            vllm_text=f"The model type '{run.model.model_type}' does not support float16.",
         )
+
+
+def quantization_dtype(run: Run) -> None:
+    """Kernels of quantized weights take some model dtypes only."""
+    method, dtype = run.model.quantization, run.model_dtype
+    allowed = QUANTIZATION_DTYPES.get(method or "")
+    if allowed is None or dtype in allowed:
+        return
+    raise Refused(
+        "quantization_dtype",
+        f"The checkpoint is quantized with {method}, whose kernels run in {' or '.join(allowed)}; "
+        f"dtype = {dtype} is neither. Nearest valid value: {allowed[0]}.",
+        field="dtype",
+        operands={"dtype": dtype, "quantization": method, "allowed": list(allowed)},
+        candidates=[{"dtype": value} for value in ("auto", *allowed)],
+        vllm_text=f"torch.{dtype} is not supported for quantization method",
+    )
 
 
 def max_model_len(run: Run) -> None:
@@ -154,20 +180,31 @@ def float_kv_cache_dtype(run: Run) -> None:
 
 
 def served_architecture(run: Run) -> None:
-    """Architectures that this version has no code of its own for any more."""
+    """Architectures that this version has no code for any more: refused at once."""
     last = run.rules.not_served.get(run.model.family)
-    if last is None:
-        return
-    raise Refused(
+    if last is not None and run.model.family not in run.rules.served_by_transformers:
+        said = f"Model architecture {run.model.architecture} was supported in vLLM until v{last}"
+        raise _not_served(run, last, "", said)
+
+
+def native_architecture(run: Run) -> None:
+    """Architectures that Transformers could still run, without states that are sized here."""
+    last = run.rules.not_served.get(run.model.family)
+    if last is not None and run.model.family in run.rules.served_by_transformers:
+        hint = " vLLM may run it through Transformers, as a model without states."
+        raise _not_served(run, last, hint, None)
+
+
+def _not_served(run: Run, last: str, hint: str, vllm_text: str | None) -> Refused:
+    return Refused(
         "architecture_not_served",
         f"{run.rules.title} has no implementation of {run.model.architecture} any more (vLLM "
-        f"{last} was the last with one), and no KV-cache sizes of its own for it. Stay on "
+        f"{last} was the last with one), and no KV-cache sizes of its own for it.{hint} Stay on "
         f"{last}, or use rules 0.23 here.",
         field="model",
         operands={"architecture": run.model.architecture, "last_version": last},
         candidates=[{"rules": "0.23"}],
-        vllm_text=f"Model architecture {run.model.architecture} was supported in vLLM until "
-        f"v{last}",
+        vllm_text=vllm_text,
     )
 
 

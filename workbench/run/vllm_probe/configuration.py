@@ -80,7 +80,9 @@ def _register_type(model_type: str, machine: Machine) -> None:
 
     if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
         return
-    plain = type("PlainConfig", (vllm_config.PretrainedConfig,), {"model_type": model_type})
+    # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
+    base = getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig
+    plain = type("PlainConfig", (base,), {"model_type": model_type})
     try:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
