@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.core.test_golden import ALIGNED, EQUAL, KERNEL_BLOCKS, KERNEL_COLUMNS, QWEN_4B, QWEN_27B
 from tests.models.configs import (
     deepseek_v3,
     falcon_h1,
@@ -233,3 +234,43 @@ def test_0_23_is_untouched():
     assert V0_23.backends["FLASH_ATTN"].with_float32_state == (16, 32, 64)
     assert "B12X" not in V0_23.backends
     assert allowed_values("kv_cache_dtype", "0.23") != allowed_values("kv_cache_dtype", "0.33")
+
+
+GONE = ("bamba", "minimax")
+CHANGED = {"kimi-flash-attn-mla": (1920, 1920 * 1152, 1.89)}
+"""Row of 0.23 -> (block, page, padding) in 0.33, where they differ."""
+SERVED = [row for row in (*ALIGNED, *EQUAL) if not row.id.startswith(GONE)]
+
+
+@pytest.mark.parametrize("row", SERVED, ids=lambda row: row.id)
+def test_aligned_block_sizes_of_both_versions(row):
+    block, page, padding = CHANGED.get(row.id, (row.block_size, row.page, row.padding))
+    plan = plan_of(row.model, enable_prefix_caching=False, **row.settings)
+    assert plan.errors == ()
+    assert plan.mamba_page_size_bytes == row.mamba_page
+    assert (plan.block_size, plan.attention_page_size_bytes) == (block, page)
+    assert round(plan.padding_percent, 2) == padding
+
+
+@pytest.mark.parametrize("drafts", range(8))
+def test_draft_tokens_change_gated_delta_nets_as_before(drafts):
+    for model in (QWEN_4B, QWEN_27B):
+        old = resolve(Scenario(model=model, num_speculative_tokens=drafts))
+        assert plan_of(model, num_speculative_tokens=drafts).block_size == old.block_size
+
+
+LARGE_FLASHINFER = (16, 16, 64, 128, 64, 16, 32, 64, 16, 32, 32, 128, 16, 64, 32, 128)
+B12X = (None, None, 64, 128, 64, None, None, 64, None, None, None, 128, None, 64, None, 128)
+UNCHANGED = ("multiple-of-16", "aiter-fa", "flashmla", "flashinfer-mla", "cutlass-mla")
+
+
+@pytest.mark.parametrize("manager", KERNEL_BLOCKS)
+def test_kernel_blocks_of_every_manager_block(manager):
+    place = list(KERNEL_BLOCKS).index(manager)
+    (_condition, large), *_ = V0_33.backends["FLASHINFER"].supported_when
+    assert common_kernel_block((large,), manager) == LARGE_FLASHINFER[place]
+    assert common_kernel_block((V0_33.backends["B12X"].supported,), manager) == B12X[place]
+    row = dict(zip(KERNEL_COLUMNS, KERNEL_BLOCKS[manager], strict=True))
+    for column in UNCHANGED:
+        supported = V0_33.backends[KERNEL_COLUMNS[column][0]].supported
+        assert common_kernel_block((supported,), manager) == row[column]
