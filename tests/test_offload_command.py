@@ -113,3 +113,26 @@ def test_equal_sides_fit():
 def test_names_and_numbers_are_told_apart(field, read):
     done = run("offload", *CACHED, "--cpu-memory", "1 GiB", "-s", field)
     assert (done.exit_code == 0) is read, done.output
+
+
+NEW = ("qwen3.5-4b", "-s", "rules=0.33", "--cpu-memory", "10 GiB")
+
+
+def test_chunks_and_units_of_0_33():
+    found = published("offload", *NEW, "--blocks-per-chunk", 3)
+    assert (found["is_legal"], found["factor"]) == (True, 3)
+    assert found["hash_option"] == "prefix_match_unit"
+    assert found["large_block_hash"] == "last"
+    assert found["window_chunks"] == [1, 1, 1, None]
+    both = run("offload", *NEW, "--blocks-per-chunk", 3, "--block-size", 1056)
+    assert "Specify only one of" in both.stdout
+    unit = run("offload", *NEW, "--prefix-match-unit", 100)
+    assert "Invalid prefix_match_unit=100" in unit.stdout
+    old = published("offload", *CACHED, "--cpu-memory", "10 GiB", "--blocks-per-chunk", 3)
+    assert (old["factor"], old["unread_options"]) == (1, ["blocks_per_chunk"])
+
+
+def test_sides_of_two_versions_do_not_fit():
+    found = published("transfer", "llama-3.1-8b", "--decode", "rules=0.33")
+    assert found["is_legal"] is False
+    assert found["problems"][0]["code"] == "transfer_versions"

@@ -92,10 +92,20 @@ def test_block_tables_are_launched_and_agree(panel):
     expect(panel.element(".wb-error[data-workbench-error]")).to_have_count(0)
 
 
+def test_versions_are_compared(panel):
+    tab(panel, "Versions")
+    parts = panel.element(".wb-tab").filter(has_text="where the paths part").first
+    expect(parts).to_be_visible(timeout=SLOW_MS)
+    expect_picture(panel, "what differs")
+    panel.click("Whole catalog")
+    row = panel.element(".wb-tab").filter(has_text="architecture_not_served").first
+    expect(row).to_be_visible(timeout=SLOW_MS)
+
+
 @pytest.mark.parametrize("theme", [DARK, LIGHT])
 def test_the_tabs_in_both_themes(panel, theme):
     panel.set_theme(theme)
-    for name in ("Groups and capacity", "Bytes of a page", "Block tables"):
+    for name in ("Groups and capacity", "Bytes of a page", "Block tables", "Versions"):
         tab(panel, name)
         panel.screenshot(f"tab-{name.split()[0].lower()}-{theme.split()[-1].lower()}")
     assert panel.kernel_errors() == ()

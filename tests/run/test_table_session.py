@@ -9,6 +9,7 @@ from workbench.core.batch_grammar import BatchRequest, parse_batch
 from workbench.core.block_pool import PoolIsEmptyError
 from workbench.core.errors import ScenarioError
 from workbench.core.slot_rule import kernel_blocks_step, slot_step
+from workbench.core.table_rows import expanded_row
 from workbench.run.table_mistakes import MISTAKES, make_mistake
 from workbench.run.table_session import TableSession, TableSessionError
 
@@ -48,6 +49,35 @@ def test_a_life_of_a_batch(name, path):
             assert len(group.table) == len(step.rows) == 2 + (step in steps[:2] + steps[3:])
     assert steps[3].rows[-1].request == 1
     assert steps[3].rows[-1].query_tokens == 30
+
+
+@pytest.mark.parametrize("path", ["fast", "faithful"])
+@pytest.mark.parametrize("name", ["states, no caching", "align, FlashInfer", "drafts"])
+def test_tables_of_0_33_hold_manager_blocks_and_the_slots_are_the_same(name, path):
+    batch = parse_batch("q70_2q1s200")
+    new = TableSession(plan_of(name, rules="0.33", enable_prefix_caching=True), batch, path)
+    step = new.start()
+    assert (step.mismatch, new.decode(3).mismatch) == (None, None)
+    for group in step.groups:
+        assert group.table_holds == group.source_holds == "manager blocks"
+        assert group.table == group.blocks
+        ratio = group.attention_ratio
+        assert group.attention_table == tuple(expanded_row(row, ratio) for row in group.blocks)
+    attention = next(i for i, group in enumerate(step.groups) if not group.is_mamba)
+    traced = slot_step(step, attention, 0, 69)
+    assert "manager blocks" in traced.rule.formula
+    shown, kernel = step.groups[attention], step.groups[attention].attention_kernel_block_size
+    assert traced.result == shown.slots[69]
+    assert shown.attention_table[0][69 // kernel] * kernel + 69 % kernel == shown.slots[69]
+
+
+def test_flashinfer_splits_a_block_after_the_table():
+    step = TableSession(plan_of("align, FlashInfer", rules="0.33"), parse_batch("q70")).start()
+    group = next(group for group in step.groups if not group.is_mamba)
+    assert (group.ratio, group.attention_ratio) == (1, group.block_size // 16)
+    blocks = kernel_blocks_step(step, step.groups.index(group), group.blocks[0][0])
+    assert blocks.result == group.attention_table[0][: group.attention_ratio]
+    assert "0.33" in blocks.rule.source
 
 
 def test_the_two_paths_give_the_same_tables_and_slots():
@@ -181,6 +211,12 @@ def test_slots_and_blocks_by_hand():
     assert not wb.check(traced.result + 1, traced).ok
     with pytest.raises(ValueError, match="has no block"):
         slot_step(step, attention, 0, 5000)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_can_be_made_on_tables_of_0_33(name):
+    damage = make_mistake(plan_of(rules="0.33"), parse_batch("2q1s1500"), name)
+    assert len(damage.harmed) <= len(damage.landings)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -142,3 +142,14 @@ def test_an_exception_in_the_launching_thread_is_shown(tab, monkeypatch):
     assert "RuntimeError: planted" in tables._error.value
     assert [error.callback for error in panel.session.errors] == ["_landed"]
     panel.session.errors.clear()
+
+
+def test_tables_of_0_33_are_told_apart():
+    fields = {"max_model_len": 4096, "num_gpu_blocks_override": 60, "max_num_seqs": 8}
+    panel = wb.explore(model="qwen3.5-4b", backend="FLASHINFER", rules="0.33", **fields)
+    tables = panel.open(TITLE)
+    tables.batch.value = "q70_2q1s900"
+    do(tables, "Start")
+    assert tables._step.groups[0].table_holds == "manager blocks"
+    assert tables._step.mismatch is None
+    assert panel.session.errors == []

@@ -173,3 +173,14 @@ def test_an_unexpected_error_is_shown_and_goes_away(monkeypatch):
     shown.type("other_tensor_parallel", SAME)
     assert shown.panel._error.value == ""
     assert [error.callback for error in shown.session.errors] == ["_typed"]
+
+
+def test_chunks_are_typed_in_blocks_from_0_33_on():
+    shown = Shown(QWEN.replace(rules="0.33"))
+    shown.type("blocks_per_chunk", "2")
+    assert "GPU blocks in an offloaded block" in shown.html
+    shown.type("block_size", "1056")
+    assert "both say how large an offloaded block is" in shown.html
+    shown.type("blocks_per_chunk", "")
+    assert "✕ stops here" not in shown.html
+    assert shown.session.errors == []

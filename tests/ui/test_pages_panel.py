@@ -266,3 +266,29 @@ def test_an_unforeseen_error_is_shown_in_the_tab(monkeypatch):
     panel.level.value = "head"
     assert panel._error.value == ""
     assert_drawn(panel)
+
+
+NEW = wb.Scenario(model="qwen3.5-4b", rules="0.33")
+
+
+def test_the_one_allocation_of_0_33_in_all_its_orders():
+    panel = panel_of(NEW)
+    assert_drawn(panel, byte_map(wb.resolve(NEW), num_blocks=3))
+    assert [name for name, _value in panel.layout.options][1:3] == ["LBNHC", "LBHNC"]
+    assert panel.compare.disabled
+    panel.layout.value = "BLHNC"
+    assert_drawn(panel, byte_map(wb.resolve(NEW), num_blocks=3, layout="BLHNC"))
+    panel.byte.value = "4711"
+    assert "place in the one allocation" in panel._answer.value
+    assert "(order BLHNC)" in panel._answer.value
+    panel.show(wb.resolve(FIRST))
+    assert [name for name, _value in panel.layout.options][1:] == ["NHD", "HND"]
+    assert not panel.compare.disabled
+    assert panel.session.errors == []
+
+
+def test_a_layout_that_a_backend_cannot_read_is_refused_in_vllms_words():
+    panel = panel_of(wb.Scenario(model="llama-3.1-8b", backend="FLEX_ATTENTION", rules="0.33"))
+    panel.layout.value = "LBHNC"
+    assert is_stale(panel)
+    assert "does not satisfy every supported set" in said(panel)

@@ -113,3 +113,34 @@ def test_a_time_is_only_told_where_one_was_taken():
         "fast path, gpu on Some GPU, compiled for cuda 90. 12.3 us on the GPU, median."
     )
     assert "Not timed" in place(replace(on_gpu, gpu_us=None))
+
+
+def in_manager_blocks(ratio=2, kernel=16):
+    """A step of 0.33: the table has the ids that were handed out."""
+    found = step(ratio=ratio)
+    whole = replace(
+        found.groups[0],
+        kernel_block_size=ratio * kernel,
+        table=found.groups[0].blocks,
+        table_holds="manager blocks",
+        attention_kernel_block_size=kernel,
+    )
+    return replace(found, groups=(whole,))
+
+
+def test_the_views_tell_which_ids_the_table_holds():
+    old, new = step(), in_manager_blocks()
+    assert new.groups[0].attention_table == old.groups[0].table
+    one, other = block_tables(old), block_tables(new)
+    assert [list(row) for row in one.data[1].z] == [list(row) for row in other.data[1].z]
+    titles = [note.text for note in other.layout.annotations]
+    assert titles == [
+        "manager blocks: in the table",
+        "kernel blocks, 2 in each: made for attention",
+    ]
+    assert "blocks of 32 tokens, kernel blocks of 16" in other.layout.title.text
+    assert "manager block 5 x 32" in str(slot_map(new).data[0].customdata)
+    assert "kernel block" in str(slot_map(old).data[0].customdata)
+    assert "The tables hold the ids that were handed out" in step_html(new)
+    assert "The tables hold the ids" not in step_html(old)
+    assert "the table holds" in step_html(old)

@@ -18,7 +18,8 @@ def layout(
     num_blocks: Annotated[int, typer.Option(help="Manager blocks of the tensor.")] = 3,
     runner: Annotated[str, typer.Option(help="Model runner: v1 or v2.")] = "v1",
     layout_name: Annotated[
-        str | None, typer.Option("--layout", help="VLLM_KV_CACHE_LAYOUT: NHD or HND.")
+        str | None,
+        typer.Option("--layout", help="VLLM_KV_CACHE_LAYOUT: NHD or HND; from 0.33 on LBNHC ..."),
     ] = None,
     rule: Annotated[
         str | None,
@@ -28,7 +29,10 @@ def layout(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the layout as JSON.")] = False,
 ) -> None:
-    """Print shapes, strides and block dimension of the cache views that share one tensor."""
+    """Print shapes, strides and block dimension of the cache views that share one tensor.
+
+    From 0.33 on all layers share one allocation; the first attention and SSM layer are shown.
+    """
     from workbench.core.layout_error import LayoutError
     from workbench.core.plan_layout import plan_layout
     from workbench.views.layout_text import layout_text

@@ -26,7 +26,15 @@ def offload(
     block_size: Annotated[
         int | None, typer.Option(help="Offloaded block, in tokens; as on the GPU if not given.")
     ] = None,
-    hash_block_size: Annotated[int | None, typer.Option(help="Hash block, in tokens.")] = None,
+    blocks_per_chunk: Annotated[
+        int | None, typer.Option(help="Offloaded block, in GPU blocks (from 0.33 on).")
+    ] = None,
+    hash_block_size: Annotated[
+        int | None,
+        typer.Option(
+            "--hash-block-size", "--prefix-match-unit", help="Unit of prefix hashes, in tokens."
+        ),
+    ] = None,
     world_size: Annotated[
         int | None, typer.Option(help="Ranks; the tensor parallelism if not given.")
     ] = None,
@@ -52,6 +60,7 @@ def offload(
             decode_context_parallel=decode_context_parallel_size,
             prefill_context_parallel=prefill_context_parallel_size,
             hash_block_size=hash_block_size,
+            blocks_per_chunk=blocks_per_chunk,
         )
     except ScenarioError as error:
         fail(f"error [{error.code}] {error.message}")

@@ -16,6 +16,9 @@ import torch
 from workbench.core.cache_view import View
 from workbench.core.layout_error import LayoutError, require_positive
 from workbench.core.layouts import CacheViews
+from workbench.core.packed_layout import layer_places, packed_plan_layout
+from workbench.core.packed_views import Placed
+from workbench.core.plan import Plan
 
 NOBODY = -1
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
@@ -41,6 +44,24 @@ def torch_views(views: CacheViews, device: str = "cpu") -> TorchViews:
     raw = torch.zeros(views.raw_bytes, dtype=torch.int8, device=device)
     attention = None if views.attention is None else torch_view(raw, views.attention)
     return TorchViews(raw, attention, tuple(torch_view(raw, view) for view in views.states))
+
+
+def allocation_views(
+    plan: Plan, num_blocks: int, *, layout: str | None = None, device: str = "cpu"
+) -> dict[str, TorchViews]:
+    """Layer -> its tensors, all over the one allocation of `num_blocks` blocks (0.33).
+
+    Errors: LayoutError.
+    """
+    raw, found = None, {}
+    for place in layer_places(plan, num_blocks, layout=layout):
+        views = packed_plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=place.name)
+        if raw is None:
+            raw = torch.zeros(views.raw_bytes, dtype=torch.int8, device=device)
+        attention = None if views.attention is None else torch_view(raw, views.attention)
+        states = tuple(torch_view(raw, view) for view in views.states)
+        found[place.name] = TorchViews(raw, attention, states)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +123,7 @@ def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
     if views.attention is not None and views.attention_page_bytes is not None:
         attention = ownership(
             (views.attention,),
-            page_bytes=views.attention_page_bytes,
+            page_bytes=_step(views.attention_place, views.attention_page_bytes),
             raw_bytes=views.raw_bytes,
             blocks_per_page=views.kernel_blocks_per_block,
             device=device,
@@ -110,11 +131,16 @@ def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
     if views.states and views.state_page_bytes is not None:
         states = ownership(
             views.states,
-            page_bytes=views.state_page_bytes,
+            page_bytes=_step(views.state_place, views.state_page_bytes),
             raw_bytes=views.raw_bytes,
             device=device,
         )
     return CacheOwnership(attention, states)
+
+
+def _step(place: Placed | None, page_bytes: int) -> int:
+    """Bytes from one block to the next; the layer that is shown is the first of the allocation."""
+    return page_bytes if place is None else place.block_step[1]
 
 
 def ownership(

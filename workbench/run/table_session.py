@@ -12,7 +12,14 @@ from workbench.core.batch_grammar import BatchRequest
 from workbench.core.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
 from workbench.core.groups import Group
 from workbench.core.plan import Plan
-from workbench.core.table_rows import null_entries, row_blocks, row_length
+from workbench.core.table_rows import (
+    MANAGER_BLOCKS,
+    capacity_text,
+    null_entries,
+    row_blocks,
+    row_length,
+    table_holds,
+)
 from workbench.core.table_step import Counted, GroupStep, StepRow, TableStep
 from workbench.kernels.block_table.api import BlockTables, PathName
 from workbench.kernels.block_table.groups import TableGroup
@@ -48,16 +55,19 @@ class _Growth:
 
 
 def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:
-    """The plan's groups as the tables want them. Errors: ValueError without a common block."""
-    cache = plan.built_cache()
-    found = []
+    """The plan's groups as the tables want them. Errors: ValueError without a common block.
+
+    Where tables hold manager blocks (0.33), these are what the kernels see: nothing is split here.
+    """
+    cache, found = plan.built_cache(), []
+    whole = table_holds(plan) == MANAGER_BLOCKS
     for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True):
         if kernel is None:
             raise TableSessionError(
                 f"No kernel block divides {group.spec.block_size} tokens: see plan.problems."
             )
         size = group.spec.block_size
-        found.append((group, TableGroup(size, kernel, row_blocks(plan, group))))
+        found.append((group, TableGroup(size, size if whole else kernel, row_blocks(plan, group))))
     return tuple(found)
 
 
@@ -231,6 +241,12 @@ class TableSession:
         )
         if needed > self._pool.free_blocks + freed:
             raise PoolIsEmptyError(needed, self._pool.free_blocks + freed)
+        for growth in wanted:
+            for number, (group, shape) in enumerate(self._groups):
+                entries = row_length(self.plan, group, growth.tokens)
+                said = capacity_text(growth.request.row, number, entries, shape.max_blocks)
+                if said is not None:
+                    raise TableSessionError(said)
 
     def _entries_wanted(self, group: Group, growth: _Growth, held: int) -> tuple[int, int, int]:
         """Null entries of the grown row, and how many new entries are null and real blocks."""
@@ -289,6 +305,7 @@ class TableSession:
         mode = triton_mode()
         counts = self.tables.counts()
         groups = []
+        holds, kernels = table_holds(self.plan), self.plan.built_cache().kernel_block_sizes
         for index, (group, shape) in enumerate(self._groups):
             live = [int(counts[index, row.request]) for row in rows]
             table = self.tables.block_table[index].cpu()
@@ -305,9 +322,11 @@ class TableSession:
                         _entries(source, row.request, count // unit)
                         for row, count in zip(rows, live, strict=True)
                     ),
-                    source_holds=self.tables.source_holds,
+                    source_holds=holds if holds == MANAGER_BLOCKS else self.tables.source_holds,
                     table=tuple(_entries(table, i, count) for i, count in enumerate(live)),
                     slots=tuple(self.tables.slot_mapping[index].tolist()),
+                    table_holds=holds,
+                    attention_kernel_block_size=kernels[index] if holds == MANAGER_BLOCKS else None,
                 )
             )
         step = TableStep(

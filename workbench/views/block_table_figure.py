@@ -8,6 +8,7 @@ from itertools import groupby
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.core.table_rows import MANAGER_BLOCKS
 from workbench.core.table_step import GroupStep, TableStep
 from workbench.views.palette import THEMES
 
@@ -24,13 +25,13 @@ NULL = 0.0
 
 
 def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Figure:
-    """Left: manager blocks of every request; right: the kernel blocks that the kernel gathered.
+    """Left: manager blocks of every request; right: the kernel blocks that attention is given.
 
     A block and its kernel blocks share a colour. Always two traces.
     """
     shown = step.groups[group]
-    blocks = [row[: MAX_COLUMNS // shown.ratio + 1] for row in shown.blocks[:MAX_ROWS]]
-    table = [row[:MAX_COLUMNS] for row in shown.table[:MAX_ROWS]]
+    blocks = [row[: MAX_COLUMNS // shown.attention_ratio + 1] for row in shown.blocks[:MAX_ROWS]]
+    table = [row[:MAX_COLUMNS] for row in shown.attention_table[:MAX_ROWS]]
     labels = [f"request {row.request}" for row in step.rows[:MAX_ROWS]]
     words = [
         [_block_words(shown, block, column) for column, block in enumerate(row)] for row in blocks
@@ -44,9 +45,9 @@ def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Fig
         shared_yaxes=True,
         column_widths=[0.3, 0.7],
         horizontal_spacing=0.03,
-        subplot_titles=("manager blocks", f"kernel blocks, {shown.ratio} in each"),
+        subplot_titles=_subtitles(shown),
     )
-    managers = [[block // shown.ratio for block in row] for row in table]
+    managers = [[block // shown.attention_ratio for block in row] for row in table]
     figure.add_trace(_cells(labels, blocks, blocks, words), row=1, col=1)
     figure.add_trace(_cells(labels, table, managers, parts), row=1, col=2)
     colours = THEMES[theme]
@@ -156,15 +157,24 @@ def _block_words(group: GroupStep, block: int, column: int) -> str:
     return f"block {block}: tokens {first:,} to {first + group.block_size - 1:,}"
 
 
+def _subtitles(group: GroupStep) -> tuple[str, str]:
+    """Which of the two the table holds is told where it is not the kernel blocks."""
+    kernel = f"kernel blocks, {group.attention_ratio} in each"
+    if group.table_holds == MANAGER_BLOCKS:
+        return "manager blocks: in the table", f"{kernel}: made for attention"
+    return "manager blocks", kernel
+
+
 def _part_words(group: GroupStep, kernel_block: int, column: int) -> str:
-    block, part = divmod(kernel_block, group.ratio)
+    block, part = divmod(kernel_block, group.attention_ratio)
     if block == 0:
         return "null block: nothing is kept here"
-    said = f"kernel block {kernel_block} = {block} x {group.ratio} + {part}"
+    said = f"kernel block {kernel_block} = {block} x {group.attention_ratio} + {part}"
     if group.is_mamba:
         return said
-    first = column * group.kernel_block_size
-    return f"{said}<br>tokens {first:,} to {first + group.kernel_block_size - 1:,}"
+    size = group.block_size // group.attention_ratio
+    first = column * size
+    return f"{said}<br>tokens {first:,} to {first + size - 1:,}"
 
 
 def _slot_words(step: TableStep, group: GroupStep, owner: int, position: int, slot: int) -> str:
@@ -173,16 +183,18 @@ def _slot_words(step: TableStep, group: GroupStep, owner: int, position: int, sl
     block, offset = divmod(slot, group.kernel_block_size)
     return (
         f"request {step.rows[owner].request}, position {position:,}<br>"
-        f"slot {slot:,} = kernel block {block} x {group.kernel_block_size} + {offset}"
+        f"slot {slot:,} = {group.table_holds.removesuffix('s')} {block} x "
+        f"{group.kernel_block_size} + {offset}"
     )
 
 
 def _title(step: TableStep, group: GroupStep) -> str:
-    columns = max((len(row) for row in group.table), default=0)
+    columns = max((len(row) for row in group.attention_table), default=0)
     left = [
         f"{columns - MAX_COLUMNS:,} more columns" if columns > MAX_COLUMNS else "",
         f"{len(step.rows) - MAX_ROWS:,} more requests" if len(step.rows) > MAX_ROWS else "",
     ]
     more = ", ".join(filter(None, left))
-    sizes = f"blocks of {group.block_size:,} tokens, kernel blocks of {group.kernel_block_size:,}"
+    kernel = group.block_size // group.attention_ratio
+    sizes = f"blocks of {group.block_size:,} tokens, kernel blocks of {kernel:,}"
     return f"<b>group {group.name}</b>: {sizes}" + (f" ({more})" if more else "")

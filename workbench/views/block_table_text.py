@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Protocol
 
+from workbench.core.table_rows import MANAGER_BLOCKS
 from workbench.core.table_step import TableStep
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
@@ -78,19 +79,40 @@ def step_html(step: TableStep) -> str:
         (
             escape(group.name),
             f"{group.block_size:,}",
-            f"{group.kernel_block_size:,}",
-            str(group.ratio),
+            f"{group.block_size // group.attention_ratio:,}",
+            str(group.attention_ratio),
             escape(group.source_holds),
+            escape(group.table_holds),
             str(max(map(len, group.table), default=0)),
         )
         for group in step.groups
     ]
-    header = ("group", "block size", "kernel block", "ratio", "source rows hold", "longest row")
+    header = (
+        "group",
+        "block size",
+        "kernel block",
+        "ratio",
+        "source rows hold",
+        "the table holds",
+        "longest row",
+    )
     return document(
         f"<p><b>{escape(step.title)}</b>: {len(step.rows)} requests, {step.num_tokens:,} new "
         f"tokens, {step.free_blocks:,} blocks free. {verdict(step)}</p>"
         f"<p>{escape(place(step))}</p>",
         table(header, rows),
+        f'<p class="wb-faint">{escape(note)}</p>' if (note := _split_later(step)) else "",
+    )
+
+
+def _split_later(step: TableStep) -> str:
+    """Where kernel blocks come from when the tables hold none (0.33)."""
+    split = [group for group in step.groups if group.table_holds == MANAGER_BLOCKS]
+    if not split:
+        return ""
+    return (
+        "The tables hold the ids that were handed out. Each attention group makes kernel blocks of "
+        "them when it builds its metadata: block b becomes b x ratio, b x ratio + 1, ..."
     )
 
 

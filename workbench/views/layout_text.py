@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from workbench.core.cache_view import View
 from workbench.core.layouts import CacheViews
+from workbench.core.packed_views import Placed
 
 
 def layout_text(views: CacheViews) -> str:
     """Both kinds of views, one fact a line."""
+    one = views.attention_place or views.state_place
+    what = "raw tensor    " if one is None else "one allocation"
     lines = [
-        f"raw tensor               {views.raw_bytes:,} bytes: {views.num_blocks:,} blocks",
+        f"{what}           {views.raw_bytes:,} bytes: {views.num_blocks:,} blocks",
         f"runner, layout           {views.runner}, {views.layout.name} ({views.layout.reason})",
     ]
     if views.attention is not None:
@@ -17,6 +20,8 @@ def layout_text(views: CacheViews) -> str:
     names = views.state_names or tuple(f"state {n}" for n in range(len(views.states)))
     for name, view in zip(names, views.states, strict=True):
         lines += ["", f"mamba: {name}", *_view_lines(view)]
+    if views.state_place is not None:
+        lines += ["", *_place_lines(views.state_place)]
     if views.states:
         lines += ["", f"misplaced state bytes    {views.misplaced_state_bytes:,}"]
     return "\n".join(lines)
@@ -35,10 +40,22 @@ def _attention_lines(views: CacheViews) -> list[str]:
     declared = "" if views.order_is_declared else " (the backend declares none)"
     shared = "" if views.states or not views.misplaced_attention_bytes else " (nobody else looks)"
     split = f"{views.kernel_block_size} tokens, {views.kernel_blocks_per_block} in a manager block"
+    if views.attention_place is not None:
+        declared, rewritten = "", "no: every view counts blocks first"
+    else:
+        rewritten = "yes (#37236)" if views.rewritten else "no"
     return [
+        *([] if views.attention_place is None else _place_lines(views.attention_place)),
         f"  order in memory        {views.order}{declared}",
         f"  block dimension        {views.block_dim}",
         f"  kernel block           {split}",
-        f"  strides rewritten      {'yes (#37236)' if views.rewritten else 'no'}",
+        f"  strides rewritten      {rewritten}",
         f"  misplaced bytes        {views.misplaced_attention_bytes:,}{shared}",
     ]
+
+
+def _place_lines(place: Placed) -> list[str]:
+    """Where block b of layer l starts, for the layers that are placed together."""
+    layers = f"{place.layers} layer{'s' * (place.layers > 1)}"
+    start = f"{place.offset:,} + l * {place.layer_stride:,} + b * {place.block_stride:,}"
+    return [f"  block b of layer l     byte {start} ({layers})"]

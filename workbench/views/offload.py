@@ -16,6 +16,7 @@ from workbench.views.offload_rows import (
     layer_kinds,
     prompt_rows,
     remedy_rows,
+    version_notes,
 )
 from workbench.views.tables import PlanFact
 from workbench.views.units import bytes_text, percent_text, tokens_text
@@ -46,6 +47,7 @@ def offload_html(plan: Plan, request: OffloadRequest) -> str:
                 for row in check_rows(plan, request, found)
             ],
         ),
+        "".join(f'<p class="wb-faint">{escape(note)}</p>' for note in version_notes(plan, found)),
         _held(plan, found, request),
         "<h4>How many blocks there are</h4>",
         _readings(plan),
@@ -113,6 +115,7 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
     lines += ["", legal_sizes_text(found), "", "Checks, in vLLM's order:"]
     for row in check_rows(plan, request, found):
         lines.append(f"  {row.text:14} {row.question}: {row.operands}")
+    lines += ["", *version_notes(plan, found)]
     if rows := prompt_rows(plan, found):
         lines += ["", "What the host pool holds:"]
     for prompt in rows:

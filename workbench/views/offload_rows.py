@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from workbench.core.layout_error import LayoutError
 from workbench.core.offload import BlockSizes, Offload, OffloadRequest, offload, offload_remedies
 from workbench.core.offload_fill import StoredPrompt, stored_prompt
-from workbench.core.offload_pool import block_counts, layer_bytes
+from workbench.core.offload_pool import block_counts, layer_bytes, worker_bytes
+from workbench.core.offload_rules import CONCATENATED, LAST
 from workbench.core.plan import Plan
 from workbench.core.plan_layout import plan_layout
 from workbench.core.remedies import Remedy
@@ -60,17 +61,47 @@ def check_rows(plan: Plan, request: OffloadRequest, found: Offload) -> tuple[Che
     groups = plan.built_cache().groups
     own = _different([group.spec.block_size for group in groups])
     sizes, typed = _different(found.gpu_block_sizes), request.block_size
-    units, hashes = found.block_sizes, request.hash_block_size
-    rows = (
-        (
-            "context_parallel_with_groups",
-            "one group, or no context parallelism",
-            f"groups: {len(groups)}; context parallel: {request.context_parallel}",
+    units, hashes, chunk = found.block_sizes, request.hash_block_size, request.blocks_per_chunk
+    rules = plan.rules.offload
+    first = (
+        "context_parallel_with_groups",
+        "one group, or no context parallelism",
+        f"groups: {len(groups)}; context parallel: {request.context_parallel}",
+        True,
+    )
+    if rules.takes_blocks_per_chunk:
+        first = (
+            "offload_no_group",
+            "some group can be offloaded",
+            f"groups: {len(groups)}",
             True,
+        )
+    single = (
+        "single_group_hash_block",
+        f"a typed {rules.hash_option} is the block of the only group",
+        f"{_typed(hashes)}; groups {own}",
+        hashes is not None,
+    )
+    chunks = (
+        (
+            "offload_two_chunk_sizes",
+            "not both block_size and blocks_per_chunk",
+            f"block_size: {_typed(typed)}; blocks_per_chunk: {_typed(chunk)}",
+            chunk is not None,
         ),
         (
+            "offload_chunk_below_1",
+            "a typed blocks_per_chunk is above 0",
+            _typed(chunk),
+            chunk is not None,
+        ),
+    )
+    rows = (
+        first,
+        *([single] if rules.checks_single_group and len(groups) == 1 else []),
+        (
             "hash_block_size_not_divisor",
-            "a typed hash block divides the block of every group",
+            f"a typed {rules.hash_option} divides the block of every group",
             f"{_typed(hashes)}; groups {own}" + _unread(hashes, units),
             hashes is not None,
         ),
@@ -80,6 +111,7 @@ def check_rows(plan: Plan, request: OffloadRequest, found: Offload) -> tuple[Che
             f"groups {sizes}; hash block {show(units.hash) if units else 'unknown'}",
             True,
         ),
+        *(chunks if rules.takes_blocks_per_chunk else ()),
         (
             "offload_groups_differ",
             "a typed offloaded block: all groups have one block size",
@@ -137,7 +169,11 @@ def prompt_rows(plan: Plan, found: Offload) -> tuple[StoredPrompt, ...]:
 
 def layer_kinds(plan: Plan) -> tuple[LayerKind, ...]:
     """The bytes of one block, layer by layer, with equal layers counted together."""
-    kinds = {name: g.spec.kind for g in plan.built_cache().groups for name in g.layers}
+    kinds = {
+        name: spec.kind
+        for group in plan.built_cache().groups
+        for name, spec in zip(group.layers, group.layer_specs, strict=True)
+    }
     alike = Counter((kinds[one.name], one.data_bytes, one.page_bytes) for one in layer_bytes(plan))
     return tuple(LayerKind(kind, count, data, page) for (kind, data, page), count in alike.items())
 
@@ -145,11 +181,17 @@ def layer_kinds(plan: Plan) -> tuple[LayerKind, ...]:
 def block_readings(plan: Plan) -> tuple[BlockReading, ...]:
     """The configuration, then the first dimension of tensors of either order (#38554).
 
-    While the memory of the GPU is unknown: for `EXAMPLE_BLOCKS` blocks.
+    While the memory of the GPU is unknown: for `EXAMPLE_BLOCKS` blocks. Where every view counts
+    blocks first (0.33), that dimension alone.
     """
     blocks = plan.built_cache().blocks_or(EXAMPLE_BLOCKS)
     counts = block_counts(blocks, plan.kernel_blocks_per_block or 1)
     first, second = counts.shape_is_right
+    if plan.rules.layouts.caches:
+        return (
+            BlockReading("the configuration (num_blocks)", counts.configured, True),
+            BlockReading("first dimension of [B, H, N, C]", counts.shape_blocks_first, second),
+        )
     return (
         BlockReading("the configuration (num_blocks)", counts.configured, True),
         BlockReading("first dimension of (2, blocks, ...)", counts.shape_kv_first, first),
@@ -165,6 +207,34 @@ def attention_shape(plan: Plan) -> tuple[int, ...] | None:
     except LayoutError:
         return None
     return None if attention is None else tuple(attention.shape)
+
+
+def version_notes(plan: Plan, found: Offload) -> tuple[str, ...]:
+    """What this version does in its own way: options it does not read, windows, bytes, hashes."""
+    rules, worker = plan.rules.offload, worker_bytes(plan)
+    notes = [f"{name} is not read by {plan.rules.title}." for name in found.unread]
+    limited = [f"{count:,}" for count in found.window_chunks if count is not None]
+    if limited:
+        notes.append(
+            f"Offloaded blocks that a request reaches back to, by group with a window or a state: "
+            f"{', '.join(limited)}."
+        )
+    if worker.one_allocation and worker.descriptors > 1:
+        notes.append(
+            f"A block takes {worker.per_block:,} bytes of the one allocation; each of the "
+            f"{worker.descriptors} descriptors tells the size of all of it, so adding them up "
+            f"would give {worker.summed:,}."
+        )
+    notes.append(HASH_NOTES[rules.large_block_hash].format(option=rules.hash_option))
+    return tuple(notes)
+
+
+HASH_NOTES = {
+    CONCATENATED: "A block of several hash blocks ({option}) has the hash of each, joined: a store "
+    "that vLLM 0.33 filled has other keys.",
+    LAST: "A block of several hash units ({option}) has the hash of the last one: a store that "
+    "vLLM 0.23 filled has other keys.",
+}
 
 
 def offload_dict(plan: Plan, request: OffloadRequest) -> dict[str, Any]:
@@ -191,6 +261,11 @@ def offload_dict(plan: Plan, request: OffloadRequest) -> dict[str, Any]:
         "hash_block_size": found.block_sizes and found.block_sizes.hash,
         "gpu_block_sizes": list(found.gpu_block_sizes),
         "legal_block_sizes": list(found.legal_block_sizes),
+        "hash_option": plan.rules.offload.hash_option,
+        "large_block_hash": plan.rules.offload.large_block_hash,
+        "window_chunks": list(found.window_chunks),
+        "unread_options": list(found.unread),
+        "worker_bytes_per_block": worker_bytes(plan).per_block,
         "factor": found.factor,
         "bytes_per_cpu_block": found.bytes_per_cpu_block,
         "cpu_blocks": found.cpu_blocks,

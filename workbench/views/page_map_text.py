@@ -25,6 +25,13 @@ def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
     """
     found = pool.at(tensor, byte)
     lines = [f"Byte {byte:,} of tensor {tensor} is byte {found.page_byte:,} of page {found.page}."]
+    layer = found.meanings[0].layer
+    if layer is not None and layer in pool.places:
+        order = pool.places[layer].where.name
+        lines.append(
+            f"The tensor is a place in the one allocation: there it is byte "
+            f"{pool.address(layer, byte):,} (order {order})."
+        )
     for groups in alike(pool, tensor):
         meaning = found.of_group(groups[0].number)
         lines.append(f"To {layers_text(groups, tensor)} it is {meaning_words(meaning)}.")

@@ -40,7 +40,8 @@ class OffloadPanel(Panel):
         self._inputs = (
             Memory("cpu_bytes_to_use", "Host memory", "cpu_bytes_to_use: all ranks, e.g. 64 GiB"),
             Number("block_size", "Offload block", "block_size in the connector's extra config"),
-            Number("hash_block_size", "Hash block", "hash_block_size of the cache config"),
+            Number("blocks_per_chunk", "Blocks a chunk", "blocks_per_chunk, from 0.33 on"),
+            Number("hash_block_size", "Hash block", "hash_block_size; 0.33: prefix_match_unit"),
         )
         self.controls: dict[str, widgets.ValueWidget] = {
             picker.field: picker.widget for picker in self._inputs

@@ -11,7 +11,6 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.byte_map import ByteMap, byte_map
-from workbench.core.cache_layouts import LAYOUT_NAMES
 from workbench.core.errors import WorkbenchError
 from workbench.core.layer_views import RUNNERS
 from workbench.plan import Plan
@@ -86,9 +85,7 @@ class PagesPanel(Panel):
             for name in NUMBERS
         }
         self.part = _dropdown("Part", [("the first", USUAL)], USUAL)
-        self.layout = _dropdown(
-            "Layout", [("not set", USUAL), *((name, name) for name in LAYOUT_NAMES)], USUAL
-        )
+        self.layout = _dropdown("Layout", [("not set", USUAL)], USUAL)
         self.runner = _dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
         rules = [(name, rule) for rule, name in COMPARISONS.items()]
         self.compare = _dropdown("Beside it", [("nothing", USUAL), *rules], USUAL)
@@ -110,6 +107,7 @@ class PagesPanel(Panel):
         """See `Panel.show`."""
         with self._lock:
             self._plan = plan
+            self._offer_version(plan)
             self._rebuild()
             self._show_raster()
 
@@ -161,6 +159,21 @@ class PagesPanel(Panel):
 
     def _by_hand(self) -> bool:
         return self._setting != threading.get_ident()
+
+    def _offer_version(self, plan: Plan) -> None:
+        """The layout names of the plan's version, and the comparison where it has a rewrite."""
+        rules = plan.rules.layouts
+        options = (("not set", USUAL), *((name, name) for name in rules.names))
+        self._setting = threading.get_ident()
+        try:
+            if self.layout.options != options:
+                self.layout.options = options
+                self.layout.value = USUAL
+            self.compare.disabled = not rules.rewrites_strides
+            if self.compare.disabled:
+                self.compare.value = USUAL
+        finally:
+            self._setting = None
 
     def _rebuild(self) -> None:
         """Lay the tensor out anew, and draw it."""

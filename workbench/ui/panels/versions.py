@@ -29,7 +29,7 @@ class VersionsPanel(Panel):
         names = tuple(RULE_SETS)
         self.old = widgets.Dropdown(options=names, value="0.23", description="From")
         self.new = widgets.Dropdown(options=names, value="0.33", description="To")
-        self.catalog = widgets.Button(description="Whole catalog", icon="table")
+        self.catalog = widgets.Button(description="Whole catalog")
         self.figure = LiveFigure()
         self._table = widgets.HTML()
         self._matrix = widgets.HTML()
