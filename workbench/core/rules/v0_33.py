@@ -59,7 +59,6 @@ STAGES = (
     mixed_dtypes.shared_page,
     hybrid_alignment.xpu_gdn_rounding,
     hybrid_alignment.aligned_block_check,
-    backend_choice.nvfp4_generation,
     flex.batch_invariance,
     attention_bytes.attention_page,
     pages.unify_pages,

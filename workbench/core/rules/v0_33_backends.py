@@ -53,6 +53,20 @@ def _large_trtllm_pages(query: LayerQuery) -> bool:
     return query.trtllm_kernels and _major(query) == 10 and grouped and whole
 
 
+def _nvfp4(query: LayerQuery) -> str | None:
+    """4-bit caches: TRT-LLM's kernels on SM10x; elsewhere FlashAttention 2, with gaps."""
+    attention, major = query.attention, _major(query)
+    if query.kv_cache_dtype not in NVFP4_DTYPES:
+        return None
+    if major == 10:
+        return None if query.trtllm_kernels else "kv_cache_dtype not supported"
+    if query.kv_cache_dtype != "nvfp4" or major not in {8, 9, 12}:
+        return "kv_cache_dtype not supported"
+    if attention.head_size == 64:
+        return "fa2 prefill misreads an NVFP4 KV cache at head_size 64"
+    return "the sink prefill wrapper cannot read an NVFP4 KV cache" if attention.has_sinks else None
+
+
 def _quantized_on_sm10x(query: LayerQuery) -> bool:
     return _major(query) == 10 and query.kv_cache_dtype in FP8_TYPES
 
@@ -79,6 +93,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "FLASHINFER": {
         "supported_when": ((_large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
+        "accepts_capability": lambda capability: (8, 0) <= capability <= (12, 1),
+        "own_reason": _nvfp4,
         "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *NVFP4_DTYPES),
     },
     "TRITON_ATTN": {

@@ -29,13 +29,14 @@ def selection_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
-    """XPU: FlashAttention for MLA where its test passes; Triton under batch invariance."""
+    """XPU: FlashAttention for MLA where its test passes; Triton for invariance and whole images."""
     order = v0_23.selection_order(query)
     if order == ("TRITON_MLA",):
         fits = query.attention.head_size == 576 and query.model_dtype != "float32"
         plain = query.kv_cache_dtype in {"auto", "float16", "bfloat16"}
         return ("FLASH_ATTN_MLA", "TRITON_MLA") if fits and plain else order
-    return ("TRITON_ATTN",) if order == ("FLASH_ATTN",) and query.batch_invariant else order
+    by_triton = query.batch_invariant or query.attention.has_mm_prefix
+    return ("TRITON_ATTN",) if order == ("FLASH_ATTN",) and by_triton else order
 
 
 def choices_without_test(query: LayerQuery) -> tuple[str, ...]:

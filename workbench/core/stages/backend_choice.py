@@ -151,10 +151,17 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
             {"dtype": "bfloat16"},
             {"platform": "cuda", "compute_capability": None},
         ),
-        vllm_text="MLA is not supported on CPU."
-        if run.platform.name == "cpu" and query.attention.use_mla
-        else "No valid attention backend found for",
+        vllm_text=_said(run, query),
     )
+
+
+def _said(run: Run, query: LayerQuery) -> str:
+    if run.platform.name != "cpu":
+        return "No valid attention backend found for"
+    if run.rules.cpu_checks_kv_cache_dtype:
+        kind = "MLA attention on CPU" if query.attention.use_mla else "the CPU attention backend"
+        return f"--kv-cache-dtype {query.kv_cache_dtype} is not supported by {kind}"
+    return "MLA is not supported on CPU."
 
 
 def _check(run: Run, query: LayerQuery, name: str) -> None:
