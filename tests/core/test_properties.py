@@ -24,16 +24,19 @@ from workbench.core.rules import RULE_SETS
 from workbench.core.run import Run
 from workbench.core.sensitivity import outcome, single_changes, try_change
 from workbench.core.stages import (
+    after_alignment,
     attention_bytes,
     backend_choice,
     block_size,
     cache_mode,
     flex,
     hybrid_alignment,
+    layer_checks,
     memory,
     pages,
     prefix_hits,
     refusals,
+    state_pages,
 )
 from workbench.models import load_model
 from workbench.plan import remedies_of_refusal, resolve
@@ -319,40 +322,40 @@ def test_the_same_scenario_gives_the_same_plan(scenario):
 
 NEEDS = {
     cache_mode.cache_mode: {cache_mode.prefix_caching, refusals.max_model_len},
-    cache_mode.states: {
+    state_pages.states: {
         refusals.model_dtype,
-        cache_mode.state_dtype_field,
-        cache_mode.cpu_state_dtype,
+        state_pages.state_dtype_field,
+        state_pages.cpu_state_dtype,
     },
     block_size.cpu_block_size: {cache_mode.cache_mode},
     backend_choice.backend_choice: {
         refusals.model_dtype,
         refusals.kv_cache_dtype,
-        cache_mode.state_dtype_field,
+        state_pages.state_dtype_field,
     },
     block_size.preferred_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
     block_size.common_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
-    cache_mode.cpu_state_dtype: {cache_mode.state_dtype_field},
-    hybrid_alignment.aligned_block_check: {hybrid_alignment.xpu_gdn_rounding},
+    state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
+    after_alignment.aligned_block_check: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_token_bytes: {
         refusals.model_dtype,
         refusals.kv_cache_dtype,
         backend_choice.backend_choice,
     },
     hybrid_alignment.hybrid_alignment: {
-        cache_mode.states,
+        state_pages.states,
         block_size.cpu_block_size,
         block_size.preferred_block_size,
         block_size.common_block_size,
         attention_bytes.attention_token_bytes,
     },
-    hybrid_alignment.xpu_gdn_rounding: {hybrid_alignment.hybrid_alignment},
-    cache_mode.align_budget: {hybrid_alignment.xpu_gdn_rounding},
-    attention_bytes.attention_page: {hybrid_alignment.xpu_gdn_rounding},
+    after_alignment.xpu_gdn_rounding: {hybrid_alignment.hybrid_alignment},
+    layer_checks.align_budget: {after_alignment.xpu_gdn_rounding},
+    attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
     pages.unify_pages: {attention_bytes.attention_page},
-    pages.kernel_block_size: {hybrid_alignment.xpu_gdn_rounding},
-    cache_mode.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
-    cache_mode.cpu_prefix_caching: {cache_mode.cache_mode},
+    pages.kernel_block_size: {after_alignment.xpu_gdn_rounding},
+    layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
+    layer_checks.cpu_prefix_caching: {cache_mode.cache_mode},
     memory.memory: {
         attention_bytes.attention_page,
         pages.kernel_block_size,
@@ -363,7 +366,7 @@ NEEDS = {
         attention_bytes.attention_page,
         pages.kernel_block_size,
         cache_mode.cache_mode,
-        cache_mode.mamba_block_advice,
+        layer_checks.mamba_block_advice,
         refusals.max_model_len,
         refusals.mamba_block_size,
     },

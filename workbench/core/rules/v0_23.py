@@ -11,17 +11,20 @@ from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.core.rules.v0_23_groups import GROUPS
 from workbench.core.selection import choices_without_test, companions, selection_order
 from workbench.core.stages import (
+    after_alignment,
     attention_bytes,
     backend_choice,
     block_size,
     cache_mode,
     flex,
     hybrid_alignment,
+    layer_checks,
     memory,
     mixed_dtypes,
     pages,
     prefix_hits,
     refusals,
+    state_pages,
 )
 
 RESOLVE_CONFIGURATION = (
@@ -32,25 +35,25 @@ RESOLVE_CONFIGURATION = (
     refusals.quantization_dtype,
     refusals.nvfp4_with_mla,
     cache_mode.prefix_caching,
-    cache_mode.state_dtype_field,
+    state_pages.state_dtype_field,
     cache_mode.cache_mode,
     refusals.mamba_block_size,
-    cache_mode.states,
+    state_pages.states,
 )
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
 CHECK_RESULT = (
     backend_choice.nvfp4_generation,
     flex.batch_invariance,
-    cache_mode.align_budget,
+    layer_checks.align_budget,
     attention_bytes.attention_page,
     pages.unify_pages,
     pages.kernel_block_size,
     flex.flex_mask_block,
-    cache_mode.group_replication,
-    cache_mode.kv_head_split,
-    cache_mode.mamba_block_advice,
-    cache_mode.cpu_prefix_caching,
+    layer_checks.group_replication,
+    layer_checks.kv_head_split,
+    layer_checks.mamba_block_advice,
+    layer_checks.cpu_prefix_caching,
     memory.auto_fit,
     prefix_hits.inert_prefix_caching,
     memory.budget,
@@ -99,7 +102,7 @@ V0_23 = RuleSet(
         attention_bytes.attention_token_bytes,
         mixed_dtypes.common_token_bytes,
         hybrid_alignment.hybrid_alignment,
-        hybrid_alignment.xpu_gdn_rounding,
+        after_alignment.xpu_gdn_rounding,
         *CHECK_RESULT,
     ),
 )

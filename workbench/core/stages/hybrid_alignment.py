@@ -51,13 +51,6 @@ ALIGNED_0_33 = Rule(
     "tokens",
     "vLLM 0.33, Platform._align_hybrid_block_size",
 )
-ALIGNED_BLOCK_CHECK = Rule(
-    "aligned_block_check",
-    "All backends take the aligned block",
-    "a block that the alignment changed must suit every backend",
-    "",
-    "vLLM 0.33, Platform._check_aligned_block_size",
-)
 ALIGNED_TO_CHUNKS = Rule(
     "aligned_block_size",
     "Aligned block size N (mode all)",
@@ -86,14 +79,6 @@ MAMBA_BLOCK_SIZE = Rule(
     "tokens",
     _SOURCE,
 )
-XPU_GDN = Rule(
-    "xpu_gdn_block_size",
-    "XPU rounding for gated delta nets",
-    "64 * ceil(block_size / 64); padded page * (new // old)",
-    "tokens",
-    "vLLM 0.23, XPUPlatform.update_block_size_for_backend",
-)
-XPU_GDN_MULTIPLE = 64
 
 
 def hybrid_alignment(run: Run) -> None:
@@ -264,82 +249,4 @@ def _pad(run: Run, tok: int, mamba_page: int) -> None:
         block_size=run.block_size,
         attention_bytes_per_token=tok,
         mamba_page=mamba_page,
-    )
-
-
-def xpu_gdn_rounding(run: Run) -> None:
-    """XPU: blocks of gated delta nets are multiples of 64.
-
-    Quirk kept as it is in 0.23: when no padding was recorded, none is recorded now, although the
-    attention page has grown; the pages then differ (`pages` reports it).
-    """
-    state = run.model.state
-    if run.platform.name != "xpu" or state is None or state.backend != "GDN_ATTN":
-        return
-    if run.backend is None:
-        return
-    before, run.block_size = run.block_size, round_up(run.block_size, XPU_GDN_MULTIPLE)
-    if run.block_size == before:
-        return
-    if run.mamba_cache_mode == "align":
-        run.mamba_block_size = run.block_size
-    padded = run.mamba_page_size_padded
-    if padded is not None:
-        run.mamba_page_size_padded = run.block_size * (padded // before)
-    _log_xpu_rounding(run, padded)
-    run.step(
-        XPU_GDN,
-        run.block_size,
-        "" if padded is not None else "no padding was recorded, so none is added: pages differ",
-        block_size=before,
-        mamba_block_size=run.mamba_block_size,
-        mamba_page_size_padded=run.mamba_page_size_padded,
-    )
-
-
-def _log_xpu_rounding(run: Run, padded: int | None) -> None:
-    block, new = run.block_size, run.mamba_page_size_padded
-    if run.rules.all_backends:
-        run.log_lines.append(
-            f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
-            f"{XPU_GDN_MULTIPLE}."
-        )
-        if padded is not None:
-            run.log_lines.append(
-                f"[XPU]Scaled mamba_page_size_padded from {padded} to {new} bytes accordingly."
-            )
-        return
-    run.log_lines.append(
-        f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
-        f"{XPU_GDN_MULTIPLE}, set mamba_page_size_padded to {new} bytes "
-        f"accordingly, before was {padded} bytes."
-    )
-
-
-def aligned_block_check(run: Run) -> None:
-    """0.33: stop at once when the alignment left a block that a backend refuses."""
-    before, block = run.block_size_of_phase_1, run.block_size
-    if before is None or block == before:
-        return
-    refusing = [
-        backend for backend, sizes in run.backends if not backend.supports_block_size(sizes, block)
-    ]
-    names = [backend.name for backend in refusing]
-    run.step(ALIGNED_BLOCK_CHECK, not names, block_size=block, before=before, refused_by=names)
-    if not names:
-        return
-    told = "; ".join(
-        f"{backend.name} takes {describe(sizes)}"
-        for backend, sizes in run.backends
-        if backend in refusing
-    )
-    run.problem(
-        "aligned_block_size_refused",
-        "backend",
-        f"The alignment made the block {block} tokens, which not every backend takes: {told}. "
-        "vLLM 0.33 stops there. Choose another backend.",
-        operands={"block_size": block, "refused_by": names},
-        candidates=({"backend": None}, {"block_size": None}),
-        vllm_text=f"Aligned KV cache block size {block} is not supported by attention backend(s): "
-        f"{', '.join(backend.log_name for backend in refusing)}.",
     )

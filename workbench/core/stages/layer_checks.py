@@ -1,0 +1,126 @@
+"""What layers, scheduler and platform say once the sizes are known: refusals and advice."""
+
+from __future__ import annotations
+
+from workbench.core.problems import WARNING
+from workbench.core.run import Run
+from workbench.core.trace import Rule
+
+ALIGN_BUDGET = Rule(
+    "align_budget",
+    "Block fits the token budget",
+    "align mode needs block_size <= max_num_batched_tokens",
+    "",
+    "vLLM 0.23, CacheConfig validate_block_size",
+)
+
+
+def group_replication(run: Run) -> None:
+    """The Mamba-2 layer itself refuses groups that it can neither split nor replicate whole."""
+    state, tp = run.model.state, run.settings.tensor_parallel
+    groups = getattr(state, "n_groups", 1)
+    if not getattr(state, "checks_groups", False) or groups % tp == 0 or groups == 1:
+        return
+    run.problem(
+        "n_groups_not_divisible",
+        "tensor_parallel",
+        f"The Mamba-2 layer has n_groups = {groups}, which tensor_parallel = {tp} does not "
+        "divide; only a single group is replicated. The sizes shown are what the shape formula "
+        "yields, but the layer refuses to be built.",
+        operands={"n_groups": groups, "tensor_parallel": tp},
+        candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
+    )
+
+
+def kv_head_split(run: Run) -> None:
+    """KV heads are split evenly or replicated evenly, and shared evenly by the query heads."""
+    attention, tp = run.model.attention, run.settings.tensor_parallel
+    if attention is None or attention.use_mla:
+        return
+    heads, kv_heads = attention.num_heads, attention.num_kv_heads
+    if heads % kv_heads:
+        run.problem(
+            "query_heads_not_divisible",
+            "model",
+            f"{heads} attention heads cannot share {kv_heads} KV heads evenly: "
+            f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
+            operands={"num_heads": heads, "num_kv_heads": kv_heads},
+        )
+    larger, smaller = max(kv_heads, tp), min(kv_heads, tp)
+    if larger % smaller:
+        run.problem(
+            "kv_heads_not_divisible",
+            "tensor_parallel",
+            f"{kv_heads} KV heads can be neither split over nor replicated to "
+            f"tensor_parallel = {tp} ranks evenly. The sizes shown are rounded down, as the "
+            "formula does, but the attention layer refuses to be built.",
+            operands={"num_kv_heads": kv_heads, "tensor_parallel": tp},
+            vllm_text=f"{larger} is not divisible by {smaller}",
+            candidates=tuple(
+                {"tensor_parallel": n}
+                for n in range(tp - 1, 0, -1)
+                if max(kv_heads, n) % min(kv_heads, n) == 0
+            ),
+        )
+
+
+def align_budget(run: Run) -> None:
+    """In align mode a prefill step must be able to hold a whole block, else it never runs."""
+    if run.mamba_cache_mode != "align":
+        return
+    block, budget = run.block_size, run.max_num_batched_tokens
+    run.step(ALIGN_BUDGET, block <= budget, block_size=block, max_num_batched_tokens=budget)
+    if block > budget:
+        run.problem(
+            "block_exceeds_token_budget",
+            "max_num_batched_tokens",
+            f"In align mode a step must hold a whole block: block_size = {block} is larger than "
+            f"max_num_batched_tokens = {budget}. Nearest valid budget: {block}.",
+            operands={"block_size": block, "max_num_batched_tokens": budget},
+            vllm_text=f"In Mamba cache align mode, block_size ({block}) must be <= "
+            f"max_num_batched_tokens ({budget}).",
+            candidates=(
+                {"max_num_batched_tokens": block},
+                {"mamba_cache_mode": "all"},
+                {"mamba_ssm_cache_dtype": "bfloat16"},
+                {"enable_prefix_caching": False, "mamba_cache_mode": None},
+            ),
+        )
+
+
+def cpu_prefix_caching(run: Run) -> None:
+    """AMX tiles: prefix caching goes off for linear attention, after the mode was chosen."""
+    state = run.model.state
+    linear = state is not None and state.kind in {"gdn", "linear_attention"}
+    if run.platform.name == "cpu" and linear and run.prefix_caching:
+        run.problem(
+            "cpu_prefix_caching_off",
+            "enable_prefix_caching",
+            "On a CPU with AMX tiles vLLM 0.23 turns prefix caching and chunked prefill off for "
+            f"linear-attention layers; the cache mode chosen before that "
+            f"({run.mamba_cache_mode}) stays. Switch prefix caching off to see the same sizes.",
+            severity=WARNING,
+            operands={"layers": state.kind if state else None, "mode": run.mamba_cache_mode},
+            candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+        )
+
+
+def mamba_block_advice(run: Run) -> None:
+    """Values that 0.23 documents as wrong but does not check."""
+    typed = run.settings.mamba_block_size
+    if typed is None or run.model.state is None or typed == run.max_model_len:
+        return
+    chunk = run.model.chunk_size
+    multiple = chunk if run.mamba_cache_mode == "all" else 8
+    if typed % multiple:
+        nearest = max(multiple, round(typed / multiple) * multiple)
+        run.problem(
+            "mamba_block_size_not_multiple",
+            "mamba_block_size",
+            f"mamba_block_size = {typed} is not a multiple of {multiple}, as it should be "
+            f"in mode {run.mamba_cache_mode}; vLLM 0.23 accepts it unchecked. "
+            f"Nearest valid value: {nearest}.",
+            severity=WARNING,
+            operands={"mamba_block_size": typed, "multiple": multiple},
+            candidates=({"mamba_block_size": nearest}, {"mamba_block_size": None}),
+        )

@@ -1,0 +1,122 @@
+"""State dtypes and the bytes of the states of one SSM layer."""
+
+from __future__ import annotations
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import Refused
+from workbench.core.run import Run
+from workbench.core.states import KimiDeltaAttention
+from workbench.core.trace import Rule
+
+STATE_DTYPE_FIELD = Rule(
+    "mamba_ssm_cache_dtype",
+    "State dtype written by the model",
+    "an auto mamba_ssm_cache_dtype is replaced by what the model ships",
+    "",
+    "vLLM 0.23, model-specific configuration (Nemotron-H, Qwen3.5)",
+)
+CPU_STATE_DTYPE = Rule(
+    "cpu_mamba_ssm_cache_dtype",
+    "State dtype on CPU",
+    "float32, but a typed 16-bit dtype of a gated delta net stays",
+    "",
+    "vLLM 0.33, CpuPlatform.check_and_update_config (processors with AVX-512 BF16)",
+)
+STATE_PAGE = Rule(
+    "mamba_page_size_bytes",
+    "Mamba page",
+    "sum over states of prod(shape) * bytes(dtype)",
+    "bytes",
+    "vLLM 0.23, get_mamba_state_shape_from_config and MambaSpec.page_size_bytes",
+)
+
+
+def state_dtype_field(run: Run) -> None:
+    """Replace an auto `mamba_ssm_cache_dtype`; a typed value always wins."""
+    if run.mamba_ssm_cache_dtype == "auto" and run.model.ssm_cache_dtype is not None:
+        run.mamba_ssm_cache_dtype = run.model.ssm_cache_dtype
+        run.step(
+            STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, typed="auto", family=run.model.family
+        )
+    run.float32_state = run.model.is_hybrid and "float32" in (
+        run.mamba_cache_dtype,
+        run.mamba_ssm_cache_dtype,
+    )
+
+
+def cpu_state_dtype(run: Run) -> None:
+    """0.33 on CPU: recurrent states are float32, except where a gated delta net was told else."""
+    state, field = run.model.state, run.mamba_ssm_cache_dtype
+    if run.platform.name != "cpu" or field == "float32":
+        return
+    if state is not None and state.kind == "gdn" and field in {"float16", "bfloat16"}:
+        return
+    run.mamba_ssm_cache_dtype = "float32"
+    run.step(
+        CPU_STATE_DTYPE,
+        run.mamba_ssm_cache_dtype,
+        before=field,
+        typed=run.settings.mamba_ssm_cache_dtype,
+    )
+
+
+def states(run: Run) -> None:
+    """Shapes, dtypes and bytes of the states of one SSM layer, per rank."""
+    model, state = run.model, run.model.state
+    if state is None:
+        return
+    tp = run.settings.tensor_parallel
+    drafts = run.settings.num_speculative_tokens
+    if not run.rules.counts_drafts(state.kind, model.family):
+        drafts = 0
+    run.state_shapes = state.shapes(tp, drafts)
+    conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
+    recurrent = _recurrent_dtype(run, conv)
+    run.state_dtypes = (conv, recurrent) if len(run.state_shapes) == 2 else (conv,)
+    total = 0
+    for shape, dtype in zip(run.state_shapes, run.state_dtypes, strict=True):
+        elements = FLOAT_BYTES[dtype]
+        for size in shape:
+            elements *= size
+        total += elements
+    run.mamba_page_size_bytes = total
+    run.step(
+        STATE_PAGE,
+        total,
+        _ignored(run, drafts),
+        kind=state.kind,
+        state_shapes=run.state_shapes,
+        state_dtypes=run.state_dtypes,
+        tensor_parallel=tp,
+        draft_tokens=drafts,
+    )
+
+
+def _recurrent_dtype(run: Run, conv: str) -> str:
+    typed, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
+    if not isinstance(run.model.state, KimiDeltaAttention):
+        return conv if typed == "auto" else typed
+    if typed == "auto" or len(allowed) == 1:
+        return allowed[0]
+    if typed not in allowed:
+        raise Refused(
+            "kda_state_dtype",
+            f"The recurrent state of Kimi delta attention is kept in {' or '.join(allowed)}; "
+            f"mamba_ssm_cache_dtype = {typed} is neither. Nearest valid value: {allowed[-1]}.",
+            field="mamba_ssm_cache_dtype",
+            operands={"mamba_ssm_cache_dtype": typed, "allowed": list(allowed)},
+            candidates=[{"mamba_ssm_cache_dtype": value} for value in ("auto", *allowed)],
+            vllm_text=f"KDA recurrent state supports only auto, float32, and bfloat16; got {typed}",
+        )
+    return typed
+
+
+def _ignored(run: Run, counted_drafts: int) -> str:
+    """What was typed and does not reach this kind of state."""
+    notes = []
+    typed = run.settings.mamba_ssm_cache_dtype
+    if typed not in {"auto", run.state_dtypes[-1]}:
+        notes.append(f"mamba_ssm_cache_dtype {typed} does not reach this kind of state")
+    if run.settings.num_speculative_tokens != counted_drafts:
+        notes.append("draft tokens do not change these shapes")
+    return "; ".join(notes)
