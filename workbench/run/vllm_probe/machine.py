@@ -243,8 +243,12 @@ def _triton_names(machine: Machine) -> None:
 
 
 def _play_cpu(machine: Machine, torch: Any) -> None:
-    """Pin the features that vLLM asks a CPU for, so that every machine gives the same answers."""
-    pins = {"_is_amx_tile_supported": False, "_is_avx512_bf16_supported": True}
+    """Pin the features that vLLM asks a CPU for, so that every machine gives the same answers.
+
+    AMX tiles are there where MLA kernels need them; before that vLLM only switched things off.
+    """
+    amx = importlib.util.find_spec("vllm.v1.attention.backends.mla.amx_mla") is not None
+    pins = {"_is_amx_tile_supported": amx, "_is_avx512_bf16_supported": True}
     for name, value in pins.items():
         if hasattr(torch.cpu, name):
             setattr(torch.cpu, name, lambda value=value: value)
