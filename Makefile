@@ -14,6 +14,10 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 PYTEST_ARGS ?=
 LAB_ARGS ?=
+APP_ARGS ?=
+# What a run leaves in a notebook, besides outputs; .pre-commit-config.yaml has the same.
+STRIPPED := metadata.papermill cell.metadata.papermill
+MATRIX_ARGS ?=
 # Seconds that each of the two pytest runs of `make test` may take; none without coreutils.
 TIME_LIMIT ?= 2400
 LIMIT = $(if $(shell command -v timeout),timeout --signal=INT --kill-after=60 $(TIME_LIMIT))
@@ -23,10 +27,13 @@ SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_in
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
 
-.PHONY: help lab test quick lint bench clean
+.PHONY: help lab app test quick matrix lint bench clean
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+app: $(STAMP) ## Serve the first notebook as an app with Voila (APP_ARGS="...")
+	$(BIN)/python -m voila notebooks/00_start.ipynb --theme=light --show_tracebacks=True $(APP_ARGS)
 
 lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 	$(BIN)/workbench lab $(LAB_ARGS)
@@ -37,7 +44,7 @@ test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS
 	@$(MAKE) --no-print-directory lint
 	@status=0; \
 	$(LIMIT) $(PYTEST) -n $(WORKERS) -m "not browser and not notebook" $(PYTEST_ARGS) || status=$$?; \
-	for part in "notebook and not browser:$(WORKERS)" "browser:0"; do \
+	for part in "notebook and not matrix and not browser:$(WORKERS)" "browser:0"; do \
 		$(LIMIT) $(PYTEST) -n "$${part#*:}" -m "$${part%:*}" $(PYTEST_ARGS) || \
 			{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
 	done; \
@@ -46,10 +53,17 @@ test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS
 quick: $(STAMP) ## Run the tests that take no browser, no notebook and no seconds
 	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow" $(PYTEST_ARGS)
 
+# Executed notebooks, their results, index.html and junit.xml stay in test-output/notebooks.
+matrix: $(STAMP) ## Run every notebook of the whole matrix (WORKERS=2 MATRIX_ARGS="--only '05*'")
+	$(BIN)/workbench notebook run --matrix notebooks/matrix.toml --workers $(WORKERS) \
+		--output test-output/notebooks --junit test-output/notebooks/junit.xml $(MATRIX_ARGS)
+
 lint: $(STAMP) ## Check style, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/nbstripout --verify --keep-id --extra-keys "$(STRIPPED)" notebooks/*.ipynb notebooks/*/*.ipynb
+	$(BIN)/workbench notebook check --house-rules notebooks
 
 bench: $(STAMP) ## Run the benchmarks and print their tables
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done

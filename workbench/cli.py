@@ -9,7 +9,7 @@ from workbench.commands.explain_log import explain_log
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import info, lab
 from workbench.commands.layout import layout
-from workbench.commands.notebook import run
+from workbench.commands.notebook import check, run
 from workbench.commands.offload import offload, transfer
 from workbench.commands.report import report
 from workbench.commands.resolve import models, resolve
@@ -30,6 +30,7 @@ for command in (
 
 notebook_app = typer.Typer(help="Run notebooks headless.", no_args_is_help=True)
 notebook_app.command("run")(run)
+notebook_app.command("check")(check)
 app.add_typer(notebook_app, name="notebook")
 
 results_app = typer.Typer(help="What a results file holds.", no_args_is_help=True)

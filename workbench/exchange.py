@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
 from workbench.core.errors import ScenarioError
@@ -17,6 +17,7 @@ from workbench.interop.design import (
     differences,
     read_design,
 )
+from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance
 from workbench.interop.llm_code import llm_code
 from workbench.interop.log_explain import explain_log as explain
 from workbench.interop.log_report import LogReport
@@ -25,6 +26,9 @@ from workbench.interop.sweep_params import serve_params
 from workbench.models import repository
 from workbench.plan import Plan, resolve
 from workbench.scenario import Scenario
+
+if TYPE_CHECKING:
+    from workbench.run.store import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,29 @@ def commands_of(plan: Plan) -> dict[str, str]:
 def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
     """The file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
     return serve_params([resolve(scenario) for scenario in scenarios], names)
+
+
+def best_flex_settings(
+    rows: Iterable[Row], *, store: str = "", bitwise: bool = False
+) -> tuple[FlexDevice, ...]:
+    """The winners of measured rows of the paged flex kernel, one for each device and kind of layer.
+
+    Of several versions of the kernel on a device the one measured last counts. bitwise: the one
+    configuration for all batches. store: the file that the rows are from. A query block is as long
+    as the tile, and so is a block of keys: what vLLM's flags of these names accept. Nothing where
+    no configuration has a time on every batch.
+    """
+    from workbench.run.sweeps.best_flex import best_flex
+
+    return tuple(
+        FlexDevice(
+            **one.layer,
+            provenance=FlexProvenance(**one.provenance, store=store),
+            best=tuple(FlexBest(**found) for found in one.best),
+            one_for_all=bitwise,
+        )
+        for one in best_flex(rows, bitwise=bitwise)
+    )
 
 
 def _bytes_of(path: Path, most: int, field: str) -> bytes:

@@ -253,6 +253,8 @@ def _verdict(name: str, one: float | None, two: float | None) -> str:
 
     if name not in GOALS or one == two:
         return ""
+    if name == "max_concurrency" and None in (one, two):
+        return "no memory size to compare with"
     if one is None or two is None:
         return "▲ better" if one is None else "▼ worse"
     return "▲ better" if GOALS[name] * (two - one) > 0 else "▼ worse"

@@ -3,7 +3,9 @@
 import ast
 import inspect
 import textwrap
-from typing import Any
+import traceback
+from collections.abc import Sequence
+from typing import Any, cast
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
@@ -19,6 +21,8 @@ _EXAMPLES = {
     ),
 }
 _TENSORS = {"score", "head", "query", "key"}
+_DECIDING = {"min", "max", "any", "all", "bool", "int", "float"}
+"""Functions of Python that look at a whole tile at once."""
 _PARAMETERS = {"mask": 6, "score": 7}
 
 
@@ -66,7 +70,8 @@ def _check(kind: str, mod: Any) -> None:
         line, text = found
         raise PagedFlexError(
             f"the {kind} {mod.__name__} decides in Python on whole tiles of numbers, line {line}: "
-            f"{text}\nUse &, |, ~ and tl.where, which work element by element. {example}",
+            f"{text}\nUse &, |, ~, tl.where, tl.minimum and tl.maximum, which work element by "
+            f"element. {example}",
             field=kind,
             given=text,
             index=line,
@@ -74,27 +79,84 @@ def _check(kind: str, mod: Any) -> None:
 
 
 def _decision_on_tensors(mod: Any) -> tuple[int, str] | None:
-    """(line in the file, its text) of an if, while, and, or, not on positions or scores."""
+    """(line in the file, its text) of a decision in Python on positions or scores.
+
+    That is an if, while, for, assert, match, and, or, not, in, chain of comparisons, or a function
+    such as min, on them or on names that were given a value made of them.
+    """
     lines, first = inspect.getsourcelines(mod.fn)
     tree = ast.parse(textwrap.dedent("".join(lines)))
-    names = {
-        own for own, usual in zip(mod.arg_names, _usual(mod), strict=True) if usual in _TENSORS
-    }
+    names = _made_of_tensors(tree, mod)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.If, ast.IfExp, ast.While)):
-            tests = [node.test]
-        elif isinstance(node, ast.BoolOp):
-            tests = node.values
-        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            tests = [node.operand]
-        elif isinstance(node, ast.Compare) and len(node.ops) > 1:
-            tests = [node]
-        else:
-            continue
-        used = {n.id for test in tests for n in ast.walk(test) if isinstance(n, ast.Name)}
-        if used & names:
-            return first + node.lineno - 1, lines[node.lineno - 1].strip()
+        if any(names & _names(test) for test in _tests(node)):
+            line = cast("ast.expr", node).lineno
+            return first + line - 1, lines[line - 1].strip()
     return None
+
+
+def _tests(node: ast.AST) -> Sequence[ast.AST]:
+    """What Python looks at to decide something here."""
+    found: Sequence[ast.AST] = ()
+    match node:
+        case ast.If() | ast.IfExp() | ast.While() | ast.Assert():
+            found = [node.test]
+        case ast.For():
+            found = [node.iter]
+        case ast.Match():
+            found = [node.subject]
+        case ast.BoolOp():
+            found = node.values
+        case ast.UnaryOp(op=ast.Not()):
+            found = [node.operand]
+        case ast.Compare() if len(node.ops) > 1 or isinstance(node.ops[0], ast.In | ast.NotIn):
+            found = [node]
+        case ast.Call(func=ast.Name(id=name)) if name in _DECIDING:
+            found = node.args
+    return found
+
+
+def _made_of_tensors(tree: ast.AST, mod: Any) -> set[str]:
+    """The parameters that are whole tiles, and every name that is made of them anywhere."""
+    pairs = zip(mod.arg_names, _usual(mod), strict=True)
+    names = {own for own, usual in pairs if usual in _TENSORS}
+    given = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            given += [(target, node.value) for target in node.targets]
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr) and node.value:
+            given.append((node.target, node.value))
+    # to the end: inside a loop a name may be used above the line that gives it its value
+    while True:
+        found = {n for target, value in given if names & _names(value) for n in _names(target)}
+        if found <= names:
+            return names
+        names |= found
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
+
+
+def stopped_by(mask: Mask, error: BaseException) -> PagedFlexError:
+    """What a person reads when a launch with a mask of their own stops in it: why, where, example.
+
+    error: triton's InterpreterError or CompilationError, which wrap the cause once a call.
+    """
+    root, place = error, None
+    while root.__cause__ is not None:
+        root = root.__cause__
+    for frame in traceback.extract_tb(root.__traceback__):
+        if frame.name == mask.mod.__name__:
+            place = frame
+    where = "" if place is None else f", line {place.lineno}: {place.line}"
+    why = str(root).strip() or type(root).__name__
+    return PagedFlexError(
+        f"the mask {mask.mod.__name__} stops the launch{where}\n{why}\nIt must return, for every "
+        f"query and key, whether it is seen. Example:\n{_EXAMPLES['mask']}",
+        field="mask",
+        given=mask.name,
+        index=None if place is None else place.lineno,
+    )
 
 
 def _usual(mod: Any) -> tuple[str, ...]:

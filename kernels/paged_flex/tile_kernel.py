@@ -104,6 +104,7 @@ def attend_tiles(
                 p_mask_aux,
                 MASK_PARAM,
             )
+            tl.static_assert(m_seen.dtype == tl.int1, "it does not return true or false")
             m_seen = m_seen & m_key[None, :] & m_row[:, None]
             b_score = tl.where(m_seen, b_score, float("-inf"))
 

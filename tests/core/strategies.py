@@ -28,9 +28,10 @@ from tests.models.configs import (
 )
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.platforms import PLATFORMS
+from workbench.core.rule_set import RuleSet
 from workbench.core.rules import V0_23, V0_33
 from workbench.models.attention import MLA_MODEL_TYPES
-from workbench.scenario import Scenario
+from workbench.scenario import Scenario, allowed_values
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 HEAD_SIZES = st.sampled_from([32, 64, 80, 96, 128, 192, 256])
@@ -242,6 +243,24 @@ FLEX = st.fixed_dictionaries(
     },
 )
 
+RARE = {
+    "disable_hybrid_kv_cache_manager": st.booleans(),
+    "hidden_state_layers": st.integers(1, 4),
+    "kv_cache_dtype_skip_layers": st.lists(
+        st.sampled_from(["0", "1", "3", "99", "sliding_window"]), min_size=1, max_size=3
+    ).map(tuple),
+}
+"""What few people type, and what changes the groups of a cache."""
+
+
+def _rare(draw: Draw, rules: RuleSet, tensor_parallel: int, *, memory: bool) -> dict[str, Any]:
+    layouts = allowed_values("kv_cache_layout", rules.name) or ()
+    ranks = st.lists(BYTES, min_size=1, max_size=tensor_parallel).map(tuple)
+    possible = {**RARE, "kv_cache_layout": st.sampled_from(layouts)}
+    if memory:
+        possible["kv_cache_memory_bytes_by_rank"] = ranks
+    return draw(st.fixed_dictionaries({}, optional=possible))
+
 
 @st.composite
 def scenarios(
@@ -284,4 +303,9 @@ def scenarios(
         num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
         **(draw(BUDGETS) if memory else {}),
         **(draw(FLEX) if draw(st.integers(0, 3)) == 0 else {}),
+        **(
+            _rare(draw, rules, tensor_parallel, memory=memory)
+            if draw(st.integers(0, 3)) == 0
+            else {}
+        ),
     )

@@ -117,8 +117,10 @@ def test_the_pool_uses_the_memory_up(scenario):
         plan = wb.resolve(scenario)
     except WorkbenchError:
         return
-    available = plan.settings.kv_cache_memory_bytes
-    if plan.cache is None or not available or plan.settings.num_gpu_blocks_override is not None:
+    if plan.cache is None or plan.settings.num_gpu_blocks_override is not None:
+        return
+    available = plan.cache.available_bytes
+    if not available:
         return
     pool = mapped(scenario)
     if pool is None:

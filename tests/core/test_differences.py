@@ -11,8 +11,8 @@ from tests.core.strategies import scenarios
 from workbench.core.differences import FACTS, compare, outcomes
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS, V0_23
-from workbench.core.upgrade_words import TRAITS, meaning
+from workbench.core.rules import RULE_SETS, V0_23, V0_33
+from workbench.core.upgrade_words import TRAITS, meaning, traits_of
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 
@@ -125,7 +125,24 @@ def test_an_unknown_rule_set_names_the_nearest():
 
 def test_every_trait_has_words_and_every_rule_set_tells_it():
     for rules in RULE_SETS.values():
-        assert set(rules.traits) == set(TRAITS)
+        assert set(traits_of(rules)) == set(TRAITS)
+    assert traits_of(RULE_SETS["before-37467"])["backends_asked"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("offload", {"big_hash", "hash_option", "offload_unit"}),
+        ("layouts", {"cache_view", "stride_rewrite", "table_holds"}),
+        ("groups", {"allocations", "unequal_pages", "null_block"}),
+        ("all_backends", {"backends_asked"}),
+    ],
+)
+def test_a_trait_is_read_from_the_rule_that_decides_it(part, changed):
+    old, mixed = V0_23, replace(V0_23, **{part: getattr(V0_33, part)})
+    one, other = traits_of(old), traits_of(mixed)
+    assert {name for name in TRAITS if one[name] != other[name]} == changed
+    assert {name: traits_of(V0_33)[name] for name in changed} == {n: other[n] for n in changed}
 
 
 def test_every_fact_has_words():

@@ -12,15 +12,23 @@ from hypothesis import strategies as st
 
 from workbench.core.errors import ScenarioError
 from workbench.core.flex import flex_plan, flex_sizes, mask_memory
-from workbench.core.flex_legality import SIDES, combinations, verdict
+from workbench.core.flex_legality import SIDES, combinations, legality, verdict
 from workbench.core.flex_sizes import (
     FlexFields,
     is_direct,
     mask_blocks,
+    nearest_power_of_2,
     small_blocks,
     supports_small_blocks,
 )
-from workbench.core.flex_tiles import Tiles, fit, generic_tiles, illegal_tile, kernel_tiles
+from workbench.core.flex_tiles import (
+    Tiles,
+    fit,
+    generic_tiles,
+    illegal_tile,
+    kernel_tiles,
+    too_large_tile,
+)
 from workbench.core.rules import V0_23, V0_33
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -164,6 +172,63 @@ def test_typed_tiles_win_then_batch_invariance_then_the_build():
     assert tiles(FlexFields(block_n=8), direct=True) == (64, 8)
 
 
+@pytest.mark.parametrize(
+    ("tile", "head_size", "found"),
+    [
+        ((16, 908), 128, None),
+        ((16, 909), 128, ("flex_attn_block_n", 232_704, 232_448)),
+        ((909, 16), 128, ("flex_attn_block_m", 232_704, 232_448)),
+        ((1024, 1024), 1, None),
+        ((2048, 1024), 1, ("flex_attn_block_m", 2_097_152, 1_048_576)),
+    ],
+)
+def test_what_no_program_holds(tile, head_size, found):
+    excess = too_large_tile(Tiles(*tile), head_size, 2)
+    assert (excess and (excess.field, excess.needed, excess.limit)) == found
+
+
+def test_the_matrix_marks_tiles_that_fit_nowhere():
+    sizes = {
+        "cache_block_size": 1024,
+        "configured_block_size": 1024,
+        "small": True,
+        "batch_invariant": False,
+        "dtype": "bfloat16",
+    }
+    found = verdict(FlexFields(), **sizes, head_size=256)
+    assert (found.kind, found.legal) == ("too large", False)
+    assert "524,288 bytes" in found.reason
+    assert verdict(FlexFields(), **sizes, head_size=64).kind == "direct"
+    plan = flex(model="qwen3.5-4b", block_size=1024)
+    [[judged]] = legality(flex_plan(plan), ((16, 1024),), ((None, None),))
+    assert judged == found
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [(-16, 16), (0, 16), (3, 4), (24, 32), (2**30 + 1, 2**30), (2**31 - 1, 2**30)],
+)
+def test_the_nearest_power_of_2_is_one_that_can_be_typed(typed, near):
+    assert nearest_power_of_2(typed) == near
+    if typed == 0:
+        return
+    plan = flex(model="llama-3.1-8b", flex_attn_q_block_size=typed)
+    assert f"Nearest valid flex_attn_q_block_size: {near}" in plan.errors[0].message
+    again = flex(model="llama-3.1-8b", flex_attn_q_block_size=near)
+    assert again.errors == ()
+
+
+def test_remedies_without_a_new_warning_come_first_and_once():
+    plan = flex(model="llama-3.1-8b", flex_attn_block_m=48)
+    [problem] = plan.errors
+    tried = [dict(remedy.changes) for remedy in plan.remedies(problem)]
+    assert tried.count({"flex_attn_block_m": 16}) == 1
+    plan = flex(model="llama-3.1-8b", flex_attn_q_block_size=3)
+    remedies = plan.remedies(plan.errors[0])
+    assert remedies[0].changes == {"flex_attn_q_block_size": 16}
+    assert [remedy.plan.problems for remedy in remedies] == [()] * len(remedies)
+
+
 def test_the_floor_exceeds_a_mask_block_of_8():
     refusal = illegal_tile(Tiles(16, 16), 8, 16)
     assert refusal.operands == {"BLOCK_M": 16, "flex_attn_q_block_size": 8}
@@ -189,13 +254,14 @@ def test_a_hybrid_block_fails_and_both_remedies_work(model):
     tried = [dict(remedy.changes) for remedy in plan.remedies(problem)]
     power = problem.operands["nearest_power_of_2"]
     assert tried == [
-        {"block_size": power},
         {"flex_attn_kv_block_size": 16},
         {"block_size": power, "flex_attn_block_n": 64},
+        {"backend": None},
     ]
-    warned = [[other.code for other in remedy.plan.problems] for remedy in plan.remedies(problem)]
-    assert warned == [["flex_tile_exceeds_shared_memory"], [], []]
-    direct, generic = (flex_plan(remedy.plan) for remedy in plan.remedies(problem)[:2])
+    assert [remedy.plan.problems for remedy in plan.remedies(problem)] == [()] * 3
+    large = flex(model=model, block_size=power)
+    assert [found.code for found in large.problems] == ["flex_tile_exceeds_shared_memory"]
+    generic, direct = (flex_plan(remedy.plan) for remedy in plan.remedies(problem)[:2])
     assert (direct.build, direct.cache_block_size) == ("direct", power)
     assert (generic.build, generic.cache_block_size) == ("generic", plan.kernel_block_size)
 

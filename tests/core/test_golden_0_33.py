@@ -10,6 +10,7 @@ from tests.core.test_golden import ALIGNED, EQUAL, KERNEL_BLOCKS, KERNEL_COLUMNS
 from tests.models.configs import (
     deepseek_v3,
     falcon_h1,
+    gemma3,
     granitemoehybrid,
     kimi_linear,
     lfm2,
@@ -157,12 +158,57 @@ def test_kernel_block_of_a_manager_block(backend):
         assert common_kernel_block((supported,), manager) == kernel
 
 
-def test_on_cpu_states_are_float32_unless_a_gated_delta_net_was_told_else():
+def test_on_cpu_states_are_float32_unless_linear_attention_was_told_else():
     assert plan_of(granitemoehybrid(), platform="cpu").mamba_state_dtypes == ("bfloat16", "float32")
     told = {"mamba_ssm_cache_dtype": "bfloat16", "platform": "cpu"}
-    assert plan_of(granitemoehybrid(), **told).mamba_state_dtypes == ("bfloat16", "float32")
+    assert plan_of(granitemoehybrid(), **told).mamba_state_dtypes == ("bfloat16", "bfloat16")
+    assert plan_of(falcon_h1(), **told).mamba_state_dtypes == ("bfloat16", "float32")
     assert plan_of(qwen3_next(), **told).mamba_state_dtypes == ("bfloat16", "bfloat16")
     assert plan_of(lfm2(), **told).mamba_state_dtypes == ("bfloat16",)
+
+
+IMAGES = gemma3(head_dim=256)
+
+
+@pytest.mark.parametrize(
+    ("settings", "backend", "block_size"),
+    [
+        ({"compute_capability": "10.0"}, "TRITON_FLASHINFER", 64),
+        ({"compute_capability": "10.3", "kv_cache_dtype": "fp8"}, "TRITON_FLASHINFER", 64),
+        ({"compute_capability": "9.0"}, "TRITON_FLASH_ATTN", 16),
+        ({"compute_capability": "8.0"}, "TRITON_ATTN", 16),
+        ({"platform": "xpu"}, "TRITON_FLASH_ATTN", 64),
+        ({"platform": "xpu", "batch_invariant": True}, "TRITON_ATTN", 16),
+        ({"platform": "rocm"}, "TRITON_ATTN", 16),
+    ],
+)
+def test_models_that_see_images_whole_take_composites(settings, backend, block_size):
+    plan = plan_of(IMAGES, **settings)
+    assert (plan.backend, plan.block_size) == (backend, block_size)
+
+
+def test_small_heads_have_no_composite():
+    small = gemma3()
+    assert plan_of(small, compute_capability="10.0").backend == "FLASH_ATTN"
+    assert plan_of(small, platform="xpu").backend == "TRITON_ATTN"
+
+
+@pytest.mark.parametrize(
+    ("capability", "kv_cache_dtype", "heads", "first"),
+    [
+        ("9.0", "auto", 128, "FLASH_ATTN_MLA_SPARSE"),
+        ("9.0", "fp8", 128, "FLASHMLA_SPARSE"),
+        ("10.0", "auto", 128, "FLASHMLA_SPARSE"),
+        ("10.0", "auto", 16, "FLASH_ATTN_MLA_SPARSE_FA4"),
+        ("10.0", "fp8", 128, "FLASHINFER_MLA_SPARSE"),
+    ],
+)
+def test_sparse_models_choose_by_generation_dtype_and_heads(
+    capability, kv_cache_dtype, heads, first
+):
+    model = deepseek_v3(index_topk=2048, num_attention_heads=heads, num_key_value_heads=heads)
+    plan = plan_of(model, compute_capability=capability, kv_cache_dtype=kv_cache_dtype)
+    assert (plan.backend, plan.block_size) == (first, 64)
 
 
 def test_the_mode_that_keeps_every_state_is_gone():

@@ -197,7 +197,7 @@ def test_pages_of_several_sizes_lie_side_by_side_in_a_block():
     assert [len(group.layers) for group in grouping.groups] == [4, 3, 3]
     assert grouping.bytes_per_block == 4 * 8192
     assert not grouping.has_equal_pages
-    attention = grouping.placements(10)[0]
+    attention = grouping.placements(10)[0].where
     assert (attention.layer_stride, attention.block_stride) == (8192, 4 * 8192)
 
 
@@ -271,7 +271,7 @@ def test_pages_of_one_group_never_meet_and_stay_in_the_allocation(specs, layout,
             if placed.group == number
             for layer in range(len(placed.layers))
             for block in range(blocks)
-            for piece in placed.ranges(layer, block)
+            for piece in placed.where.ranges(layer, block)
         ]
         assert min(piece.start for piece in pieces) >= 0
         assert max(piece.stop for piece in pieces) <= allocation.size_bytes
@@ -430,7 +430,8 @@ def test_a_layout_that_packs_changes_the_groups():
     )
     assert plan.cache.grouping.is_block_outermost
     for first, second in combinations(plan.cache.placements, 2):
-        assert first.block_stride == second.block_stride == plan.cache.grouping.bytes_per_block
+        strides = {first.where.block_stride, second.where.block_stride}
+        assert strides == {plan.cache.grouping.bytes_per_block}
     assert plan.cache.kernel_block_sizes == tuple(
         group.spec.block_size for group in plan.cache.groups
     )

@@ -17,10 +17,14 @@ from tests.core.layout_cases import (
     published_views,
 )
 from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.layout_error import LayoutError
 from workbench.core.layouts import layout_name
+from workbench.core.packed_layout import layer_places
+from workbench.core.plan_groups import possible_layouts
 from workbench.core.plan_layout import plan_layout, stored_dtype
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.core.rules.v0_33 import V0_33
 from workbench.models import catalog_names
 
 ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
@@ -199,3 +203,47 @@ def test_every_catalog_model_has_a_safe_layout(model, runner):
     )
     assert views.misplaced_attention_bytes == views.misplaced_state_bytes == 0
     json.dumps(views.to_dict())
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "expected"),
+    [
+        ({"kv_cache_layout": "HND"}, {}, ("HND", "VLLM_KV_CACHE_LAYOUT")),
+        ({"kv_cache_layout": "HND"}, {"layout": "NHD"}, ("NHD", "VLLM_KV_CACHE_LAYOUT")),
+        ({"kv_cache_layout": "NHD"}, {"connector": "HND"}, ("NHD", "VLLM_KV_CACHE_LAYOUT")),
+        ({}, {"connector": "HND"}, ("HND", "wish of the KV connector")),
+        ({}, {}, ("NHD", "default")),
+    ],
+)
+def test_the_layout_of_the_scenario_is_the_variable(values, options, expected):
+    scenario = wb.Scenario(model="llama-3.1-8b", backend="FLASH_ATTN", **values)
+    views = plan_layout(wb.resolve(scenario), num_blocks=2, **options)
+    assert (views.layout.name, views.layout.reason) == expected
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3.5-4b"])
+@pytest.mark.parametrize("backend", ["FLEX_ATTENTION", "FLASH_ATTN", "TURBOQUANT"])
+def test_a_typed_layout_of_0_33_is_had_or_is_one_problem(model, backend):
+    dtype = "turboquant_k8v4" if backend == "TURBOQUANT" else "auto"
+    for name in V0_33.layouts.names:
+        scenario = wb.Scenario(
+            model=model,
+            backend=backend,
+            rules="0.33",
+            kv_cache_dtype=dtype,
+            kv_cache_layout=name,
+            max_model_len=4096,
+        )
+        plan = wb.resolve(scenario)
+        found = [p for p in plan.problems if p.code == "layout_not_supported"]
+        if not found:
+            assert plan.cache.grouping.layout == name
+            continue
+        (problem,) = found
+        with pytest.raises(LayoutError) as caught:
+            layer_places(plan, 2)
+        assert problem.vllm_text == caught.value.vllm_text
+        assert problem.vllm_text == (
+            f"VLLM_KV_CACHE_LAYOUT={name} does not satisfy every supported set; valid layouts: "
+            f"{list(possible_layouts(plan))}."
+        )

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.models.configs import nemotron_nas
 from workbench.core.offload import (
     BlockSizes,
     OffloadRequest,
@@ -254,6 +255,31 @@ def test_padding_is_not_transferred():
     assert {layer.page_bytes for layer in layers} == {2_162_688}
     assert {layer.padding_bytes for layer in attention} == {0}
     assert {layer.data_bytes for layer in mamba} == {2_146_304}
+
+
+def test_every_layer_of_a_group_with_several_specs_has_its_own_page():
+    """TurboQuant leaves the ends of a dense model in bfloat16; a variant of NAS has other heads."""
+    packed = wb.resolve(
+        wb.Scenario(
+            model="llama-3.1-8b", backend="TURBOQUANT", kv_cache_dtype="turboquant_k8v4", **CACHED
+        )
+    )
+    nas = wb.resolve(wb.Scenario(model=nemotron_nas(), **CACHED))
+    for plan in (packed, nas):
+        specs = {
+            name: spec
+            for group in plan.cache.groups
+            for name, spec in zip(group.layers, group.layer_specs, strict=True)
+        }
+        layers = layer_bytes(plan)
+        assert {layer.name: layer.page_bytes for layer in layers} == {
+            name: spec.page_size_bytes for name, spec in specs.items()
+        }
+        assert len({layer.page_bytes for layer in layers}) > 1
+    first, middle = layer_bytes(packed)[0], layer_bytes(packed)[5]
+    block = packed.block_size
+    assert first.page_bytes == first.data_bytes == 8 * block * 2 * 128 * 2
+    assert middle.page_bytes < first.page_bytes
 
 
 def test_prefill_tp4_does_not_fit_decode_tp1():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,18 @@ from workbench.core.cache_layouts import CacheGeometry
 from workbench.core.errors import WorkbenchError
 from workbench.core.layer_views import AttentionPages
 from workbench.core.layout_error import LayoutError
-from workbench.core.packed_layout import layer_places, packed_plan_layout
+from workbench.core.packed_layout import (
+    attention_pages,
+    layer_places,
+    layout_of,
+    packed_plan_layout,
+)
 from workbench.core.packed_views import packed_order, packed_strides, packed_view, page_shape, place
 from workbench.core.plan_groups import possible_layouts
 from workbench.core.plan_layout import plan_layout
 from workbench.core.rules.v0_33 import V0_33
 from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL
-from workbench.models import catalog_names
+from workbench.models import catalog_names, load_model
 from workbench.views.layout_text import layout_text
 
 DATA = Path(__file__).parents[1] / "data" / "packed_views_0_33.jsonl.gz"
@@ -200,19 +206,101 @@ def test_every_backend_of_the_rule_set_has_a_view():
     assert set(CACHES) - {"", "mla", "hidden"} <= set(V0_33.backends)
 
 
-@pytest.mark.parametrize("model", catalog_names())
-def test_places_are_those_of_the_grouping(model):
-    """The same strides as the grouping tells, for layouts whose pages are one run of bytes."""
-    try:
-        plan = wb.resolve(wb.Scenario(model=model, rules="0.33", max_model_len=4096))
-    except WorkbenchError:
-        return  # not served any more
-    if plan.cache is None or plan.errors:
-        return
-    ours = {found.name: found for found in layer_places(plan, 3)}
-    for placement in plan.cache.grouping.placements(3):
-        for index, name in enumerate(placement.layers):
-            assert ours[name].address(2) == placement.address(index, 2)
+def hybrids_and_backends():
+    """(model, backend, KV dtype) of every hybrid and a dense model, with any fitting backend."""
+    found = []
+    for model in catalog_names():
+        attention, is_hybrid = load_model(model).attention, load_model(model).is_hybrid
+        if attention is None or not (is_hybrid or model == "llama-3.1-8b"):
+            continue
+        for name, backend in V0_33.backends.items():
+            if backend.can_be_asked_for and backend.is_mla == attention.use_mla:
+                found.append((model, name, "nvfp4" if name == "FLASHINFER" else "auto"))
+    return found
+
+
+@pytest.mark.parametrize(("model", "backend", "dtype"), hybrids_and_backends())
+def test_places_are_those_that_the_backends_own_shape_gives(model, backend, dtype):
+    """Every order: the published addresses are those of vLLM's shape of the backend's pages."""
+    platform = min(V0_33.backends[backend].platforms)
+    capability = "10.0" if platform == "cuda" else None
+    for tensor_parallel, layout in product((1, 2), NAMES):
+        try:
+            plan = wb.resolve(
+                wb.Scenario(
+                    model=model,
+                    rules="0.33",
+                    platform=platform,
+                    compute_capability=capability,
+                    backend=backend,
+                    kv_cache_dtype=dtype,
+                    tensor_parallel=tensor_parallel,
+                    kv_cache_layout=layout,
+                    max_model_len=4096,
+                )
+            )
+        except WorkbenchError:
+            continue  # not served with this backend
+        if plan.cache is None or plan.backend != backend or plan.cache.grouping.layout != layout:
+            continue
+        grouping = plan.cache.grouping
+        for placed in grouping.placements(3):
+            spec, where = placed.spec, placed.where
+            if not spec.is_mamba:
+                shape = page_shape(layout_of(plan, spec), attention_pages(plan, spec))
+                assert spec.view_shape == shape
+            for layer, block in product(range(len(placed.layers)), range(3)):
+                pieces = where.ranges(layer, block)
+                assert sum(map(len, pieces)) == spec.page_size_bytes
+                assert max(piece.stop for piece in pieces) <= 3 * grouping.bytes_per_block
+        for number in range(len(grouping.groups)):
+            assert_disjoint(
+                piece
+                for placed in grouping.placements(3)
+                if placed.group == number
+                for layer, block in product(range(len(placed.layers)), range(3))
+                for piece in placed.where.ranges(layer, block)
+            )
+
+
+def assert_disjoint(pieces):
+    ordered = sorted(pieces, key=lambda piece: piece.start)
+    assert ordered[0].start >= 0
+    assert all(low.stop <= high.start for low, high in pairwise(ordered))
+
+
+@pytest.mark.parametrize(
+    ("values", "slots"),
+    [
+        ({"platform": "rocm", "backend": "ROCM_ATTN"}, 2),
+        ({"compute_capability": "12.0", "backend": "B12X"}, 2),
+        (
+            {"compute_capability": "10.0", "backend": "FLASHINFER", "kv_cache_dtype": "nvfp4"},
+            16,
+        ),
+        ({"backend": "FLASH_ATTN"}, 8),
+    ],
+)
+def test_a_page_is_cut_into_the_slots_of_its_backend(values, slots):
+    """LHBNC of Llama 3.1 8B: 8 KV heads; `num_head_slots` of vLLM 0.33's customize_spec."""
+    plan = wb.resolve(
+        wb.Scenario(
+            model="llama-3.1-8b",
+            rules="0.33",
+            kv_cache_memory_bytes=2**33,
+            max_model_len=4096,
+            **values,
+        )
+    )
+    (group,) = plan.cache.groups
+    assert group.spec.num_heads == slots
+    (placed,) = replace(plan.cache.grouping, layout="LHBNC").placements(5)
+    piece = group.spec.page_size_bytes // slots
+    assert (placed.where.pieces, placed.where.piece_stride) == (slots, 5 * piece)
+    assert placed.where.block_stride == piece
+    if "LHBNC" in possible_layouts(plan):
+        again = wb.resolve(plan.scenario.replace(kv_cache_layout="LHBNC"))
+        assert again.to_dict()["placements"][0]["block_stride"] == piece
 
 
 @given(

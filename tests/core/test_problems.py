@@ -73,7 +73,8 @@ PROBLEMS = [
             "kv_cache_layout": "BLHNC",
         },
         "layout_not_supported",
-        "VLLM_KV_CACHE_LAYOUT=BLHNC does not satisfy every supported set;",
+        "VLLM_KV_CACHE_LAYOUT=BLHNC does not satisfy every supported set; valid layouts: "
+        "['LBNHC'].",
         {"kv_cache_layout": None},
         id="layout-that-flex-cannot-read",
     ),
@@ -172,7 +173,7 @@ PROBLEMS = [
         {"model": qwen3_next(), "backend": "FLEX_ATTENTION"},
         "flex_block_not_power_of_2",
         "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544",
-        {"block_size": 1024},
+        {"flex_attn_kv_block_size": 16},
         id="flex-block-not-power-of-2",
     ),
     pytest.param(
@@ -244,6 +245,13 @@ PROBLEMS = [
         None,
         {"flex_attn_block_n": 64},
         id="flex-tile-exceeds-shared-memory",
+    ),
+    pytest.param(
+        {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_q_block_size": 2**20},
+        "flex_tile_exceeds_shared_memory",
+        None,
+        {"flex_attn_block_m": 64},
+        id="flex-tile-of-too-many-queries",
     ),
     pytest.param(
         {"model": nemotron_h(), "batch_invariant": True},

@@ -33,6 +33,7 @@ from workbench.core.stages import (
     hybrid_alignment,
     layer_checks,
     memory,
+    mixed_dtypes,
     pages,
     prefix_hits,
     refusals,
@@ -143,7 +144,8 @@ def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
     before_every = next(n for n in range(aligned, aligned - every, -1) if n % unit == 0)
     tok = plan.attention_bytes_per_token
     assert before_every * tok >= plan.mamba_page_size_bytes > (before_every - unit) * tok
-    before_rounding = max(start, aligned)
+    raised = [s.result for s in plan.steps if s.rule.name == "shared_page_block_size"]
+    before_rounding = max(start, aligned, *raised)
     if was_rounded_by_xpu(plan):
         assert plan.block_size == 64 * cdiv(before_rounding, 64)
     else:
@@ -347,9 +349,14 @@ NEEDS = {
         block_size.cpu_block_size,
         block_size.preferred_block_size,
         block_size.common_block_size,
-        attention_bytes.attention_token_bytes,
+        mixed_dtypes.common_token_bytes,
     },
-    after_alignment.xpu_gdn_rounding: {hybrid_alignment.hybrid_alignment},
+    mixed_dtypes.common_token_bytes: {attention_bytes.attention_token_bytes},
+    mixed_dtypes.shared_page: {hybrid_alignment.hybrid_alignment},
+    after_alignment.xpu_gdn_rounding: {
+        hybrid_alignment.hybrid_alignment,
+        mixed_dtypes.shared_page,
+    },
     layer_checks.align_budget: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
     pages.unify_pages: {attention_bytes.attention_page},

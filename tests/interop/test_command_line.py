@@ -12,7 +12,7 @@ from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import from_vllm_command
-from workbench.interop.command_line import known_flags
+from workbench.interop.command_line import known_flags, read_command
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
@@ -36,7 +36,6 @@ MACHINE = (
     "cuda_graph_bytes",
     "torch_version",
     "kv_cache_memory_bytes_by_rank",
-    "hidden_state_layers",
     "trtllm_kernels",
 )
 """Fields that no command line holds."""
@@ -72,6 +71,22 @@ def test_a_command_leads_back_to_the_same_plan(name, corner):
     assert wb.resolve(again) == plan
     assert wb.resolve(again).fingerprint == plan.fingerprint
     assert wb.resolve(again).to_vllm_command() == command
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"kv_cache_dtype_skip_layers": ("0", "sliding_window"), "kv_cache_dtype": "fp8"},
+        {"kv_cache_dtype_skip_layers": ("0",), "kv_cache_dtype": "fp8"},
+        {"hidden_state_layers": 3, "num_speculative_tokens": 1},
+    ],
+)
+def test_layers_that_are_named_come_back_without_a_note(values):
+    plan = wb.resolve(Scenario(**values))
+    given = read_command(plan.to_vllm_command())
+    assert {name: given.fields[name] for name in values} == values
+    assert given.notes == ()
+    assert fields_of(plan.to_vllm_command()) == plan.scenario
 
 
 @given(scenarios())

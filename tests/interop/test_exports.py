@@ -52,6 +52,9 @@ def test_objects_and_switches_have_their_python_form():
     )
     arguments = llm_arguments(plan.scenario, plan.model, "owner/name")
     assert arguments["model"] == "owner/name"
+    skipping = wb.resolve(Scenario(kv_cache_dtype_skip_layers=("0", "3"), block_size=32)).scenario
+    several = llm_arguments(skipping, plan.model)
+    assert (several["kv_cache_dtype_skip_layers"], several["block_size"]) == (["0", "3"], 32)
     assert arguments["enable_prefix_caching"] is False
     assert arguments["speculative_config"]["num_speculative_tokens"] == 2
     assert arguments["gpu_memory_utilization"] == 0.5

@@ -39,12 +39,12 @@ NO_FLAG = {
     "trtllm_kernels",
     "kv_cache_layout",
     "kv_cache_memory_bytes_by_rank",
-    "hidden_state_layers",
 }
 OWN_FORM = {
     "disable_hybrid_kv_cache_manager",
     "enable_prefix_caching",
     "gdn_flashinfer_prefill",
+    "hidden_state_layers",
     "kv_cache_dtype_skip_layers",
     "num_speculative_tokens",
 }
@@ -85,7 +85,17 @@ FLAGS = [
     ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),
     ("kv_cache_layout", "HND", ()),
     ("kv_cache_memory_bytes_by_rank", (2**34,), ()),
-    ("hidden_state_layers", 1, ()),
+    (
+        "hidden_state_layers",
+        1,
+        (
+            "--speculative-config",
+            (
+                '{"method": "extract_hidden_states", "num_speculative_tokens": 0, '
+                '"draft_model_config": {"hf_config": {"eagle_aux_hidden_state_layer_ids": [0]}}}'
+            ),
+        ),
+    ),
     ("torch_version", "2.8", ()),
     ("flex_attn_block_m", 16, ("--attention-config", '{"flex_attn_block_m": 16}')),
     ("flex_attn_block_n", 0, ("--attention-config", '{"flex_attn_block_n": 0}')),
@@ -121,6 +131,14 @@ def test_draft_tokens_come_with_a_method_because_vllm_refuses_a_bare_number():
     drafts = json.loads(value)
     assert drafts["num_speculative_tokens"] == 3
     assert drafts["method"] == "ngram"
+
+
+def test_hidden_states_have_a_method_of_their_own():
+    _name, _flag, value = args_of(num_speculative_tokens=1, hidden_state_layers=3)
+    drafts = json.loads(value)
+    assert (drafts["method"], drafts["num_speculative_tokens"]) == ("extract_hidden_states", 1)
+    ids = drafts["draft_model_config"]["hf_config"]["eagle_aux_hidden_state_layer_ids"]
+    assert len(set(ids)) == 3
 
 
 def test_the_plan_gives_the_same_arguments():
@@ -198,7 +216,8 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
     ]
     flex = {field: getattr(scenario, field) for field in ATTENTION_CONFIG}
     changed += ["attention_config"] * any(value is not None for value in flex.values())
-    assert len(flags) == len(changed)
+    drafts = {"hidden_state_layers", "num_speculative_tokens"} & set(changed)
+    assert len(flags) == len(changed) - (len(drafts) == 2)
 
 
 def test_what_has_no_flag_is_an_environment_variable_of_the_command():

@@ -1,12 +1,14 @@
 import asyncio
 import json
 import logging
+import subprocess
 import sys
 import threading
 
 import pytest
 
 from workbench.run.notebooks import guard
+from workbench.run.notebooks.offline import is_local
 
 
 @pytest.fixture
@@ -84,3 +86,76 @@ def test_the_guard_waits_for_a_thread_that_is_about_to_fail(recorded):
     release = threading.Event()
     asyncio.run(notebook())
     assert recorded() == [("background_thread", "ValueError: late")]
+
+
+def test_a_task_of_a_cell_that_goes_on_is_recorded_and_a_librarys_is_not(recorded):
+    source = "async def wait():\n    await asyncio.sleep(60)\n"
+    cell, library = {"asyncio": asyncio}, {"asyncio": asyncio}
+    exec(compile(source, "/tmp/ipykernel_7/1.py", "exec"), cell)
+    exec(compile(source, "library.py", "exec"), library)
+
+    async def notebook():
+        tasks = [asyncio.create_task(each["wait"]()) for each in (cell, library)]
+        await guard.settle(0.1)
+        for task in tasks:
+            task.cancel()
+
+    asyncio.run(notebook())
+    assert recorded() == [
+        ("pending_task", "RuntimeError: wait was still running after the last cell")
+    ]
+
+
+NETWORK = """
+import json, socket, sys, urllib.request
+from workbench.run.notebooks.offline import refuse_network
+
+found = []
+refuse_network(lambda kind, error: found.append([kind, str(error)]))
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(server.getsockname(), timeout=5).close()
+socket.getaddrinfo("localhost", 80)
+socket.getaddrinfo(None, 80)
+urllib.request.urlopen("data:,text").close()
+quiet = len(found)
+for attempt in (
+    lambda: socket.create_connection(("192.0.2.7", 80), timeout=5),
+    lambda: socket.getaddrinfo("example.com", 443),
+    lambda: socket.gethostbyname("example.org"),
+    lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.8", 9)),
+    lambda: urllib.request.urlopen("http://example.net/a"),
+):
+    try:
+        attempt()
+    except ConnectionError:
+        pass
+    else:
+        found.append("it went through")
+print(json.dumps([quiet, [host for _, text in found for host in text.split("'")[1:2]]]))
+"""
+
+
+def test_the_network_is_refused_and_this_machine_is_not():
+    done = subprocess.run(
+        [sys.executable, "-c", NETWORK], capture_output=True, text=True, check=True, timeout=60
+    )
+    quiet, hosts = json.loads(done.stdout)
+    assert quiet == 0
+    assert hosts == ["192.0.2.7", "example.com", "example.org", "192.0.2.8", "example.net"]
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("LOCALHOST.", True),
+        ("", True),
+        ("0.0.0.0", True),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+        ("8.8.8.8", False),
+    ],
+)
+def test_what_this_machine_is(host, local):
+    assert is_local(host) is local

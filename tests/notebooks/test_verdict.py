@@ -1,6 +1,8 @@
 import pytest
 
+from workbench.run.notebooks.evidence import Evidence
 from workbench.run.notebooks.execute import Execution
+from workbench.run.notebooks.expectations import Budgets, Expectations
 from workbench.run.notebooks.problems import NotebookProblem
 from workbench.run.notebooks.results_check import Recorded
 from workbench.run.notebooks.verdict import problems_of
@@ -10,10 +12,13 @@ NO_RESULTS = Recorded(None, problems=(NotebookProblem("no_results", None, "none"
 
 
 @pytest.fixture
-def kinds(tmp_path):
-    def judge(outcome, executed=None, hidden=(), recorded=NO_RESULTS, expected=None):
+def kinds(tmp_path, with_parameters):
+    def judge(outcome, executed=None, hidden=(), recorded=NO_RESULTS, expected=None, **known):
         execution = Execution(Outcome(*outcome), 1.0, executed, tmp_path, hidden, "log line")
-        return [p.kind for p in problems_of(execution, recorded, expected or {}, 60.0)]
+        wanted = Expectations(values=expected or {}, gpu_cells=known.pop("gpu_cells", None))
+        source = with_parameters("smoke: bool = True  # small", "smoke")
+        evidence = Evidence(source, execution, recorded, wanted, 60.0, **known)
+        return [problem.kind for problem in problems_of(evidence)]
 
     return judge
 
@@ -56,3 +61,33 @@ def test_a_kernel_without_the_guard_is_a_problem(kinds, make_notebook):
     notebook = make_notebook("x = 1")
     notebook["metadata"]["papermill"] = {"guard_error": "ModuleNotFoundError: workbench"}
     assert kinds(("ok",), notebook, recorded=Recorded({})) == ["unguarded"]
+
+
+@pytest.mark.parametrize(
+    ("has_gpu", "declared", "skipped", "found"),
+    [
+        (False, 1, ("no GPU",), []),
+        (False, 1, (), ["silent_skip"]),
+        (False, 2, ("no GPU",), ["silent_skip"]),
+        (False, 0, ("no GPU",), ["undeclared_skip"]),
+        (False, None, ("no GPU",), []),
+        (True, 1, (), []),
+        (True, 1, ("forced onto the interpreter",), []),
+        (True, 0, ("no vLLM",), ["undeclared_skip"]),
+    ],
+)
+def test_gpu_cells_are_declared_and_say_when_they_are_skipped(
+    kinds, make_notebook, has_gpu, declared, skipped, found
+):
+    recorded = Recorded({}, skipped)
+    known = {"has_gpu": has_gpu, "gpu_cells": declared}
+    assert kinds(("ok",), make_notebook("x = 1"), recorded=recorded, **known) == found
+
+
+def test_the_first_cells_owe_no_results(kinds, make_notebook):
+    assert kinds(("ok",), make_notebook("x = 1"), whole=False, expected={"a": 1}) == []
+
+
+def test_only_budgets_of_time_are_scaled():
+    budgets = Budgets(time_s=10, memory_bytes=5).scaled(2)
+    assert (budgets.time_s, budgets.cell_time_s, budgets.memory_bytes) == (20, None, 5)

@@ -11,6 +11,7 @@ pytest.importorskip("triton")
 
 import torch
 
+from tests.kernels.paged_flex import mods
 from workbench.core.batch_grammar import parse_batch
 from workbench.core.errors import ScenarioError
 from workbench.core.flex_batch import KINDS
@@ -173,6 +174,23 @@ def test_memory_that_runs_out_is_told_and_other_failures_are_not_hidden():
     assert caught.value.code == "out_of_memory"
     with pytest.raises(RuntimeError, match="shapes"), told_plainly("This product"):
         torch.ones(2, 3) @ torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("mod", "why"),
+    [
+        (mods.float_mask, "does not return true or false"),
+        (mods.int_mask, "does not return true or false"),
+        (mods.nothing_mask, "NoneType|void"),
+        (mods.typo_mask, "kye.*return kye <= query|return kye <= query.*kye"),
+    ],
+)
+def test_a_mask_of_ones_own_that_fails_is_told_with_an_example(mod, why):
+    own = masks.Mask("mine", mod, masks.causal().seen)
+    with pytest.raises(ScenarioError, match=f"(?s)(?:{why}).*Example") as caught:
+        launch_flex(LLAMA, BATCH, own_mask=own)
+    assert (caught.value.code, caught.value.field) == ("mask_stops", "mask")
+    assert mod.__name__ in caught.value.message
 
 
 def test_shared_memory_that_runs_out_is_told():

@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 import workbench as wb
 from workbench.cli import app
+from workbench.interop.flex_settings import read_flex_device
 from workbench.run.store import Key, ResultStore, Row
 from workbench.sweeping import parse_axes
 
@@ -147,3 +151,158 @@ def test_results_are_exported_and_nothing_is_overwritten(file, tmp_path, ending)
 def test_no_such_file_and_no_such_format(file, tmp_path):
     assert run("results", "list", tmp_path / "none.db").exit_code == 2
     assert run("results", "export", file, tmp_path / "out.xml").exit_code == 2
+
+
+def test_the_front_is_written_for_vllm(tmp_path):
+    target = tmp_path / "sweep.json"
+    done = run(*START, "-s", "kv_cache_memory_bytes=20GiB", "--serve-params", target)
+    assert done.exit_code == 0, done.output
+    assert f"--serve-params {target}" in done.output
+    found = wb.sweep(
+        wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes="20 GiB"),
+        tensor_parallel=(1, 2),
+        kv_cache_dtype=("auto", "fp8"),
+    )
+    records = json.loads(target.read_text())
+    assert [record["_benchmark_name"] for record in records] == [f"point-{n}" for n in found.front]
+    for record, point in zip(records, found.front, strict=True):
+        wanted = found.scenario_of(point)
+        assert record.get("tensor_parallel_size", 1) == wanted.tensor_parallel
+        assert record.get("kv_cache_dtype", "auto") == wanted.kv_cache_dtype
+    assert run(*START, "--serve-params", tmp_path / "no" / "x.json").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--kernel", "flexx"], "Nearest: flex"),
+        (["qwen3.5-4b", "--kernel", "flex"], "does not take MODEL"),
+        (["--kernel", "flex", "-a", "tensor_parallel=1"], "does not take --axis"),
+        (["--kernel", "flex", "--format", "csv"], "results export"),
+        (["--kernel", "block-table", "--bitwise"], "anyway"),
+        (["--replay", "-a", "tensor_parallel=1"], "only --kernel takes --replay"),
+        ([*START[1:], "--why", "1", "--serve-params", "x.json"], "--why tells about one point"),
+    ],
+)
+def test_options_that_do_not_go_together(arguments, said):
+    done = run("sweep", *arguments)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_kernel_is_measured_once_and_replayed(tmp_path):
+    file = tmp_path / "results.db"
+    asked = ("sweep", "--kernel", "block-table", "--limit", "1", "--results", file)
+    first = run(*asked)
+    assert first.exit_code == 0, first.output
+    assert "illegal" in first.output
+    assert "2 of 2" in first.output
+    again = run(*asked)
+    assert "2 were there already" in again.output
+    told = run(*asked[:3], "--results", file, "--replay", "--format", "jsonl")
+    rows = [json.loads(line) for line in told.output.splitlines()]
+    assert {row["status"] for row in rows} == {"ok"}
+    assert [row["median_s"] for row in rows] == [None, None]
+    assert run(*asked[:3], "--results", tmp_path / "none.db", "--replay").exit_code == 2
+
+
+TILES = {"block_m": 64, "block_n": 32, "num_warps": 4, "decode_n": 64, "split_tokens": 256}
+LAYER = {"head_dim": 128, "group": 4, "dtype": "float16", "block_size": 64, "shared_bytes": 9}
+BATCHES = (("prefill", 4, 2048, 2048, 2e-4), ("decode", 64, 4096, 1, 5e-5))
+
+
+def flex_rows(kernel="abc", *, factor=1.0, bitwise=False, at=1.0, **changes):
+    for bucket, requests, tokens, queries, seconds in BATCHES:
+        config = {**LAYER, **TILES, **changes, "bitwise": bitwise, "kernel": "flex"}
+        config |= {"bucket": bucket, "requests": requests, "tokens": tokens, "queries": queries}
+        yield Row(
+            Key.of(config, "NVIDIA H100", kernel),
+            n=9,
+            median_s=factor * seconds,
+            correct=True,
+            bitwise=True,
+            provenance={"driver": "570", "torch": "2.9", "triton": "3.5", "source": kernel},
+            measured_at=at,
+        )
+
+
+@pytest.fixture
+def measured(tmp_path):
+    path = tmp_path / "measured.db"
+    with ResultStore(path) as store:
+        for row in (
+            *flex_rows(),
+            *flex_rows(factor=2.0, block_m=128),
+            *flex_rows(factor=3.0, bitwise=True),
+            *flex_rows("older", factor=0.1, at=0.5),
+        ):
+            store.put(row)
+    return path
+
+
+def test_winners_are_told_without_a_gpu(measured):
+    done = run("results", "list", measured)
+    assert "Winners of flex on NVIDIA H100, kernel abc" in done.output
+    assert "Winners of flex on NVIDIA H100, kernel older" in done.output
+    assert "200.0 us  block_m=64" in done.output
+    assert "bitwise: " in done.output
+    replayed = run("sweep", "--kernel", "flex", "--replay", "--results", measured)
+    assert replayed.exit_code == 0
+    assert "50.0 us  block_m=64" in replayed.output
+
+
+def test_the_best_flex_settings_are_exported_with_where_they_come_from(measured, tmp_path):
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    done = run("results", "export", measured, folder, "--best")
+    assert done.exit_code == 0, done.output
+    [file] = folder.iterdir()
+    assert file.name.endswith("dtype=float16,device_name=NVIDIA_H100.json")
+    device = read_flex_device(file.read_text())
+    assert device.provenance.kernel_hash == "abc"
+    assert (device.provenance.driver, device.provenance.store) == ("570", "measured.db")
+    decode, prefill = device.best if device.best[0].q_len == 1 else device.best[::-1]
+    assert (prefill.block_m, prefill.block_n, prefill.median_us) == (64, 32, 200)
+    assert (decode.block_m, decode.block_n, decode.median_us) == (16, 64, 50)
+    for one in device.best:
+        plan = wb.resolve(
+            wb.Scenario(
+                model="llama-3.1-8b",
+                backend="FLEX_ATTENTION",
+                flex_attn_block_m=one.block_m,
+                flex_attn_block_n=one.block_n,
+                flex_attn_q_block_size=one.q_block_size,
+                flex_attn_kv_block_size=one.kv_block_size,
+            )
+        )
+        assert [problem.code for problem in plan.errors] == []
+    assert run("results", "export", measured, folder, "--best").exit_code == 2
+    assert run("results", "export", measured, folder, "--best", "--bitwise").exit_code == 0
+    assert len(list(folder.glob("*,bitwise.json"))) == 1
+    assert run("results", "export", measured, tmp_path / "none", "--best").exit_code == 2
+
+
+def test_without_times_there_is_nothing_best(file, tmp_path):
+    done = run("results", "export", file, tmp_path, "--best")
+    assert done.exit_code == 2
+    assert "Measure on a GPU" in done.output
+
+
+def test_an_interrupt_ends_it_and_the_same_command_goes_on(tmp_path):
+    file = tmp_path / "results.db"
+    command = [sys.executable, "-m", "workbench", "sweep", "--kernel", "flex", "--results", file]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
+        told = [running.stdout.readline(), running.stdout.readline()]
+        running.send_signal(signal.SIGINT)
+        told += running.stdout.readlines()
+        assert running.wait(60) == 130
+    assert b"the same command goes on" in b"".join(told)
+    with ResultStore(file) as store:
+        before = store.rows()
+        assert 1 <= len(before) < 16
+        [[claimed]] = store._connection.execute("SELECT count(*) FROM claims")
+        assert claimed == 0
+    done = run("sweep", "--kernel", "flex", "--limit", "1", "--results", file)
+    assert done.exit_code == 0, done.output
+    with ResultStore(file) as store:
+        assert set(map(repr, before)) <= set(map(repr, store.rows()))

@@ -11,12 +11,11 @@ from workbench.run.sweeps.flex_kernels import (
     MEASURE,
     SMALL_BUCKETS,
     candidates,
-    keys,
     settings_of,
-    winner,
-    winners,
 )
-from workbench.run.sweeps.flex_measure import device_name, kernel_hash, measure
+from workbench.run.sweeps.flex_measure import kernel_hash, measure
+from workbench.run.sweeps.measuring import device_name
+from workbench.run.sweeps.winners import keys, winner, winners
 
 SMALL = {"head_dim": 16, "group": 2, "dtype": "float32", "block_size": 16}
 FEW = {
@@ -65,7 +64,7 @@ def test_what_spills_or_is_too_large_is_left_out_by_compiling():
 @pytest.mark.skipif(triton_mode().mode != "interpreter", reason="this is the flow without a GPU")
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     found = candidates(FEW, target=None, model=SMALL)
-    wanted = keys(found.configs[:2], SMALL_BUCKETS, device_name(), kernel_hash())
+    wanted = keys("flex", found.configs[:2], SMALL_BUCKETS, device_name(), kernel_hash())
     with ResultStore(tmp_path / "results.db") as store:
         progress = Sweep(store, wanted, MEASURE).run()
         assert (progress.measured, progress.failed) == (4, 0)

@@ -7,7 +7,7 @@ import pytest
 from workbench.core.flex_batch import KINDS
 from workbench.scenario import Scenario
 from workbench.ui.panels.flex import FlexPanel
-from workbench.ui.panels.flex_mask import BUILDS, MASKS
+from workbench.ui.panels.flex_mask import BUILDS, MASKS, PRUNED
 from workbench.ui.panels.flex_sizes import SIZES
 from workbench.ui.session import Session
 
@@ -158,4 +158,35 @@ def test_tiles_are_those_of_the_plans_own_device(capability, tile):
     assert f"<td>{tile}</td>" in shown.panel.sizes.sizes.value
     shown.panel.sizes.target.value = "sm_120"
     assert "<td>16 x 32</td>" in shown.panel.sizes.sizes.value
+    assert shown.session.errors == []
+
+
+def test_the_plans_own_build_is_that_of_its_version():
+    visited = {}
+    for rules in ("0.23", "0.33"):
+        shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION", rules=rules)
+        part = shown.panel.mask
+        part.stale.value = True
+        as_planned = part.cost.value
+        part.build.value = PRUNED
+        visited[rules] = (as_planned, part.cost.value)
+        assert shown.session.errors == []
+    assert visited["0.23"][0] != visited["0.23"][1]
+    assert visited["0.33"][0] == visited["0.33"][1] == visited["0.23"][1]
+
+
+def test_prefix_ranges_of_each_request():
+    shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
+    part = shown.panel.mask
+    assert part.prefixes.layout.display == "none"
+    shown.panel.typed.kind.value = "prefix-LM"
+    assert part.prefixes.layout.display is None
+    before = part.cost.value
+    part.prefixes.value = "0-9; 0-47"
+    assert part.cost.value != before
+    part.prefixes.value = "9-0"
+    assert "nearest valid: 0-9" in part.error.value
+    part.prefixes.value = ""
+    assert part.error.value == ""
+    assert part.cost.value == before
     assert shown.session.errors == []

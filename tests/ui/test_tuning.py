@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import threading
 import time
 
 import pytest
 
 import workbench as wb
-from workbench.run.store import ResultStore
+from workbench.run.store import Key, ResultStore, Row
 from workbench.ui.panels import tuning
 from workbench.ui.panels.tuning import PICTURES
 
@@ -126,6 +128,13 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     assert "<b>2</b> points" in tuning_panel._counts.value
 
 
+def test_without_a_memory_size_nothing_is_better_in_concurrency():
+    found = wb.sweep(wb.Scenario(model="qwen3.5-4b"), kv_cache_memory_bytes=("20 GiB",))
+    told = found.why(0)
+    assert "no memory size to compare with" in told
+    assert "▲ better" not in told
+
+
 def test_a_sweep_of_another_scenario_is_greyed_out(tab):
     panel, tuning_panel = tab
     swept(tuning_panel)
@@ -172,3 +181,60 @@ def test_a_file_that_is_no_results_file_is_said_in_place(tab, tmp_path):
     assert kernels.wait(30)
     assert "no results file" in kernels._error.value
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_block_tables_are_measured_as_well(tab, tmp_path):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    kernels.kernel.value = "block-table"
+    assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
+    kernels.file.value = str(tmp_path / "results.db")
+    kernels.start.click()
+    assert kernels.wait(200)
+    assert "4 of 4" in kernels._text.value
+    assert "W2 reduced" in kernels._table.value
+    kernels.start.click()
+    assert kernels.wait(200)
+    assert "W2 reduced" in kernels._table.value  # stored rows are shown, though none is measured
+    kernels.kernel.value = "flex"
+    assert not kernels.bitwise.disabled
+
+
+def stored(path):
+    config = {"kernel": "flex", "bitwise": False, "bucket": "decode", "block_m": 64}
+    with ResultStore(path) as store:
+        for seconds, block_n in ((2e-5, 32), (4e-5, 64)):
+            key = Key.of({**config, "block_n": block_n}, "NVIDIA H100", "abc")
+            store.put(Row(key, n=9, median_s=seconds, correct=True, bitwise=True))
+
+
+def newer(path):
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 99")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(newer, "has schema 99"), (lambda path: path.chmod(0o444), "cannot be written")],
+)
+def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
+    tab, tmp_path, monkeypatch, change, said
+):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    path = tmp_path / "results.db"
+    stored(path)
+    change(path)
+    if said == "cannot be written":  # whoever runs as root may write everything
+        monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    before = path.read_bytes()
+    kernels.file.value = str(path)
+    kernels.start.click()
+    assert kernels.wait(30)
+    assert said in kernels._notes.value
+    assert "Nothing is measured" in kernels._notes.value
+    assert kernels._error.value == ""
+    assert "20.0 us" in kernels._table.value
+    assert "NVIDIA H100, kernel abc" in kernels._winners.value
+    assert path.read_bytes() == before
+    assert not kernels.start.disabled

@@ -77,7 +77,7 @@ def test_the_matrix_as_text_and_html():
     line = next(
         line for line in matrix_text(comparisons).splitlines() if line.startswith("llama-3.1-8b ")
     )
-    assert line.endswith("starts; nothing changes")
+    assert line.endswith("starts; no number changes")
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.views.plans import plan_of
@@ -160,6 +162,8 @@ def test_words_tell_sizes_refusals_and_costs():
     lists = generic_build(batch, MaskRule(), 16, 16)
     found = visits(batch, MaskRule(), lists)
     assert f"{found.pairs:,} (" in visits_html(found, 3)
+    assert "never visited" not in visits_html(found, 3)
+    assert "never visited: a wrong result</td><td>7<" in visits_html(replace(found, missed=7), 3)
 
 
 def test_a_direct_mask_over_large_blocks_needs_more_than_there_is():
@@ -169,4 +173,16 @@ def test_a_direct_mask_over_large_blocks_needs_more_than_there_is():
     assert flex.key_tile_bytes == 1024 * plan.model.attention.head_size * 2
     assert "✕ too large" in targets_html([(limit, flex)])
     small = flex_plan(hybrid(flex_attn_kv_block_size=16), limit.seen_bytes)
+    assert "not excluded" in targets_html([(limit, small)])
     assert "✕" not in targets_html([(limit, small)])
+
+
+def test_a_lower_bound_never_says_that_a_tile_fits():
+    fields = {"flex_attn_q_block_size": 128, "flex_attn_kv_block_size": 128}
+    typed = {"flex_attn_block_m": 128, "flex_attn_block_n": 128}
+    plan = plan_of(model="qwen3.5-4b", backend="FLEX_ATTENTION", **fields, **typed)
+    html = targets_html([(TargetLimit("H100", 227 * 1024, 227 * 1024), flex_plan(plan))])
+    assert "✓" not in html
+    assert "not excluded" in html
+    queries = plan_of(model="llama-3.1-8b", backend="FLEX_ATTENTION", flex_attn_q_block_size=2**20)
+    assert "✕ too large" in targets_html([(TargetLimit("H100", 0, 227 * 1024), flex_plan(queries))])

@@ -9,7 +9,13 @@ import pytest
 
 import workbench as wb
 from workbench.views.sweep_figure import parallel_coordinates, pareto_front
-from workbench.views.sweep_progress import measured_html, progress_text
+from workbench.views.sweep_progress import (
+    measured_html,
+    note_html,
+    progress_text,
+    winners_html,
+    winners_rows,
+)
 from workbench.views.sweep_rows import (
     axes_of,
     counts_html,
@@ -162,9 +168,26 @@ def test_rows_are_json(found):
 
 
 def test_better_and_worse_are_said_in_words(found):
-    html = wb.sweep(found.scenario, kv_cache_memory_bytes=("4 GiB",), block_size=(1024,)).why(0)
+    start = found.scenario.replace(kv_cache_memory_bytes="2 GiB")
+    html = wb.sweep(start, kv_cache_memory_bytes=("4 GiB",), block_size=(1024,)).why(0)
     assert "▲ better" in html
     assert "▼ worse" in html
+
+
+def test_equal_winners_are_one_row_and_names_are_escaped():
+    one = {"config": {"block_m": 64}, "seconds": 2e-4, "ties": 1}
+    other = {"config": {"block_m": 16}, "seconds": 5e-5, "ties": 0}
+    found = {"prefill": one, "chunk": one, "decode": other}
+    assert winners_rows(found, ("block_m",)) == [
+        ("prefill, chunk", "200.0 us", "64", "1 within 2 %"),
+        ("decode", "50.0 us", "16", "0 within 2 %"),
+    ]
+    html = winners_html("<b>GPU</b>", found, ("block_m",))
+    assert "<b>GPU</b>" not in html
+    assert "Winners: &lt;b&gt;GPU" in html
+    assert note_html(()) == ""
+    assert "&lt;i&gt;" in note_html(("<i>",))
+    assert measured_html((), ("block_m",)) == ""
 
 
 def test_progress_and_rows_as_they_arrive():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.commands.options import fail
+from workbench.commands.sweep_kernel import standings, time_text
 
 if TYPE_CHECKING:
     from workbench.run.store import Row
@@ -25,10 +28,13 @@ def list_results(
     kernel: Kernel = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
 ) -> None:
-    """Show what a results file holds, best times first; the file is only read.
+    """Show what a results file holds, best times first, and which kernel settings win.
 
-    Exit status: 0, also where damaged rows were left out (said on stderr); 2 for no such file.
+    The file is only read; a GPU is not needed. Exit status: 0, also where damaged rows were left
+    out (said on stderr); 2 for no such file.
     """
+    from workbench.run.sweeps.kernel_session import KERNELS
+
     rows = _rows(file, device, kernel)
     if as_json:
         for row in rows:
@@ -38,7 +44,13 @@ def list_results(
     for (name, version, status), count in sorted(groups.items()):
         typer.echo(f"{count:7,}  {status:13} {name}, kernel {version}")
     for row in sorted(rows, key=lambda row: row.median_s or float("inf"))[:20]:
-        typer.echo(f"{_time(row)}  {row.status:13} {row.key.config}  {row.message[:80]}")
+        typer.echo(f"{time_text(row)}  {row.status:13} {row.key.config}  {row.message[:80]}")
+    for swept in KERNELS.values():
+        own = [row for row in rows if row.key.config_values.get("kernel") == swept.name]
+        modes = (False,) if swept.one_for_all else (False, True)
+        for bitwise in modes:
+            for line in standings(swept, own, bitwise=bitwise):
+                typer.echo(f"bitwise: {line}" if bitwise else line)
 
 
 def compare_results(
@@ -69,37 +81,85 @@ def compare_results(
         fail(str(error))
     for pair in pairs:
         ratio = "    -" if pair.ratio is None else f"{pair.ratio:5.2f}"
-        typer.echo(f"{ratio}x  {_time(pair.one)} -> {_time(pair.other)}  {json.dumps(pair.config)}")
+        typer.echo(
+            f"{ratio}x  {time_text(pair.one)} -> {time_text(pair.other)}  {json.dumps(pair.config)}"
+        )
     typer.echo(f"{len(pairs)} configurations on both sides")
 
 
 def export_results(
     file: File,
-    target: Annotated[Path, typer.Argument(help="A new file: .jsonl, one row a line, or .csv.")],
+    target: Annotated[
+        Path, typer.Argument(help="A new file: .jsonl, one row a line, or .csv. --best: a folder.")
+    ],
     device: Device = None,
     kernel: Kernel = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="The best flex settings, a JSON file for each device.")
+    ] = False,
+    bitwise: Annotated[
+        bool, typer.Option("--bitwise", help="With --best: one setting for all, with equal bits.")
+    ] = False,
 ) -> None:
-    """Write the intact rows into a file that other programs read; nothing is overwritten."""
-    import csv
+    """Write the intact rows into a file that other programs read; nothing is overwritten.
 
-    if target.exists():
-        fail(f"{target} is already there, and results are never overwritten: name another file.")
-    rows = [row.to_dict() for row in _rows(file, device, kernel)]
-    if target.suffix == ".jsonl":
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        target.write_text(text, encoding="utf-8")
-    elif target.suffix == ".csv":
-        with target.open("w", encoding="utf-8", newline="") as out:
-            writer = csv.writer(out)
-            names = list(rows[0]) if rows else []
-            writer.writerow(names)
-            for row in rows:
-                writer.writerow(
-                    json.dumps(row[n]) if isinstance(row[n], dict) else row[n] for n in names
-                )
-    else:
+    With --best: for each device the flex settings that win, with what has to be the same for them
+    to hold. Exit status: 0; 2 where there is nothing to write, or something is there already.
+    """
+    if bitwise and not best:
+        fail("--bitwise goes with --best.")
+    rows = _rows(file, device, kernel)
+    if best:
+        _export_best(rows, file, target, bitwise=bitwise)
+        return
+    if target.suffix not in {".jsonl", ".csv"}:
         fail(f"{target.name} has to end in .jsonl or .csv.")
+    text = _jsonl(rows) if target.suffix == ".jsonl" else _csv(rows)
+    _write_new(target, text)
     typer.echo(f"{len(rows)} rows written to {target}")
+
+
+def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bool) -> None:
+    from workbench.exchange import best_flex_settings
+
+    found = best_flex_settings(rows, store=file.name, bitwise=bitwise)
+    if not found:
+        fail(
+            f"{file.name} has no {'bitwise ' if bitwise else ''}flex configuration with a time on "
+            "every batch. Measure on a GPU: workbench sweep --kernel flex --results "
+            f"{file.name}{' --bitwise' if bitwise else ''}"
+        )
+    if not folder.is_dir():
+        fail(f"{folder} is no folder; with --best name one that exists.")
+    for one in found:
+        _write_new(folder / one.file_name, one.to_json())
+        typer.echo(f"{folder / one.file_name}: {len(one.best)} settings")
+
+
+def _jsonl(rows: tuple[Row, ...]) -> str:
+    return "".join(json.dumps(row.to_dict()) + "\n" for row in rows)
+
+
+def _csv(rows: tuple[Row, ...]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    told = [row.to_dict() for row in rows]
+    names = list(told[0]) if told else []
+    writer.writerow(names)
+    for row in told:
+        writer.writerow(json.dumps(row[n]) if isinstance(row[n], dict) else row[n] for n in names)
+    return text.getvalue()
+
+
+def _write_new(path: Path, text: str) -> None:
+    """All of it into a file that is not there yet."""
+    try:
+        with path.open("x", encoding="utf-8", newline="") as out:
+            out.write(text)
+    except FileExistsError:
+        fail(f"{path} is already there, and results are never overwritten: name another file.")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}.")
 
 
 def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]:
@@ -113,7 +173,3 @@ def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]
     except StoreError as error:
         fail(str(error))
     return rows
-
-
-def _time(row: Row) -> str:
-    return "no time    " if row.median_s is None else f"{1e6 * row.median_s:8.1f} us"

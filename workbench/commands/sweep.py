@@ -5,13 +5,18 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from workbench.commands.options import fail
 
+if TYPE_CHECKING:
+    from workbench.sweeping import SweepResult
+
 SHOWN = 20
+RESULTS = Path("results.db")
 
 
 def sweep(
@@ -33,31 +38,58 @@ def sweep(
     why: Annotated[
         int | None, typer.Option(help="Number of a point: what differs from the scenario, and why.")
     ] = None,
+    serve_params: Annotated[
+        Path | None,
+        typer.Option(help="Write the points that none beats for `vllm bench sweep serve`."),
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="Measure a kernel instead: flex or block-table.")
+    ] = None,
+    results: Annotated[
+        Path, typer.Option(help="With --kernel: the results file; what is there is not repeated.")
+    ] = RESULTS,
+    bitwise: Annotated[
+        bool, typer.Option("--bitwise", help="With --kernel flex: one configuration for all.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="With --kernel: no more configurations than this.")
+    ] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="With --kernel: measure nothing, tell stored rows.")
+    ] = False,
 ) -> None:
     """Resolve every combination of some fields; illegal and identical points are counted.
 
-    Exit status: 0 for a table, 2 for a field or a value that no scenario has.
+    With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C stops, and the same
+    command goes on. Exit status: 0 for a table; 2 for a field or a value that no scenario has, for
+    options that do not go together, and for a file that cannot be used; 130 after Ctrl-C.
     """
-    from workbench.commands.options import resolved
-    from workbench.core.errors import WorkbenchError
-    from workbench.sweeping import parse_axes
-    from workbench.sweeping import sweep as sweep_scenario
-
     if output not in {"text", "jsonl", "csv"}:
         fail(f"--format is text, jsonl or csv; got {output!r}.")
-    start = resolved(model, setting or []).scenario
-    try:
-        found = sweep_scenario(
-            start, parse_axes("\n".join(axis or [])), prompt_tokens=prompt_tokens
-        )
-        if why is not None:
-            from workbench.views.sweep_why import why_text
+    if kernel is not None:
+        from workbench.commands.sweep_kernel import Asked, sweep_kernel
 
-            typer.echo(why_text(resolved(model, setting or []), found.plan_of(why)))
-            return
-    except (WorkbenchError, IndexError) as error:
-        code = getattr(error, "code", "out_of_range")
-        fail(f"error [{code}] {error}")
+        others: dict[str, Any] = {
+            "MODEL": model,
+            "--axis": axis,
+            "--set": setting,
+            "--front": front,
+        }
+        others |= {"--why": why is not None, "--serve-params": serve_params}
+        others["--format csv (see `workbench results export`)"] = output == "csv"
+        _refuse(others, "--kernel measures, and does not take")
+        asked = Asked(results, bitwise, limit, replay, as_json=output == "jsonl")
+        sweep_kernel(kernel, asked)
+        return
+    own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit}
+    _refuse({**own, "--replay": replay}, "only --kernel takes")
+    if why is not None:
+        _refuse({"--serve-params": serve_params}, "--why tells about one point and does not take")
+    found = _resolved(model, axis or [], setting or [], prompt_tokens, why)
+    if found is None:
+        return
+    if serve_params is not None:
+        _write_serve_params(found, serve_params)
     rows = found.rows(found.front if front else None)
     if output == "jsonl":
         for row in rows:
@@ -71,6 +103,53 @@ def sweep(
         typer.echo(sweep_text(rows[:SHOWN], found.front))
         if len(rows) > SHOWN:
             typer.echo(f"... and {len(rows) - SHOWN:,} more: --format jsonl prints them")
+
+
+def _refuse(given: dict[str, Any], why: str) -> None:
+    if named := [name for name, value in given.items() if value]:
+        fail(f"{why} {', '.join(named)}.")
+
+
+def _resolved(
+    model: str | None, axis: list[str], setting: list[str], prompt_tokens: int, why: int | None
+) -> SweepResult | None:
+    """The sweep; None where one point was asked about, which is told here."""
+    from workbench.commands.options import resolved
+    from workbench.core.errors import WorkbenchError
+    from workbench.sweeping import parse_axes
+    from workbench.sweeping import sweep as sweep_scenario
+    from workbench.views.sweep_why import why_text
+
+    present = resolved(model, setting)
+    try:
+        axes = parse_axes("\n".join(axis))
+        found = sweep_scenario(present.scenario, axes, prompt_tokens=prompt_tokens)
+        if why is None:
+            return found
+        typer.echo(why_text(present, found.plan_of(why)))
+    except (WorkbenchError, IndexError) as error:
+        code = getattr(error, "code", "out_of_range")
+        fail(f"error [{code}] {error}")
+    return None
+
+
+def _write_serve_params(found: SweepResult, path: Path) -> None:
+    """The front as vLLM's file, and the command that reads it on stderr."""
+    from workbench.core.errors import WorkbenchError
+    from workbench.exchange import sweep_file
+    from workbench.interop.sweep_params import sweep_command
+    from workbench.models import repository
+
+    try:
+        names = [f"point-{point}" for point in found.front]
+        text = sweep_file([found.scenario_of(point) for point in found.front], names)
+        path.write_text(text, encoding="utf-8")
+    except WorkbenchError as error:
+        fail(f"error [{error.code}] {error.message}")
+    except OSError as error:
+        fail(f"{path} cannot be written: {error.strerror}.")
+    plan = found.plan_of(found.front[0])
+    typer.echo(sweep_command(plan, repository(plan.scenario.model), str(path)), err=True)
 
 
 def _write_csv(rows: tuple[dict[str, Any], ...]) -> None:

@@ -113,7 +113,7 @@ class Backend:
     extra_kv_cache_dtypes: tuple[tuple[str, ...], Condition] | None = None
     accepts_capability: Callable[[tuple[int, int]], bool] | None = None
     supports_sinks: Condition = never
-    supports_mm_prefix: bool = False
+    supports_mm_prefix: Condition = never
     cuda_graphs: str = "NEVER"
     cuda_graphs_where: tuple[str, Condition] | None = None
     cache: CacheLayout | None = None
@@ -204,7 +204,7 @@ class Backend:
                 "attention sinks not supported",
             ),
             (
-                not attention.has_mm_prefix or self.supports_mm_prefix,
+                not attention.has_mm_prefix or self.supports_mm_prefix(query),
                 "partial multimodal token full attention not supported",
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),

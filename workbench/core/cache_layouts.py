@@ -97,6 +97,10 @@ class CacheLayout:
         }
         return tuple(sizes[axis] for axis in self.axes)
 
+    def head_slots(self, geometry: CacheGeometry) -> int:
+        """Places between blocks and tokens: of heads, or one for keys and one for values."""
+        return 2 if KV in self.axes else self.heads(geometry)
+
     def block_dim(self, geometry: CacheGeometry) -> int:
         """Which logical dimension counts blocks, found by asking for a sentinel of them."""
         return self.shape(BLOCK_SENTINEL, geometry).index(BLOCK_SENTINEL)

@@ -42,7 +42,7 @@ class CacheSpec:
     kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding included.
     num_kv_heads of one rank, head_size in elements; 0 where nobody asks. stored: what else must
     agree, such as the dtype. computed_window_tokens: a window of the computation whose tokens are
-    all kept.
+    all kept. num_head_slots: into which a page is cut, where it is not one a KV head (0.33).
     """
 
     kind: str
@@ -54,6 +54,12 @@ class CacheSpec:
     stored: str = ""
     padding_bytes: int = 0
     computed_window_tokens: int | None = None
+    num_head_slots: int | None = None
+
+    @property
+    def num_heads(self) -> int:
+        """Places in the dimension of heads of a view of 0.33; a state has one."""
+        return self.num_head_slots or max(self.num_kv_heads, 1)
 
     @property
     def is_mamba(self) -> bool:
@@ -69,6 +75,14 @@ class CacheSpec:
     def token_bytes(self) -> int:
         """Bytes of one token, without padding."""
         return self.content_bytes // self.block_size
+
+    @property
+    def view_shape(self) -> tuple[int, int, int]:
+        """(heads, tokens, content in bytes) of one block in a view of 0.33, without padding."""
+        if self.is_mamba:
+            return 1, 1, self.page_size_bytes
+        cells = self.num_heads * self.block_size
+        return self.num_heads, self.block_size, self.content_bytes // cells
 
     def padded(self, page_size_bytes: int) -> CacheSpec:
         """The same content in a larger page."""

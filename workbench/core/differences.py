@@ -18,7 +18,7 @@ from workbench.core.resolve import resolve
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
 from workbench.core.trace import Step
-from workbench.core.upgrade_words import TRAITS, meaning
+from workbench.core.upgrade_words import TRAITS, meaning, traits_of
 
 PlanType = TypeVar("PlanType", bound=Plan)
 
@@ -236,11 +236,11 @@ def compare(
 
 def traits(old: str, new: str) -> tuple[Trait, ...]:
     """What differs between two rule sets whatever the scenario is."""
-    one, other = RULE_SETS[old].traits, RULE_SETS[new].traits
+    one, other = traits_of(RULE_SETS[old]), traits_of(RULE_SETS[new])
     return tuple(
         Trait(words.label, one[name], other[name], words.means)
         for name, words in TRAITS.items()
-        if name in one and name in other and one[name] != other[name]
+        if one[name] != other[name]
     )
 
 
@@ -250,7 +250,13 @@ def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
         if one == other:
             continue
         before, after = parting(old, new, fact.steps)
-        yield Difference(fact, one, other, before, after, meaning(fact.name, one, other))
+        yield Difference(fact, one, other, before, after, meaning(_worded(fact, old), one, other))
+
+
+def _worded(fact: Fact, old: Plan) -> str:
+    """The name under which the sentence stands: hashes that nobody had cannot become useless."""
+    unused = fact.name == "hash_block_size" and not old.prefix_caching
+    return "first_hash_block_size" if unused else fact.name
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:

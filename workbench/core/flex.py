@@ -19,7 +19,15 @@ from workbench.core.flex_sizes import (
     supports_small_blocks,
     too_large_for_cache_block,
 )
-from workbench.core.flex_tiles import Tiles, illegal_tile, kernel_tiles, key_tile_bytes
+from workbench.core.flex_tiles import (
+    LARGEST_SHARED_MEMORY_BYTES,
+    Tiles,
+    TooLarge,
+    illegal_tile,
+    kernel_tiles,
+    key_tile_bytes,
+    too_large_tile,
+)
 from workbench.core.plan import Plan
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.settings import Settings
@@ -45,13 +53,15 @@ class FlexPlan:
     cache_block_size: the kernel block; configured_block_size: the block before any alignment.
     is_direct: the mask is listed from the block table. tiles: None where the mask block is
     refused. shared_memory_bytes: what the tiles were chosen for, None without a limit.
-    key_tile_bytes: one tile of keys. refusals: what stops the start, in the engine's order.
+    head_size: elements. key_tile_bytes: one tile of keys. refusals: what stops the start, in the
+    engine's order.
     """
 
     fields: FlexFields
     small: bool
     batch_invariant: bool
     dtype: str
+    head_size: int
     cache_block_size: int
     configured_block_size: int
     mask: MaskBlocks
@@ -65,6 +75,12 @@ class FlexPlan:
     def build(self) -> str:
         """How the mask is built, in one word."""
         return "direct" if self.is_direct else "generic"
+
+    def too_large(self, limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES) -> TooLarge | None:
+        """Why the tile fits into no program with this much shared memory; None: not excluded."""
+        if self.tiles is None:
+            return None
+        return too_large_tile(self.tiles, self.head_size, FLOAT_BYTES[self.dtype], limit_bytes)
 
 
 def fields_of(settings: Settings) -> FlexFields:
@@ -113,6 +129,7 @@ def flex_sizes(
         small,
         batch_invariant,
         dtype,
+        head_size,
         cache_block_size,
         configured_block_size,
         mask,

@@ -41,8 +41,9 @@ def direct_build(
     """List each group's pages straight from the block table: first occurrence first.
 
     Every row is read as far as the longest request reaches, so a shorter request brings columns
-    that are not its own. A window drops pages that a prefix would still see. pruned: as in 0.33,
-    which drops columns behind a request's own blocks and, under causal, later blocks.
+    that are not its own. pruned: as in 0.33, which drops columns behind a request's own blocks and,
+    under causal, later blocks. A window drops pages that a prefix would still see, and so does
+    this pruning: `Visits.missed` counts what is lost.
     """
     groups, dropped = [], 0
     for start in range(0, batch.num_tokens, q_block_size):
@@ -65,7 +66,7 @@ def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> li
     last = len(row)
     if pruned:
         last = min(last, batch.own_blocks(request))
-        if rule.causal and not rule.prefix:
+        if rule.causal:
             last = min(last, position // batch.block_size + 1)
     return [page if first <= column < last else NULL_BLOCK for column, page in enumerate(row)]
 
@@ -91,12 +92,14 @@ def generic_build(
 class Visits:
     """What the kernel does with a list of KV blocks.
 
-    kinds: [group][visit] -> full, partial or empty. pairs: visible (query, slot) pairs.
+    kinds: [group][visit] -> full, partial or empty. pairs: visible (query, slot) pairs; missed:
+    those of them in blocks that the list leaves out, so the result is wrong.
     """
 
     lists: BlockLists
     kinds: tuple[tuple[str, ...], ...]
     pairs: int
+    missed: int = 0
 
     @property
     def visited(self) -> int:
@@ -127,7 +130,13 @@ def visits(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> Visits:
         tuple(_kind(found.get(block, 0), size) for block in group)
         for found, group in zip(counts, lists.visits, strict=True)
     )
-    return Visits(lists, kinds, sum(sum(found.values()) for found in counts))
+    missed = sum(
+        pairs
+        for found, group in zip(counts, lists.visits, strict=True)
+        for block, pairs in found.items()
+        if block not in group
+    )
+    return Visits(lists, kinds, sum(sum(found.values()) for found in counts), missed)
 
 
 def _kind(pairs: int, size: int) -> str:

@@ -13,11 +13,13 @@ from workbench.core.flex_tiles import SMALLEST_TILE
 SIDES = (8, 16, 32, 64, 128)
 """What is tried along each side, in tokens."""
 
-DIRECT, GENERIC, SMALL, ILLEGAL, REFUSED = "direct", "generic", "small", "illegal", "refused"
+DIRECT, GENERIC, SMALL = "direct", "generic", "small"
+TOO_LARGE, ILLEGAL, REFUSED = "too large", "illegal", "refused"
 KINDS = {
     DIRECT: "starts, mask listed from the block table",
     GENERIC: "starts, every pair of query and slot is evaluated",
     SMALL: f"starts, with a tile below the documented {SMALLEST_TILE}",
+    TOO_LARGE: "starts, and the tile fits into no NVIDIA GPU",
     ILLEGAL: "starts, and stops when the kernel is compiled",
     REFUSED: "vLLM refuses it",
 }
@@ -33,7 +35,7 @@ class Verdict:
 
     @property
     def legal(self) -> bool:
-        """Whether a kernel runs."""
+        """Whether nothing known keeps a kernel from running."""
         return self.kind in (DIRECT, GENERIC, SMALL)
 
 
@@ -57,6 +59,9 @@ def verdict(fields: FlexFields, **sizes: Any) -> Verdict:
         f"tile {found.tiles.block_m} x {found.tiles.block_n} in a mask block of {q} x {kv}, "
         f"{found.build} build over cache blocks of {found.cache_block_size}"
     )
+    excess = found.too_large()
+    if excess is not None:
+        return Verdict(TOO_LARGE, f"{words}; {excess.text}")
     if min(found.tiles.block_m, found.tiles.block_n) < SMALLEST_TILE:
         return Verdict(SMALL, f"{words}; below the documented {SMALLEST_TILE}")
     return Verdict(found.build, words)
@@ -72,7 +77,7 @@ def legality(
         "small": flex.small,
         "batch_invariant": flex.batch_invariant,
         "dtype": flex.dtype,
-        "head_size": 1,
+        "head_size": flex.head_size,
         "shared_memory_bytes": flex.shared_memory_bytes,
     }
     return tuple(

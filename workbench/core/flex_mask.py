@@ -7,7 +7,7 @@ physical: slot = physical block * block size + offset. Small sizes: this is plai
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from workbench.core.arithmetic import cdiv
@@ -24,13 +24,21 @@ class MaskRule:
 
     causal: keys up to the query. window: |query - key| < window. chunk: keys of the query's own
     chunk of this many positions (ours, not a mask of vLLM's flex backend). prefix: ranges [s, e],
-    both ends included, in which everybody sees everybody, whatever the rest says.
+    both ends included, in which everybody sees everybody, whatever the rest says. prefixes: the
+    ranges of each request, in place of `prefix`; requests behind the last have `prefix`.
     """
 
     causal: bool = True
     window: int | None = None
     chunk: int | None = None
     prefix: tuple[Range, ...] = ()
+    prefixes: tuple[tuple[Range, ...], ...] = ()
+
+    def of(self, request: int) -> MaskRule:
+        """The rule of one request of the batch."""
+        if request >= len(self.prefixes):
+            return self
+        return replace(self, prefix=self.prefixes[request], prefixes=())
 
     def visible(self, query: int, length: int) -> tuple[Range, ...]:
         """The keys that position `query` of a request of `length` tokens sees, as [low, high)."""
@@ -148,7 +156,7 @@ def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:
     length = batch.seq_lens[request]
     if logical == NOBODY or position >= length:
         return False
-    visible = rule.visible(batch.positions[token], length)
+    visible = rule.of(request).visible(batch.positions[token], length)
     return any(low <= position < high for low, high in visible)
 
 
@@ -158,7 +166,7 @@ def visible_slots(batch: PagedBatch, rule: MaskRule, token: int) -> tuple[Range,
     Keys whose block the inverse table lost (null blocks, blocks used twice) have no slot.
     """
     request, size = batch.owners[token], batch.block_size
-    visible = rule.visible(batch.positions[token], batch.seq_lens[request])
+    visible = rule.of(request).visible(batch.positions[token], batch.seq_lens[request])
     found = []
     for block, logical in batch.places[request]:
         start = logical * size

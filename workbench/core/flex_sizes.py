@@ -15,6 +15,8 @@ from workbench.core.arithmetic import is_power_of_2, next_power_of_2
 
 SMALL_BLOCK = 16
 LARGE_BLOCK = 128
+LARGEST_BLOCK = 2**30
+"""The largest power of two in the 32 bits of a size."""
 SMALL_SINCE = (2, 9)
 """The first torch whose flex attention takes mask blocks below 128; development builds count."""
 INVARIANT_TILE = 16
@@ -164,8 +166,11 @@ def _refused(
 
 
 def nearest_power_of_2(size: int) -> int:
-    """The power of two that a mask block of `size` tokens fits into."""
-    return next_power_of_2(size)
+    """The power of two that a mask block of `size` tokens fits into, of those that can be typed.
+
+    Below 1 that is 16, what vLLM's documentation asks for at least.
+    """
+    return SMALL_BLOCK if size < 1 else min(next_power_of_2(size), LARGEST_BLOCK)
 
 
 def nearest_divisor(size: int, tile: int) -> int:

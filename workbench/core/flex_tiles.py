@@ -17,6 +17,8 @@ ENOUGH_SHARED_MEMORY_BYTES = 144 * 1024
 """Below this much opt-in shared memory the wanted tile is halved."""
 LARGEST_SHARED_MEMORY_BYTES = 227 * 1024
 """The most that any NVIDIA GPU gives one program (compute capability 9.0 and 10.0)."""
+LARGEST_TENSOR = 2**20
+"""The most elements of one tensor in a Triton kernel."""
 USUAL_TILE = 64
 SMALLEST_TILE = 16
 """What vLLM's documentation asks for; no code of its checks it for a typed tile."""
@@ -117,3 +119,36 @@ def key_tile_bytes(tiles: Tiles, head_size: int, element_bytes: int) -> int:
     Derived, not measured: a kernel also keeps values and queries, so it needs more.
     """
     return tiles.block_n * head_size * element_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """Why a tile fits into no program. field: the side that is too long; both numbers in words."""
+
+    field: str
+    needed: int
+    limit: int
+    text: str
+
+
+def too_large_tile(
+    tiles: Tiles,
+    head_size: int,
+    element_bytes: int,
+    limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES,
+) -> TooLarge | None:
+    """What excludes a tile: keys or queries above the shared memory, or scores above a tensor.
+
+    Derived, not measured, and a lower bound: None does not say that the kernel fits. Source of
+    the largest tensor: `TRITON_MAX_TENSOR_NUMEL` in `triton/_utils.py`, Triton 3.
+    """
+    m, n = tiles.block_m, tiles.block_n
+    for axis, tokens, what in (("n", n, "keys"), ("m", m, "queries")):
+        needed = tokens * head_size * element_bytes
+        if needed > limit_bytes:
+            text = f"one tile of {tokens:,} {what} takes {needed:,} bytes of {limit_bytes:,}"
+            return TooLarge(f"flex_attn_block_{axis}", needed, limit_bytes, text)
+    if m * n <= LARGEST_TENSOR:
+        return None
+    text = f"a tile of {m:,} x {n:,} has {m * n:,} scores, and Triton takes {LARGEST_TENSOR:,}"
+    return TooLarge(f"flex_attn_block_{'m' if m >= n else 'n'}", m * n, LARGEST_TENSOR, text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.core.cache_spec import CacheSpec
+from workbench.core.packed_views import Placed, place
 
 UNIFORM_KIND = "UniformTypeKVCacheSpecs"
 """vLLM's class for layers of one type whose pages differ."""
@@ -78,30 +79,12 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where layers of one spec of one group lie in the one allocation of 0.33.
-
-    Block b of `layers[l]` starts at `address(l, b)`. heads: pieces of a page that do not lie side
-    by side, `head_stride` apart; 1 where a page is one run of bytes.
-    """
+    """Where layers of one spec of one group lie in the one allocation of 0.33."""
 
     group: int
     spec: CacheSpec
     layers: tuple[str, ...]
-    offset: int
-    layer_stride: int
-    block_stride: int
-    heads: int = 1
-    head_stride: int = 0
-
-    def address(self, layer: int, block: int) -> int:
-        """First byte of `block` of the layer at this place: offset + l * stride + b * stride."""
-        return self.offset + layer * self.layer_stride + block * self.block_stride
-
-    def ranges(self, layer: int, block: int) -> tuple[range, ...]:
-        """The bytes of one page, in the allocation; one range a piece."""
-        start, size = self.address(layer, block), self.spec.page_size_bytes // self.heads
-        starts = (start + head * self.head_stride for head in range(self.heads))
-        return tuple(range(first, first + size) for first in starts)
+    where: Placed
 
 
 @dataclass(frozen=True)
@@ -184,7 +167,11 @@ class Grouping:
         )
 
     def placements(self, num_blocks: int) -> tuple[Placement, ...]:
-        """Where every layer lies in the one allocation of `num_blocks`; nothing without one."""
+        """Where every layer lies in the one allocation of `num_blocks`; nothing without one.
+
+        Every group starts again at byte 0: the groups lie over each other. Errors: LayoutError for
+        a padded page whose heads do not lie together.
+        """
         if self.layout is None:
             return ()
         found = []
@@ -194,32 +181,16 @@ class Grouping:
                 by_spec[spec].append(name)
             offset = 0
             for spec, names in by_spec.items():
-                placed = self._placed(number, spec, tuple(names), offset, num_blocks)
-                found.append(placed)
-                offset += len(names) * (
-                    spec.page_size_bytes if self.is_block_outermost else placed.layer_stride
+                where = place(
+                    self.layout,
+                    spec.view_shape,
+                    layers=len(names),
+                    num_blocks=num_blocks,
+                    page_bytes=spec.page_size_bytes,
+                    block_bytes=self.bytes_per_block,
+                    offset=offset,
                 )
+                found.append(Placement(number, spec, tuple(names), where))
+                one = spec.page_size_bytes if where.is_block_outermost else where.layer_stride
+                offset += len(names) * one
         return tuple(found)
-
-    def _placed(
-        self, group: int, spec: CacheSpec, names: tuple[str, ...], offset: int, num_blocks: int
-    ) -> Placement:
-        page, heads = spec.page_size_bytes, max(spec.num_kv_heads, 1)
-        if self.layout in HEADS_APART and heads > 1:
-            piece = page // heads
-            if self.layout == "LHBNC":
-                strides = (page * num_blocks, piece, heads, piece * num_blocks)
-            else:
-                strides = (piece, self.bytes_per_block, heads, piece * len(names))
-        elif self.is_block_outermost:
-            strides = (page, self.bytes_per_block, 1, 0)
-        else:
-            strides = (page * num_blocks, page, 1, 0)
-        layer_stride, block_stride, pieces, head_stride = strides
-        return Placement(
-            group, spec, names, offset, layer_stride, block_stride, pieces, head_stride
-        )
-
-
-HEADS_APART = ("LHBNC", "BHLNC")
-"""Orders in which the heads of a page do not lie side by side."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.core.block_sizes import largest_block_within
+from workbench.core.cache_layouts import CacheGeometry
 from workbench.core.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -110,8 +111,9 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
     if layer.kind == FULL and dtype in TURBOQUANT_BITS and not sized.rules.groups.one_allocation:
         kind = kind if attention.use_mla else TURBOQUANT_SPEC
     window = None if layer.kind == FULL else attention.window_tokens
-    return CacheSpec(
-        kind, sized.block_size, page, window, kv_heads, attention.head_size, stored=dtype
+    return _with_slots(
+        sized,
+        CacheSpec(kind, sized.block_size, page, window, kv_heads, attention.head_size, dtype),
     )
 
 
@@ -137,7 +139,23 @@ def _window_spec(
         attention.head_size,
         stored=dtype,
     )
+    spec = _with_slots(sized, spec)
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
+
+
+def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
+    """The spec as its backend changes it: into how many places of heads a page is cut.
+
+    Source: `customize_spec` of the backend classes, 0.33.
+    """
+    name = sized.backend if isinstance(sized.backend, str | None) else sized.backend.name
+    cache = sized.rules.layouts.cache_of(spec.kind, name)
+    if cache is None:
+        return spec
+    slots = cache.head_slots(
+        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, spec.stored)
+    )
+    return spec if slots == spec.num_heads else replace(spec, num_head_slots=slots)
 
 
 def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workbench.core.cache_layouts import LAYOUT_NAMES, CacheLayout
+from workbench.core.cache_spec import HIDDEN_SPEC, MLA_KINDS, SLIDING_MLA_SPEC
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,3 +29,16 @@ class LayoutRules:
     tables_hold_manager_blocks: bool = False
     rounds_rows_by_gcd: bool = False
     v2_runner_checkpoints: bool = False
+
+    def cache_of(self, kind: str, backend: str | None) -> CacheLayout | None:
+        """What the view of a layer holds; None where every backend has a shape of its own.
+
+        kind: of its spec; MLA and hidden states go by that, all other layers by their backend.
+        """
+        if not self.caches:
+            return None
+        if kind == HIDDEN_SPEC:
+            return self.caches["hidden"]
+        if kind in MLA_KINDS or kind == SLIDING_MLA_SPEC:
+            return self.caches["mla"]
+        return self.caches.get(backend or "", self.caches[""])

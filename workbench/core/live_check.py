@@ -157,6 +157,10 @@ def _pair(version: str) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), int(found[2]))
 
 
+NOT_NATIVE = frozenset({"architecture_not_served"})
+"""Refusals where vLLM can answer with another library's model: nothing to compare."""
+
+
 def _distance(pair: tuple[int, int], asked: tuple[int, int]) -> int:
     """Minor releases apart; another major number is further than any of them."""
     return abs(MAJOR * (pair[0] - asked[0]) + pair[1] - asked[1])
@@ -204,6 +208,9 @@ def _ours(plan: Plan) -> dict[str, Any]:
 
 def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> Row:
     theirs = None if refusal is None else refusal["message"]
+    if isinstance(outcome, Refused) and outcome.code in NOT_NATIVE and outcome.vllm_text is None:
+        how = "runs through another library, as a model without states"
+        return Row("refusal", "no native implementation", theirs or how, same=True)
     if isinstance(outcome, Refused):
         said: tuple[str | None, ...] = (outcome.vllm_text,)
         shown: Any = outcome.vllm_text or outcome.message

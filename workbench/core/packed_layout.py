@@ -6,14 +6,11 @@ Source: `resolve_kv_cache_layout` in `vllm/v1/attention/backends/utils.py` and
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.cache_layouts import CacheGeometry, CacheLayout
-from workbench.core.cache_spec import HIDDEN_SPEC, MLA_KINDS, SLIDING_MLA_SPEC, CacheSpec
-from workbench.core.capacity import CachePlan
-from workbench.core.grouping import Group
+from workbench.core.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.hybrid_rewrite import RUNNER_RULES
 from workbench.core.layer_views import V1, AttentionPages, StatePages, stored_dtype
 from workbench.core.layout_error import LayoutError, require_positive
@@ -25,11 +22,9 @@ from workbench.core.packed_views import (
     packed_order,
     packed_states,
     packed_view,
-    page_shape,
-    place,
 )
 from workbench.core.plan import Plan
-from workbench.core.plan_groups import cache_layout, possible_layouts
+from workbench.core.plan_groups import cache_layout, layout_refusal_text, possible_layouts
 from workbench.core.resolve import resolve
 
 
@@ -67,8 +62,7 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
                 field="layout",
                 operands={"layout": asked, "allowed": possible},
                 vllm_exception="ValueError",
-                vllm_text=f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set; "
-                f"valid layouts: {list(possible)}.",
+                vllm_text=layout_refusal_text(asked, possible),
             )
     elif connector is not None:
         wish = rules.aliases.get(connector, connector)
@@ -86,12 +80,9 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 
 def layout_of(plan: Plan, spec: CacheSpec) -> CacheLayout:
     """What the layer's view holds: its backend's record, or that of MLA or hidden states."""
-    caches = plan.rules.layouts.caches
-    if spec.kind == HIDDEN_SPEC:
-        return caches["hidden"]
-    if spec.kind in MLA_KINDS or spec.kind == SLIDING_MLA_SPEC:
-        return caches["mla"]
-    return caches.get(plan.backend or "", caches[""])
+    found = plan.rules.layouts.cache_of(spec.kind, plan.backend)
+    assert found is not None
+    return found
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
@@ -129,43 +120,12 @@ def layer_places(
     Every group starts again at byte 0: the groups lie over each other. Errors: LayoutError.
     """
     require_positive(num_blocks, "num_blocks", "block")
-    plan, name = named_layout(plan, layout, connector)
-    cache = plan.built_cache()
-    found: list[LayerPlace] = []
-    for number, group in enumerate(cache.groups):
-        found += _group_places(plan, cache, number, group, name.name, num_blocks)
-    return tuple(found)
-
-
-def _group_places(
-    plan: Plan, cache: CachePlan, number: int, group: Group, name: str, num_blocks: int
-) -> list[LayerPlace]:
-    by_spec: dict[CacheSpec, list[str]] = defaultdict(list)
-    for layer, spec in zip(group.layers, group.layer_specs, strict=True):
-        by_spec[spec].append(layer)
-    found, offset = [], 0
-    for spec, layers in by_spec.items():
-        where = place(
-            name,
-            _page_shape(plan, spec),
-            layers=len(layers),
-            num_blocks=num_blocks,
-            page_bytes=spec.page_size_bytes,
-            block_bytes=cache.grouping.bytes_per_block,
-            offset=offset,
-        )
-        found += [
-            LayerPlace(layer, number, spec, where, index) for index, layer in enumerate(layers)
-        ]
-        one = spec.page_size_bytes if where.is_block_outermost else where.layer_stride
-        offset += len(layers) * one
-    return found
-
-
-def _page_shape(plan: Plan, spec: CacheSpec) -> tuple[int, int, int]:
-    if spec.is_mamba:
-        return 1, 1, spec.page_size_bytes
-    return page_shape(layout_of(plan, spec), attention_pages(plan, spec))
+    plan, _name = named_layout(plan, layout, connector)
+    return tuple(
+        LayerPlace(name, placed.group, placed.spec, placed.where, index)
+        for placed in plan.built_cache().grouping.placements(num_blocks)
+        for index, name in enumerate(placed.layers)
+    )
 
 
 def layer_kernel_block(plan: Plan, name: str, group: int, spec: CacheSpec) -> int:

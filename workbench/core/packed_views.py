@@ -47,6 +47,12 @@ class Placed:
         start = self.offset + layer * self.layer_stride + block * self.block_stride
         return start + piece * self.piece_stride + inside
 
+    def ranges(self, layer: int, block: int) -> tuple[range, ...]:
+        """The bytes of one page, in the allocation; one range a piece."""
+        size = self.page_bytes // self.pieces
+        starts = (self.address(layer, block, piece * size) for piece in range(self.pieces))
+        return tuple(range(first, first + size) for first in starts)
+
     @property
     def is_block_outermost(self) -> bool:
         """Whether all layers of a block lie together."""

@@ -247,9 +247,9 @@ def published_placements(cache: CachePlan) -> list[dict[str, Any]] | None:
         {
             "group": placed.group,
             "layer_names": list(placed.layers),
-            "offset": placed.offset,
-            "layer_stride": placed.layer_stride,
-            "block_stride": placed.block_stride,
+            "offset": placed.where.offset,
+            "layer_stride": placed.where.layer_stride,
+            "block_stride": placed.where.block_stride,
         }
         for placed in cache.placements or ()
     ] or None

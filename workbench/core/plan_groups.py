@@ -46,6 +46,14 @@ def cache_layout(sized: Sized) -> str | None:
     return name if name in possible else possible[0]
 
 
+def layout_refusal_text(asked: str, possible: tuple[str, ...]) -> str:
+    """What vLLM raises for a typed layout that is not possible. Source: the same, 0.33."""
+    return (
+        f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set; "
+        f"valid layouts: {list(possible)}."
+    )
+
+
 def possible_layouts(sized: Sized) -> tuple[str, ...]:
     """The orders that the backend reads and that suit all layers, best first.
 
@@ -72,4 +80,4 @@ def possible_layouts(sized: Sized) -> tuple[str, ...]:
 def _shape(spec: CacheSpec) -> tuple[int, int, int]:
     if spec.is_mamba:
         return 1, 1, spec.page_size_bytes
-    return spec.num_kv_heads, spec.block_size, spec.page_size_bytes
+    return spec.num_heads, spec.block_size, spec.page_size_bytes

@@ -28,11 +28,11 @@ def plan_layout(
 ) -> CacheViews:
     """The views of one tensor of `num_blocks` manager blocks of `plan`.
 
-    layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; connector and
-    rule: see `layout_name` and `cache_views`. group: which attention group is shown, its place in
-    `plan.cache.groups`; the first one where nothing is said. Where all layers have one allocation
-    (0.33) the views are of the first layer in it. Errors: LayoutError, also where vLLM stops before
-    it lays out anything.
+    layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; the plan's own
+    `kv_cache_layout` where nothing is said. connector and rule: see `layout_name` and
+    `cache_views`. group: which attention group is shown, its place in `plan.cache.groups`; the
+    first one where nothing is said. Where all layers have one allocation (0.33) the views are of
+    the first layer in it. Errors: LayoutError, also where vLLM stops before it lays out anything.
     """
     cache = plan.cache
     if cache is None:
@@ -96,7 +96,10 @@ def _check_rule(plan: Plan, rule: str | None) -> None:
 def _name(plan: Plan, backend: Backend, layout: str | None, connector: str | None) -> LayoutName:
     platform = PLATFORMS[plan.settings.platform]
     capability = capability_of(plan.settings)
-    return layout_name(backend, platform.name, capability, environment=layout, connector=connector)
+    environment = layout or plan.settings.kv_cache_layout
+    return layout_name(
+        backend, platform.name, capability, environment=environment, connector=connector
+    )
 
 
 def _attention(plan: Plan, cache: CachePlan, asked: int | None) -> tuple[AttentionPages, int]:

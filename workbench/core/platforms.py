@@ -28,7 +28,7 @@ class Platform:
         return self.capabilities[0] if self.capabilities else None
 
 
-CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "12.0", "12.1")
+CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "11.0", "12.0", "12.1")
 
 PLATFORMS: Registry[Platform] = Registry("platform", "platform")
 for _platform in (

@@ -48,13 +48,20 @@ def try_changes(
     allowed_errors: frozenset[str] = frozenset(),
     limit: int = 3,
     plan_type: type[Plan] = Plan,
+    known_warnings: frozenset[str] = frozenset(),
 ) -> tuple[Remedy, ...]:
-    """The first `limit` candidates after which `code` is gone and no new error has come.
+    """Up to `limit` candidates after which `code` is gone and no new error has come.
 
-    `allowed_errors` are the codes of errors that were there before.
+    Those that bring a new warning come last. `allowed_errors` and `known_warnings` are the codes
+    that were there before.
     """
     found: list[Remedy] = []
+    warned: list[Remedy] = []
+    tried: list[Mapping[str, Any]] = []
     for changes in candidates:
+        if changes in tried:
+            continue
+        tried.append(changes)
         try:
             changed = replace(settings, **changes)
             if changed == settings:
@@ -65,17 +72,25 @@ def try_changes(
         codes = {problem.code for problem in plan.problems}
         if code in codes or {problem.code for problem in plan.errors} - allowed_errors:
             continue
-        found.append(Remedy(dict(changes), plan))
+        new = codes - allowed_errors - known_warnings
+        (warned if new else found).append(Remedy(dict(changes), plan))
         if len(found) == limit:
             break
-    return tuple(found)
+    return tuple([*found, *warned][:limit])
 
 
 def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
     """Tried remedies for one problem of a plan, best first; empty when none of them works."""
-    before = frozenset(other.code for other in plan.errors) - {problem.code}
+    before = frozenset(other.code for other in plan.problems) - {problem.code}
+    errors = before & {other.code for other in plan.errors}
     return try_changes(
-        plan.model, plan.settings, problem.code, problem.candidates, before, plan_type=type(plan)
+        plan.model,
+        plan.settings,
+        problem.code,
+        problem.candidates,
+        errors,
+        plan_type=type(plan),
+        known_warnings=before,
     )
 
 

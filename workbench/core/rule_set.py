@@ -40,8 +40,9 @@ class RuleSet:
     and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
     cpu_checks_kv_cache_dtype: whether the CPU backend is tested for it, too.
     not_served: model family -> last version that had it, served_by_transformers: those of them that
-    another library still runs; traits: what of this version no scenario
-    changes, in words (keys: `core.differences.TRAITS`). version: the one that sources name.
+    another library still runs; traits: what of this version no scenario changes and the other
+    fields do not tell, in words (see `core.upgrade_words.traits_of`). version: the one that sources
+    name.
     """
 
     name: str

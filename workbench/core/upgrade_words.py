@@ -1,8 +1,12 @@
-"""What a changed fact means for somebody who upgrades, in one sentence each."""
+"""What a version does, and what a changed fact means for somebody who upgrades, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from workbench.core.offload_rules import CONCATENATED, LAST
+from workbench.core.rule_set import RuleSet
 
 
 class TraitWords(NamedTuple):
@@ -46,6 +50,61 @@ TRAITS = {
 }
 """Trait -> its words, in the order in which they are shown."""
 
+BIG_HASHES = {
+    CONCATENATED: "the hashes of its small blocks, concatenated",
+    LAST: "the hash of its last small block",
+}
+_ANSWERS: dict[str, Callable[[RuleSet], str]] = {
+    "backends_asked": lambda rules: (
+        "all attention backends, and the result must suit them all"
+        if rules.all_backends
+        else "the first attention backend"
+    ),
+    "cache_view": lambda rules: (
+        "[B, H, N, C] for every backend, keys and values packed in C"
+        if rules.layouts.caches
+        else "a shape of its own for every backend, mostly [B, 2, N, H, D]"
+    ),
+    "stride_rewrite": lambda rules: (
+        "ROCM_ATTN only, by asking for the block dimension (#37236)"
+        if rules.layouts.rewrites_strides
+        else "none: blocks come first in every view"
+    ),
+    "table_holds": lambda rules: (
+        "manager block ids, split where the kernel reads them"
+        if rules.layouts.tables_hold_manager_blocks
+        else "kernel block ids (#38831)"
+    ),
+    "allocations": lambda rules: (
+        "one allocation; every group starts at its first byte"
+        if rules.groups.one_allocation
+        else "one tensor for the i-th layer of every group"
+    ),
+    "unequal_pages": lambda rules: (
+        "mamba and attention pages are padded to the largest"
+        if rules.groups.pads_pages
+        else "a mamba page that does not fit stops the start"
+    ),
+    "null_block": lambda rules: (
+        f"{'' if rules.groups.counts_null_block else 'not '}counted when the memory is checked"
+    ),
+    "big_hash": lambda rules: BIG_HASHES[rules.offload.large_block_hash],
+    "hash_option": lambda rules: rules.offload.hash_option,
+    "offload_unit": lambda rules: (
+        "block_size in tokens, or blocks_per_chunk"
+        if rules.offload.takes_blocks_per_chunk
+        else "block_size of the connector, in tokens"
+    ),
+}
+"""Trait -> what a rule set does, read from its data."""
+
+
+def traits_of(rules: RuleSet) -> dict[str, str]:
+    """What a rule set does whatever the scenario is: trait -> words; its own words come first."""
+    read = {name: answer(rules) for name, answer in _ANSWERS.items()}
+    return {**read, **rules.traits}
+
+
 _WORDS = {
     "enable_prefix_caching": "Prefixes are {on} by default; type the flag to keep what you had.",
     "mamba_cache_mode": "States are kept in another way, which changes blocks of a request.",
@@ -64,6 +123,7 @@ _WORDS = {
     "max_concurrency": "{percent} requests of full length fit.",
     "smallest_prefix": "Prompts must share {new} tokens instead of {old} to find anything again.",
     "scheduler_block_size": "Requests are scheduled in steps of {new} tokens.",
+    "first_hash_block_size": "Nothing was hashed before; hashes cover {new} tokens now.",
     "hash_block_size": "Hashes cover {new} tokens instead of {old}: old hashes are useless.",
 }
 

@@ -22,7 +22,10 @@ from workbench.interop.given import (
 from workbench.interop.vllm_args import (
     ATTENTION_CONFIG,
     GDN_PREFILL,
+    HIDDEN_STATE_IDS,
+    HIDDEN_STATES,
     HYBRID_MANAGER,
+    SKIPPED_LAYERS,
     VALUE_FLAGS,
     VARIABLES,
 )
@@ -45,7 +48,6 @@ MATTERS = {
     "--pipeline-parallel-size": "each stage has a part of the layers",
     "--decode-context-parallel-size": "tokens are spread over ranks",
     "--prefill-context-parallel-size": "tokens are spread over ranks",
-    "--kv-cache-dtype-skip-layers": "some layers keep another dtype",
     "--hf-overrides": "fields of config.json are changed",
     "--kv-transfer-config": "a connector may ask for other sizes",
     "--disable-sliding-window": "windows become full attention",
@@ -150,6 +152,8 @@ class _Reader:
             self.give(SWITCHES[name], bool(value), said)
         elif (name, value) == GDN_PREFILL:
             self.give("gdn_flashinfer_prefill", True, said)
+        elif name == SKIPPED_LAYERS:
+            self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), said)
         elif name in SPECULATIVE:
             number = whole_number(str(value)) if name == "--spec-tokens" else value
             self._object("--speculative-config", {SPECULATIVE[name]: number}, said)
@@ -171,6 +175,8 @@ class _Reader:
             self.drafts |= values
             if (count := values.get("num_speculative_tokens")) is not None:
                 self.give("num_speculative_tokens", count, said)
+            if (layers := _hidden_state_layers(values)) is not None:
+                self.give("hidden_state_layers", layers, said)
             return
         for key, value in values.items():
             if key in ATTENTION_CONFIG:
@@ -182,7 +188,7 @@ class _Reader:
 
     def given(self) -> Given:
         method = self.drafts.get("method")
-        if self.drafts and method != "ngram":
+        if self.drafts and method not in {"ngram", HIDDEN_STATES}:
             drafted = f"method {method}" if method else "a draft model"
             self.notes.append(
                 f"Draft tokens by {drafted}: their number is counted, layers that the drafter "
@@ -191,6 +197,14 @@ class _Reader:
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
         return Given(self.fields, self.said, tuple(self.notes))
+
+
+def _hidden_state_layers(drafts: dict[str, Any]) -> int | None:
+    """How many layers `extract_hidden_states` keeps; None where nothing says so."""
+    found: Any = drafts
+    for key in ("draft_model_config", "hf_config", HIDDEN_STATE_IDS):
+        found = found.get(key) if isinstance(found, dict) else None
+    return len(found) if isinstance(found, list) else None
 
 
 def _json_argument(name: str, text: str) -> dict[str, Any]:

@@ -58,6 +58,8 @@ class FlexDevice:
     """Winners of one device and one kind of attention layer.
 
     head_size in elements, gqa: query heads to one KV head, page_tokens: tokens of a manager block.
+    one_for_all: every winner is the same configuration, chosen so that bits do not depend on the
+    batch.
     """
 
     head_size: int
@@ -66,6 +68,7 @@ class FlexDevice:
     dtype: str
     provenance: FlexProvenance
     best: tuple[FlexBest, ...]
+    one_for_all: bool = False
 
     @property
     def file_name(self) -> str:
@@ -73,7 +76,7 @@ class FlexDevice:
         device = re.sub(r"\W+", "_", self.provenance.device_name).strip("_")
         return (
             f"flex,head={self.head_size},gqa={self.gqa},page={self.page_tokens},"
-            f"dtype={self.dtype},device_name={device}.json"
+            f"dtype={self.dtype},device_name={device}{',bitwise' if self.one_for_all else ''}.json"
         )
 
     def to_json(self) -> str:
@@ -99,6 +102,7 @@ class FlexDevice:
         document = {
             "schema_version": SCHEMA_VERSION,
             "layer": layer,
+            "one_for_all": self.one_for_all,
             "provenance": asdict(self.provenance),
             "best": rows,
         }
@@ -119,7 +123,12 @@ def read_flex_device(text: str) -> FlexDevice:
             )
         rows = tuple(_row(row) for row in document["best"])
         provenance = FlexProvenance(**document["provenance"])
-        return FlexDevice(**document["layer"], provenance=provenance, best=rows)
+        return FlexDevice(
+            **document["layer"],
+            provenance=provenance,
+            best=rows,
+            one_for_all=bool(document["one_for_all"]),
+        )
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, ScenarioError):
             raise

@@ -8,7 +8,12 @@ from typing import Any
 from workbench.core.model import Model
 from workbench.core.settings import Settings
 from workbench.interop.given import json_object
-from workbench.interop.vllm_args import HYBRID_MANAGER, vllm_args, vllm_environment
+from workbench.interop.vllm_args import (
+    HYBRID_MANAGER,
+    SKIPPED_LAYERS,
+    vllm_args,
+    vllm_environment,
+)
 
 SWITCHES = ("--enable-prefix-caching", "--no-enable-prefix-caching", HYBRID_MANAGER)
 """Flags that take no value."""
@@ -30,6 +35,9 @@ def flag_values(settings: Settings, model: Model) -> dict[str, Any]:
         name = flag[2:].replace("-", "_")
         if flag in SWITCHES:
             values[name.removeprefix("no_")] = not name.startswith("no_")
+            continue
+        if flag == SKIPPED_LAYERS:
+            values[name] = [next(words) for _ in settings.kv_cache_dtype_skip_layers or ()]
             continue
         text = next(words)
         values[name] = json_object(text) or _number(text)

@@ -233,7 +233,7 @@ NOTICES = (
         "so the quantized primary KV page covers",
         r"Setting attention block size to (?P<block_size>\d+) tokens so the quantized",
         "0.33: some layers keep another dtype, and their page has to fit as well.",
-        "--kv-cache-dtype-skip-layers decides which layers; a scenario does not hold it.",
+        "--kv-cache-dtype-skip-layers decides which layers.",
     ),
     message(
         "mamba_padding",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
+from typing import Any
 
 from workbench.core.model import Model
 from workbench.core.settings import Settings
@@ -33,6 +34,7 @@ ATTENTION_CONFIG = (
     "flex_attn_kv_block_size",
 )
 """Fields without a flag of their own: keys of `--attention-config`."""
+SKIPPED_LAYERS = "--kv-cache-dtype-skip-layers"
 HYBRID_MANAGER = "--disable-hybrid-kv-cache-manager"
 GDN_PREFILL = ("--gdn-prefill-backend", "flashinfer")
 VARIABLES = {
@@ -41,6 +43,8 @@ VARIABLES = {
 }
 """Field -> the environment variable that takes its place, and its value (None: the field's own)."""
 DEFAULTS = Settings()
+HIDDEN_STATES = "extract_hidden_states"
+HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
 
@@ -51,9 +55,9 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
     capability, memory that is measured, TRT-LLM's kernels and rule set belong to the machine, the
     checkpoint and the installed version, so they give no argument; nor do batch invariance and the
-    layout of the cache, which are environment variables, nor layers whose hidden states are kept,
-    which take a connector. Draft tokens need a method: ngram, which takes no
-    second model; only their number sizes the cache.
+    layout of the cache, which are environment variables. Draft tokens need a method: ngram, which
+    takes no second model; only their number sizes the cache. Layers whose hidden states are kept
+    take the method extract_hidden_states, and a connector that a person chooses.
     """
     args = [repository or f"<hub id or folder of {model.name}>"]
     for field, flag in VALUE_FLAGS.items():
@@ -65,21 +69,29 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
         args.append(prefix + "enable-prefix-caching")
     if settings.disable_hybrid_kv_cache_manager:
         args.append(HYBRID_MANAGER)
-    if settings.num_speculative_tokens:
-        drafts = {
-            "method": "ngram",
-            "num_speculative_tokens": settings.num_speculative_tokens,
-            "prompt_lookup_max": NGRAM_TOKENS,
-        }
-        args += ["--speculative-config", json.dumps(drafts)]
+    if settings.num_speculative_tokens or settings.hidden_state_layers:
+        args += ["--speculative-config", json.dumps(_drafts(settings))]
     if settings.kv_cache_dtype_skip_layers:
-        args += ["--kv-cache-dtype-skip-layers", *settings.kv_cache_dtype_skip_layers]
+        args += [SKIPPED_LAYERS, *settings.kv_cache_dtype_skip_layers]
     if settings.gdn_flashinfer_prefill:
         args += GDN_PREFILL
     flex = {field: getattr(settings, field) for field in ATTENTION_CONFIG}
     if given := {field: value for field, value in flex.items() if value is not None}:
         args += ["--attention-config", json.dumps(given)]
     return tuple(args)
+
+
+def _drafts(settings: Settings) -> dict[str, Any]:
+    """Which method drafts, and how many tokens.
+
+    Only the number of the layers sizes the cache, so the first ones stand for them. Source:
+    `SpeculativeConfig` and `ExtractHiddenStatesConfig`, 0.23 and 0.33.
+    """
+    count = {"num_speculative_tokens": settings.num_speculative_tokens}
+    if settings.hidden_state_layers:
+        ids = {HIDDEN_STATE_IDS: list(range(settings.hidden_state_layers))}
+        return {"method": HIDDEN_STATES, **count, "draft_model_config": {"hf_config": ids}}
+    return {"method": "ngram", **count, "prompt_lookup_max": NGRAM_TOKENS}
 
 
 def vllm_environment(settings: Settings) -> dict[str, str]:

@@ -6,8 +6,12 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from workbench.kernels.paged_flex.masks import Mask
 
 
 class Stopped(Exception):  # noqa: N818 - nothing went wrong
@@ -36,20 +40,27 @@ class Stop:
 
 
 @contextmanager
-def told_plainly(doing: str) -> Iterator[None]:
+def told_plainly(doing: str, own_mask: Mask | None = None) -> Iterator[None]:
     """Turn refusals of a kernel, and memory that runs out, into one ScenarioError.
 
-    doing: what was tried, for the message. Everything else passes through. Memory that the failed
-    launch held is given back.
+    doing: what was tried, for the message. own_mask: a mask of the caller's own, whose failures in
+    the compiler or the interpreter are told too. Everything else passes through. Memory that the
+    failed launch held is given back.
     """
-    from triton.runtime.errors import OutOfResources
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import InterpreterError, OutOfResources
 
     from workbench.kernels.paged_flex.errors import PagedFlexError
+    from workbench.kernels.paged_flex.mods import stopped_by
 
     try:
         yield
     except PagedFlexError as error:
         raise ScenarioError("kernel_refuses", str(error), field=error.field) from error
+    except (CompilationError, InterpreterError) as error:
+        if own_mask is None:
+            raise
+        raise ScenarioError("mask_stops", str(stopped_by(own_mask, error)), field="mask") from error
     except OutOfResources as error:
         raise ScenarioError(
             "out_of_shared_memory",

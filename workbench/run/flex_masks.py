@@ -33,6 +33,12 @@ def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
     owners, positions = torch.tensor(batch.owners), torch.tensor(batch.positions)
     lengths = torch.tensor(batch.seq_lens)
 
+    own = [rule.of(request).prefix for request in range(len(batch.rows))]
+    most = max(map(len, own), default=0)
+    # an empty range: its end lies in front of its start
+    filled = [[*found, *[(0, -1)] * (most - len(found))] for found in own]
+    ranges = torch.tensor(filled, dtype=torch.int64).reshape(len(own), most, 2)
+
     def mod(_batch: Tensor, _head: Tensor, token: Tensor, slot: Tensor) -> Tensor:
         request, query = owners[token], positions[token]
         logical = inverse[request, slot // batch.block_size]
@@ -43,7 +49,8 @@ def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
             seen = seen & ((query - key).abs() < rule.window)
         if rule.chunk is not None:
             seen = seen & (query // rule.chunk == key // rule.chunk)
-        for start, end in rule.prefix:
+        for i in range(ranges.shape[1]):
+            start, end = ranges[request, i, 0], ranges[request, i, 1]
             both = (query >= start) & (query <= end) & (key >= start) & (key <= end)
             seen = seen | both
         return valid & seen

@@ -6,6 +6,7 @@ vLLM is never imported here. What runs over there is `workbench.run.vllm_probe`.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +131,13 @@ def ask(
     limit_s = START_S + QUESTION_S * len(questions)
     try:
         done = subprocess.run(
-            command, input=lines.encode(), capture_output=True, timeout=limit_s, check=False
+            command,
+            input=lines.encode(),
+            capture_output=True,
+            timeout=limit_s,
+            check=False,
+            # A checkout on this path would hide packages of vLLM's own, such as `kernels`.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         )
     except OSError as error:
         raise CannotAskError(

@@ -45,6 +45,7 @@ def _side(step: Step | None, other: Step | None) -> str:
         for name, value in step.operands.items()
         if name not in known or known[name] != value
     )
+    told = "; ".join(filter(None, (told, step.note)))
     return f"{show(step.result)} ({told})" if told else show(step.result)
 
 
@@ -219,7 +220,7 @@ def matrix_text(comparisons: Sequence[Comparison]) -> str:
             if (cell := matrix_cell(comparison, fact.name))
         ]
         if not changes and comparison.old.plan and comparison.new.plan:
-            changes = ["nothing changes"]
+            changes = ["no number changes"]
         told = "; ".join((verdict_cell(comparison), *changes))
         lines.append(f"{comparison.model.name:26} {told}")
     return "\n".join(lines)

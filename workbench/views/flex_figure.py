@@ -16,6 +16,7 @@ from workbench.core.flex_legality import (
     KINDS,
     REFUSED,
     SMALL,
+    TOO_LARGE,
     combinations,
     legality,
 )
@@ -38,6 +39,7 @@ LOOKS = {
     DIRECT: (RECURRENT, "D"),
     GENERIC: (ATTENTION_BEFORE, "G"),
     SMALL: (CONV, "!"),
+    TOO_LARGE: (ATTENTION, "M"),
     ILLEGAL: (CURRENT, "✕"),
     REFUSED: (PADDING, "o"),
 }

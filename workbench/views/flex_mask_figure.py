@@ -64,7 +64,9 @@ def logical_mask(batch: PagedBatch, rule: MaskRule, theme: str = "auto") -> go.F
     pairs = sum(
         high - low
         for token in range(batch.num_tokens)
-        for low, high in rule.visible(batch.positions[token], batch.seq_lens[batch.owners[token]])
+        for low, high in rule.of(batch.owners[token]).visible(
+            batch.positions[token], batch.seq_lens[batch.owners[token]]
+        )
     )
     words = "<b>%{y}</b><br>keys %{x}<br>%{z:.0%} of the pairs are seen<extra></extra>"
     title = f"<b>logical mask</b>: {pairs:,} pairs of query and key are seen"
@@ -242,7 +244,7 @@ def _seen_share(
     seen = sum(
         max(0, min(high, keys.end) - max(low, keys.start))
         for query in range(queries.start, queries.end)
-        for low, high in rule.visible(query, length)
+        for low, high in rule.of(request).visible(query, length)
     )
     pairs = (queries.end - queries.start) * (min(keys.end, length) - keys.start)
     return round(seen / pairs, 4)

@@ -72,15 +72,16 @@ def refusal_html(refusal: FlexRefusal) -> str:
 
 
 def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
-    """Tiles on every target, and whether one tile of keys leaves room in its shared memory.
+    """Tiles on every target, and whether keys or queries alone are more than its shared memory.
 
-    The bytes are derived, not measured: a kernel also keeps values and queries.
+    The bytes are derived, not measured, and a lower bound: they can exclude a tile, never admit it.
     """
     rows = []
     for target, flex in plans:
         tiles, keys = flex.tiles, flex.key_tile_bytes
         shown = "refused" if tiles is None else f"{tiles.block_m} x {tiles.block_n}"
-        fits = "" if keys is None else "✓" if keys <= target.limit_bytes else "✕ too large"
+        excess = flex.too_large(target.limit_bytes)
+        fits = "" if keys is None else "not excluded" if excess is None else "✕ too large"
         rows.append(
             (
                 escape(target.title),
@@ -93,7 +94,8 @@ def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
     return document(
         table(("device", "shared memory", "tile", "one tile of keys", "fits"), rows),
         '<p class="wb-faint">One tile of keys is the least that a program keeps: derived from the '
-        "sizes, not measured.</p>",
+        "sizes, not measured. A kernel needs more, so that a tile which is not excluded may still "
+        "not fit.</p>",
     )
 
 
@@ -108,4 +110,6 @@ def visits_html(found: Visits, dropped: int) -> str:
         ("pairs computed", f"{found.evaluated_pairs:,}"),
         ("pairs seen", f"{found.pairs:,} ({share:.1%})"),
     ]
+    if found.missed:
+        rows.append(("✕ seen, but never visited: a wrong result", f"{found.missed:,}"))
     return document(table(("mask", "count"), rows))

@@ -80,7 +80,7 @@ def pareto_front(
 
 def _axis(name: str, grid: str) -> dict[str, Any]:
     unit = f" ({UNITS[name]})" if name in UNITS else ""
-    shown = {"tickformat": ".0%"} if name == "waste_share" else {}
+    shown = {"tickformat": ".3~%"} if name == "waste_share" else {}
     return {"title": {"text": MEASURES[name] + unit}, "gridcolor": grid, "zeroline": False, **shown}
 
 

@@ -28,6 +28,8 @@ def progress_text(
 
 def measured_html(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> str:
     """Newest rows first. rows: as `Row.to_dict` tells them; fields: of the configuration."""
+    if not rows:
+        return ""
     header = ("status", "correct", "bits equal", "time", *map(escape, fields), "")
     body = [
         (
@@ -40,7 +42,48 @@ def measured_html(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> s
         )
         for row in list(reversed(rows))[:SHOWN]
     ]
-    return document(table(header, body))
+    left = len(rows) - SHOWN
+    note = f'<p class="wb-faint">the newest {SHOWN} of {len(rows):,} rows</p>' if left > 0 else ""
+    return document(f'<div style="overflow-x: auto">{table(header, body)}</div>', note)
+
+
+def winners_rows(
+    winners: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """A row for each winner: where, what, and how many others are as quick.
+
+    winners: bucket -> `config`, `seconds` and `ties`. Equal winners of several buckets are one.
+    """
+    groups: dict[str, tuple[list[str], Mapping[str, Any]]] = {}
+    for bucket, found in winners.items():
+        key = f"{found['config']} {found['seconds']}"
+        groups.setdefault(key, ([], found))[0].append(bucket)
+    return [
+        (
+            ", ".join(buckets),
+            f"{1e6 * found['seconds']:,.1f} us",
+            *(str(found["config"].get(name, "-")) for name in fields),
+            f"{found['ties']} within 2 %",
+        )
+        for buckets, found in groups.values()
+    ]
+
+
+def winners_html(
+    place: str, winners: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
+) -> str:
+    """The winners on one device. place: device and version, as text."""
+    header = ("best on", "mean time", *map(escape, fields), "ties")
+    body = [tuple(map(escape, row)) for row in winners_rows(winners, fields)]
+    return document(f"<h4>Winners: {escape(place)}</h4>", table(header, body))
+
+
+def note_html(notes: Sequence[str]) -> str:
+    """Sentences that a person has to know, such as why nothing is measured; empty for none."""
+    if not notes:
+        return ""
+    told = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return document(f'<div class="wb-problem" data-severity="warning"><ul>{told}</ul></div>')
 
 
 def _verdict(value: bool | None) -> str:

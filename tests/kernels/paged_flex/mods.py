@@ -1,3 +1,4 @@
+# ruff: noqa: B015, F821 - some are wrong on purpose
 """Device functions of a test's own."""
 
 from workbench.kernels.language import tl, triton
@@ -64,3 +65,63 @@ def chained_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def and_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
     return score * (key < query and key > 3)
+
+
+@triton.jit
+def renamed_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    distance = query - key
+    far = distance
+    if far > 3:
+        return distance < 0
+    return key <= query
+
+
+@triton.jit
+def added_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    far = PARAM
+    far += query
+    return key <= query if far else key < query
+
+
+@triton.jit
+def assert_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    assert key <= query
+    return key <= query
+
+
+@triton.jit
+def min_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return min(query, key) == key
+
+
+@triton.jit
+def in_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return key in (0, query)
+
+
+@triton.jit
+def scalar_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    wide = PARAM + 1
+    if wide > 4:
+        return (key <= query) & (query - key < wide)
+    return key <= query
+
+
+@triton.jit
+def float_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return (query - key) * 1.0
+
+
+@triton.jit
+def int_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return query - key
+
+
+@triton.jit
+def nothing_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    key <= query
+
+
+@triton.jit
+def typo_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return kye <= query

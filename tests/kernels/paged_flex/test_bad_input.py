@@ -177,12 +177,26 @@ def test_nothing_is_written_by_a_refused_call():
 
 @pytest.mark.parametrize(
     ("mod", "line"),
-    [(mods.if_mask, "if q > 3:"), (mods.chained_mask, "return 0 <= key <= query")],
+    [
+        (mods.if_mask, "if q > 3:"),
+        (mods.chained_mask, "return 0 <= key <= query"),
+        (mods.renamed_mask, "if far > 3:"),
+        (mods.added_mask, "return key <= query if far else key < query"),
+        (mods.assert_mask, "assert key <= query"),
+        (mods.min_mask, "return min(query, key) == key"),
+        (mods.in_mask, "return key in (0, query)"),
+    ],
 )
 def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
     mask = Mask("python", mod, masks.causal().seen)
     expected = {"field": "mask", "given": line}
     refused("(?s)whole tiles.*tl.where.*Example", attend, options={"mask": mask}, **expected)
+
+
+def test_a_mask_may_decide_on_its_parameter():
+    seen = masks.sliding_window(6).seen
+    case = Case(requests((40, 3), (20, 1), heads=4, kv_heads=2), 16)
+    case.check(mask=Mask("parameter", mods.scalar_mask, seen, param=5))
 
 
 def test_a_score_that_decides_in_python_is_shown_its_line():

@@ -23,7 +23,6 @@ BEFORE_37467 = replace(
     name="before-37467",
     title="vLLM before #37467",
     traits={
-        **V0_23.traits,
         "aligned_in": "the model configuration, before any backend is known",
         "backends_asked": "none",
     },

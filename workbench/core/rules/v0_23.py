@@ -82,16 +82,6 @@ V0_23 = RuleSet(
     prefill=PrefillRules(),
     traits={
         "aligned_in": "the platform hook, after the backends are known (#37467)",
-        "backends_asked": "the first attention backend",
-        "cache_view": "a shape of its own for every backend, mostly [B, 2, N, H, D]",
-        "stride_rewrite": "ROCM_ATTN only, by asking for the block dimension (#37236)",
-        "table_holds": "kernel block ids (#38831)",
-        "allocations": "one tensor for the i-th layer of every group",
-        "unequal_pages": "a mamba page that does not fit stops the start",
-        "null_block": "not counted when the memory is checked",
-        "big_hash": "the hashes of its small blocks, concatenated",
-        "hash_option": "hash_block_size",
-        "offload_unit": "block_size of the connector, in tokens",
     },
     stages=(
         *RESOLVE_CONFIGURATION,

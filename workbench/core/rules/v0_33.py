@@ -104,18 +104,5 @@ V0_33 = replace(
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     flex_prunes_pages=True,
     flex_small_needs_pages=True,
-    traits={
-        "aligned_in": "the platform hook, after the backends are known (#37467)",
-        "backends_asked": "all attention backends, and the result must suit them all",
-        "cache_view": "[B, H, N, C] for every backend, keys and values packed in C",
-        "stride_rewrite": "none: blocks come first in every view",
-        "table_holds": "manager block ids, split where the kernel reads them",
-        "allocations": "one allocation; every group starts at its first byte",
-        "unequal_pages": "mamba and attention pages are padded to the largest",
-        "null_block": "counted when the memory is checked",
-        "big_hash": "the hash of its last small block",
-        "hash_option": "prefix_match_unit",
-        "offload_unit": "block_size in tokens, or blocks_per_chunk",
-    },
     stages=STAGES,
 )

@@ -19,6 +19,8 @@ from workbench.core.backends import (
     HeadSizes,
     LayerQuery,
     MultipleOf,
+    always,
+    never,
 )
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.registry import Registry
@@ -43,6 +45,19 @@ def _heads_of_256_on_sm10x(query: LayerQuery) -> bool:
     """FlashAttention 4 is the default of SM10x (not batch-invariant); its pages are 128 tokens."""
     plain = not query.attention.use_mla and query.attention.head_size == 256
     return _major(query) == 10 and plain and not query.batch_invariant
+
+
+def _flash_attention_4(query: LayerQuery) -> bool:
+    """Version 4 is what SM10x takes, for the head sizes that it has; it is not batch-invariant."""
+    size = query.attention.head_size
+    return _major(query) == 10 and not query.batch_invariant and (size <= 128 or size == 256)
+
+
+def _trtllm_sinks(query: LayerQuery) -> bool:
+    """Sinks need TRT-LLM's kernels: all of them on SM10x, those for decoding on 9.0 and 12.x."""
+    attention = query.attention
+    whole = attention.num_heads % attention.num_kv_heads == 0
+    return query.trtllm_kernels and whole and _major(query) in {9, 10, 12}
 
 
 def _large_trtllm_pages(query: LayerQuery) -> bool:
@@ -75,6 +90,13 @@ def _xpu_or_flash_attention_4(query: LayerQuery) -> bool:
     return query.platform == "xpu" or _major(query) in {9, 10, 11}
 
 
+def _newer_flash_attention(query: LayerQuery) -> str | None:
+    """The causal half needs version 3 or 4; XPU has its own."""
+    if query.platform == "xpu" or _major(query) == 9:
+        return None
+    return None if _flash_attention_4(query) else "causal route requires FlashAttention v3 or v4"
+
+
 def _flash_attention_reads_fp8(query: LayerQuery) -> bool:
     """Version 3 on Hopper and XPU, version 4 on SM10x."""
     return query.platform == "xpu" or _major(query) in {9, 10}
@@ -83,6 +105,7 @@ def _flash_attention_reads_fp8(query: LayerQuery) -> bool:
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
         "with_float32_state": None,
+        "supports_mm_prefix": _flash_attention_4,
         "supported_on": {"xpu": M64},
         "supported_when": (
             (_fp8_heads_of_512, (64,)),
@@ -95,6 +118,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "supported_when": ((_large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
         "accepts_capability": lambda capability: (8, 0) <= capability <= (12, 1),
         "own_reason": _nvfp4,
+        "supports_sinks": _trtllm_sinks,
         "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *NVFP4_DTYPES),
     },
     "TRITON_ATTN": {
@@ -105,8 +129,8 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
             "int4_per_token_head",
         ),
     },
-    "ROCM_ATTN": {"supports_mm_prefix": False},
-    "ROCM_AITER_UNIFIED_ATTN": {"supports_mm_prefix": False},
+    "ROCM_ATTN": {"supports_mm_prefix": never},
+    "ROCM_AITER_UNIFIED_ATTN": {"supports_mm_prefix": never},
     "CPU_ATTN": {"supported": M32, "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY)},
     "FLASH_ATTN_MLA": {
         "platforms": ("cuda", "xpu"),
@@ -120,7 +144,69 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 }
 """Name -> the fields that differ from 0.23."""
 
+SPARSE_LATENT = BACKENDS_0_23["FLASHMLA_SPARSE"].cache
 NEW = (
+    Backend(
+        "TRITON_FLASH_ATTN",
+        platforms=("cuda", "xpu"),
+        supported=M16,
+        supported_on={"xpu": M64},
+        head_sizes=HeadSizes(exact=(256, 512)),
+        kv_cache_dtypes=UNQUANTIZED,
+        extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_reads_fp8),
+        accepts_capability=lambda capability: capability >= (8, 0),
+        supports_mm_prefix=always,
+        own_reason=_newer_flash_attention,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=BACKENDS_0_23["FLASH_ATTN"].cache,
+    ),
+    Backend(
+        "TRITON_FLASHINFER",
+        platforms=("cuda",),
+        supported=(64,),
+        head_sizes=HeadSizes(exact=(256, 512)),
+        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        accepts_capability=lambda capability: capability[0] == 10,
+        supports_mm_prefix=always,
+        cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
+        cache=BACKENDS_0_23["FLASHINFER"].cache,
+    ),
+    Backend(
+        "FLASH_ATTN_MLA_SPARSE",
+        platforms=("cuda",),
+        supported=M64,
+        is_mla=True,
+        is_sparse=True,
+        accepts_capability=lambda capability: capability[0] == 9,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=SPARSE_LATENT,
+    ),
+    Backend(
+        "FLASH_ATTN_MLA_SPARSE_FA4",
+        platforms=("cuda",),
+        supported=M64,
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=HeadSizes(exact=(576,)),
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("auto", "bfloat16"),
+        accepts_capability=lambda capability: capability[0] == 10,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=SPARSE_LATENT,
+    ),
+    Backend(
+        "FLASHINFER_MLA_SPARSE_SM90",
+        platforms=("cuda",),
+        supported=M64,
+        is_mla=True,
+        is_sparse=True,
+        head_sizes=HeadSizes(exact=(512, 576)),
+        dtypes=("bfloat16",),
+        kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
+        accepts_capability=lambda capability: capability[0] == 9,
+        cuda_graphs="UNIFORM_BATCH",
+        cache=SPARSE_LATENT,
+    ),
     Backend(
         "ULTRAQUANT",
         platforms=("rocm",),
@@ -151,7 +237,7 @@ NEW = (
         dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
         accepts_capability=lambda capability: capability in {(12, 0), (12, 1)},
-        supports_sinks=lambda _query: True,
+        supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
         cache=BACKENDS_0_23["FLASH_ATTN"].cache,
     ),

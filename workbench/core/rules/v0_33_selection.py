@@ -9,6 +9,12 @@ from __future__ import annotations
 from workbench.core import selection as v0_23
 from workbench.core.backends import LayerQuery
 
+COMPOSITES = {9: "TRITON_FLASH_ATTN", 10: "TRITON_FLASHINFER"}
+"""Major capability -> what masks images with Triton and runs the rest with something faster."""
+DENSE_MLA = ("FLASH_ATTN_MLA", "FLASHMLA", "FLASHINFER_MLA", "TRITON_MLA")
+SM9X_SPARSE = ("FLASH_ATTN_MLA_SPARSE", "FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM90")
+SM10X_SPARSE = ("FLASH_ATTN_MLA_SPARSE_FA4", "FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE")
+FEW_HEADS = 16
 SM12X_MLA = ("TRITON_MLA", "FLASHINFER_MLA_SPARSE_SM120")
 ROCM = (*v0_23.ROCM, "ULTRAQUANT")
 CPU_MLA = ("AMX_MLA", "CPU_MLA")
@@ -19,13 +25,30 @@ def selection_order(query: LayerQuery) -> tuple[str, ...]:
     """The backends that a layer tries, in order."""
     if query.platform == "cpu" and query.attention.use_mla:
         return () if query.attention.is_sparse else CPU_MLA[:1]
-    if query.platform == "cuda" and (query.capability or (0, 0))[0] == 12:
-        return SM12X_MLA if query.attention.use_mla else v0_23.CUDA
+    if query.platform == "cuda":
+        return _cuda_order(query)
     if query.platform == "rocm" and v0_23.selection_order(query) == v0_23.ROCM:
         return ROCM
     if query.platform == "xpu":
         return _xpu_order(query)
     return v0_23.selection_order(query)
+
+
+def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
+    """CUDA: composites first where images are seen whole; sparse kinds by generation and dtype."""
+    major, mla = (query.capability or (0, 0))[0], query.attention.use_mla
+    if not mla:
+        composite = COMPOSITES.get(major) if query.attention.has_mm_prefix else None
+        return (*filter(None, (composite,)), *v0_23.selection_order(query))
+    if major == 12:
+        return SM12X_MLA
+    if major != 10:
+        wide = query.attention.head_size == 512
+        return (*DENSE_MLA, *(SM9X_SPARSE[-1:] + SM9X_SPARSE[:-1] if wide else SM9X_SPARSE))
+    if query.kv_cache_dtype not in {"auto", "float16", "bfloat16"}:
+        return (*v0_23.SM10X_MLA, "FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE")
+    few = query.heads_per_rank <= FEW_HEADS
+    return (*v0_23.SM10X_MLA, *(SM10X_SPARSE if few else SM10X_SPARSE[:0:-1]))
 
 
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
@@ -35,8 +58,14 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
         fits = query.attention.head_size == 576 and query.model_dtype != "float32"
         plain = query.kv_cache_dtype in {"auto", "float16", "bfloat16"}
         return ("FLASH_ATTN_MLA", "TRITON_MLA") if fits and plain else order
-    by_triton = query.batch_invariant or query.attention.has_mm_prefix
-    return ("TRITON_ATTN",) if order == ("FLASH_ATTN",) and by_triton else order
+    if order != ("FLASH_ATTN",):
+        return order
+    if query.batch_invariant:
+        return ("TRITON_ATTN",)
+    if query.attention.has_mm_prefix:
+        composite = query.attention.head_size in {256, 512}
+        return ("TRITON_FLASH_ATTN",) if composite else ("TRITON_ATTN",)
+    return order
 
 
 def choices_without_test(query: LayerQuery) -> tuple[str, ...]:

@@ -124,25 +124,27 @@ def flex_mask_block(run: Run) -> None:
 
 def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
     """The direct build makes a tile as long as a block; a block of 1,024 fits into no GPU."""
-    keys = found.key_tile_bytes
-    if found.tiles is None or keys is None or keys <= LARGEST_SHARED_MEMORY_BYTES:
+    excess = found.too_large()
+    if found.tiles is None or excess is None:
         return
     run.problem(
         "flex_tile_exceeds_shared_memory",
-        "flex_attn_block_n",
-        f"One tile of {found.tiles.block_n:,} keys takes {keys:,} bytes, and no NVIDIA GPU gives a "
-        f"program more than {LARGEST_SHARED_MEMORY_BYTES:,} of shared memory: vLLM checks nothing "
-        "here, and the kernel does not fit (derived from the sizes). Nearest valid "
-        f"flex_attn_block_n: {USUAL_TILE}.",
+        excess.field,
+        f"No NVIDIA GPU runs this kernel (derived from the sizes; shared memory is at most "
+        f"{LARGEST_SHARED_MEMORY_BYTES:,} bytes a program), and vLLM checks nothing here: "
+        f"{excess.text}. Usual {excess.field}: {USUAL_TILE}.",
         severity=WARNING,
         operands={
+            "BLOCK_M": found.tiles.block_m,
             "BLOCK_N": found.tiles.block_n,
-            "key_tile_bytes": keys,
-            "shared_memory_bytes": LARGEST_SHARED_MEMORY_BYTES,
+            "needed": excess.needed,
+            "limit": excess.limit,
         },
         candidates=(
-            {"flex_attn_block_n": USUAL_TILE},
+            {excess.field: USUAL_TILE},
+            {"flex_attn_block_m": USUAL_TILE, "flex_attn_block_n": USUAL_TILE},
             {"flex_attn_kv_block_size": SMALL_BLOCK},
+            {"flex_attn_q_block_size": SMALL_BLOCK},
             *_OTHERS,
         ),
     )

@@ -7,7 +7,12 @@ from collections import Counter
 from workbench.core.errors import Refused
 from workbench.core.groups import NoSingleTypeError, PagesNotUnifiableError
 from workbench.core.layer_specs import layer_specs
-from workbench.core.plan_groups import NAMES_OF_0_23, grouping_of, possible_layouts
+from workbench.core.plan_groups import (
+    NAMES_OF_0_23,
+    grouping_of,
+    layout_refusal_text,
+    possible_layouts,
+)
 from workbench.core.run import Run
 
 Failure = PagesNotUnifiableError | NoSingleTypeError
@@ -101,6 +106,6 @@ def cache_layout_choice(run: Run) -> None:
         f"kv_cache_layout = {asked} is not possible here; allowed: {', '.join(possible)}. Without "
         f"it vLLM takes {possible[0]}.",
         operands={"kv_cache_layout": asked, "possible": list(possible)},
-        vllm_text=f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set;",
+        vllm_text=layout_refusal_text(asked, possible),
         candidates=({"kv_cache_layout": None}, {"kv_cache_layout": possible[0]}),
     )

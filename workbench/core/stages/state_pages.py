@@ -18,10 +18,24 @@ STATE_DTYPE_FIELD = Rule(
 CPU_STATE_DTYPE = Rule(
     "cpu_mamba_ssm_cache_dtype",
     "State dtype on CPU",
-    "float32, but a typed 16-bit dtype of a gated delta net stays",
+    "float32, but a typed 16-bit dtype stays where layers count as linear attention",
     "",
     "vLLM 0.33, CpuPlatform.check_and_update_config (processors with AVX-512 BF16)",
 )
+CALLED_LINEAR_ATTENTION = frozenset(
+    {
+        "granitemoehybrid",
+        "jamba",
+        "mamba",
+        "mamba2",
+        "nemotron_h",
+        "olmo_hybrid",
+        "qwen3_5",
+        "qwen3_next",
+        "zamba2",
+    }
+)
+"""Families whose layers Transformers 5 calls linear attention: what 0.33's CPU check looks for."""
 STATE_PAGE = Rule(
     "mamba_page_size_bytes",
     "Mamba page",
@@ -45,11 +59,12 @@ def state_dtype_field(run: Run) -> None:
 
 
 def cpu_state_dtype(run: Run) -> None:
-    """0.33 on CPU: recurrent states are float32, except where a gated delta net was told else."""
+    """0.33 on CPU: recurrent states are float32, except where linear attention was told else."""
     state, field = run.model.state, run.mamba_ssm_cache_dtype
     if run.platform.name != "cpu" or field == "float32":
         return
-    if state is not None and state.kind == "gdn" and field in {"float16", "bfloat16"}:
+    typed = field in {"float16", "bfloat16"}
+    if typed and state is not None and run.model.family in CALLED_LINEAR_ATTENTION:
         return
     run.mamba_ssm_cache_dtype = "float32"
     run.step(

@@ -5,6 +5,10 @@
     result = run_notebook("notebooks/00_start.ipynb", {"smoke": True}, output_dir="test-output")
     assert result.ok, result.report()
 
+A matrix file says which notebooks to run with which parameters, within which budgets:
+
+    report = run_matrix(read_matrix("notebooks/matrix.toml"), output_dir="test-output", workers=2)
+
 The names are loaded on first use: a notebook that only records results pays for nothing else.
 """
 
@@ -17,9 +21,13 @@ if TYPE_CHECKING:
     from workbench.run.notebooks.errors import (
         NotebookError,
         NotebookFileError,
+        NotebookMatrixError,
         NotebookParameterError,
         NotebookResultsError,
     )
+    from workbench.run.notebooks.expectations import Budgets, Expectations
+    from workbench.run.notebooks.matrix import read_matrix
+    from workbench.run.notebooks.matrix_run import run_matrix
     from workbench.run.notebooks.parameters import NotebookParameter, inspect_parameters
     from workbench.run.notebooks.problems import CellTime, NotebookProblem, NotebookResult
     from workbench.run.notebooks.results import record_results, write_results
@@ -28,9 +36,12 @@ if TYPE_CHECKING:
     from workbench.run.notebooks.source_rules import check_notebook_source
 
 _HOME = {
+    "Budgets": "expectations",
     "CellTime": "problems",
+    "Expectations": "expectations",
     "NotebookError": "errors",
     "NotebookFileError": "errors",
+    "NotebookMatrixError": "errors",
     "NotebookParameter": "parameters",
     "NotebookParameterError": "errors",
     "NotebookProblem": "problems",
@@ -38,15 +49,20 @@ _HOME = {
     "NotebookResultsError": "errors",
     "check_notebook_source": "source_rules",
     "inspect_parameters": "parameters",
+    "read_matrix": "matrix",
     "record_results": "results",
+    "run_matrix": "matrix_run",
     "run_notebook": "runner",
     "scan_notebook": "scan",
     "write_results": "results",
 }
 __all__ = [
+    "Budgets",
     "CellTime",
+    "Expectations",
     "NotebookError",
     "NotebookFileError",
+    "NotebookMatrixError",
     "NotebookParameter",
     "NotebookParameterError",
     "NotebookProblem",
@@ -54,7 +70,9 @@ __all__ = [
     "NotebookResultsError",
     "check_notebook_source",
     "inspect_parameters",
+    "read_matrix",
     "record_results",
+    "run_matrix",
     "run_notebook",
     "scan_notebook",
     "write_results",

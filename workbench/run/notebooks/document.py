@@ -83,6 +83,15 @@ def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
     return tuple(numbered)
 
 
+def first_cells(notebook: Notebook, last: int) -> dict[str, Any]:
+    """The notebook up to a position. Raises NotebookFileError when it has no such cell."""
+    count = len(notebook["cells"])
+    if not 0 <= last < count:
+        message = f"Cell {last} was asked for. Allowed: 0 to {count - 1}, the cells from the top."
+        raise NotebookFileError("no_such_cell", message, field="to_cell")
+    return {**notebook, "cells": notebook["cells"][: last + 1]}
+
+
 def code_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
     """The code cells among `numbered_cells`."""
     cells = numbered_cells(notebook)

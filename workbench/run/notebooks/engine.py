@@ -15,6 +15,8 @@ from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
+from workbench.run.notebooks.memory_meter import MemoryMeter
+
 ENGINE_NAME = "workbench-guarded"
 _GUARD = "__import__('workbench.run.notebooks.guard', fromlist=['guard'])"
 _SHORTEST_S = 0.05
@@ -50,10 +52,13 @@ class Deadline:
 
 
 class GuardedClient(PapermillNotebookClient):
-    """Runs the cells between the guard's start and its last look.
+    """Runs the cells between the guard's start and its last look, and measures each.
 
-    A cell over the limit is interrupted, so that its traceback shows where it was.
+    A cell over the limit is interrupted, so that its traceback shows where it was. A cell's
+    memory goes into its papermill record, beside its duration.
     """
+
+    _meter: MemoryMeter | None = None
 
     def __init__(self, nb_man: NotebookExecutionManager, deadline: Deadline, **traits: Any) -> None:
         super().__init__(nb_man, timeout_func=deadline.next_slice, **traits)
@@ -82,10 +87,27 @@ class GuardedClient(PapermillNotebookClient):
 
     def papermill_execute_cells(self) -> None:
         """Every cell up to the first that fails."""
-        self._quietly(f"{_GUARD}.install()")
-        super().papermill_execute_cells()
+        self._quietly(f"{_GUARD}.start()")
+        self._meter = MemoryMeter(self.km.provisioner.pid)
+        try:
+            super().papermill_execute_cells()
+        finally:
+            self._meter.close()
+            self.nb.metadata.papermill["peak_bytes"] = self._meter.highest_bytes
         if not self.nb.metadata.papermill.get("exception"):
             self._quietly(f"await {_GUARD}.settle()")
+
+    def execute_cell(self, cell: NotebookNode, cell_index: int, **others: Any) -> NotebookNode:
+        """One cell, with the memory that it took."""
+        if self._meter is None or cell.cell_type != "code":
+            return super().execute_cell(cell, cell_index, **others)
+        self._meter.begin_cell()
+        try:
+            return super().execute_cell(cell, cell_index, **others)
+        finally:
+            use = self._meter.end_cell()
+            record = self.nb.cells[cell_index].metadata.papermill
+            record["peak_bytes"], record["added_bytes"] = use.peak_bytes, use.added_bytes
 
     def _quietly(self, code: str) -> None:
         reply = self.wait_for_reply(self.kc.execute(code, silent=True, store_history=False))

@@ -22,3 +22,7 @@ class NotebookParameterError(NotebookError):
 
 class NotebookResultsError(NotebookError):
     """A value cannot be recorded as a result, because JSON cannot hold it."""
+
+
+class NotebookMatrixError(NotebookError):
+    """A matrix file, or a file of goldens, says something impossible."""

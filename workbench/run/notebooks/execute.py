@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workbench.run.notebooks.document import Notebook, notebook_text, plain
 from workbench.run.notebooks.guard import HIDDEN_ERRORS_VARIABLE
+from workbench.run.notebooks.offline import PROXIES
 from workbench.run.notebooks.results import RESULTS_VARIABLE
 from workbench.run.notebooks.widget_state import without_widget_state
 from workbench.run.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome, Request
@@ -35,6 +36,7 @@ class Execution:
     results_path: Path
     hidden_errors: tuple[dict[str, str], ...]
     log: str
+    parameters: dict[str, Any] = field(default_factory=dict)
 
 
 def execute(
@@ -45,6 +47,7 @@ def execute(
     work: Path,
     kernel: str,
     timeout_s: float,
+    hash_seed: int,
 ) -> Execution:
     """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
 
@@ -56,7 +59,7 @@ def execute(
     request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S, GRACE_S)
     (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
     start = time.monotonic()
-    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S)
+    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S, hash_seed)
     duration_s = time.monotonic() - start
     return Execution(
         _outcome(work, in_time=in_time),
@@ -65,12 +68,15 @@ def execute(
         work / _RESULTS,
         _hidden_errors(work / _HIDDEN),
         _log(work / _LOG),
+        parameters,
     )
 
 
-def _environment(work: Path) -> dict[str, str]:
+def _environment(work: Path, hash_seed: int) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name.casefold() not in PROXIES}
     return {
-        **os.environ,
+        **kept,
+        "PYTHONHASHSEED": str(hash_seed),
         RESULTS_VARIABLE: str(work / _RESULTS),
         HIDDEN_ERRORS_VARIABLE: str(work / _HIDDEN),
         "WORKBENCH_STRICT": "1",
@@ -79,14 +85,14 @@ def _environment(work: Path) -> dict[str, str]:
     }
 
 
-def _run_worker(work: Path, limit_s: float) -> bool:
+def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
     """Whether the worker ended by itself within the limit."""
     command = [sys.executable, "-m", "workbench.run.notebooks.worker", "request.json"]
     with (work / _LOG).open("wb") as log:
         worker = subprocess.Popen(
             command,
             cwd=work,
-            env=_environment(work),
+            env=_environment(work, hash_seed),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -1,8 +1,9 @@
 """Inside the kernel: what fails where no cell is looking goes to a file that the runner reads.
 
 A background thread prints its traceback, which is lost once its cell has ended; a failed task
-that nobody awaits says so only when it is collected. Both are recorded here. Standard library
-only, as every notebook kernel that the runner starts imports this.
+that nobody awaits says so only when it is collected. Both are recorded here, and so are tasks
+that never end and attempts to reach the network. Standard library only, as every notebook kernel
+that the runner starts imports this.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import threading
 import traceback
 from pathlib import Path
 
+from workbench.run.notebooks.offline import refuse_network
+
 HIDDEN_ERRORS_VARIABLE = "WORKBENCH_HIDDEN_ERRORS"
 _lock = threading.Lock()
 _known_threads: set[int | None] = set()
+_CELL_FILES = ("ipykernel_", "<ipython-input-")
 
 
 def install() -> None:
@@ -33,6 +37,12 @@ def install() -> None:
 
     threading.excepthook = record_and_pass_on
     logging.getLogger("asyncio").addHandler(_NeverRetrieved(logging.ERROR))
+
+
+def start() -> None:
+    """`install`, and no network from here on: an audit hook cannot be taken out again."""
+    install()
+    refuse_network(_record)
 
 
 class _NeverRetrieved(logging.Handler):
@@ -59,6 +69,19 @@ async def settle(grace_s: float = 1.0) -> None:
         error = task.exception()
         if error is not None:
             _record("asyncio_task", error)
+    for task in _never_awaited(loop):
+        name = getattr(task.get_coro(), "__qualname__", task.get_name())
+        _record("pending_task", RuntimeError(f"{name} was still running after the last cell"))
+
+
+def _never_awaited(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Task[object], ...]:
+    """Tasks of the notebook's own coroutines that go on: the kernel's and libraries' may."""
+    found = []
+    for task in asyncio.all_tasks(loop):
+        code = getattr(task.get_coro(), "cr_code", None)
+        if code is not None and any(part in code.co_filename for part in _CELL_FILES):
+            found.append(task)
+    return tuple(found)
 
 
 def _still_working() -> bool:

@@ -17,6 +17,7 @@ from workbench.run.notebooks.errors import NotebookParameterError
 from workbench.run.notebooks.python_source import python_text
 
 PARAMETERS_TAG = "parameters"
+Declared = Mapping[str, "NotebookParameter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +116,23 @@ def check_parameters(
     """
     by_name = {parameter.name: parameter for parameter in declared}
     for name, value in given.items():
-        if name not in by_name:
-            raise _error(
-                "unknown_parameter", unknown_name_message("Parameter", name, by_name), name
-            )
-        _check_value(by_name[name], value)
+        for check in PARAMETER_CHECKS:
+            check(by_name, name, value)
     return dict(given)
 
 
-def _check_value(parameter: NotebookParameter, value: object) -> None:
-    name = parameter.name
-    if parameter.types and not any(fits(value, wanted) for wanted in parameter.types):
+def known_name(declared: Declared, name: str, value: object) -> None:  # noqa: ARG001
+    """The name is one that the parameters cell declares."""
+    if name not in declared:
+        raise _error("unknown_parameter", unknown_name_message("Parameter", name, declared), name)
+
+
+def right_type(declared: Declared, name: str, value: object) -> None:
+    """The value has a type that the annotation, or else the default, admits."""
+    parameter = declared.get(name)
+    if parameter is None or not parameter.types:
+        return
+    if not any(fits(value, wanted) for wanted in parameter.types):
         near = nearest_value(value, parameter.types)
         hint = "" if near is None else f" Nearest: {near[0]!r}."
         raise _error(
@@ -134,6 +141,10 @@ def _check_value(parameter: NotebookParameter, value: object) -> None:
             f"{' or '.join(parameter.types)}; its default is {parameter.default}.{hint}",
             name,
         )
+
+
+def plain_value(declared: Declared, name: str, value: object) -> None:  # noqa: ARG001
+    """The value is made of what JSON can hold."""
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
@@ -143,6 +154,9 @@ def _check_value(parameter: NotebookParameter, value: object) -> None:
             f"numbers, text, lists, dicts and None ({error}): give plain values.",
             name,
         ) from error
+
+
+PARAMETER_CHECKS = (known_name, right_type, plain_value)
 
 
 def _error(code: str, message: str, name: str) -> NotebookParameterError:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,16 +16,33 @@ ProblemKind = Literal[
     "kernel_died",
     "not_run",
     "unguarded",
+    "notebook_missing",
+    "not_a_notebook",
+    "unknown_parameter",
+    "parameter_type",
     # errors that papermill does not see
     "widget_error",
     "panel_error",
     "background_thread",
     "asyncio_task",
+    "pending_task",
+    "never_awaited",
     "traceback_in_stream",
+    "network_use",
     # results
     "no_results",
     "bad_results",
+    "results_schema",
     "unexpected_result",
+    "no_golden",
+    "stale_golden",
+    "golden_differs",
+    "silent_skip",
+    "undeclared_skip",
+    # budgets
+    "over_time",
+    "over_memory",
+    "too_large",
     # the source
     "unused_parameter",
     "leftover",
@@ -35,6 +55,7 @@ ProblemKind = Literal[
     "title",
     "syntax",
 ]
+SLOWEST = 3
 PROBLEM_KINDS: tuple[str, ...] = get_args(ProblemKind)
 
 
@@ -59,20 +80,27 @@ class NotebookProblem:
 
 @dataclass(frozen=True, slots=True)
 class CellTime:
-    """How long one cell took; `first_line` helps to recognise it."""
+    """What one cell took; `first_line` helps to recognise it.
+
+    `peak_bytes`: most memory of the kernel while it ran; `added_bytes`: how far that is above
+    the cell's start. 0 where it was not measured.
+    """
 
     cell_index: int
     duration_s: float
     first_line: str
+    peak_bytes: int = 0
+    added_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class NotebookResult:
     """One finished run.
 
-    `results`: what the notebook recorded, or None; `skipped`: why GPU cells were skipped;
-    `slowest`: the slowest cells, slowest first; the sizes are those of the executed notebook
-    with and without widget state (equal when the state was kept, as it is after a failure).
+    `results`: what the notebook recorded, or None; `skipped`: why GPU cells were skipped, one
+    reason each; `cells`: what each code cell took, in order; `peak_bytes`: of the kernel; the
+    sizes are those of the executed notebook with and without widget state (equal when the state
+    was kept); `hash_seed`: PYTHONHASHSEED of the run, which a rerun needs.
     """
 
     path: Path
@@ -80,18 +108,42 @@ class NotebookResult:
     results: dict[str, Any] | None
     skipped: tuple[str, ...]
     duration_s: float
-    slowest: tuple[CellTime, ...] = ()
+    cells: tuple[CellTime, ...] = ()
     problems: tuple[NotebookProblem, ...] = field(default=())
     size_before_bytes: int = 0
     size_after_bytes: int = 0
+    peak_bytes: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    hash_seed: int = 0
 
     @property
     def ok(self) -> bool:
         """Whether nothing speaks against the results."""
         return not self.problems
 
+    @property
+    def slowest(self) -> tuple[CellTime, ...]:
+        """The three slowest cells, slowest first."""
+        return tuple(sorted(self.cells, key=lambda cell: -cell.duration_s)[:SLOWEST])
+
+    def rerun(self, to_cell: int | None = None) -> str:
+        """The command that repeats this run, up to a cell if one is named."""
+        near = Path.cwd()
+        inside = self.path.is_relative_to(near)
+        path = self.path.relative_to(near) if inside else self.path
+        words = ["workbench", "notebook", "run", path.as_posix()]
+        for name, value in self.parameters.items():
+            words += ["-p", f"{name}={json.dumps(value)}"]
+        words += ["--hash-seed", str(self.hash_seed)]
+        if to_cell is not None:
+            words += ["--to-cell", str(to_cell)]
+        return shlex.join(words)
+
     def report(self) -> str:
-        """Text for a terminal: one line when all is well, else every problem with its excerpt."""
+        """Text for a terminal: one line when all is well, else every problem with its excerpt.
+
+        A problem of one cell is followed by the command that runs the notebook up to that cell.
+        """
         if self.ok:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
             return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}"
@@ -99,4 +151,11 @@ class NotebookResult:
         head = (
             f"{self.path.name}: {count} problem{'s' if count > 1 else ''}; see {self.output_path}"
         )
-        return "\n".join([head, *(f"- {problem}" for problem in self.problems)])
+        lines = [head]
+        for problem in self.problems:
+            lines.append(f"- {problem}")
+            if problem.cell_index is not None:
+                lines.append(f"  rerun: {self.rerun(problem.cell_index)}")
+        if all(problem.cell_index is None for problem in self.problems):
+            lines.append(f"  rerun: {self.rerun()}")
+        return "\n".join(lines)

@@ -10,7 +10,7 @@ from typing import Any
 
 from workbench.core.errors import nearest_names
 from workbench.run.notebooks.problems import NotebookProblem
-from workbench.run.notebooks.results import SCHEMA_VERSION
+from workbench.run.notebooks.schema import file_schema, schema_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,11 @@ def read_results(path: Path) -> Recorded:
         document = json.loads(text)
     except ValueError as error:
         return _malformed(f"it is not JSON ({error})", text)
-    match document:
-        case {"schema_version": int(version), "results": dict(results), "skipped": list(skipped)}:
-            if version == SCHEMA_VERSION:
-                return Recorded(results, tuple(map(str, skipped)))
-            return _malformed(f"schema_version is {version}, {SCHEMA_VERSION} is needed", text)
-    return _malformed("it needs schema_version, results (an object) and skipped (a list)", text)
+    errors = schema_errors(document, file_schema())
+    if errors:
+        place, reason = errors[0]
+        return _malformed(f"{reason} (at {place})", text)
+    return Recorded(document["results"], tuple(document["skipped"]))
 
 
 def _malformed(why: str, text: str) -> Recorded:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import unknown_name_message
-from workbench.run.notebooks.document import notebook_text, read_notebook
+from workbench.run.notebooks import verdict
+from workbench.run.notebooks.document import first_cells, notebook_text, read_notebook
 from workbench.run.notebooks.errors import NotebookError
+from workbench.run.notebooks.evidence import Evidence
 from workbench.run.notebooks.execute import Execution, execute
+from workbench.run.notebooks.expectations import Expectations
 from workbench.run.notebooks.parameters import check_parameters, inspect_parameters
 from workbench.run.notebooks.problems import NotebookResult
 from workbench.run.notebooks.results import plain_values
 from workbench.run.notebooks.results_check import read_results
-from workbench.run.notebooks.usage import unused_parameters
-from workbench.run.notebooks.verdict import problems_of, slowest_cells
 from workbench.run.notebooks.widget_state import without_widget_state
+
+MOST_HASH_SEED = 2**32 - 1
 
 
 def run_notebook(
@@ -28,9 +33,12 @@ def run_notebook(
     output_dir: str | os.PathLike[str],
     timeout_s: float = 600.0,
     kernel: str = "python3",
-    keep_widget_state: bool = False,
+    keep_widget_state: bool | None = None,
     expect: Mapping[str, Any] | None = None,
     name: str | None = None,
+    expectations: Expectations | None = None,
+    hash_seed: int | None = None,
+    to_cell: int | None = None,
 ) -> NotebookResult:
     """Run a notebook in a fresh kernel, offline, with its own folder as working directory.
 
@@ -38,53 +46,81 @@ def run_notebook(
     `name`: stem of the two files written to `output_dir`, `<name>.executed.ipynb` and
     `<name>.results.json` (the notebook's own stem unless given: give it when several runs of one
     notebook share a folder). Widget state is scanned for errors, then removed; it stays when
-    there is a problem, as evidence.
+    there is a problem, as evidence (`keep_widget_state`: always, or never).
+    `expectations`: budgets, a schema, a golden; `expect` is added to its values.
+    `hash_seed`: PYTHONHASHSEED, a random one unless given; `to_cell`: the last cell to run.
 
     A notebook that fails gives a result with problems. Raises for misuse only: NotebookFileError,
     NotebookParameterError (unknown name, wrong type, not exactly one parameters cell),
-    NotebookResultsError (`expect` holds what JSON cannot) and NotebookError (kernel, time limit).
+    NotebookResultsError (`expect` holds what JSON cannot) and NotebookError (kernel, time limit,
+    hash seed, cell).
     """
     source = Path(path).absolute()
     notebook = read_notebook(source)
     given = check_parameters(inspect_parameters(notebook), parameters or {})
-    expected = plain_values(expect or {})
+    wanted = expectations or Expectations()
+    wanted = replace(wanted, values={**wanted.values, **plain_values(expect or {})})
     _check_limit(timeout_s)
     _check_kernel(kernel)
+    seed = _hash_seed(hash_seed)
+    asked = notebook if to_cell is None else first_cells(notebook, to_cell)
     folder = Path(output_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     stem = name or source.stem
     with tempfile.TemporaryDirectory(prefix=".run-", dir=folder) as work:
         execution = execute(
-            notebook,
+            asked,
             given,
             cwd=source.parent,
             work=Path(work),
             kernel=kernel,
             timeout_s=timeout_s,
+            hash_seed=seed,
         )
-        recorded = read_results(execution.results_path)
-        problems = (
-            *problems_of(execution, recorded, expected, timeout_s),
-            *unused_parameters(notebook),
+        executed = _named(execution, asked, source.name)
+        full, stripped = notebook_text(executed), notebook_text(without_widget_state(executed))
+        evidence = Evidence(
+            source=notebook,
+            execution=execution,
+            recorded=read_results(execution.results_path),
+            expectations=wanted,
+            timeout_s=timeout_s,
+            size_bytes=len(stripped.encode()),
+            has_gpu=has_gpu(),
+            whole=to_cell is None,
         )
-        executed = _named(execution, notebook, source.name)
-        full = notebook_text(executed)
-        keep = keep_widget_state or bool(problems)
-        written = full if keep else notebook_text(without_widget_state(executed))
+        problems = verdict.problems_of(evidence)
+        keep = bool(problems) if keep_widget_state is None else keep_widget_state
+        written = full if keep else stripped
         output_path = folder / f"{stem}.executed.ipynb"
         _publish(written, Path(work), output_path)
         _publish_results(execution.results_path, folder / f"{stem}.results.json")
     return NotebookResult(
         path=source,
         output_path=output_path,
-        results=recorded.results,
-        skipped=recorded.skipped,
+        results=evidence.recorded.results,
+        skipped=evidence.recorded.skipped,
         duration_s=execution.duration_s,
-        slowest=slowest_cells(executed),
+        cells=evidence.cells,
         problems=problems,
         size_before_bytes=len(full.encode()),
         size_after_bytes=len(written.encode()),
+        peak_bytes=evidence.peak_bytes,
+        parameters=given,
+        hash_seed=seed,
     )
+
+
+def has_gpu() -> bool:
+    """Whether this machine has a GPU that a notebook could use."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return int(pynvml.nvmlDeviceGetCount()) > 0
+    except pynvml.NVMLError:
+        # AMD's kernel driver
+        return Path("/dev/kfd").exists()
 
 
 def _named(execution: Execution, notebook: dict[str, Any], name: str) -> dict[str, Any]:
@@ -115,6 +151,16 @@ def _check_limit(timeout_s: float) -> None:
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
         message = f"timeout_s was given {timeout_s!r}. Allowed: seconds above 0, such as 60."
         raise NotebookError("timeout_s", message, field="timeout_s")
+
+
+def _hash_seed(given: int | None) -> int:
+    """The seed of the kernel's hashes: random, so that an order of a set is never relied on."""
+    if given is None:
+        return secrets.randbelow(MOST_HASH_SEED + 1)
+    if isinstance(given, bool) or not 0 <= given <= MOST_HASH_SEED:
+        message = f"hash_seed was given {given!r}. Allowed: 0 to {MOST_HASH_SEED}."
+        raise NotebookError("hash_seed", message, field="hash_seed")
+    return given
 
 
 def _check_kernel(kernel: str) -> None:

@@ -24,11 +24,13 @@ _TRACEBACK = "Traceback (most recent call last)"
 _STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
     ("Exception in thread", "background_thread"),
     ("exception was never retrieved", "asyncio_task"),
+    ("' was never awaited", "never_awaited"),
     (_TRACEBACK, "traceback_in_stream"),
 )
 _STREAM_MESSAGES = {
     "background_thread": "a background thread failed",
     "asyncio_task": "an asyncio task failed, and nobody awaited it",
+    "never_awaited": "a coroutine was called and never awaited",
     "traceback_in_stream": "a traceback was printed",
 }
 

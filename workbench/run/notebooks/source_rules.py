@@ -11,6 +11,7 @@ from pathlib import Path
 from workbench.run.notebooks.document import (
     Notebook,
     code_cells,
+    notebook_text,
     numbered_cells,
     read_notebook,
     source_of,
@@ -25,6 +26,7 @@ from workbench.run.notebooks.usage import unused_parameters
 KERNEL = "python3"
 FEWEST_CELLS, MOST_CELLS = 10, 25
 LONGEST_BODY_LINES = 10
+LARGEST_SOURCE_BYTES = 100_000
 _TOOLS = r"(?:pip3?|uv|conda|mamba|micromamba|apt|apt-get|brew)\b"
 _INSTALL = re.compile(
     rf"^\s*[!%]\s*(?:sudo\s+)?(?:(?:\S*python[\d.]*|\{{[^}}]+\}})\s+-m\s+)?{_TOOLS}", re.MULTILINE
@@ -128,8 +130,33 @@ def _title(notebook: Notebook) -> Iterator[NotebookProblem]:
         yield NotebookProblem("title", index, message)
 
 
+def _size(notebook: Notebook) -> Iterator[NotebookProblem]:
+    size = len(notebook_text(notebook).encode())
+    if size > LARGEST_SOURCE_BYTES:
+        message = (
+            f"the source has {size:,} bytes, {LARGEST_SOURCE_BYTES:,} are allowed: pictures and "
+            "data belong into files, outputs into no commit"
+        )
+        yield NotebookProblem("too_large", None, message)
+
+
+def _parameters_cell(notebook: Notebook) -> Iterator[NotebookProblem]:
+    try:
+        inspect_parameters(notebook)
+    except NotebookParameterError as error:
+        yield NotebookProblem("parameters_cell", None, error.message)
+
+
+COMMON_RULES: tuple[Callable[[Notebook], Iterator[NotebookProblem]], ...] = (
+    _leftovers,
+    _size,
+    _parameters_cell,
+)
+"""What every notebook that a matrix runs is held to, in whichever project."""
+
 RULES: tuple[Callable[[Notebook], Iterator[NotebookProblem]], ...] = (
     _leftovers,
+    _size,
     _kernelspec,
     _parameters,
     _cell_count,

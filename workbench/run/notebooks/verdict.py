@@ -1,17 +1,34 @@
-"""All the problems of one execution, most telling first."""
+"""All the problems of one run: the list of checks, each of which looks for one thing.
+
+A check that was left out of CHECKS would let its notebooks pass; tests/notebooks/test_mutations.py
+takes out each in turn and wants to see a broken notebook pass.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from workbench.run.notebooks.document import Notebook, code_cells, excerpt, first_line, source_of
-from workbench.run.notebooks.execute import Execution
-from workbench.run.notebooks.problems import CellTime, NotebookProblem, ProblemKind
-from workbench.run.notebooks.results_check import Recorded, check_expected
-from workbench.run.notebooks.scan import scan_notebook
+from workbench.run.notebooks.budget_checks import (
+    artifact_size,
+    cell_memory,
+    cell_time,
+    notebook_memory,
+    notebook_time,
+)
+from workbench.run.notebooks.document import Notebook, code_cells, excerpt, source_of
+from workbench.run.notebooks.evidence import Evidence
+from workbench.run.notebooks.golden import golden_results
+from workbench.run.notebooks.problems import NotebookProblem, ProblemKind
+from workbench.run.notebooks.result_checks import (
+    expected_values,
+    recorded_results,
+    result_schema,
+    skipped_cells,
+)
+from workbench.run.notebooks.usage import unused_parameters
 
-SLOWEST = 3
+Check = Callable[[Evidence], Iterator[NotebookProblem]]
+
 _MEANING = {
     "kernel_died": "the kernel died: out of memory, a crash in native code, or killed from outside",
     "not_run": "the notebook could not be run",
@@ -19,69 +36,138 @@ _MEANING = {
 _HIDDEN: dict[str, tuple[ProblemKind, str]] = {
     "background_thread": ("background_thread", "a background thread failed"),
     "asyncio_task": ("asyncio_task", "an asyncio task failed, and nobody awaited it"),
+    "pending_task": ("pending_task", "an asyncio task never ended, and nobody awaited it"),
+    "network_use": ("network_use", "the notebook reached for the network"),
 }
+_STREAM_KINDS = {"background_thread", "asyncio_task", "never_awaited", "traceback_in_stream"}
 
 
-def problems_of(
-    execution: Execution, recorded: Recorded, expected: Mapping[str, Any], timeout_s: float
-) -> tuple[NotebookProblem, ...]:
-    """Problems of the run, hidden errors, results.
-
-    A run that stopped early is not blamed for the results that it could not record.
-    """
-    shown = scan_notebook(execution.executed) if execution.executed else ()
-    stopped = execution.outcome.kind != "ok" or any(p.kind == "cell_error" for p in shown)
-    problems = [*_of_outcome(execution, shown, timeout_s)]
-    problems += _of_guard(execution, shown)
-    if not stopped or any(problem.kind != "no_results" for problem in recorded.problems):
-        problems += recorded.problems
-    problems += check_expected(
-        recorded.results or {}, expected, complete=not stopped and recorded.results is not None
-    )
-    return tuple(problems)
+def problems_of(evidence: Evidence) -> tuple[NotebookProblem, ...]:
+    """What every check found, most telling first."""
+    found = (problem for check in CHECKS for problem in check(evidence))
+    return tuple(dict.fromkeys(found))
 
 
-def _of_outcome(
-    execution: Execution, shown: tuple[NotebookProblem, ...], timeout_s: float
-) -> tuple[NotebookProblem, ...]:
+def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Out of time, a dead kernel, a run that never began."""
+    execution = evidence.execution
     kind = execution.outcome.kind
-    if kind == "ok":
-        return shown
-    if kind == "cell_error":
-        errors = [problem for problem in shown if problem.kind == "cell_error"]
-        unseen = NotebookProblem("cell_error", None, execution.outcome.message)
-        return shown if errors else (unseen, *shown)
+    if kind == "ok" or kind == "cell_error":  # noqa: PLR1714 - narrows the type
+        return
     index, source = _last_started(execution.executed)
     if kind == "timeout":
         detail = f"; {execution.outcome.message}" if execution.outcome.message else ""
-        message = f"still running after {timeout_s:g} s, the limit for all cells{detail}"
-        interrupted = [p for p in shown if p.message.startswith("KeyboardInterrupt")]
+        limit = f"{evidence.timeout_s:g} s, the limit for all cells"
+        interrupted = [problem for problem in evidence.shown if _is_interrupt(problem)]
         text = interrupted[-1].excerpt if interrupted else excerpt(source, "")
-        others = tuple(problem for problem in shown if problem not in interrupted)
-        return (NotebookProblem("timeout", index, message, text), *others)
-    message = _MEANING[kind] + (f": {execution.outcome.message}" if kind == "not_run" else "")
-    return (NotebookProblem(kind, index, message, excerpt(source, execution.log)), *shown)
+        yield NotebookProblem("timeout", index, f"still running after {limit}{detail}", text)
+        return
+    detail = f": {execution.outcome.message}" if kind == "not_run" else ""
+    text = excerpt(source, execution.log)
+    yield NotebookProblem(kind, index, _MEANING[kind] + detail, text)
 
 
-def _of_guard(
-    execution: Execution, shown: tuple[NotebookProblem, ...]
-) -> tuple[NotebookProblem, ...]:
-    """What the guard recorded in the kernel and no cell shows."""
-    found = []
-    for error in execution.hidden_errors:
-        kind, meaning = _HIDDEN[error["kind"]]
-        last = error["error"].splitlines()[-1]
-        if not any(problem.kind == kind and last in problem.excerpt for problem in shown):
-            text = excerpt("", error["traceback"])
-            found.append(NotebookProblem(kind, None, f"{meaning}: {error['error']}", text))
-    record = (execution.executed or {"metadata": {}})["metadata"].get("papermill", {})
+def cell_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Cells that raised; the interrupt of a cell out of time is `run_ended`'s."""
+    errors = [problem for problem in evidence.shown if problem.kind == "cell_error"]
+    outcome = evidence.execution.outcome
+    if outcome.kind == "cell_error" and not errors:
+        yield NotebookProblem("cell_error", None, outcome.message)
+    late = outcome.kind == "timeout"
+    yield from (problem for problem in errors if not (late and _is_interrupt(problem)))
+
+
+def streams(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Tracebacks and complaints of asyncio that were printed."""
+    yield from (problem for problem in evidence.shown if problem.kind in _STREAM_KINDS)
+
+
+def output_widgets(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Errors that an Output widget or `interact` caught."""
+    yield from (problem for problem in evidence.shown if problem.kind == "widget_error")
+
+
+def panels(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Panels that show an error, or whose session recorded one."""
+    yield from (problem for problem in evidence.shown if problem.kind == "panel_error")
+
+
+def threads(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Threads that failed where no cell was looking."""
+    yield from _hidden(evidence, "background_thread")
+
+
+def failed_tasks(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Tasks of asyncio that failed, and that nobody awaited."""
+    yield from _hidden(evidence, "asyncio_task")
+
+
+def pending_tasks(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Tasks of asyncio that outlived the last cell."""
+    yield from _hidden(evidence, "pending_task")
+
+
+def network(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Attempts to reach another machine, also those whose error was swallowed."""
+    yield from _hidden(evidence, "network_use")
+
+
+def guarded(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """A kernel in which the guard could not work: what it would have found stays hidden."""
+    record = (evidence.execution.executed or {"metadata": {}})["metadata"].get("papermill", {})
     if "guard_error" in record:
         message = (
             "the kernel could not watch its threads and tasks: install the workbench where the "
             f"kernel runs ({record['guard_error']})"
         )
-        found.append(NotebookProblem("unguarded", None, message))
-    return tuple(dict.fromkeys(found))
+        yield NotebookProblem("unguarded", None, message)
+
+
+def parameters_read(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Parameters that no later cell reads."""
+    if evidence.whole:
+        yield from unused_parameters(evidence.source)
+
+
+CHECKS: tuple[Check, ...] = (
+    run_ended,
+    cell_errors,
+    streams,
+    output_widgets,
+    panels,
+    threads,
+    failed_tasks,
+    pending_tasks,
+    network,
+    guarded,
+    recorded_results,
+    result_schema,
+    expected_values,
+    golden_results,
+    skipped_cells,
+    notebook_time,
+    cell_time,
+    notebook_memory,
+    cell_memory,
+    artifact_size,
+    parameters_read,
+)
+
+
+def _hidden(evidence: Evidence, wanted: str) -> Iterator[NotebookProblem]:
+    """What the guard recorded in the kernel and no cell shows."""
+    for error in evidence.execution.hidden_errors:
+        if error["kind"] != wanted:
+            continue
+        kind, meaning = _HIDDEN[wanted]
+        last = error["error"].splitlines()[-1]
+        if not any(shown.kind == kind and last in shown.excerpt for shown in evidence.shown):
+            text = excerpt("", error["traceback"])
+            yield NotebookProblem(kind, None, f"{meaning}: {error['error']}", text)
+
+
+def _is_interrupt(problem: NotebookProblem) -> bool:
+    return problem.message.startswith("KeyboardInterrupt")
 
 
 def _last_started(notebook: Notebook | None) -> tuple[int | None, str]:
@@ -91,13 +177,3 @@ def _last_started(notebook: Notebook | None) -> tuple[int | None, str]:
         if cell["metadata"].get("papermill", {}).get("start_time")
     ]
     return started[-1] if started else (None, "")
-
-
-def slowest_cells(notebook: Notebook) -> tuple[CellTime, ...]:
-    """The slowest code cells, slowest first."""
-    times = [
-        CellTime(index, float(duration), first_line(source_of(cell)))
-        for index, cell in code_cells(notebook)
-        if (duration := cell["metadata"].get("papermill", {}).get("duration")) is not None
-    ]
-    return tuple(sorted(times, key=lambda time: -time.duration_s)[:SLOWEST])

@@ -1,20 +1,18 @@
-"""Read by the compiling process: the specialisations that a sweep asks for, by environment."""
+"""Read by the compiling process: the flex specialisations that a sweep asks for."""
 
 from __future__ import annotations
 
-import json
-import os
-
 from workbench.kernels.kernel_spec import KernelSpec
 from workbench.kernels.paged_flex.specs import attend_spec
-from workbench.run.sweeps.flex_kernels import SPECS_VARIABLE, settings_of, spec_name
+from workbench.run.sweeps.fitting import asked_for
+from workbench.run.sweeps.flex_kernels import settings_of, spec_name
 
 
 def _asked() -> tuple[KernelSpec, ...]:
     found: dict[str, KernelSpec] = {}
-    for config in json.loads(os.environ.get(SPECS_VARIABLE, "[]")):
+    for config in asked_for():
         for decode in (False, True):
-            name = spec_name(config, decode)
+            name = spec_name(config, decode=decode)
             if name not in found:
                 found[name] = attend_spec(
                     name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ipywidgets as widgets
@@ -11,12 +11,13 @@ import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
 from workbench.core.flex import flex_plan
-from workbench.core.flex_batch import mask_rule, paged_batch
+from workbench.core.flex_batch import PREFIX, mask_rule, paged_batch
 from workbench.core.flex_build import BlockLists, Visits, direct_build, generic_build, visits
 from workbench.core.flex_mask import MaskRule, PagedBatch
+from workbench.core.flex_prefix import parse_prefixes
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex_part import BatchInput, Part, dropdown, row
+from workbench.ui.panels.flex_part import BatchInput, Part, dropdown, row, text_box
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import guarded
 from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_order
@@ -55,17 +56,18 @@ class MaskPart(Part):
         super().__init__(owner)
         self.typed = typed
         self.build = dropdown("Build", BUILDS)
+        self.prefixes = text_box("Prefix ranges", "", "by request: 0-63; 0-9,20-29")
         self.stale = widgets.Checkbox(description="stale columns", value=False, indent=False)
         self.picture = dropdown("Show mask", tuple(MASKS))
         self.error, self.cost = widgets.HTML(), widgets.HTML()
         self.figure = LiveFigure()
         self.widget.children = [
-            row([self.build, self.picture, self.stale]),
+            row([self.build, self.picture, self.prefixes, self.stale]),
             self.error,
             self.figure.widget,
             self.cost,
         ]
-        for control in (*typed.controls, self.build, self.stale, self.picture):
+        for control in (*typed.controls, self.build, self.prefixes, self.stale, self.picture):
             control.observe(self._changed, names="value")
         self.is_open = False
 
@@ -98,6 +100,9 @@ class MaskPart(Part):
         assert flex is not None
         requests, kind, size = self.typed.read()
         rule = mask_rule(kind, size)
+        self.prefixes.layout.display = None if kind == PREFIX else "none"
+        if kind == PREFIX:
+            rule = replace(rule, prefixes=parse_prefixes(self.prefixes.value, len(requests)))
         batch = paged_batch(requests, flex.cache_block_size, stale=self.stale.value)
         q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
         if flex.refusals:
@@ -109,7 +114,7 @@ class MaskPart(Part):
         if self.build.value == PRUNED:
             lists = direct_build(batch, rule, q, pruned=True)
         elif flex.is_direct and self.build.value == AS_PLANNED:
-            lists = direct_build(batch, rule, q)
+            lists = direct_build(batch, rule, q, pruned=plan.rules.flex_prunes_pages)
         else:
             lists = generic_build(batch, rule, q, kv)
         return _Mask(batch, rule, lists, visits(batch, rule, lists))

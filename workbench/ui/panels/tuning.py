@@ -47,25 +47,31 @@ class TuningPanel(Panel):
             tooltip="A line for each field: field = value, value",
             layout=widgets.Layout(width="98%", height="150px"),
         )
-        self.start = widgets.Button(description="Sweep", icon="play", button_style="primary")
-        self.stop = widgets.Button(description="Stop", icon="stop", disabled=True)
+        self.start = widgets.Button(description="Sweep", button_style="primary")
+        self.stop = widgets.Button(description="Stop", disabled=True)
         self.progress = widgets.HTML()
         self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Trade-off")
         self.point = widgets.Dropdown(description="Best point", layout=widgets.Layout(width="70%"))
-        self.use = widgets.Button(description="Use this point", icon="check", disabled=True)
+        self.use = widgets.Button(description="Use this point", disabled=True)
         self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
         self._figure = LiveFigure()
         self.kernels = KernelTuning(session)
         self._place = widgets.VBox(layout=widgets.Layout(width="100%"))
+        self._outcome = widgets.VBox(
+            [
+                self._counts,
+                self.picture,
+                self._place,
+                widgets.HBox([self.point, self.use]),
+                self._why,
+                self._table,
+            ],
+            layout=widgets.Layout(display="none"),
+        )
         self.fill(
             self.axes,
             widgets.HBox([self.start, self.stop, self.progress]),
-            self._counts,
-            widgets.HBox([self.picture]),
-            self._place,
-            widgets.HBox([self.point, self.use]),
-            self._why,
-            self._table,
+            self._outcome,
             self.kernels.widget,
         )
         self.start.on_click(self._start)
@@ -139,6 +145,7 @@ class TuningPanel(Panel):
 
     def _arrived(self, found: SweepResult) -> None:
         self.found = found
+        self._outcome.layout.display = ""
         self._counts.value = counts_html(found.table.counts, found.table.reasons)
         self._table.value = sweep_table_html(found.rows(found.shown_points()[:200]), found.front)
         self._draw(None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from dataclasses import asdict
 from html import escape
 from typing import Any
 
@@ -10,16 +12,22 @@ import ipywidgets as widgets
 
 from workbench.run.store import ResultStore, Row, StoreError
 from workbench.run.sweeps.execute import Sweep
+from workbench.run.sweeps.kernel_session import KERNELS, SweptKernel
 from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views import html
-from workbench.views.sweep_progress import measured_html, progress_text
+from workbench.views.sweep_progress import (
+    measured_html,
+    note_html,
+    progress_text,
+    winners_html,
+)
 
-FIELDS = ("bucket", "block_m", "block_n", "num_warps", "decode_n", "split_tokens")
 REFRESH_S = 0.25
+READ_ONLY = "Nothing is measured; this is what the file holds."
 
 
 class KernelTuning:
-    """Controls, a progress bar and the newest rows of a sweep of the paged flex kernel."""
+    """Controls, a progress bar, the newest rows of a kernel sweep, and who wins."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -27,28 +35,46 @@ class KernelTuning:
         self._rows: list[dict[str, Any]] = []
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self.kernel = widgets.Dropdown(
+            options=[(kernel.title, name) for name, kernel in KERNELS.items()],
+            description="Swept kernel",
+            tooltip="Which kernel is measured",
+            style={"description_width": "initial"},
+        )
         self.file = widgets.Text(
             value="results.db",
             description="Results in",
             tooltip="What is in the file already is not measured again",
             continuous_update=False,
+            layout=widgets.Layout(width="360px"),
         )
-        self.bitwise = widgets.Checkbox(description="equal bits", indent=False)
-        self.start = widgets.Button(description="Measure kernel", icon="play")
-        self.stop = widgets.Button(description="Stop measuring", icon="stop", disabled=True)
+        self.bitwise = widgets.Checkbox(
+            description="equal bits",
+            tooltip="One configuration for every batch, so that bits do not depend on it",
+            indent=False,
+            layout=widgets.Layout(width="auto"),
+        )
+        self.start = widgets.Button(description="Measure kernel")
+        self.stop = widgets.Button(description="Stop measuring", disabled=True)
         self.bar = widgets.IntProgress(layout=widgets.Layout(width="180px"))
-        self._text, self._table, self._error = (widgets.HTML() for _ in range(3))
+        self._text, self._table, self._error, self._notes, self._winners = (
+            widgets.HTML() for _ in range(5)
+        )
+        row = widgets.Layout(flex_flow="row wrap")
         self.widget = widgets.VBox(
             [
-                widgets.HTML(html.document("<h4>Measure the paged flex kernel</h4>")),
+                widgets.HTML(html.document("<h4>Measure a kernel on this machine</h4>")),
                 self._error,
-                widgets.HBox([self.file, self.bitwise, self.start, self.stop]),
-                widgets.HBox([self.bar, self._text]),
+                widgets.HBox([self.kernel, self.file, self.bitwise], layout=row),
+                widgets.HBox([self.start, self.stop, self.bar, self._text], layout=row),
+                self._notes,
+                self._winners,
                 self._table,
             ]
         )
         self.start.on_click(self._start)
         self.stop.on_click(self._stop)
+        self.kernel.observe(self._other_kernel, names="value")
 
     def show_error(self, error: RecordedError) -> None:
         """See `workbench.ui.session.Guarded`."""
@@ -64,55 +90,84 @@ class KernelTuning:
         return not self._thread.is_alive()
 
     @guarded
+    def _other_kernel(self, _change: Any) -> None:
+        self.bitwise.disabled = KERNELS[self.kernel.value].one_for_all
+
+    @guarded
     def _start(self, _button: Any) -> None:
-        self._error.value = ""
+        self._error.value = self._notes.value = self._winners.value = self._table.value = ""
         self._stopping.clear()
         self._rows.clear()
+        self.bar.value = 0
         self.start.disabled, self.stop.disabled = True, False
         self._text.value = "Choosing what is legal and fits ..."
-        path, bitwise = self.file.value.strip(), self.bitwise.value
-        self._thread = threading.Thread(target=self._run, args=(path, bitwise), daemon=True)
+        kernel = KERNELS[self.kernel.value]
+        bitwise = self.bitwise.value and not kernel.one_for_all
+        given = (self.file.value.strip(), kernel, bitwise)
+        self._thread = threading.Thread(target=self._run, args=given, daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, path: str, bitwise: bool) -> None:
+    def _run(self, path: str, kernel: SweptKernel, bitwise: bool) -> None:
         try:
             with ResultStore(path) as store:
-                self._measure(store, bitwise)
+                if store.read_only:
+                    self._notes.value = note_html((*store.notes, READ_ONLY))
+                    self._text.value = ""
+                else:
+                    self._notes.value = note_html(store.notes)
+                    self._measure(store, kernel, bitwise)
+                self._show_stored(kernel.rows(store), kernel, bitwise)
         except StoreError as error:
-            self._error.value = html.document(f"<p>✕ {escape(str(error))}</p>")
+            self._text.value = ""
+            self._error.value = html.document(
+                f'<div class="wb-problem">✕ {escape(str(error))}</div>'
+            )
         finally:
             self.sweep = None
             self.start.disabled, self.stop.disabled = False, True
 
-    def _measure(self, store: ResultStore, bitwise: bool) -> None:
-        from workbench.run.sweeps.flex_session import flex_candidates, flex_sweep
-
-        found, buckets = flex_candidates(bitwise=bitwise)
-        left_out = sum(found.illegal.values()), sum(found.unfit.values())
-        told = f"; {left_out[0]} illegal and {left_out[1]} unfit configurations left out"
+    def _measure(self, store: ResultStore, kernel: SweptKernel, bitwise: bool) -> None:
+        chosen = kernel.chosen(bitwise=bitwise)
+        told = f"; {chosen.candidates.left_out}"
         if self._stopping.is_set():
+            self._text.value = "Stopped before anything was measured."
             return
-        self.sweep = sweep = flex_sweep(store, found.configs, buckets, on_row=self._arrived)
+        self.sweep = sweep = kernel.sweep(store, chosen, on_row=self._arrived)
         sweep.start()
         while not sweep.join(REFRESH_S):
             if self._stopping.is_set():
                 sweep.stop()
-            self._show(sweep, told)
+            self._show(sweep, kernel, told)
         sweep.close()
-        self._show(sweep, told + (", stopped" if self._stopping.is_set() else ", done"))
+        self._show(sweep, kernel, told + (", stopped" if self._stopping.is_set() else ", done"))
         if sweep.error is not None:
             raise sweep.error
 
     def _arrived(self, row: Row) -> None:
         self._rows.append(row.to_dict())
 
-    def _show(self, sweep: Sweep, told: str) -> None:
+    def _show(self, sweep: Sweep, kernel: SweptKernel, told: str) -> None:
         at = sweep.progress
         self.bar.max, self.bar.value = max(1, at.total), at.done
         text = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
         self._text.value = text + told
-        self._table.value = measured_html(self._rows, FIELDS)
+        self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
+
+    def _show_stored(self, rows: Iterable[Row], kernel: SweptKernel, bitwise: bool) -> None:
+        """Everything that the file holds of this kernel, newest first, and who wins."""
+        told = sorted(rows, key=lambda row: row.measured_at)
+        self._table.value = measured_html(
+            [row.to_dict() for row in told], ("bucket", *kernel.fields)
+        )
+        self._winners.value = "".join(
+            winners_html(
+                f"{one.device}, kernel {one.kernel_hash}",
+                {bucket: asdict(found) for bucket, found in one.winners.items()},
+                kernel.fields,
+            )
+            for one in kernel.winners(told, bitwise=bitwise)
+        )
 
     @guarded
     def _stop(self, _button: Any) -> None:

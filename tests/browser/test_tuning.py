@@ -1,0 +1,99 @@
+"""The tab "Tuning" in a real JupyterLab: sweep, compare, take a point; measure, stop, go on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.browser.lab import DARK, LIGHT, LabPage, expect
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
+AXES = "tensor_parallel = 1, 2\nkv_cache_dtype = auto, fp8\nkv_cache_memory_bytes = 20 GiB"
+SLOW_MS = 120_000
+"""The first launch imports torch and triton, and a busy machine takes its time."""
+
+
+def show(lab: LabPage, words: str) -> None:
+    """Bring what holds these words in the open tab to the top."""
+    shown = lab.element(".wb-tab .wb >> visible=true").filter(has_text=words).first
+    shown.evaluate("element => element.scrollIntoView({block: 'start'})")
+
+
+def expect_text(lab: LabPage, words: str) -> None:
+    """These words stand in the open tab."""
+    shown = lab.element(".wb-tab >> visible=true").filter(has_text=words).first
+    expect(shown).to_be_visible(timeout=SLOW_MS)
+
+
+@pytest.fixture(scope="module")
+def panel(shared_lab: LabPage) -> LabPage:
+    shared_lab.set_viewport(1280, 1100)
+    shared_lab.open(NOTEBOOK.name)
+    shared_lab.run_all()
+    shared_lab.hide_sidebar()
+    shared_lab.scroll_to(".wb-panel")
+    title = shared_lab.page.get_by_role("tab", name="Tuning")
+    title.click()
+    title.evaluate("element => element.scrollIntoView({block: 'start'})")
+    return shared_lab
+
+
+def test_a_sweep_is_counted_drawn_and_explained(panel):
+    lines = panel.control("Vary").locator("textarea")
+    lines.fill(AXES)
+    lines.blur()
+    panel.click("Sweep")
+    expect_text(panel, "4 points")
+    expect_text(panel, "What is set differently")
+    for picture in ("concurrency and waste", "parallel coordinates"):
+        panel.choose("Trade-off", picture)
+        drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").filter(has_text="points")
+        expect(drawn.first).to_be_visible(timeout=SLOW_MS)
+    panel.choose("Trade-off", "concurrency and waste")
+    assert panel.kernel_errors() == ()
+
+
+def test_a_wrong_line_is_said_and_put_right(panel):
+    lines = panel.control("Vary").locator("textarea")
+    lines.fill("tensor_paralel = 1, 2")
+    lines.blur()
+    panel.click("Sweep")
+    problem = panel.element(".wb-tab .wb-problem >> visible=true")
+    expect(problem.filter(has_text="tensor_parallel").first).to_be_visible(timeout=SLOW_MS)
+    lines.fill(AXES)
+    lines.blur()
+    panel.click("Sweep")
+    expect(problem).to_have_count(0, timeout=SLOW_MS)
+
+
+def test_a_kernel_sweep_is_stopped_and_goes_on(panel, tmp_path):
+    panel.set_value("Results in", tmp_path / "results.db")
+    panel.click("Measure kernel")
+    expect_text(panel, "of 16")
+    rows = panel.element(".wb-tab td >> visible=true").filter(has_text="no time")
+    expect(rows.first).to_be_visible(timeout=SLOW_MS)
+    panel.click("Stop measuring")
+    expect_text(panel, ", stopped")
+    panel.click("Measure kernel")
+    expect_text(panel, ", done")
+    expect_text(panel, "16 of 16")
+    panel.choose("Swept kernel", "block tables, fast path")
+    panel.click("Measure kernel")
+    expect_text(panel, "4 of 4")
+    expect_text(panel, "W2 reduced")
+    assert panel.kernel_errors() == ()
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_both_themes(panel, theme):
+    panel.set_theme(theme)
+    name = theme.split()[-1].lower()
+    for words in ("4 points", "What it comes to", "Measure a kernel"):
+        show(panel, words)
+        panel.screenshot(f"tuning-{words.split()[-1]}-{name}")
+    assert panel.kernel_errors() == ()
+
+
+def test_a_point_becomes_the_scenario(panel):
+    panel.click("Use this point")
+    expect(panel.element(".wb-tab .wb-stale >> visible=true").first).to_be_visible(timeout=SLOW_MS)
+    assert panel.selected("KV-cache dtype") == "fp8"

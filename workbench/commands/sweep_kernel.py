@@ -1,0 +1,113 @@
+"""What `workbench sweep --kernel` does: measure what is missing, tell rows as they arrive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from workbench.commands.options import fail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from workbench.run.store import ResultStore, Row
+    from workbench.run.sweeps.kernel_session import SweptKernel
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that go with a kernel."""
+
+    results: Path
+    bitwise: bool
+    limit: int | None
+    replay: bool
+    as_json: bool
+
+
+def sweep_kernel(name: str, asked: Asked) -> None:
+    """Measure, or tell what was measured; then who wins."""
+    from workbench.run.store import ResultStore, StoreError
+    from workbench.run.sweeps.kernel_session import kernel_named
+
+    try:
+        kernel = kernel_named(name)
+    except ValueError as error:
+        fail(str(error))
+    if asked.bitwise and kernel.one_for_all:
+        fail(f"--bitwise is for flex; {name} has one configuration for all batches anyway.")
+    try:
+        with ResultStore(asked.results, read_only=asked.replay) as store:
+            for note in store.notes:
+                typer.echo(note, err=True)
+            if asked.replay:
+                for row in kernel.rows(store):
+                    _tell(row, kernel, asked)
+            elif store.read_only:
+                fail(f"{asked.results} takes no rows: --replay tells what it holds.")
+            else:
+                _measure(store, kernel, asked)
+            rows = kernel.rows(store)
+    except StoreError as error:
+        fail(str(error))
+    for line in standings(kernel, rows, bitwise=asked.bitwise):
+        typer.echo(line, err=asked.as_json)
+
+
+def _measure(store: ResultStore, kernel: SweptKernel, asked: Asked) -> None:
+    from workbench.views.sweep_progress import progress_text
+
+    chosen = kernel.chosen(bitwise=asked.bitwise)
+    typer.echo(chosen.candidates.left_out, err=True)
+    if asked.limit is not None:
+        chosen = chosen.first(asked.limit)
+    sweep = kernel.sweep(store, chosen, on_row=lambda row: _tell(row, kernel, asked))
+    try:
+        sweep.run()
+    except KeyboardInterrupt:
+        typer.echo("Stopped; the same command goes on where this ended.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        sweep.close()
+    at = sweep.progress
+    told = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
+    resumed = f"; {at.resumed} were there already" if at.resumed else ""
+    elsewhere = f"; {at.elsewhere} are measured by another session" if at.elsewhere else ""
+    typer.echo(f"{told}{resumed}{elsewhere}", err=True)
+
+
+def _tell(row: Row, kernel: SweptKernel, asked: Asked) -> None:
+    if asked.as_json:
+        typer.echo(json.dumps(row.to_dict()))
+        return
+    config = row.key.config_values
+    named = " ".join(f"{name}={config[name]}" for name in kernel.fields if name in config)
+    typer.echo(
+        f"{time_text(row)}  {row.status:13} {config['bucket']:18} {named} {row.message[:80]}"
+    )
+
+
+def time_text(row: Row) -> str:
+    """The median in microseconds, or that there is no time."""
+    return "no time    " if row.median_s is None else f"{1e6 * row.median_s:8.1f} us"
+
+
+def standings(kernel: SweptKernel, rows: Iterable[Row], *, bitwise: bool = False) -> list[str]:
+    """Lines about who wins, a paragraph for each device and version."""
+    from workbench.views.sweep_progress import winners_rows
+
+    lines = []
+    for one in kernel.winners(rows, bitwise=bitwise):
+        lines.append(f"Winners of {kernel.name} on {one.device}, kernel {one.kernel_hash}:")
+        best = {bucket: asdict(found) for bucket, found in one.winners.items()}
+        for buckets, time, *values, ties in winners_rows(best, kernel.fields):
+            pairs = zip(kernel.fields, values, strict=True)
+            named = " ".join(f"{name}={value}" for name, value in pairs)
+            lines.append(f"  {time}  {named}  ({ties}) on {buckets}")
+    return lines

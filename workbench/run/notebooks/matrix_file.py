@@ -1,0 +1,137 @@
+"""The form of a matrix file, TOML or JSON: which notebooks, which parameters, which budgets."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from workbench.core.errors import nearest_names
+from workbench.run.notebooks.errors import NotebookMatrixError
+
+Parameters = dict[str, Any]
+CASE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+Positive = Field(default=None, gt=0)
+
+
+class Strict(BaseModel):
+    """No field but those declared, no conversion from text to number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class BudgetTable(Strict):
+    """The most a run may take. Seconds on a CI machine, MiB; `size_kib` of the executed file."""
+
+    time_s: float | None = Positive
+    cell_time_s: float | None = Positive
+    memory_mib: float | None = Positive
+    cell_memory_mib: float | None = Positive
+    size_kib: float | None = Positive
+
+
+class CaseTable(Strict):
+    """One run: parameters over those of its notebook, and results known from elsewhere.
+
+    `expect_null`: results that have to be null, for which TOML has no word.
+    """
+
+    parameters: Parameters = {}
+    expect: dict[str, Any] = {}
+    expect_null: list[str] = []
+    quick: bool = False
+    budgets: BudgetTable = BudgetTable()
+
+
+class SkipTable(Strict):
+    """Combinations of the axes that are left out, with the reason, which every report shows."""
+
+    when: Parameters = Field(min_length=1)
+    reason: str = Field(min_length=10)
+
+
+class NotebookTable(Strict):
+    """The runs of one notebook: `cases` by name, and every combination of the values of `axes`.
+
+    `quick`: names of combinations that also belong to the quick part; `expect`: of every run;
+    `results`: the schema of what it records, a type or a JSON Schema a name; `volatile`: results
+    that a golden does not keep; `gpu_cells`: how many cells need a GPU and say when they skip.
+    """
+
+    parameters: Parameters = {}
+    expect: dict[str, Any] = {}
+    axes: dict[str, list[Any]] = {}
+    quick: list[str] = []
+    skip: list[SkipTable] = []
+    cases: dict[str, CaseTable] = {}
+    results: dict[str, str | dict[str, Any]] = {}
+    volatile: list[str] = []
+    golden: bool = True
+    gpu_cells: int = Field(default=0, ge=0)
+    budgets: BudgetTable = BudgetTable()
+    timeout_s: float | None = Positive
+
+
+class DefaultsTable(Strict):
+    """What holds for every notebook unless it says otherwise."""
+
+    parameters: Parameters = {}
+    budgets: BudgetTable = BudgetTable()
+    timeout_s: float = Field(default=600, gt=0)
+
+
+class MatrixTable(Strict):
+    """A whole file; its paths are relative to its folder.
+
+    `notebooks`: patterns, of which every match needs an entry in `notebook`; `goldens`: a folder.
+    """
+
+    format: Literal[1]
+    notebooks: list[str] = ["*.ipynb"]
+    goldens: str = "goldens"
+    defaults: DefaultsTable = DefaultsTable()
+    notebook: dict[str, NotebookTable] = Field(min_length=1)
+
+
+def read_table(path: Path) -> MatrixTable:
+    """The file as it was written. Raises NotebookMatrixError: missing, malformed, unknown field."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise matrix_error(path, f"it cannot be read ({error.strerror})") from error
+    try:
+        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except ValueError as error:
+        form = "TOML" if path.suffix == ".toml" else "JSON (a TOML file ends with .toml)"
+        raise matrix_error(path, f"it is not {form}: {error}") from error
+    try:
+        return MatrixTable.model_validate(document)
+    except ValidationError as error:
+        raise matrix_error(path, _what_is_wrong(error)) from error
+
+
+def matrix_error(path: Path, why: str, code: str = "matrix_file") -> NotebookMatrixError:
+    """The error for a file that says something impossible."""
+    return NotebookMatrixError(code, f"Matrix file {path}: {why}", field="matrix")
+
+
+_FIELDS = {name for table in Strict.__subclasses__() for name in table.model_fields}
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    """Every mistake in one text: where, what was given, what is allowed."""
+    found = []
+    for mistake in error.errors():
+        where = ".".join(map(str, mistake["loc"])) or "the top"
+        if mistake["type"] == "extra_forbidden":
+            near = nearest_names(mistake["loc"][-1], _FIELDS, count=1)
+            hint = f"; nearest: {near[0]}" if near else ""
+            found.append(f"{where} is no field{hint}")
+        elif mistake["type"] == "missing":
+            found.append(f"{where} is missing")
+        else:
+            found.append(f"{where} is {mistake['input']!r:.80}: {mistake['msg']}")
+    return "; ".join(found)

@@ -1,0 +1,54 @@
+"""Checks of what a run recorded: its form, its values, and the cells that it skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from workbench.run.notebooks.evidence import Evidence
+from workbench.run.notebooks.problems import NotebookProblem
+from workbench.run.notebooks.results_check import check_expected
+from workbench.run.notebooks.schema import schema_errors
+
+
+def recorded_results(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """A finished run owes its results, and whatever was written has to be well-formed."""
+    for problem in evidence.recorded.problems:
+        if problem.kind != "no_results" or not evidence.stopped:
+            yield problem
+
+
+def result_schema(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """The results of a finished run against the schema that its notebook declares."""
+    schema, results = evidence.expectations.schema, evidence.recorded.results
+    if schema is None or results is None or evidence.stopped:
+        return
+    for where, why in schema_errors(results, schema):
+        message = f"the results break their schema at {where}: {why}"
+        yield NotebookProblem("results_schema", None, message)
+
+
+def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """The values that the caller knows from elsewhere."""
+    complete = not evidence.stopped and evidence.recorded.results is not None
+    yield from check_expected(
+        evidence.recorded.results or {}, evidence.expectations.values, complete=complete
+    )
+
+
+def skipped_cells(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """A GPU cell that was skipped says so, and a notebook that skips declares how many may."""
+    declared, said = evidence.expectations.gpu_cells, evidence.recorded.skipped
+    if declared is None or evidence.stopped:
+        return
+    if len(said) > declared:
+        message = (
+            f"{len(said)} cells were skipped, but {declared} GPU cells are declared: declare them "
+            f"with `gpu_cells`, or run them; skipped: {'; '.join(said)}"
+        )
+        yield NotebookProblem("undeclared_skip", None, message)
+    elif len(said) < declared and not evidence.has_gpu:
+        message = (
+            f"{declared} GPU cells are declared and there is no GPU, but {len(said)} say that they "
+            "were skipped: give each its own reason in `record_results(skipped=[...])`"
+        )
+        yield NotebookProblem("silent_skip", None, message)

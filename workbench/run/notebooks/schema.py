@@ -1,0 +1,65 @@
+"""JSON Schemas of results: the file that every run writes, and what one notebook puts into it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FILE_SCHEMA = Path(__file__).with_name("results.schema.json")
+TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+@cache
+def file_schema() -> dict[str, Any]:
+    """The schema of a whole results file."""
+    return dict(json.loads(FILE_SCHEMA.read_text(encoding="utf-8")))
+
+
+def results_schema(fields: Mapping[str, str | Mapping[str, Any]]) -> dict[str, Any]:
+    """The schema of one notebook's results: every name is required, and no other is allowed.
+
+    A field is a JSON Schema, or short: "integer", "integer|null". Raises ValueError for one that
+    is neither.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    schema = {
+        "type": "object",
+        "properties": {name: _field(name, written) for name, written in fields.items()},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = ".".join(str(part) for part in error.path)
+        raise ValueError(f"{where}: {error.message}") from error
+    return schema
+
+
+def _field(name: str, written: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(written, str):
+        return written
+    types = written.split("|")
+    unknown = [each for each in types if each not in TYPES]
+    if unknown:
+        allowed = ", ".join(TYPES)
+        raise ValueError(f"{name} has type {unknown[0]!r}. Allowed: {allowed}, joined by |.")
+    return {"type": types if len(types) > 1 else types[0]}
+
+
+def schema_errors(value: object, schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """(place, reason) of everything that breaks the schema, in the order of the places."""
+    from jsonschema import Draft202012Validator
+
+    errors = Draft202012Validator(schema).iter_errors(value)
+    found = [(".".join(map(str, error.absolute_path)) or "the top", error) for error in errors]
+    return tuple((place, error.message[:300]) for place, error in sorted(found, key=_place))
+
+
+def _place(entry: tuple[str, object]) -> str:
+    return entry[0]

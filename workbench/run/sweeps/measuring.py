@@ -1,0 +1,75 @@
+"""What every measurement of a kernel tells beside its numbers: device, versions, limits, source."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+NO_GPU = "no GPU: Triton's interpreter"
+
+
+def device_name() -> str:
+    """What rows are filed under: the GPU's name, or that there is none."""
+    from workbench.kernels.mode import triton_mode
+
+    return triton_mode().device or NO_GPU
+
+
+def source_hash(files: Iterable[Path]) -> str:
+    """Twelve hex digits over names and contents: other code is another kernel."""
+    digest = hashlib.sha256()
+    for file in sorted(files, key=lambda path: path.name):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def limits() -> dict[str, float]:
+    """What this GPU could give in this process: bytes a second of a copy, seconds of a launch."""
+    return dict(_limits())
+
+
+@cache
+def _limits() -> tuple[tuple[str, float], ...]:
+    from workbench.kernels.bench.gpu_clock import measured_limits
+
+    found = measured_limits()
+    return (("copy_bytes_per_s", found.copy_bytes_per_s), ("launch_s", found.launch_s))
+
+
+def provenance(kernel_hash: str) -> dict[str, Any]:
+    """Device, driver, versions, mode, source hash, clocks and temperature."""
+    from workbench.kernels.mode import triton_mode
+
+    decided = triton_mode()
+    told = {
+        "mode": decided.mode,
+        "device": decided.device,
+        "torch": decided.torch_version,
+        "triton": decided.triton_version,
+        "python": platform.python_version(),
+        "source": kernel_hash,
+    }
+    return {**told, **_of_the_gpu()} if decided.mode == "gpu" else told
+
+
+def _of_the_gpu() -> dict[str, Any]:
+    """What NVIDIA's driver says now; empty where it says nothing."""
+    try:
+        import pynvml
+        import torch
+
+        pynvml.nvmlInit()
+        uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        return {
+            "driver": pynvml.nvmlSystemGetDriverVersion(),
+            "device_hash": hashlib.sha256(uuid.encode()).hexdigest()[:12],
+            "sm_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "temperature_c": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        }
+    except Exception as error:  # noqa: BLE001 - the driver's absence is no reason not to measure
+        return {"driver": f"unknown: {type(error).__name__}"}
