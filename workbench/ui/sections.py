@@ -40,7 +40,7 @@ class Section:
         return widgets.GridBox(
             [picker.widget for picker in self.pickers],
             layout=widgets.Layout(
-                grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
+                grid_template_columns="repeat(auto-fill, minmax(300px, 1fr))", grid_gap="2px 14px"
             ),
         )
 
