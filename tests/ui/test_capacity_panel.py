@@ -57,8 +57,11 @@ def test_a_prompt_length_that_cannot_be_is_said_and_loses_nothing(tab, typed, ne
     capacity.prompt.value = typed
     assert f"Nearest valid value: {nearest}" in capacity._error.value
     assert shown(capacity).to_json() == before
+    assert "wb-stale" in capacity._place._dom_classes
+    assert "the last valid input" in capacity._error.value
     capacity.prompt.value = "128"
     assert capacity._error.value == ""
+    assert "wb-stale" not in capacity._place._dom_classes
     assert panel.session.errors == []
 
 

@@ -58,8 +58,11 @@ def test_what_is_no_number_is_said_and_loses_nothing(tab, field, value):
     type_in(hits, **{field: value})
     assert "Nearest valid value" in hits._error.value
     assert hits._workload.value == before
+    assert "wb-stale" in hits._workload._dom_classes
+    assert "the last valid input" in hits._error.value
     type_in(hits, **{field: ""})
     assert hits._error.value == ""
+    assert "wb-stale" not in hits._workload._dom_classes
     assert panel.session.errors == []
 
 
@@ -67,6 +70,19 @@ def test_a_prompt_above_the_longest_request_is_said(tab):
     _panel, hits = tab
     type_in(hits, shared=32768)
     assert "longer than max_model_len" in hits._error.value
+    assert "wb-stale" in hits._workload._dom_classes
+
+
+def test_a_plan_that_makes_an_input_impossible_leaves_the_panel_alive(tab):
+    panel, hits = tab
+    type_in(hits, shared=20_000)
+    panel.controls["max_model_len"].value = "16384"
+    assert "longer than max_model_len" in hits._error.value
+    assert "wb-stale" in hits._workload._dom_classes
+    panel.controls["max_model_len"].value = "32768"
+    assert hits._error.value == ""
+    assert "wb-stale" not in hits._workload._dom_classes
+    assert panel.session.errors == []
 
 
 def test_without_prefix_caching_there_is_nothing_to_draw(tab):

@@ -6,12 +6,16 @@ import os
 import sqlite3
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 import workbench as wb
 from workbench.run.store import Key, ResultStore, Row
-from workbench.ui.panels import tuning
+from workbench.run.sweeps.fitting import Candidates
+from workbench.run.sweeps.kernel_session import KERNELS, Chosen
+from workbench.run.sweeps.table_kernels import TableShape
+from workbench.ui.panels import tuning, tuning_kernels
 from workbench.ui.panels.tuning import PICTURES
 
 AXES = (
@@ -237,4 +241,24 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value
     assert path.read_bytes() == before
+    assert not kernels.start.disabled
+
+
+def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypatch):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
+    planted = replace(
+        KERNELS["flex"],
+        measure="tests.run.sweep_measures:sometimes",
+        choose=lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
+    )
+    monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": planted})
+    kernels.file.value = str(tmp_path / "results.db")
+    kernels.start.click()
+    assert kernels.wait(120)
+    assert "4 of 4" in kernels._text.value
+    assert "3 failed" in kernels._text.value
+    for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
+        assert words in kernels._table.value
     assert not kernels.start.disabled

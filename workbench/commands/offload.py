@@ -62,15 +62,16 @@ def offload(
             hash_block_size=hash_block_size,
             blocks_per_chunk=blocks_per_chunk,
         )
+        said = (
+            json.dumps(offload_dict(plan, request), indent=2)
+            if as_json
+            else offload_text(plan, request)
+        )
     except ScenarioError as error:
         fail(f"error [{error.code}] {error.message}")
     except ValueError as error:
         fail(f"error [out_of_range] {error}")
-    typer.echo(
-        json.dumps(offload_dict(plan, request), indent=2)
-        if as_json
-        else offload_text(plan, request)
-    )
+    typer.echo(said)
 
 
 def transfer(

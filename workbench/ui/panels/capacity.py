@@ -14,7 +14,6 @@ from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import Session, guarded
-from workbench.views import html
 from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.group_figure import groups
 from workbench.views.memory_figure import memory_bar
@@ -64,13 +63,14 @@ class CapacityPanel(Panel):
 
     @guarded
     def _picked(self, _change: Any) -> None:
-        self.clear_error()
         if self._plan is None:
             return
         try:
             self._draw(self._plan)
         except ScenarioError as error:
-            self._error.value = html.document(html.refusal_html(error))
+            self.refuse_input(error, self._place)
+            return
+        self.accept_input(self._place)
 
     def _draw(self, plan: Plan) -> None:
         if plan.cache is None:

@@ -68,18 +68,20 @@ class HitsPanel(Panel):
             return
         self._curve.show(hit_curve(plan))
         self._place.children = (self._curve.widget,)
-        self._tell(plan)
+        self._typed(None)
 
     @guarded
     def _typed(self, _change: Any) -> None:
-        self.clear_error()
         plan = self._plan
         if plan is None or plan.cache is None or not plan.enable_prefix_caching:
+            self.accept_input(self._workload)
             return
         try:
             self._tell(plan)
         except ScenarioError as error:
-            self._error.value = html.document(html.refusal_html(error))
+            self.refuse_input(error, self._workload)
+            return
+        self.accept_input(self._workload)
 
     def _tell(self, plan: Plan) -> None:
         block = caching_of(plan).alignment_tokens

@@ -15,7 +15,7 @@ from workbench.core.offload import Offload, OffloadRequest, offload, request_rem
 from workbench.plan import Plan
 from workbench.ui.controls import WIDE, Memory, Number
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.panel import Panel
+from workbench.ui.panels.panel import STALE, Panel
 from workbench.ui.session import Session, evaluate, guarded
 from workbench.views.html import document, refusal_html
 from workbench.views.offload import offload_html
@@ -25,7 +25,6 @@ from workbench.views.transfer import transfer_html
 
 SAME = "as this scenario"
 PREFILL, DECODE = "prefill", "decode"
-STALE = '<div class="wb-faint">Shown below: the last valid input.</div>'
 
 
 class OffloadPanel(Panel):

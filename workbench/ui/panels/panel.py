@@ -12,7 +12,9 @@ from workbench.core.errors import WorkbenchError
 from workbench.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.session import RecordedError, Session
-from workbench.views.html import document
+from workbench.views.html import document, refusal_html
+
+STALE = '<div class="wb-faint">Shown below: the last valid input.</div>'
 
 
 class Panel:
@@ -40,6 +42,18 @@ class Panel:
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         """There is no plan; the tab is greyed out and may stay as it is."""
+
+    def refuse_input(self, error: WorkbenchError, *shown: widgets.DOMWidget) -> None:
+        """An own input cannot be used: say why, and grey out what is `shown` of an older one."""
+        self._error.value = document(refusal_html(error), STALE)
+        for widget in shown:
+            widget.add_class("wb-stale")
+
+    def accept_input(self, *shown: widgets.DOMWidget) -> None:
+        """The own inputs are used: what is `shown` is of them."""
+        self.clear_error()
+        for widget in shown:
+            widget.remove_class("wb-stale")
 
     def show_error(self, error: RecordedError) -> None:
         """What a callback of this panel raised."""

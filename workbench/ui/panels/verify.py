@@ -35,7 +35,7 @@ class VerifyPanel(Panel):
             continuous_update=False,
             layout=widgets.Layout(width="60%"),
         )
-        self.start = widgets.Button(description="Ask vLLM", icon="check", button_style="primary")
+        self.start = widgets.Button(description="Ask vLLM", button_style="primary")
         self.progress = widgets.HTML()
         self._table = widgets.HTML()
         self.fill(widgets.HBox([self.python, self.start, self.progress]), self._table)
