@@ -232,6 +232,10 @@ def _trtllm_kernels(machine: Machine) -> None:
     there = bool(machine.host.get("trtllm_kernels"))
     flashinfer.supports_trtllm_attention = lambda *_, **__: there
     machine.stands_in("vllm.utils.flashinfer.supports_trtllm_attention", f"says {there}")
+    if hasattr(flashinfer, "has_flashinfer_sm90_nope_mla"):
+        # It looks at the signature of a kernel that the empty package has not; sparse models ask.
+        flashinfer.has_flashinfer_sm90_nope_mla = lambda: True
+        machine.stands_in("vllm.utils.flashinfer.has_flashinfer_sm90_nope_mla", "says True")
 
 
 def _triton_names(machine: Machine) -> None:
