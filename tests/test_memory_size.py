@@ -35,6 +35,15 @@ def test_what_is_no_size_is_refused(text):
         parse_bytes(text, "kv_cache_memory_bytes")
 
 
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [("20G", "20 GiB or 20 GB"), ("1.5m", "1.5 MiB or 1.5 MB"), ("20 GX", "20 GiB or 20 GB")],
+)
+def test_half_a_unit_is_answered_with_the_nearest_ones(text, near):
+    with pytest.raises(ScenarioError, match=f"Nearest: {near}"):
+        parse_bytes(text, "kv_cache_memory_bytes")
+
+
 def test_more_digits_than_any_memory_is_refused_too():
     with pytest.raises(ScenarioError, match="more than any memory"):
         parse_bytes("9" * 400 + " GiB", "weights_bytes")

@@ -59,6 +59,21 @@ def test_the_text_tells_checks_and_remedy():
         assert words in done.stdout
 
 
+def test_the_text_tells_which_hash_block_passes():
+    done = run("offload", *CACHED, "--cpu-memory", "10 GiB", "--hash-block-size", 100)
+    assert done.exit_code == 0
+    assert "tried, and this check passes: hash_block_size = 88" in done.stdout
+    assert "hash_block_size = nothing" in done.stdout
+
+
+def test_prompts_of_which_nothing_is_stored_are_said_in_words():
+    done = run("offload", "qwen3.5-4b", "-s", "rules=0.33", "--cpu-memory", "1 MiB")
+    assert "nothing stored prompts" not in done.stdout
+    done = run("offload", *CACHED, "--cpu-memory", "64 GiB", "--block-size", 52_800)
+    assert "1,024 tokens: nothing stored" in done.stdout
+    assert "1 host block, " in done.stdout
+
+
 def test_a_missing_memory_is_a_failed_check():
     found = published("offload", *CACHED)
     assert found["problems"][0]["code"] == "offload_bytes_missing"
@@ -80,6 +95,11 @@ def test_ranks_and_context_parallelism_are_read():
         (("offload", "qwen3.5-4b", "--cpu-memory", "64"), "which unit?"),
         (("offload", "qwen3.5-4b", "--cpu-memory", "lots"), "such as 20 GiB"),
         (("offload", "qwen3.5-4b", "--block-size", "0"), "at least 1"),
+        (("offload", "qwen3.5-4b", "--hash-block-size", "0"), "Nearest valid value: 1"),
+        (
+            ("offload", *CACHED, "-s", "tensor_parallel=4", "--world-size", "1"),
+            "Nearest valid value: 4",
+        ),
         (("offload", "qwen3.5-4b", "-s", "platform"), "field=value"),
         (("offload", "qwen3.5-5b"), "error ["),
         (("transfer", *NEMOTRON, "--prefill", "tensor_parallel"), "--prefill and --set"),

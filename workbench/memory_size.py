@@ -40,7 +40,8 @@ def parse_bytes(text: str, field: str) -> int | None:
     if found is None or (unit and unit not in UNITS):
         raise ScenarioError(
             "wrong_type",
-            f"{field} must be a size such as 20 GiB or 80 GB; got {text[:40]!r}.",
+            f"{field} must be a size such as 20 GiB or 80 GB; got {text[:40]!r}."
+            + ("" if found is None else _nearest_units(found.group(1), unit)),
             field=field,
         )
     number = float(found.group(1).replace(",", "").replace("_", ""))
@@ -59,3 +60,11 @@ def parse_bytes(text: str, field: str) -> int | None:
             field=field,
         )
     return int(size)
+
+
+def _nearest_units(number: str, unit: str) -> str:
+    """The two units that begin with the same letter; nothing for another letter."""
+    letter = unit[:1].upper()
+    if f"{letter}b".lower() not in UNITS:
+        return ""
+    return f" Nearest: {number} {letter}iB or {number} {letter}B."

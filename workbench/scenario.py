@@ -19,7 +19,7 @@ from workbench.core.plan_groups import NAMES_OF_0_23
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
-from workbench.memory_size import parse_bytes
+from workbench.memory_size import SMALLEST_BARE, parse_bytes
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MAX_TOKENS = 2**31 - 1
@@ -42,7 +42,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "max_num_seqs": (1, MAX_TOKENS),
     "num_speculative_tokens": (0, 1024),
     "kv_cache_memory_bytes": (0, MAX_BYTES),
-    "device_memory_bytes": (1, MAX_BYTES),
+    "device_memory_bytes": (SMALLEST_BARE, MAX_BYTES),
     "weights_bytes": (0, MAX_BYTES),
     "activation_bytes": (0, MAX_BYTES),
     "cuda_graph_bytes": (0, MAX_BYTES),
@@ -219,6 +219,8 @@ def _require(field: str, value: str, allowed: Collection[str]) -> None:
 
 
 def _check_ranges(scenario: Scenario) -> None:
+    if 0 < (device := scenario.device_memory_bytes or 0) < SMALLEST_BARE:
+        parse_bytes(str(device), "device_memory_bytes")  # asks for the unit
     for field, (low, high) in RANGES.items():
         value = getattr(scenario, field)
         if value is None or low <= value <= high or (field == "max_model_len" and value == -1):

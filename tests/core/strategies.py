@@ -221,7 +221,7 @@ def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 BUDGETS = st.fixed_dictionaries(
     {},
     optional={
-        "device_memory_bytes": st.integers(1, 2**38),
+        "device_memory_bytes": st.integers(10**6, 2**38),
         "gpu_memory_utilization": st.floats(0.01, 1.0),
         "weights_bytes": st.integers(0, 2**37),
         "activation_bytes": st.integers(0, 2**32),

@@ -206,6 +206,66 @@ def test_blocks_fill_the_memory_and_waste_adds_up(scenario, memory, prompt):
     assert requests_that_fit(plan, more, prompt) >= requests_that_fit(plan, cache, prompt)
 
 
+KV, STATE, BLOCK = 8 * 4096, 3 * 8 * 2_146_304, 17_301_504
+"""qwen3.5-4b: one token of attention, the states of one request, one block of 528 tokens."""
+DRAFT_STATE, DRAFT_BLOCK = 3 * 8 * 2_195_456, 17_825_792
+"""The same with three drafts, which widen the convolution: blocks of 544 tokens."""
+PARTS = {
+    "none": (
+        {},
+        {
+            "used": 600 * KV + STATE,
+            "unfilled tokens": (2 * 528 - 600) * KV,
+            "mamba padding": 3 * 8 * 16_384,
+        },
+        5 * BLOCK,
+    ),
+    "align": (
+        {"enable_prefix_caching": True, "mamba_cache_mode": "align"},
+        {
+            "used": 600 * KV + STATE,
+            "unfilled tokens": (2 * 528 - 600) * KV,
+            "mamba padding": 2 * 3 * 8 * 16_384,
+            "checkpoint": STATE,
+        },
+        8 * BLOCK,
+    ),
+    "drafts": (
+        {"num_speculative_tokens": 3},
+        {
+            "used": 600 * KV + DRAFT_STATE,
+            "unfilled tokens": (2 * 544 - 600) * KV,
+            "mamba padding": 4 * 3 * 8 * 32_768,
+            "draft blocks": 3 * DRAFT_STATE,
+        },
+        14 * DRAFT_BLOCK,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_bytes_of_one_request_by_hand(name):
+    fields, parts, reserved = PARTS[name]
+    plan = resolved(
+        model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=20 * GIB, **fields
+    )
+    found = waste(plan, plan.cache, 600)
+    assert {part: size for part, size in found.parts.items() if size} == parts
+    assert found.reserved_bytes == sum(parts.values()) == reserved
+
+
+@pytest.mark.parametrize(("mode", "tokens", "blocks"), [("none", 600, 5), ("align", 600, 8)])
+def test_the_null_block_holds_no_request(mode, tokens, blocks):
+    """2 attention blocks, and 1 or 2 of each of three mamba groups; one block is nobody's."""
+    caching = {} if mode == "none" else {"enable_prefix_caching": True, "mamba_cache_mode": mode}
+    for pool, fits in ((3 * blocks, 2), (3 * blocks + 1, 3)):
+        plan = resolved(
+            model="qwen3.5-4b", max_model_len=4096, num_gpu_blocks_override=pool, **caching
+        )
+        assert plan.cache.num_blocks == pool
+        assert requests_that_fit(plan, plan.cache, tokens) == fits
+
+
 @given(scenario=scenarios(), length=st.integers(16, 2048))
 def test_a_longer_request_never_fits_more_often(scenario, length):
     try:
@@ -216,6 +276,8 @@ def test_a_longer_request_never_fits_more_often(scenario, length):
     if short.cache is None or long.cache is None:
         return
     assert long.cache.blocks_per_request >= short.cache.blocks_per_request
+    if short.cache.max_concurrency is not None and long.cache.max_concurrency is not None:
+        assert long.cache.max_concurrency <= short.cache.max_concurrency
 
 
 @pytest.mark.parametrize("model", catalog_names())

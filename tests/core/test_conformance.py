@@ -21,7 +21,7 @@ from tests.core.conformance import (
 )
 from workbench.batch import resolve_lines
 from workbench.core.errors import Refused
-from workbench.core.rules import RULE_SETS, V0_23
+from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.models import load_model
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -82,6 +82,9 @@ def test_every_line_agrees_with_vllm(rules, name):
     assert {case["line"]: found for case in lines if (found := disagreements(case))} == {}
 
 
+OLD_FLASH = {**V0_33.backends, "FLASH_ATTN": V0_23.backends["FLASH_ATTN"]}
+
+
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
@@ -90,7 +93,7 @@ def test_every_line_agrees_with_vllm(rules, name):
         ({"prefill_checkpoint_tokens": 32}, {"block_size"}),
         ({"draft_counting": frozenset()}, {"mamba_state_shapes"}),
         ({"kda_dtypes": ("bfloat16", "float32")}, {"mamba_state_dtypes"}),
-        ({"backends": V0_23.backends}, {"supported_kernel_block_sizes", "kernel_block_size"}),
+        ({"backends": OLD_FLASH}, {"supported_kernel_block_sizes", "kernel_block_size"}),
     ],
 )
 def test_a_planted_wrong_rule_is_found(monkeypatch, change, fields):

@@ -45,6 +45,16 @@ def resolved(**fields):
     return wb.resolve(wb.Scenario(**fields))
 
 
+@pytest.mark.parametrize(
+    ("full", "sliding", "largest"),
+    [(2, 3, 2), (3, 2, 2), (5, 7, 7), (41, 61, 61), (41, 62, 41), (1, 4, 1)],
+)
+def test_kinds_nearly_as_frequent_make_one_large_group_each(full, sliding, largest):
+    """Below one and a half times the fewest, the most layers of a kind are the group's size."""
+    grouping = group_layers(layers(full=full, sliding=sliding), V23)
+    assert grouping.group_size == largest
+
+
 @pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
 def test_without_the_hybrid_manager_windows_are_kept_whole(rules):
     grouping = group_layers(layers(full=2, sliding=4), rules, hybrid_manager=False)

@@ -35,6 +35,8 @@ def test_the_command_prints_text():
         "strides rewritten      no",
         "misplaced bytes",
         "mamba",
+        "nemotron-3-nano-30b-a3b",
+        "FLASH_ATTN",
     ):
         assert words in done.stdout
 

@@ -45,6 +45,50 @@ def test_vllms_default_share_is_92_percent():
     assert plan_of(**H100).cache.available_bytes == math.ceil(80 * GIB * 0.92) - 60 * GIB
 
 
+@pytest.mark.parametrize("typed", [1, 80, 999_999])
+def test_a_device_of_a_few_bytes_is_a_forgotten_unit(typed):
+    with pytest.raises(wb.ScenarioError, match=f"{typed}: which unit. {typed} GiB is") as caught:
+        wb.Scenario(device_memory_bytes=typed)
+    assert (caught.value.code, caught.value.field) == ("unit_missing", "device_memory_bytes")
+    assert wb.Scenario(device_memory_bytes=10**6).device_memory_bytes == 10**6
+
+
+def test_a_cache_above_its_device_is_a_warning():
+    device = {"device_memory_bytes": "80 GiB"}
+    assert codes(plan_of(**device, kv_cache_memory_bytes="80 GiB")) == []
+    for too_much in (
+        {"kv_cache_memory_bytes": 80 * GIB + 1},
+        {"kv_cache_memory_bytes_by_rank": (70 * GIB, 80 * GIB + 1), "tensor_parallel": 2},
+    ):
+        plan = plan_of(**device, **too_much)
+        [problem] = plan.problems
+        assert (problem.code, problem.severity) == ("cache_above_device_memory", "warning")
+        assert problem.operands == {"cache_bytes": 80 * GIB + 1, "device_memory_bytes": 80 * GIB}
+        assert plan.remedies(problem)
+
+
+def test_too_few_typed_blocks_are_answered_with_enough_of_them():
+    plan = plan_of(num_gpu_blocks_override=1, max_model_len=65536)
+    problem = next(found for found in plan.errors if found.code == "not_enough_memory")
+    enough = plan.cache.blocks_per_request + 1
+    tried = [dict(remedy.changes) for remedy in plan.remedies(problem)]
+    assert {"num_gpu_blocks_override": enough} in tried
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [(18, "above; both are more than the 18 blocks"), (300, "above; 1,024 is more than the 300")],
+)
+def test_the_defaults_of_max_num_seqs_are_told_in_a_sentence_of_their_own(blocks, said):
+    plan = plan_of(num_gpu_blocks_override=blocks, max_model_len=64)
+    assert said in next(p for p in plan.problems if p.code == "max_num_seqs_above_blocks").message
+
+
+def test_one_token_is_no_tokens():
+    plan = plan_of(num_gpu_blocks_override=1, max_model_len=1)
+    assert "One request of 1 token needs" in plan.errors[0].message
+
+
 def test_typed_bytes_replace_the_budget_and_an_override_replaces_both():
     typed = plan_of(**H100, kv_cache_memory_bytes=4 * GIB)
     assert typed.cache.available_bytes == 4 * GIB

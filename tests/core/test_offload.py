@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.models.configs import nemotron_nas
+from workbench.core.errors import ScenarioError
 from workbench.core.offload import (
     BlockSizes,
     OffloadRequest,
@@ -198,8 +199,18 @@ def test_context_parallelism_multiplies_the_block_of_one_group():
     [{"block_size": 0}, {"hash_block_size": -1}, {"world_size": 0}, {"cpu_bytes_to_use": -1}],
 )
 def test_impossible_requests(values):
-    with pytest.raises(ValueError, match=next(iter(values))):
+    near = 0 if "cpu_bytes_to_use" in values else 1
+    with pytest.raises(ValueError, match=f"{next(iter(values))}.*Nearest valid value: {near}"):
         OffloadRequest(**values)
+
+
+@pytest.mark.parametrize(("world", "near"), [(1, 4), (5, 4), (7, 8)])
+def test_the_world_is_a_multiple_of_the_tensor_parallel_ranks(world, near):
+    plan = qwen(**CACHED, tensor_parallel=4)
+    with pytest.raises(ScenarioError, match=f"tensor_parallel = 4.*Nearest.*: {near}") as caught:
+        offload(plan, replace(POOL, world_size=world))
+    assert (caught.value.code, caught.value.field) == ("out_of_range", "world_size")
+    assert offload(plan, replace(POOL, world_size=near)).is_legal
 
 
 @given(

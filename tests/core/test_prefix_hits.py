@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from workbench.core.errors import ScenarioError
 from workbench.core.prefill import last_cache_position, prefill
 from workbench.core.prefix_hits import (
     Caching,
@@ -205,6 +206,31 @@ def test_more_cannot_be_shared_than_there_is():
         prefix_hit(caching(), 100, 101)
 
 
+@pytest.mark.parametrize(
+    ("prompt", "shared", "field", "near"),
+    [
+        (10**9, 10**9, "prompt_tokens", 32768),
+        (32769, 0, "prompt_tokens", 32768),
+        (0, 0, "prompt_tokens", 1),
+        (-5, 0, "prompt_tokens", 1),
+        (2.5, 0, "prompt_tokens", 2),
+        ("many", 0, "prompt_tokens", 1),
+        (True, 0, "prompt_tokens", 1),
+        (None, 0, "prompt_tokens", 1),
+        (100, 101, "shared_tokens", 100),
+        (100, -1, "shared_tokens", 0),
+        (100, 1.5, "shared_tokens", 1),
+    ],
+)
+def test_lengths_that_cannot_be_are_refused_with_the_nearest(prompt, shared, field, near):
+    with pytest.raises(ScenarioError, match=f"Nearest valid value: {near}\\.") as caught:
+        prefix_hit(caching(), prompt, shared)
+    assert (caught.value.code, caught.value.field) == ("out_of_range", field)
+    earlier = caching().prefill(200)
+    with pytest.raises(ScenarioError, match=f"Nearest valid value: {near}\\."):
+        hit_after(caching(), earlier, prompt, shared)
+
+
 def test_a_huge_prompt_costs_nothing():
     done = prefill(2**31, 1, mode="all", block_size=16)
     assert done.step_count == 2**31
@@ -219,14 +245,14 @@ LENGTHS = st.integers(1, 600)
 @st.composite
 def rules_and_lengths(draw):
     block = draw(BLOCKS)
+    prompt = draw(LENGTHS)
     rules = caching(
         block,
         draw(st.integers(block, 8 * block)),
         draw(st.sampled_from(["none", "align", "all"])),
         draw(st.booleans()),
-        draw(LENGTHS) + 2,
+        prompt + draw(LENGTHS),
     )
-    prompt = draw(LENGTHS)
     return rules, prompt, draw(st.integers(0, prompt))
 
 

@@ -79,6 +79,25 @@ PROBLEMS = [
         id="layout-that-flex-cannot-read",
     ),
     pytest.param(
+        {"model": llama(), "device_memory_bytes": 2**36, "kv_cache_memory_bytes": 2**37},
+        "cache_above_device_memory",
+        None,
+        {"device_memory_bytes": None},
+        id="more-cache-than-device",
+    ),
+    pytest.param(
+        {
+            "model": nemotron_h(),
+            "rules": "0.33",
+            "backend": "FLASHINFER",
+            "kv_cache_layout": "BLNHC",
+        },
+        "packed_block_not_split",
+        "FLASHINFER needs ",
+        {"kv_cache_layout": "LBNHC"},
+        id="block-that-lies-beside-others",
+    ),
+    pytest.param(
         {"model": llama(), "tensor_parallel": 2, "kv_cache_memory_bytes_by_rank": (2**34,)},
         "memory_ranks_mismatch",
         None,
@@ -376,6 +395,7 @@ WARNINGS = {
     "cpu_prefix_caching_off",
     "null_block_not_counted",
     "memory_budget_incomplete",
+    "cache_above_device_memory",
     "flex_tile_below_16",
     "flex_tile_exceeds_shared_memory",
     "batch_invariance_not_covered",

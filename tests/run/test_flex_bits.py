@@ -143,6 +143,12 @@ def test_bits_follow_the_predicted_orders():
     assert [row.differing is None for row in rows[4:]] == [INTERPRETED, INTERPRETED]
 
 
+def test_the_compiled_kernel_can_be_left_out_and_the_rows_say_so():
+    rows = order_rows(compiled=False)
+    assert [row.differing for row in rows[4:]] == [None, None]
+    assert {row.where for row in rows[4:]} == {"torch flex, compiled: not asked for"}
+
+
 @pytest.mark.skipif(not INTERPRETED, reason="on a GPU the order counts")
 @pytest.mark.parametrize("prune", [False, True])
 def test_torchs_path_without_tiles_has_no_order(prune):

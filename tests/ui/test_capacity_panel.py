@@ -44,6 +44,7 @@ def test_the_prompt_length_changes_the_picture(tab):
     capacity.picture.value = "capacity over TP and dtype"
     before = list(shown(capacity).data[0].y)
     capacity.prompt.value = "100,000"
+    assert "<td>100,000</td>" in capacity._tables.value
     assert list(shown(capacity).data[0].y) != before
 
 

@@ -48,23 +48,34 @@ def figure(live):
 def test_a_hybrid_block_fails_and_offers_both_remedies(flex):
     assert "got 528, None" in flex.panel.sizes.sizes.value
     assert list(flex.buttons)[:2] == [
-        "Apply block_size = 1,024",
         "Apply flex_attn_kv_block_size = 16",
+        "Apply block_size = 1,024, flex_attn_block_n = 64",
     ]
+
+
+def test_the_mask_of_a_refused_plan_offers_the_same_remedies(flex):
     flex.open("Mask")
     assert "There is no mask to draw" in flex.panel.mask.error.value
+    shown = flex.panel.mask.remedies.children
+    assert [button.description for button in shown] == list(flex.buttons)
+    shown[0].click()
+    assert flex.session.scenario.flex_attn_kv_block_size == 16
+    assert flex.panel.mask.error.value == ""
+    assert flex.panel.mask.remedies.children == ()
 
 
 @pytest.mark.parametrize(
     ("button", "build"),
-    [("Apply block_size = 1,024", "direct"), ("Apply flex_attn_kv_block_size = 16", "generic")],
+    [
+        ("Apply block_size = 1,024, flex_attn_block_n = 64", "direct"),
+        ("Apply flex_attn_kv_block_size = 16", "generic"),
+    ],
 )
 def test_each_remedy_works_and_leads_to_another_build(flex, button, build):
     flex.buttons[button].click()
     assert "✓" in figure(flex.panel.sizes.figure).layout.title.text
     assert f"{build} build" in figure(flex.panel.sizes.figure).layout.title.text
-    left = {"direct": "Apply flex_attn_block_n = 64"}
-    assert list(flex.buttons)[:1] == ([left[build]] if build in left else [])
+    assert flex.buttons == {}
     flex.open("Mask")
     assert flex.panel.mask.error.value == ""
 

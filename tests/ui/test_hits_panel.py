@@ -34,6 +34,9 @@ def test_1600_shared_tokens_hit_and_1500_do_not(tab):
     type_in(hits, shared=1500, unique=700)
     assert "<b>0 of 64</b>" in hits._workload.value
     assert "1,056 tokens that attention could reuse" in hits._workload.value
+    type_in(hits, shared=1600, unique=600, prefixes=12)
+    assert "<b>52 of 64</b>" in hits._workload.value
+    assert "measured 52" in hits._report.value
 
 
 def test_empty_fields_mean_the_shown_defaults(tab):

@@ -76,6 +76,20 @@ def test_the_bars_hold_the_device_and_the_cache():
     assert "no memory yet" in memory_bar(plan_of(), 4096).layout.title.text
 
 
+def test_a_row_of_a_device_that_was_not_given_is_not_drawn():
+    bars = memory_bar(plan_of(kv_cache_memory_bytes="20 GiB")).data
+    assert {bar.y[0] for bar in bars} == {"cache"}
+
+
+def test_the_usual_prompt_is_shown_where_none_is_given():
+    for length, usual in ((1000, 1000), (32768, 4096)):
+        plan = plan_of(kv_cache_memory_bytes="20 GiB", max_model_len=length)
+        for figure in (memory_bar, capacity, shared_or_separate):
+            assert figure(plan).to_json() == figure(plan, usual).to_json()
+            with pytest.raises(wb.WorkbenchError, match="Nearest"):
+                figure(plan, 0)
+
+
 def test_capacity_is_that_of_every_size_and_missing_where_it_would_not_start():
     plan = plan_of(kv_cache_memory_bytes="20 GiB")
     auto, fp8 = capacity(plan, 8192).data

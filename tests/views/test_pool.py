@@ -57,3 +57,10 @@ def test_the_bound_on_sequences_is_told_where_states_are_kept():
     hybrid = plan_of(model="qwen3.5-4b", kv_cache_memory_bytes=GIB)
     assert f"may be at most {hybrid.cache.num_blocks:,}" in pool_html(hybrid)
     assert "max_num_seqs" not in pool_html(plan_of(model="llama-3.1-8b", num_gpu_blocks_override=9))
+
+
+def test_what_fits_has_the_longest_and_the_typed_prompt():
+    plan = plan_of(model="qwen3.5-4b", kv_cache_memory_bytes=GIB)
+    assert "<td>2,048</td>" in pool_html(plan)
+    assert "<td>777</td>" not in pool_html(plan)
+    assert "<td>777</td>" in pool_html(plan, 777)

@@ -49,4 +49,7 @@ def layout(
         said = f"{error.vllm_exception or 'error'}: {error.vllm_text or 'without text'}"
         told = error.vllm_exception is not None or error.vllm_text is not None
         fail(f"error [{error.code}] {error.message}" + (f"\nvLLM says: {said}" if told else ""))
-    typer.echo(json.dumps(views.to_dict(), indent=2) if as_json else layout_text(views))
+    if as_json:
+        typer.echo(json.dumps(views.to_dict(), indent=2))
+    else:
+        typer.echo(f"{plan!r}\n\n{layout_text(views)}")

@@ -12,6 +12,7 @@ from workbench.core.grouping import Group
 from workbench.core.plan import Plan
 
 NULL_BLOCKS = 1
+USUAL_PROMPT_TOKENS = 4096
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Waste:
             "draft blocks": self.draft_bytes,
             "attention padding": self.attention_padding_bytes,
         }
+
+
+def usual_prompt(plan: Plan) -> int:
+    """The prompt length that is shown while none is typed, in tokens."""
+    return min(USUAL_PROMPT_TOKENS, plan.max_model_len)
 
 
 def check_prompt(plan: Plan, prompt_tokens: int) -> None:

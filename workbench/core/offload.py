@@ -15,7 +15,7 @@ from typing import Any
 from workbench.core.arithmetic import cdiv
 from workbench.core.cache_spec import MLA_KINDS, CacheSpec
 from workbench.core.capacity import CachePlan, hashes_may_be_finer, scheduler_block_size
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.offload_checks import (
     block_problem,
     bytes_problem,
@@ -65,9 +65,12 @@ class OffloadRequest:
         ):
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1; got {value}.")
+                raise ValueError(f"{name} must be at least 1; got {value}. Nearest valid value: 1.")
         if self.cpu_bytes_to_use is not None and self.cpu_bytes_to_use < 0:
-            raise ValueError(f"cpu_bytes_to_use must not be negative; got {self.cpu_bytes_to_use}.")
+            raise ValueError(
+                f"cpu_bytes_to_use must not be negative; got {self.cpu_bytes_to_use}. Nearest "
+                "valid value: 0."
+            )
 
     @property
     def context_parallel(self) -> int:
@@ -112,8 +115,13 @@ class Offload:
 
 
 def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
-    """The checks in vLLM's order, then the sizes. Errors: ValueError when the plan has no cache."""
+    """The checks in vLLM's order, then the sizes.
+
+    Errors: ValueError when the plan has no cache, ScenarioError for a world size that no engine
+    with this tensor parallelism has.
+    """
     request = request or OffloadRequest()
+    _check_world(plan, request.world_size)
     rules, cache = plan.rules.offload, plan.built_cache()
     sizes = tuple(block_over_ranks(plan, g.spec, request) for g in cache.groups)
     unread = () if rules.takes_blocks_per_chunk or not request.blocks_per_chunk else _CHUNK
@@ -148,6 +156,20 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
 
 
 _CHUNK = ("blocks_per_chunk",)
+
+
+def _check_world(plan: Plan, world_size: int | None) -> None:
+    """Other kinds of parallelism multiply the tensor-parallel ranks."""
+    ranks = plan.settings.tensor_parallel
+    if world_size is None or world_size % ranks == 0:
+        return
+    nearest = max(1, round(world_size / ranks)) * ranks
+    raise ScenarioError(
+        "out_of_range",
+        f"world_size is a multiple of tensor_parallel = {ranks}; got {world_size}. Nearest valid "
+        f"value: {nearest}.",
+        field="world_size",
+    )
 
 
 def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> int:

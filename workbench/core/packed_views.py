@@ -268,8 +268,8 @@ def check_group_split(name: str, backend: str, block_size: int, kernel_block_siz
         "packed_block_not_split",
         f"{backend} needs kernel blocks of {kernel_block_size:,} tokens, and in the layout {name} "
         f"blocks of {block_size:,} tokens lie beside other layers' pages: they cannot be cut. "
-        f"Nearest valid: block_size = {kernel_block_size}, or a layout that keeps every layer by "
-        f"itself ({COMPACT}).",
+        f"Nearest valid: a layout that keeps every layer by itself ({COMPACT}). A block of "
+        f"{kernel_block_size:,} tokens helps where no SSM layer makes it larger.",
         field="block_size",
         operands={"block_size": block_size, "kernel_block_size": kernel_block_size},
         vllm_exception="ValueError",

@@ -9,9 +9,11 @@ blocks than the full attention, 0.23 can find one alignment unit less than is to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isfinite
 
 from workbench.core.capacity import CachePlan, checkpoint_blocks
+from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefill_sparse import Sparse
@@ -120,7 +122,11 @@ def caching_with(sized: Sized, cache: CachePlan) -> Caching:
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
-    """What a prompt reuses when one of the same length, with this shared prefix, came before."""
+    """What a prompt reuses when one of the same length, with this shared prefix, came before.
+
+    Errors: ScenarioError for lengths that cannot be, see `hit_after`.
+    """
+    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
     return hit_after(caching, caching.prefill(prompt_tokens), prompt_tokens, shared_tokens)
 
 
@@ -128,13 +134,12 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     """What a prompt reuses of an earlier prefill that shares its first `shared_tokens` tokens.
 
     The last token is always computed again, so a hit is shorter than the prompt. Errors:
-    ValueError when more is shared than either prompt has.
+    ScenarioError for a prompt above `max_model_len`, when more is shared than either prompt has,
+    and for what is no whole number.
     """
-    if not 0 <= shared_tokens <= min(prompt_tokens, earlier.prompt_tokens):
-        raise ValueError(
-            f"shared_tokens must be from 0 to the shorter prompt "
-            f"({min(prompt_tokens, earlier.prompt_tokens)}); got {shared_tokens}."
-        )
+    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    shorter = min(prompt_tokens, earlier.prompt_tokens)
+    _check_length("shared_tokens", shared_tokens, 0, shorter)
     limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
     found = caching.is_on and earlier.is_scheduled
     attention = _attention_match(caching, limit if found else 0)
@@ -147,6 +152,19 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
     cached = attention if state is None else state
     return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
+
+
+def _check_length(field: str, given: object, low: int, high: int) -> None:
+    if type(given) is int and low <= given <= high:
+        return
+    number = given if isinstance(given, int | float) and isfinite(given) else low
+    limit = "max_model_len" if field == "prompt_tokens" else "the shorter prompt"
+    raise ScenarioError(
+        "out_of_range",
+        f"{field} must be a whole number from {low} to {limit} ({high}); got {str(given)[:40]}. "
+        f"Nearest valid value: {int(min(max(number, low), high))}.",
+        field=field,
+    )
 
 
 def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
@@ -199,7 +217,14 @@ def reason_without_hits(caching: Caching) -> str | None:
 
 def shortest_prompt_with_hit(caching: Caching) -> int:
     """The shortest prompt, in tokens, that could find anything again if it were allowed."""
-    return min(_shortest_prompts(caching), default=0)
+    lengths = _shortest_prompts(caching)
+    hits = (n for n in lengths if prefix_hit(_longer(caching, n), n, n).cached_tokens)
+    return min(hits, default=max(lengths))
+
+
+def _longer(caching: Caching, prompt_tokens: int) -> Caching:
+    """The same rules where a prompt of this length is allowed."""
+    return replace(caching, max_model_len=max(caching.max_model_len, prompt_tokens + 1))
 
 
 def _is_starved(caching: Caching) -> bool:
@@ -212,13 +237,14 @@ def _is_starved(caching: Caching) -> bool:
 def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
     """Lengths among which the shortest prompt with a hit is: a full block, and one token more.
 
-    With drafts it takes a second block.
+    With drafts attention needs a second block; a state alone may be found with the first.
     """
     align = caching.alignment_tokens
     blocks = {*caching.attention_blocks, caching.state_block or align}
     if not caching.drafts:
         return (align + 1,)
-    return tuple(sorted({align + block + extra for block in blocks for extra in (0, 1)}))
+    second = {align + block + extra for block in blocks for extra in (0, 1)}
+    return tuple(sorted({align + 1, *second}))
 
 
 def _attention_match(caching: Caching, limit: int) -> int | None:

@@ -89,11 +89,12 @@ def predicted_orders() -> OrderInversion:
     return order_inversion(stale_batch(), STALE_REQUEST, STALE_GROUP)
 
 
-def order_rows(stop: Stop | None = None) -> tuple[OrderRow, ...]:
+def order_rows(stop: Stop | None = None, *, compiled: bool = True) -> tuple[OrderRow, ...]:
     """The predicted orders, and the bits that really come out of them.
 
     Tile by tile in float32 on the CPU, our kernel wherever it runs here, and on a GPU torch's
-    compiled flex_attention through the direct build. Errors: Stopped.
+    compiled flex_attention through the direct build. compiled: False leaves the latter out, which
+    its rows then say. Errors: Stopped.
     """
     stop, batch, found = stop or Stop(), stale_batch(), predicted_orders()
     summed = order_bits(batch, found)
@@ -120,7 +121,7 @@ def order_rows(stop: Stop | None = None) -> tuple[OrderRow, ...]:
             own.different,
         ),
     ]
-    return (*rows, *_compiled_rows(batch, found, stop))
+    return (*rows, *_compiled_rows(batch, found, stop, asked=compiled))
 
 
 def _summed_pruned(batch: PagedBatch, found: OrderInversion, where: str) -> OrderRow:
@@ -136,16 +137,19 @@ def _summed_pruned(batch: PagedBatch, found: OrderInversion, where: str) -> Orde
     )
 
 
-def _compiled_rows(batch: PagedBatch, found: OrderInversion, stop: Stop) -> tuple[OrderRow, ...]:
-    """The compiled kernel of torch on the same batch; without a GPU the rows say so."""
+def _compiled_rows(
+    batch: PagedBatch, found: OrderInversion, stop: Stop, *, asked: bool
+) -> tuple[OrderRow, ...]:
+    """The compiled kernel of torch on the same batch; where it does not run the rows say so."""
     rows = []
+    why = "needs a GPU" if asked else "not asked for"
     for how, order, prune in (
         ("in the batch, direct build of 0.23", found.batched, False),
         ("in the batch, pruned as in 0.33", found.pruned, True),
     ):
         stop.check()
-        if triton_mode().mode != "gpu":
-            rows.append(OrderRow(how, "torch flex, compiled: needs a GPU", order, 0, None))
+        if not asked or triton_mode().mode != "gpu":
+            rows.append(OrderRow(how, f"torch flex, compiled: {why}", order, 0, None))
             continue
         different, elements, largest = engine_bits(batch, found.request, prune=prune)
         rows.append(OrderRow(how, "torch flex, compiled, gpu", order, elements, different, largest))

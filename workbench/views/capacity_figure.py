@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from workbench.core.alternatives import FP8, capacity_on, fp8_gain
 from workbench.core.choices import tensor_parallel_sizes
-from workbench.core.occupancy import check_prompt
+from workbench.core.occupancy import check_prompt, usual_prompt
 from workbench.core.plan import Plan
 from workbench.core.separate_pools import separate_pools, shared_and_separate
 from workbench.views.caption import of_plan
@@ -24,12 +24,13 @@ GIB = 2**30
 
 
 @of_plan
-def capacity(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
+def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") -> go.Figure:
     """Requests that fit over tensor-parallel sizes, one bar a KV-cache dtype.
 
     Without a memory size the bars show the bytes that one request takes on a rank. A cross: vLLM
     would not start there. Weights of a budget are split anew for every size.
     """
+    prompt_tokens = usual_prompt(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
     sizes = [size for size in tensor_parallel_sizes(plan.model) if size & (size - 1) == 0]
     sizes = [size for size in sizes if size <= LARGEST_TENSOR_PARALLEL]
@@ -82,11 +83,15 @@ def gain_of_fp8(plan: Plan, theme: str = "auto") -> go.Figure:
 
 
 @of_plan
-def shared_or_separate(plan: Plan, designed_for_tokens: int, theme: str = "auto") -> go.Figure:
+def shared_or_separate(
+    plan: Plan, designed_for_tokens: int | None = None, theme: str = "auto"
+) -> go.Figure:
     """Requests that fit in the one pool, and in two pools split for `designed_for_tokens`.
 
     Separate pools need no padding and no inflated blocks, but are full at one length only.
     """
+    if designed_for_tokens is None:
+        designed_for_tokens = usual_prompt(plan)
     check_prompt(plan, designed_for_tokens)
     pools, cache = separate_pools(plan, designed_for_tokens), plan.cache
     prompts: Sequence[int] = ()

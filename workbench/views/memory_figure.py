@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from workbench.core.memory_budget import memory_budget
-from workbench.core.occupancy import check_prompt
+from workbench.core.occupancy import check_prompt, usual_prompt
 from workbench.core.plan import Plan
 from workbench.core.pool_use import pool_use
 from workbench.views.caption import of_plan
@@ -41,18 +41,20 @@ GIB = 2**30
 
 
 @of_plan
-def memory_bar(plan: Plan, prompt_tokens: int, theme: str = "auto") -> go.Figure:
+def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") -> go.Figure:
     """The device's memory above, the pool full of requests of `prompt_tokens` below, in GiB.
 
     Where the ranks have memory of different sizes it is the rank with most of it.
-    The upper bar is empty without a memory budget, the lower one without any memory size; the
-    title says what is missing. Always the same traces, in the same order.
+    The upper bar is left out without a memory budget, the lower one is empty without any memory
+    size; the title says what is missing. Always the same traces, in the same order.
     """
+    prompt_tokens = usual_prompt(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
     device, pool, title = device_parts(plan), pool_parts(plan, prompt_tokens), _title(plan)
     colours = THEMES[theme]
+    row = DEVICE if device else POOL  # a row of its own would stay empty
     bars = [
-        *(_bar(DEVICE, name, device.get(name, 0), look) for name, look in DEVICE_PARTS.items()),
+        *(_bar(row, name, device.get(name, 0), look) for name, look in DEVICE_PARTS.items()),
         *(_bar(POOL, name, pool.get(name, 0), look) for name, look in POOL_PARTS.items()),
     ]
     return go.Figure(

@@ -16,10 +16,11 @@ from workbench.views.offload_rows import (
     layer_kinds,
     prompt_rows,
     remedy_rows,
+    typed_remedies,
     version_notes,
 )
 from workbench.views.tables import PlanFact
-from workbench.views.units import bytes_text, percent_text, tokens_text
+from workbench.views.units import bytes_text, counted, percent_text, tokens_text
 
 NO_CACHE = "The pages cannot be made equal, so there is nothing to offload."
 PROMPT_HEADER = (
@@ -111,6 +112,7 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
         lines += [str(problem), *filter(None, (said,))]
     for remedy, after in remedy_rows(plan, request, found):
         lines.append(f"  tried, and it helps: {remedy}; {after}")
+    lines += [f"  tried, and this check passes: {words}" for words in typed_remedies(plan, request)]
     lines += ["", *(f"  {fact.label:34} {fact.text}" for fact in offload_facts(found, request))]
     lines += ["", legal_sizes_text(found), "", "Checks, in vLLM's order:"]
     for row in check_rows(plan, request, found):
@@ -120,8 +122,14 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
         lines += ["", "What the host pool holds:"]
     for prompt in rows:
         lines.append(
-            f"  {prompt.prompt_tokens:>9,} tokens: {prompt.blocks:,} host blocks, "
-            f"{_requests(prompt)} prompts, {prompt.loadable_tokens:,} tokens loaded back of each"
+            f"  {prompt.prompt_tokens:>9,} tokens: "
+            + (
+                "nothing stored"
+                if prompt.requests is None
+                else f"{counted(prompt.blocks, 'host block')}, "
+                f"{counted(prompt.requests, 'prompt')}, "
+                f"{counted(prompt.loadable_tokens, 'token')} loaded back of each"
+            )
         )
     lines += ["", f"Number of blocks{_example(plan)}:"]
     for reading in block_readings(plan):

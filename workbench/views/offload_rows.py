@@ -7,7 +7,14 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from workbench.core.layout_error import LayoutError
-from workbench.core.offload import BlockSizes, Offload, OffloadRequest, offload, offload_remedies
+from workbench.core.offload import (
+    BlockSizes,
+    Offload,
+    OffloadRequest,
+    offload,
+    offload_remedies,
+    request_remedies,
+)
 from workbench.core.offload_fill import StoredPrompt, stored_prompt
 from workbench.core.offload_pool import block_counts, layer_bytes, worker_bytes
 from workbench.core.offload_rules import CONCATENATED, LAST
@@ -157,6 +164,18 @@ def request_changes(request: OffloadRequest, other: OffloadRequest) -> dict[str,
     """The fields in which `other` differs, with its values."""
     before, after = asdict(request), asdict(other)
     return {name: value for name, value in after.items() if value != before[name]}
+
+
+def typed_remedies(plan: Plan, request: OffloadRequest) -> tuple[str, ...]:
+    """Other inputs of the connector, in words, with which the failed check passes."""
+    return tuple(
+        ", ".join(
+            f"{name} = {'nothing' if value is None else value}"
+            for name, value in request_changes(request, other).items()
+        )
+        for problem in offload(plan, request).problems
+        for other in request_remedies(plan, problem, request)
+    )
 
 
 def prompt_rows(plan: Plan, found: Offload) -> tuple[StoredPrompt, ...]:

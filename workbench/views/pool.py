@@ -13,7 +13,7 @@ from workbench.core.plan import Plan
 from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
 from workbench.core.trace import show
 from workbench.views.html import document, table
-from workbench.views.units import bytes_text, tokens_text
+from workbench.views.units import bytes_text, counted, tokens_text
 
 GROUP_HEADER = (
     "group",
@@ -27,7 +27,7 @@ GROUP_HEADER = (
     "layers",
 )
 PROMPTS = (16, 128, 1024, 8192, 32768, 131072)
-"""Prompt lengths of the capacity table, in tokens; those above `max_model_len` are left out."""
+"""Prompt lengths of the capacity table, in tokens; above `max_model_len` none."""
 
 
 class BlockSizeMeaning(NamedTuple):
@@ -67,8 +67,11 @@ def glossary(plan: Plan, cache: CachePlan) -> tuple[BlockSizeMeaning, ...]:
     )
 
 
-def pool_html(plan: Plan) -> str:
-    """The group tree, what fits, and the glossary; says so where there is no cache to show."""
+def pool_html(plan: Plan, prompt_tokens: int | None = None) -> str:
+    """The group tree, what fits, and the glossary; says so where there is no cache to show.
+
+    prompt_tokens: a length of which what fits is told as well.
+    """
     cache = plan.cache
     if cache is None:
         return document("<p>The pages cannot be made equal, so no groups are built.</p>")
@@ -79,7 +82,7 @@ def pool_html(plan: Plan) -> str:
         _graphs(plan),
         _runners(plan),
         "<h4>What fits</h4>",
-        _capacity(plan, cache),
+        _capacity(plan, cache, prompt_tokens),
         "<h4>What is called block size</h4>",
         table(
             ("name", "tokens", "meaning"),
@@ -135,7 +138,7 @@ def _runners(plan: Plan) -> str:
     return table(("model runner", "what stops it"), rows)
 
 
-def _capacity(plan: Plan, cache: CachePlan) -> str:
+def _capacity(plan: Plan, cache: CachePlan, typed: int | None) -> str:
     if cache.num_blocks is None:
         return (
             f"<p>One request of {tokens_text(cache.max_model_len)} needs "
@@ -144,7 +147,8 @@ def _capacity(plan: Plan, cache: CachePlan) -> str:
         )
     printed = ""
     if cache.num_blocks <= NULL_BLOCKS:
-        return f"<p>The pool has {cache.num_blocks} blocks: nothing fits, and vLLM stops.</p>"
+        blocks = counted(cache.num_blocks, "block")
+        return f"<p>The pool has {blocks}: nothing fits, and vLLM stops.</p>"
     if any(problem.field == "kv_cache_memory_bytes" for problem in plan.errors):
         printed = "vLLM stops before it prints a size: one request of full length does not fit."
     elif cache.max_concurrency is not None:
@@ -152,6 +156,7 @@ def _capacity(plan: Plan, cache: CachePlan) -> str:
             f"vLLM prints {cache.printed_tokens:,} tokens and {cache.max_concurrency:.2f}x for "
             f"{tokens_text(cache.max_model_len)}."
         )
+    prompts = sorted({*PROMPTS, cache.max_model_len, *([] if typed is None else [typed])})
     rows = [
         (
             f"{prompt:,}",
@@ -159,7 +164,7 @@ def _capacity(plan: Plan, cache: CachePlan) -> str:
             f"{blocks_for_prompt(plan, cache, prompt) * cache.grouping.bytes_per_block:,}",
             f"<b>{requests_that_fit(plan, cache, prompt):,}</b>",
         )
-        for prompt in PROMPTS
+        for prompt in prompts
         if prompt <= cache.max_model_len
     ]
     pool = f"{cache.num_blocks:,} blocks, one of them the null block. {printed}"

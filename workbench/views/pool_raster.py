@@ -27,6 +27,7 @@ from workbench.views.palette import (
     THEMES,
 )
 from workbench.views.pool_raster_fill import FREE, NULL, OWNERS, Ints, PoolFill, fill_pool
+from workbench.views.units import counted
 
 COLUMNS, ROWS = 64, 24
 """Cells of the raster at most; a cell then stands for several blocks."""
@@ -205,7 +206,7 @@ def raster_title(filled: PoolFill, step: int, by: str) -> str:
     digits = "" if by == "owner" else f"; numbers: {by}s, their last two digits"
     return (
         f"<b>{filled.request_count:,} requests</b> in a pool of {filled.num_blocks:,} blocks"
-        f"{finished}; {left:,} blocks never taken<br><sup>a cell is {cell}{digits}</sup>"
+        f"{finished}; {counted(left, 'block')} never taken<br><sup>a cell is {cell}{digits}</sup>"
     )
 
 

@@ -25,3 +25,8 @@ def tokens_text(count: int | None) -> str:
 def percent_text(value: float | None) -> str:
     """As in "0.76 %"; "none" for None."""
     return "none" if value is None else f"{value:.2f} %"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 block", "1,024 blocks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -66,6 +66,7 @@ STAGES = (
     attention_bytes.attention_page,
     pages.unify_pages,
     pages.kernel_block_size,
+    pages.packed_split,
     flex.flex_mask_block,
     layer_checks.group_replication,
     layer_checks.kv_head_split,

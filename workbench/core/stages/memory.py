@@ -7,6 +7,7 @@ from workbench.core.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.stages.memory_checks import (
+    above_device,
     cannot_auto_fit,
     gib,
     no_memory,
@@ -65,6 +66,7 @@ def budget(run: Run) -> None:
     """
     settings = run.settings
     ranks_mismatch(run)
+    above_device(run)
     typed = (settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank)
     if any(typed) or typed[0] is not None or settings.num_gpu_blocks_override is not None:
         return

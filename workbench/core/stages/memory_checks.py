@@ -26,7 +26,7 @@ def no_memory(run: Run, cache: CachePlan, available: int) -> None:
         "no_memory_for_blocks",
         "kv_cache_memory_bytes",
         f"There is no memory for the cache: {available:,} bytes. One block takes "
-        f"{cache.grouping.bytes_per_block:,} bytes, one request of {run.max_model_len:,} tokens "
+        f"{cache.grouping.bytes_per_block:,} bytes, one request of {_tokens(run.max_model_len)} "
         f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
         vllm_text="No available memory for the cache blocks. Try increasing",
@@ -60,11 +60,11 @@ def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
     run.problem(
         "not_enough_memory",
         "kv_cache_memory_bytes",
-        f"One request of {run.max_model_len:,} tokens needs {cache.needed_bytes:,} bytes "
+        f"One request of {_tokens(run.max_model_len)} needs {cache.needed_bytes:,} bytes "
         f"({gib(cache.needed_bytes)} GiB), and {available:,} ({gib(available)} GiB) are there"
         f"{null}. "
         + (
-            f"Longest request that fits: {longest:,} tokens."
+            f"Longest request that fits: {_tokens(longest)}."
             if longest
             else f"Not even one token fits; one block takes {cache.grouping.bytes_per_block:,} "
             "bytes."
@@ -77,8 +77,20 @@ def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
         vllm_text=f"To serve at least one request with the model's max seq len "
         f"({run.max_model_len}), ({gib(cache.needed_bytes)} GiB KV cache is needed, which is "
         f"larger than the available KV cache memory ({gib(available)} GiB).",
-        candidates=(*shorter, *more_memory(run, enough), {"kv_cache_dtype": "fp8"}),
+        candidates=(
+            *shorter,
+            *_more_blocks(run, cache),
+            *more_memory(run, enough),
+            {"kv_cache_dtype": "fp8"},
+        ),
     )
+
+
+def _more_blocks(run: Run, cache: CachePlan) -> tuple[Mapping[str, Any], ...]:
+    """An override of the blocks that holds one request of full length, where one is typed."""
+    if run.settings.num_gpu_blocks_override is None:
+        return ()
+    return ({OVERRIDE: cache.blocks_per_request + 1},)
 
 
 def null_block(run: Run, cache: CachePlan) -> None:
@@ -118,6 +130,26 @@ def ranks_mismatch(run: Run) -> None:
     )
 
 
+def above_device(run: Run) -> None:
+    """A cache larger than the whole device: both were typed, and vLLM would run out of memory."""
+    settings = run.settings
+    device, ranks = settings.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
+    field = "kv_cache_memory_bytes_by_rank" if ranks else "kv_cache_memory_bytes"
+    cache = max(ranks) if ranks else settings.kv_cache_memory_bytes
+    if device is None or cache is None or cache <= device:
+        return
+    run.problem(
+        "cache_above_device_memory",
+        field,
+        f"{field} = {cache:,} bytes ({gib(cache)} GiB) is more than the device has: {device:,} "
+        f"({gib(device)} GiB). vLLM takes it without a check and runs out of memory while it "
+        "allocates. Leave one of the two out.",
+        severity=WARNING,
+        operands={"cache_bytes": cache, "device_memory_bytes": device},
+        candidates=({"device_memory_bytes": None}, {field: None}),
+    )
+
+
 def too_many_sequences(run: Run, cache: CachePlan) -> None:
     """Every decoding sequence holds a mamba block, so graph capture refuses more of them.
 
@@ -138,8 +170,8 @@ def too_many_sequences(run: Run, cache: CachePlan) -> None:
     else:
         small, large = DEFAULT_MAX_NUM_SEQS
         both = f"{small:,} on devices below 70 GiB and {large:,} above"
-        which = f"are {both}" if small > blocks else f"are {both}; {large:,} is"
-        given = f"The defaults of max_num_seqs {which}"
+        which = "both are" if small > blocks else f"{large:,} is"
+        given = f"The defaults of max_num_seqs are {both}; {which}"
     run.problem(
         "max_num_seqs_above_blocks",
         "max_num_seqs",
@@ -175,3 +207,7 @@ def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
 def gib(size: int) -> str:
     """Two decimals, trailing zeros dropped as Python drops them ("4.0", "0.3")."""
     return str(round(size / GIB, 2))
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"

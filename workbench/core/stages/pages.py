@@ -5,6 +5,10 @@ from __future__ import annotations
 from math import lcm
 
 from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
+from workbench.core.cache_spec import HIDDEN_SPEC
+from workbench.core.layout_error import LayoutError
+from workbench.core.packed_views import check_group_split
+from workbench.core.plan_groups import cache_layout, possible_layouts
 from workbench.core.run import Run
 from workbench.core.stages.grouping import (
     cache_layout_choice,
@@ -103,6 +107,36 @@ def kernel_block_size(run: Run) -> None:
     )
     if size is None:
         _no_common_block(run)
+
+
+def packed_split(run: Run) -> None:
+    """Blocks that lie beside other layers' pages are not cut into kernel blocks (0.33)."""
+    name = cache_layout(run)
+    if name is None or not name.startswith("B") or run.cache is None or run.backend is None:
+        return
+    for group in run.cache.groups:
+        spec = group.spec
+        if spec.is_mamba or spec.kind == HIDDEN_SPEC:
+            continue
+        kernel = common_kernel_block((run.supported,), spec.block_size) or spec.block_size
+        try:
+            check_group_split(name, run.backend.name, spec.block_size, kernel)
+        except LayoutError as error:
+            apart = [order for order in possible_layouts(run) if order.startswith("L")]
+            run.problem(
+                "packed_block_not_split",
+                "kv_cache_layout",
+                error.message,
+                operands=error.operands,
+                vllm_text=error.vllm_text,
+                candidates=(
+                    *({"kv_cache_layout": order} for order in apart),
+                    {"kv_cache_layout": None},
+                    {"block_size": kernel},
+                    {"backend": None},
+                ),
+            )
+            return
 
 
 def _kernel_block_note(run: Run, size: int | None) -> str:

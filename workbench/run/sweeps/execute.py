@@ -91,6 +91,7 @@ class Sweep:
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._beginning: Key | None = None
         self._progress = Progress(len(self.keys))
         self._began = 0.0
         self.error: BaseException | None = None
@@ -151,6 +152,8 @@ class Sweep:
                 if isinstance(left.lane, ProcessLane):
                     left.lane.kill()
                 self.store.release(left.key)
+            if self._beginning is not None:
+                self.store.release(self._beginning)
             self._progress = replace(self.progress, is_running=False)
         return self._progress
 
@@ -161,13 +164,17 @@ class Sweep:
             self.error = error
 
     def _begin(self, key: Key, free: list[Executor], running: dict[Future[Any], _Running]) -> None:
+        # An interrupt can come between any two lines; the end of the run releases this claim, too.
+        self._beginning = key
         if not self.store.claim(key, LEASE_S):
+            self._beginning = None
             self._progress = replace(self._progress, elsewhere=self._progress.elsewhere + 1)
             return
         lane = free.pop()
         now = time.monotonic()
         future = lane.submit(measured, self._measure, key.config_values)
         running[future] = _Running(key, lane, now, now)
+        self._beginning = None
 
     def _keep(self, one: _Running, future: Future[Any], free: list[Executor]) -> None:
         free.append(one.lane)

@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
-from workbench.core.occupancy import check_prompt
+from workbench.core.occupancy import USUAL_PROMPT_TOKENS, check_prompt, usual_prompt
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
@@ -20,7 +20,6 @@ from workbench.views.memory_figure import memory_bar
 from workbench.views.pool import pool_html
 from workbench.views.waste_figure import reserved_bytes
 
-DEFAULT_PROMPT_TOKENS = 4096
 MAX_DIGITS = 12
 PICTURES: Mapping[str, Callable[[Plan, int], go.Figure]] = {
     "groups and tensors": lambda plan, _prompt: groups(plan),
@@ -43,7 +42,7 @@ class CapacityPanel(Panel):
         self._plan: Plan | None = None
         self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Picture")
         self.prompt = widgets.Text(
-            value=str(DEFAULT_PROMPT_TOKENS),
+            value=str(USUAL_PROMPT_TOKENS),
             description="Prompt tokens",
             continuous_update=False,
             style={"description_width": "104px"},
@@ -58,7 +57,6 @@ class CapacityPanel(Panel):
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
         self._plan = plan
-        self._tables.value = pool_html(plan)
         self._picked(None)
 
     @guarded
@@ -68,6 +66,7 @@ class CapacityPanel(Panel):
         try:
             self._draw(self._plan)
         except ScenarioError as error:
+            self._tables.value = pool_html(self._plan)
             self.refuse_input(error, self._place)
             return
         self.accept_input(self._place)
@@ -75,11 +74,13 @@ class CapacityPanel(Panel):
     def _draw(self, plan: Plan) -> None:
         if plan.cache is None:
             self._place.children = ()
+            self._tables.value = pool_html(plan)
             return
-        if self.prompt.value == str(DEFAULT_PROMPT_TOKENS):
-            prompt = min(DEFAULT_PROMPT_TOKENS, plan.max_model_len)
+        if self.prompt.value == str(USUAL_PROMPT_TOKENS):
+            prompt = usual_prompt(plan)
         else:
             prompt = self._prompt_tokens(plan)
+        self._tables.value = pool_html(plan, prompt)
         figure = self._figures[self.picture.value]
         figure.show(PICTURES[self.picture.value](plan, prompt))
         if self._place.children != (figure.widget,):
@@ -90,7 +91,7 @@ class CapacityPanel(Panel):
         if typed.isdecimal() and typed.isascii() and len(typed) <= MAX_DIGITS:
             check_prompt(plan, int(typed))
             return int(typed)
-        near = 1 if typed.startswith("-") else min(DEFAULT_PROMPT_TOKENS, plan.max_model_len)
+        near = 1 if typed.startswith("-") else usual_prompt(plan)
         raise ScenarioError(
             "wrong_type",
             f"The prompt length is a whole number of tokens, from 1 to {plan.max_model_len:,}; got "

@@ -24,6 +24,8 @@ from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_
 from workbench.views.flex_text import visits_html
 from workbench.views.html import document, refusal_html
 
+MASK_IS_REFUSED = "mask_is_refused"
+
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
@@ -60,10 +62,12 @@ class MaskPart(Part):
         self.stale = widgets.Checkbox(description="stale columns", value=False, indent=False)
         self.picture = dropdown("Show mask", tuple(MASKS))
         self.error, self.cost = widgets.HTML(), widgets.HTML()
+        self.remedies = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         self.figure = LiveFigure()
         self.widget.children = [
             row([self.build, self.picture, self.prefixes, self.stale]),
             self.error,
+            self.remedies,
             self.figure.widget,
             self.cost,
         ]
@@ -89,9 +93,11 @@ class MaskPart(Part):
             mask = self._mask(plan)
         except ScenarioError as error:
             self.error.value = document(refusal_html(error))
+            refused = error.code == MASK_IS_REFUSED
+            self.remedies.children = self.remedy_buttons(plan) if refused else []
             self.figure.mark(stale=True)
             return
-        self.error.value = ""
+        self.error.value, self.remedies.children = "", []
         self.figure.show(MASKS[self.picture.value](mask))
         self.cost.value = visits_html(mask.found, mask.lists.dropped)
 
@@ -107,7 +113,7 @@ class MaskPart(Part):
         q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
         if flex.refusals:
             raise ScenarioError(
-                "mask_is_refused",
+                MASK_IS_REFUSED,
                 f"There is no mask to draw: {flex.refusals[0].message}",
                 field=flex.refusals[0].field,
             )

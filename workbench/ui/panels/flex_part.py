@@ -13,6 +13,7 @@ import ipywidgets as widgets
 
 from workbench.core.batch_grammar import BatchRequest, parse_batch
 from workbench.core.errors import ScenarioError
+from workbench.core.flex import FLEX
 from workbench.core.flex_batch import KINDS
 from workbench.kernels.mode import TritonModeError
 from workbench.plan import Plan
@@ -62,6 +63,29 @@ class Part:
     def forget(self) -> None:
         """There is no plan to show."""
         self._plan = None
+
+    def remedy_buttons(self, plan: Plan) -> list[widgets.Button]:
+        """Buttons for what was tried against the problems of flex attention."""
+        buttons = []
+        for problem in plan.problems:
+            if not problem.code.startswith("flex_"):
+                continue
+            for remedy in plan.remedies(problem):
+                if remedy.plan.backend != FLEX:
+                    continue
+                button = widgets.Button(
+                    description=f"Apply {remedy.text}",
+                    tooltip=f"Tried: {remedy.plan!r}",
+                    layout=widgets.Layout(width="auto"),
+                )
+                button.add_class("wb-apply")
+                button.on_click(partial(self._apply, {"backend": FLEX, **remedy.changes}))
+                buttons.append(button)
+        return buttons
+
+    @guarded
+    def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
+        self.session.change(lambda present: present.replace(**changes))
 
 
 class LaunchingPart(Part):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
-from workbench.core.flex import FLEX, FlexPlan, flex_plan
+from workbench.core.flex import FlexPlan, flex_plan
 from workbench.core.platforms import PLATFORMS
 from workbench.kernels.inspection.targets import TARGETS, Target
 from workbench.plan import Plan
@@ -61,7 +60,7 @@ class SizesPart(Part):
         """See `Part.show`."""
         with self._lock:
             self._plan = plan
-            self.remedies.children = self._buttons(plan)
+            self.remedies.children = self.remedy_buttons(plan)
             self._draw(plan)
 
     @guarded
@@ -78,29 +77,6 @@ class SizesPart(Part):
             [(_limit(target), _on_target(plan, target)) for target in TARGETS.values()]
         )
         self.figure.show(SIZES[self.picture.value](plan, flex))
-
-    def _buttons(self, plan: Plan) -> list[widgets.Button]:
-        """Buttons for what was tried against the problems of flex attention."""
-        buttons = []
-        for problem in plan.problems:
-            if not problem.code.startswith("flex_"):
-                continue
-            for remedy in plan.remedies(problem):
-                if remedy.plan.backend != FLEX:
-                    continue
-                button = widgets.Button(
-                    description=f"Apply {remedy.text}",
-                    tooltip=f"Tried: {remedy.plan!r}",
-                    layout=widgets.Layout(width="auto"),
-                )
-                button.add_class("wb-apply")
-                button.on_click(partial(self._apply, {"backend": FLEX, **remedy.changes}))
-                buttons.append(button)
-        return buttons
-
-    @guarded
-    def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
-        self.session.change(lambda present: present.replace(**changes))
 
 
 def _target(plan: Plan, picked: str) -> Target:

@@ -28,6 +28,14 @@ BLOCKS_SHARED = 3
 MAX_REQUESTS = 10_000
 
 
+REPORT = (
+    '<p class="wb-faint">Most that the rules allow: nothing is evicted, no two requests overlap. '
+    "vllm#45238 (64 requests of 1,600 + 600 tokens, 8 prefixes, blocks of 528, budget 2,048) "
+    "measured 52 hits, where the rules give 56; they give 52 for 12 prefixes. For 1,500 shared "
+    "tokens both are 0.</p>"
+)
+
+
 class HitsPanel(Panel):
     """The curve is left out where nothing can hit; the text says why."""
 
@@ -37,6 +45,7 @@ class HitsPanel(Panel):
         super().__init__(session)
         self._plan: Plan | None = None
         self._text, self._workload = widgets.HTML(), widgets.HTML()
+        self._report = widgets.HTML(html.document(REPORT))
         self._curve = LiveFigure()
         self._place = widgets.VBox()
         self.inputs = {
@@ -55,6 +64,7 @@ class HitsPanel(Panel):
             widgets.HTML(html.document("<h4>A workload of your own</h4>")),
             widgets.HBox(list(self.inputs.values()), layout=widgets.Layout(flex_flow="row wrap")),
             self._workload,
+            self._report,
         )
         for box in self.inputs.values():
             box.observe(self._typed, names="value")
