@@ -179,9 +179,11 @@ def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
 
     Two exceptions, beside the block size: a first typed size may have ruled out backends that
     take the aligned one, and XPU's missing padding is recorded now, because the pages differ
-    already when the padding is computed.
+    already when the padding is computed. Phase 3 of 0.33 takes the padded page of phase 2 for its
+    goal, so with it every typed size starts a larger one.
     """
     plan = plan_or_skip(scenario)
+    assume("shared_page_block_size" not in rules_of(plan))
     again = resolve(scenario.replace(block_size=plan.block_size))
     assert again.block_size == plan.block_size
     if scenario.block_size is None:
