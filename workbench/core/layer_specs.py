@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from workbench.core.block_sizes import largest_block_within
 from workbench.core.cache_layouts import CacheGeometry
@@ -39,18 +40,24 @@ def layer_specs(sized: Sized) -> Specs:
 
     The layer that keeps hidden states for `extract_hidden_states` comes last.
     """
-    known: dict[tuple[Layer, str], CacheSpec] = {}
+    known: dict[tuple[str, int | None, int | None, str], CacheSpec] = {}
     unquantized = unquantized_layers(sized)
     found = []
     for layer in sized.model.layers:
         dtype = AS_THE_MODEL if layer.number in unquantized else sized.kv_cache_dtype
-        like = (layer._replace(number=0), dtype)
+        like = (layer.kind, layer.num_kv_heads, layer.head_size, dtype)
         if like not in known:
-            known[like] = _spec(sized, layer, dtype)
+            known[like] = _one(_spec(sized, layer, dtype))
         found.append((layer_name(layer), known[like]))
     if sized.settings.hidden_state_layers:
         found.append(_hidden_states(sized))
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _one(spec: CacheSpec) -> CacheSpec:
+    """One object for equal specs, so that comparing them again costs nothing."""
+    return spec
 
 
 def unquantized_layers(sized: Sized) -> frozenset[int]:

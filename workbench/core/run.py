@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from workbench.core.rule_set import RuleSet
 
 
+WRITTEN_FOR = "0.23"
+"""The version whose sources the rules name."""
+
+
 @cache
 def _in_version(rule: Rule, version: str) -> Rule:
     """The rule as the sources of `version` have it: written for 0.23, unless it says otherwise."""
@@ -117,7 +121,10 @@ class Run:
 
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
         """Append one step to the trace."""
-        self.steps.append(Step(_in_version(rule, self.rules.version), operands, result, note))
+        version = self.rules.version
+        if version != WRITTEN_FOR:
+            rule = _in_version(rule, version)
+        self.steps.append(Step(rule, operands, result, note))
 
     def problem(
         self,
