@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import workbench as wb
-from workbench.core.byte_map import byte_map
+from workbench.core.byte_map.of_plan import byte_map
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
 from workbench.views.page_map import LEVELS, page_map

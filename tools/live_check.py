@@ -13,8 +13,8 @@ import json
 import sys
 from pathlib import Path
 
-from workbench.core.live_check import nearest_rules
 from workbench.core.rules import RULE_SETS
+from workbench.core.what_if.live_check import nearest_rules
 from workbench.random_scenarios import random_scenarios
 from workbench.verify import installed_version, verify
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from workbench.core.errors import Refused
-from workbench.core.grid import Grid, backends_by_tensor_parallel, comparable_backends
 from workbench.core.plan import Plan as CorePlan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy, remedies_for, remedies_for_refusal
 from workbench.core.resolve import resolve as core_resolve
-from workbench.core.sensitivity import Change, changes_that_matter
 from workbench.core.trace import Step
+from workbench.core.what_if.grid import Grid, backends_by_tensor_parallel, comparable_backends
+from workbench.core.what_if.sensitivity import Change, changes_that_matter
 from workbench.models import load_model, repository
 from workbench.scenario import Scenario
 

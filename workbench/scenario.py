@@ -14,8 +14,8 @@ from pydantic.dataclasses import dataclass
 
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.errors import ScenarioError, nearest_names, unknown_name_message
-from workbench.core.layer_specs import WINDOWS
-from workbench.core.plan_groups import NAMES_OF_0_23
+from workbench.core.groups.layer_specs import WINDOWS
+from workbench.core.groups.of_plan import NAMES_OF_0_23
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.capacity import measured_bytes
+from workbench.core.capacity.blocks import measured_bytes
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.models import load_model
 from workbench.plan import Plan, resolve

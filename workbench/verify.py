@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import Refused
-from workbench.core.live_check import Check, Report, compare, nearest_rules
 from workbench.core.rules import RULE_SETS
+from workbench.core.what_if.live_check import Check, Report, compare, nearest_rules
 from workbench.models import catalog_config, catalog_names, load_model
 from workbench.models.catalog import repository
 from workbench.models.hub import download_config

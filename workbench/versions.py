@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import overload
 
-from workbench.core.differences import Comparison as CoreComparison
-from workbench.core.differences import Outcome, outcomes
-from workbench.core.differences import compare as core_compare
 from workbench.core.rules import RULE_SETS
+from workbench.core.what_if.differences import Comparison as CoreComparison
+from workbench.core.what_if.differences import Outcome, outcomes
+from workbench.core.what_if.differences import compare as core_compare
 from workbench.models import catalog_names, load_model
 from workbench.plan import Plan
 from workbench.scenario import Scenario

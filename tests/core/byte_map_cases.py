@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.run.small_views import attention_pages, hybrid
-from workbench.core.byte_map_groups import GroupBytes
-from workbench.core.byte_map_parts import attention_parts, state_parts
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.layouts import LayoutName, cache_views
+from workbench.core.byte_map.groups import GroupBytes
+from workbench.core.byte_map.parts import attention_parts, state_parts
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import LayoutName, cache_views
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 

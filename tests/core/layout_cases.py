@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.layout_error import LayoutError
-from workbench.core.layouts import AttentionPages, LayoutName, StatePages, cache_views
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, StatePages, cache_views
 from workbench.core.rules.v0_23_backends import BACKENDS
 
 DATA = Path(__file__).parents[1] / "data" / "layouts.jsonl.gz"

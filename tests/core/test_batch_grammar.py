@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.batch_grammar import BatchRequest, batch_text, parse_batch
 from workbench.core.errors import ScenarioError
+from workbench.core.tables.batch_grammar import BatchRequest, batch_text, parse_batch
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from tests.core.byte_map_cases import (
     state_group,
 )
 from tests.run.small_views import hybrid
-from workbench.core.byte_map_groups import GroupBytes, joined
-from workbench.core.byte_map_parts import Part, attention_parts
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.cache_view import View
-from workbench.core.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
-from workbench.core.layout_error import LayoutError
+from workbench.core.byte_map.groups import GroupBytes, joined
+from workbench.core.byte_map.parts import Part, attention_parts
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.view import View
 from workbench.core.rules import v0_23_layouts as layouts
 
 BLOCKS = (1, 2, 3, 7)

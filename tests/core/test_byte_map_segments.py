@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_group, state_group
 from tests.run.small_views import hybrid
-from workbench.core.byte_map import byte_map
-from workbench.core.byte_map_segments import (
+from workbench.core.byte_map.of_plan import byte_map
+from workbench.core.byte_map.segments import (
     BLOCK,
     DETAILS,
     HEAD,
@@ -21,7 +21,7 @@ from workbench.core.byte_map_segments import (
     VALUE,
     segments,
 )
-from workbench.core.hybrid_rewrite import NEVER
+from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.rules import v0_23_layouts as layouts
 
 

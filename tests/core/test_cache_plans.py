@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
-from workbench.core.cache_spec import CacheSpec
-from workbench.core.groups import PagesNotUnifiableError, group_layers
-from workbench.core.occupancy import requests_that_fit, waste
+from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
 from workbench.models import catalog_names
 
 DATA = Path(__file__).parents[1] / "data" / "cache_plans.jsonl.gz"

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.batch_grammar import parse_batch
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_batch import (
+from workbench.core.flex.batch import (
     DOCUMENT,
     KINDS,
     MAX_WORK,
@@ -17,7 +16,7 @@ from workbench.core.flex_batch import (
     paged_batch,
     stale_batch,
 )
-from workbench.core.flex_build import (
+from workbench.core.flex.build import (
     EMPTY,
     FULL,
     PARTIAL,
@@ -25,7 +24,8 @@ from workbench.core.flex_build import (
     generic_build,
     visits,
 )
-from workbench.core.flex_mask import MaskRule, PagedBatch, sees, visible_slots
+from workbench.core.flex.mask import MaskRule, PagedBatch, sees, visible_slots
+from workbench.core.tables.batch_grammar import parse_batch
 
 CAUSAL = MaskRule()
 

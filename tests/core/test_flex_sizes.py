@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex import flex_plan, flex_sizes, mask_memory
-from workbench.core.flex_legality import SIDES, combinations, legality, verdict
-from workbench.core.flex_sizes import (
+from workbench.core.flex.legality import SIDES, combinations, legality, verdict
+from workbench.core.flex.plan import flex_plan, flex_sizes, mask_memory
+from workbench.core.flex.sizes import (
     FlexFields,
     is_direct,
     mask_blocks,
@@ -21,7 +21,7 @@ from workbench.core.flex_sizes import (
     small_blocks,
     supports_small_blocks,
 )
-from workbench.core.flex_tiles import (
+from workbench.core.flex.tiles import (
     Tiles,
     fit,
     generic_tiles,

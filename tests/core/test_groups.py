@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
-from workbench.core.cache_spec import CacheSpec, NoSingleTypeError
-from workbench.core.groups import PagesNotUnifiableError, group_layers
-from workbench.core.occupancy import waste
-from workbench.core.pool_use import pool_use
+from workbench.core.capacity.occupancy import waste
+from workbench.core.capacity.pool_use import pool_use
+from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
+from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
 from workbench.core.rules.v0_23_groups import GROUPS as V23
 from workbench.core.rules.v0_33_groups import ANY_LAYOUT
 from workbench.core.rules.v0_33_groups import GROUPS as V33

@@ -6,9 +6,8 @@ from tests.core.layout_cases import (
     cases,
     hybrid_views,
 )
-from workbench.core.cache_layouts import CacheGeometry, CacheLayout
-from workbench.core.cache_view import View, contiguous_strides
-from workbench.core.hybrid_rewrite import (
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.hybrid_rewrite import (
     ASKED,
     ASKED_THEN_GUESSED,
     GUESSED,
@@ -17,9 +16,10 @@ from workbench.core.hybrid_rewrite import (
     interleaved,
     needs_rewrite,
 )
-from workbench.core.layer_views import attention_view
-from workbench.core.layout_error import LayoutError
-from workbench.core.layouts import AttentionPages, StatePages, cache_views
+from workbench.core.layouts.layer_views import attention_view
+from workbench.core.layouts.shapes import CacheGeometry, CacheLayout
+from workbench.core.layouts.shared_tensor import AttentionPages, StatePages, cache_views
+from workbench.core.layouts.view import View, contiguous_strides
 from workbench.core.rules import v0_23_layouts as layouts
 
 AXES = ("kv", "num_blocks", "block_size", "num_kv_heads", "head_size")

@@ -3,12 +3,17 @@
 import pytest
 
 import workbench as wb
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.cache_view import View
-from workbench.core.layer_views import attention_view, state_views
-from workbench.core.layout_error import LayoutError
-from workbench.core.layouts import AttentionPages, StatePages, cache_views, layout_name
-from workbench.core.plan_layout import plan_layout
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_views import attention_view, state_views
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import (
+    AttentionPages,
+    StatePages,
+    cache_views,
+    layout_name,
+)
+from workbench.core.layouts.view import View
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 

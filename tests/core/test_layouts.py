@@ -16,12 +16,12 @@ from tests.core.layout_cases import (
     disagrees,
     published_views,
 )
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.layout_error import LayoutError
-from workbench.core.layouts import layout_name
-from workbench.core.packed_layout import layer_places
-from workbench.core.plan_groups import possible_layouts
-from workbench.core.plan_layout import plan_layout, stored_dtype
+from workbench.core.groups.of_plan import possible_layouts
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.of_plan import plan_layout, stored_dtype
+from workbench.core.layouts.packed import layer_places
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import layout_name
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.core.rules.v0_33 import V0_33

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.memory_budget import memory_budget
+from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.settings import Settings
 
 GIB = 2**30

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.models.configs import nemotron_nas
 from workbench.core.errors import ScenarioError
-from workbench.core.offload import (
+from workbench.core.offload.checks import block_problem
+from workbench.core.offload.plan import (
     BlockSizes,
     OffloadRequest,
     offload,
@@ -21,10 +22,9 @@ from workbench.core.offload import (
     request_remedies,
     resolved_block_sizes,
 )
-from workbench.core.offload_checks import block_problem
-from workbench.core.offload_pool import block_counts, layer_bytes
+from workbench.core.offload.pool import block_counts, layer_bytes
+from workbench.core.offload.transfer import transfer
 from workbench.core.problems import Problem
-from workbench.core.transfer import transfer
 
 GIB = 2**30
 POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.block_hashes import block_hashes, compare_hashes, unit_hashes
-from workbench.core.cache_spec import CacheSpec
-from workbench.core.offload import (
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.offload.plan import (
     BlockSizes,
     OffloadRequest,
     offload,
@@ -21,11 +20,12 @@ from workbench.core.offload import (
     resolved_block_sizes,
     window_chunks,
 )
-from workbench.core.offload_pool import layer_bytes, worker_bytes
+from workbench.core.offload.pool import layer_bytes, worker_bytes
+from workbench.core.offload.transfer import transfer
+from workbench.core.offload.transfer_remedies import transfer_remedies
+from workbench.core.prefix.hashes import block_hashes, compare_hashes, unit_hashes
 from workbench.core.problems import Problem
 from workbench.core.rules import V0_23, V0_33
-from workbench.core.transfer import transfer
-from workbench.core.transfer_remedies import transfer_remedies
 from workbench.views.offload import offload_html, offload_text
 
 GIB = 2**30

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.layer_specs import CacheSpec
-from workbench.core.offload import OffloadRequest, offload
-from workbench.core.offload_fill import _attention_blocks, stored_prompt
-from workbench.core.prefix_hits import caching_of
+from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.offload.fill import _attention_blocks, stored_prompt
+from workbench.core.offload.plan import OffloadRequest, offload
+from workbench.core.prefix.hits import caching_of
 
 GIB = 2**30
 

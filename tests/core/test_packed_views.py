@@ -16,20 +16,26 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.strategies import scenarios
-from workbench.core.byte_map import byte_map
-from workbench.core.cache_layouts import CacheGeometry
+from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
-from workbench.core.layer_views import AttentionPages
-from workbench.core.layout_error import LayoutError
-from workbench.core.packed_layout import (
+from workbench.core.groups.of_plan import possible_layouts
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_views import AttentionPages
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.packed import (
     attention_pages,
     layer_places,
     layout_of,
     packed_plan_layout,
 )
-from workbench.core.packed_views import packed_order, packed_strides, packed_view, page_shape, place
-from workbench.core.plan_groups import possible_layouts
-from workbench.core.plan_layout import plan_layout
+from workbench.core.layouts.packed_views import (
+    packed_order,
+    packed_strides,
+    packed_view,
+    page_shape,
+    place,
+)
+from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.rules.v0_33 import V0_33
 from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL
 from workbench.models import catalog_names, load_model

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 
 import workbench as wb
-from workbench.core.layout_error import LayoutError
-from workbench.core.occupancy import requests_that_fit, waste
-from workbench.core.pool_use import pool_use
-from workbench.core.runners import runner_verdicts
-from workbench.core.separate_pools import separate_pools
+from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.capacity.pool_use import pool_use
+from workbench.core.capacity.separate_pools import separate_pools
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.runners import runner_verdicts
 from workbench.views.figures import capacity, memory_bar, page_map, pool_raster, shared_or_separate
 from workbench.views.pool import pool_html
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.prefill import prefill
-from workbench.core.prefill_sparse import Sparse, replay_position
-from workbench.core.prefix_hits import caching_of, hit_after, prefix_hit, reason_without_hits
-from workbench.core.shared_prefixes import Workload, workload_hits
+from workbench.core.prefix.hits import caching_of, hit_after, prefix_hit, reason_without_hits
+from workbench.core.prefix.prefill import prefill
+from workbench.core.prefix.sparse import Sparse, replay_position
+from workbench.core.prefix.workload import Workload, workload_hits
 
 DATA = Path(__file__).parents[1] / "data" / "align_steps_0_33.jsonl.gz"
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.errors import ScenarioError
-from workbench.core.prefill import last_cache_position, prefill
-from workbench.core.prefix_hits import (
+from workbench.core.prefix.hits import (
     Caching,
     caching_of,
     hit_after,
@@ -18,7 +17,8 @@ from workbench.core.prefix_hits import (
     reason_without_hits,
     smallest_prefix,
 )
-from workbench.core.shared_prefixes import Workload, workload_hits
+from workbench.core.prefix.prefill import last_cache_position, prefill
+from workbench.core.prefix.workload import Workload, workload_hits
 
 # block, budget, earlier prompt, prompt, shared, mode, drafts -> cached, steps of the earlier one.
 # Answered by the KVCacheManager and the align split of vLLM 0.23.0.

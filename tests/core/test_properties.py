@@ -19,11 +19,10 @@ from tests.models.configs import bamba, kimi_linear, lfm2, llama, mamba, qwen3_n
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import accepts_kernel_block, smallest_base
 from workbench.core.errors import Refused
-from workbench.core.layer_specs import unquantized_layers
+from workbench.core.groups.layer_specs import unquantized_layers
 from workbench.core.plan import Plan as CorePlan
 from workbench.core.rules import RULE_SETS
 from workbench.core.run import Run
-from workbench.core.sensitivity import outcome, single_changes, try_change
 from workbench.core.stages import (
     after_alignment,
     attention_bytes,
@@ -40,6 +39,7 @@ from workbench.core.stages import (
     refusals,
     state_pages,
 )
+from workbench.core.what_if.sensitivity import outcome, single_changes, try_change
 from workbench.models import load_model
 from workbench.plan import remedies_of_refusal, resolve
 from workbench.scenario import FIELDS, Scenario

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.core.graph_support import LEVELS
+from workbench.core.groups.graph_support import LEVELS
+from workbench.core.layouts.runners import (
+    plan_attention_groups,
+    plan_graph_support,
+    runner_verdicts,
+)
 from workbench.core.rules.v0_23 import V0_23
-from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
 
 HYBRID = "nemotron-3-nano-30b-a3b"
 ALL_LAYERS = 29

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
-from workbench.core.table_rows import (
+from workbench.core.tables.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
+from workbench.core.tables.rows import (
     capacity_text,
     expanded_row,
     null_entries,

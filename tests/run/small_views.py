@@ -3,9 +3,9 @@
 from dataclasses import replace
 from math import prod
 
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.cache_view import ITEM_BYTES
-from workbench.core.layouts import AttentionPages, LayoutName, StatePages, cache_views
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, StatePages, cache_views
+from workbench.core.layouts.view import ITEM_BYTES
 from workbench.core.rules.v0_23_backends import BACKENDS
 
 ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]

@@ -10,7 +10,7 @@ import torch
 
 from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_group, state_group
 from tests.run.small_views import SMALL, hybrid
-from workbench.core.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
+from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.run.cache_views import NOBODY, byte_owners, torch_view
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.run.small_views import ATTENTION_BACKENDS, hybrid
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.hybrid_rewrite import interleaved
-from workbench.core.ownership import block_ranges, bytes_outside_their_page
+from workbench.core.layouts.hybrid_rewrite import interleaved
+from workbench.core.layouts.ownership import block_ranges, bytes_outside_their_page
+from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.run.cache_views import NOBODY, byte_owners, check_ownership, ownership, torch_view
 

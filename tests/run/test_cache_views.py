@@ -7,12 +7,12 @@ import torch
 
 from tests.core.layout_cases import cases, hybrid_views, published, published_views
 from tests.run.small_views import ATTENTION_BACKENDS, hybrid
-from workbench.core.cache_layouts import CacheGeometry
-from workbench.core.cache_view import View, contiguous_strides, placed
-from workbench.core.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
-from workbench.core.layer_views import attention_view
-from workbench.core.layout_error import LayoutError
-from workbench.core.layouts import AttentionPages
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
+from workbench.core.layouts.layer_views import attention_view
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.shared_tensor import AttentionPages
+from workbench.core.layouts.view import View, contiguous_strides, placed
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.run.cache_views import (

@@ -9,10 +9,10 @@ pytest.importorskip("triton")
 
 import torch
 
-from workbench.core.batch_grammar import parse_batch
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_batch import stale_batch
-from workbench.core.flex_lab import BitRun
+from workbench.core.flex.batch import stale_batch
+from workbench.core.flex.lab import BitRun
+from workbench.core.tables.batch_grammar import parse_batch
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex.bitwise import KINDS
 from workbench.plan import resolve

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.batch_grammar import parse_batch
-from workbench.core.flex_batch import paged_batch, stale_batch
-from workbench.core.flex_build import direct_build
-from workbench.core.flex_mask import MaskRule
+from workbench.core.flex.batch import paged_batch, stale_batch
+from workbench.core.flex.build import direct_build
+from workbench.core.flex.mask import MaskRule
+from workbench.core.tables.batch_grammar import parse_batch
 from workbench.run.flex_build_cost import build_costs, mask_bytes
 from workbench.run.flex_kernel import kernel_bits
 from workbench.run.flex_masks import direct_block_mask, generic_block_mask

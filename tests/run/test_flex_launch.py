@@ -12,10 +12,10 @@ pytest.importorskip("triton")
 import torch
 
 from tests.kernels.paged_flex import mods
-from workbench.core.batch_grammar import parse_batch
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_batch import KINDS
-from workbench.core.flex_lab import FlexSpeed
+from workbench.core.flex.batch import KINDS
+from workbench.core.flex.lab import FlexSpeed
+from workbench.core.tables.batch_grammar import parse_batch
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import lay_out, random_request

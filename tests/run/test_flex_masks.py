@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_flex_mask import batches, rules
-from workbench.core.batch_grammar import parse_batch
-from workbench.core.flex_batch import (
+from workbench.core.flex.batch import (
     KINDS,
     OrderInversion,
     mask_rule,
@@ -17,8 +16,9 @@ from workbench.core.flex_batch import (
     paged_batch,
     stale_batch,
 )
-from workbench.core.flex_build import direct_build
-from workbench.core.flex_mask import MaskRule
+from workbench.core.flex.build import direct_build
+from workbench.core.flex.mask import MaskRule
+from workbench.core.tables.batch_grammar import parse_batch
 from workbench.run.flex_masks import (
     MAX_PAIRS,
     compare_with_torch,

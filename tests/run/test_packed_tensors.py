@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import workbench as wb
-from workbench.core.byte_map import byte_map
-from workbench.core.packed_layout import layer_places
-from workbench.core.plan_layout import plan_layout
+from workbench.core.byte_map.of_plan import byte_map
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.packed import layer_places
 from workbench.core.rules.v0_33_layouts import NAMES
 from workbench.run.cache_views import allocation_views, check_ownership
 

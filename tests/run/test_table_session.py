@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.core.batch_grammar import BatchRequest, parse_batch
-from workbench.core.block_pool import PoolIsEmptyError
 from workbench.core.errors import ScenarioError
-from workbench.core.slot_rule import kernel_blocks_step, slot_step
-from workbench.core.table_rows import expanded_row
+from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
+from workbench.core.tables.block_pool import PoolIsEmptyError
+from workbench.core.tables.rows import expanded_row
+from workbench.core.tables.slots import kernel_blocks_step, slot_step
 from workbench.run.table_mistakes import MISTAKES, make_mistake
 from workbench.run.table_session import TableSession, TableSessionError
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from tests.core.conformance import PLAN_FIELDS, cases, scenario_values
 from workbench.cli import app
 from workbench.core.errors import Refused
-from workbench.core.live_check import COMPARED, Check, Report, Row, compare, nearest_rules
 from workbench.core.rules import RULE_SETS
 from workbench.core.stages import hybrid_alignment
+from workbench.core.what_if.live_check import COMPARED, Check, Report, Row, compare, nearest_rules
 from workbench.models import catalog_names
 from workbench.plan import resolve
 from workbench.random_scenarios import random_scenarios

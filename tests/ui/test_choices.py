@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.choices import conflicts
+from workbench.core.what_if.choices import conflicts
 from workbench.models import load_model
 from workbench.scenario import Scenario
 from workbench.ui.controls import ENGINE, Choice

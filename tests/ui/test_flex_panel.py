@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.flex_batch import KINDS
+from workbench.core.flex.batch import KINDS
 from workbench.scenario import Scenario
 from workbench.ui.panels.flex import FlexPanel
 from workbench.ui.panels.flex_mask import BUILDS, MASKS, PRUNED

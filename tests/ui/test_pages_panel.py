@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from workbench.core.byte_map import byte_map
+from workbench.core.byte_map.of_plan import byte_map
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
 from workbench.views.page_map import LEVELS, map_layout, map_picture, map_traces

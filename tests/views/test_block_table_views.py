@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from workbench.core.table_step import Counted, GroupStep, StepRow, TableStep
+from workbench.core.tables.step import Counted, GroupStep, StepRow, TableStep
 from workbench.views.block_table_figure import MAX_COLUMNS, MAX_ROWS, block_tables, slot_map
 from workbench.views.block_table_text import place, step_html, verdict
 

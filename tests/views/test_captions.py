@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 import workbench as wb
-from workbench.core.flex import flex_plan
-from workbench.core.offload import OffloadRequest
+from workbench.core.flex.plan import flex_plan
+from workbench.core.offload.plan import OffloadRequest
 from workbench.core.plan import Plan
 from workbench.views import figures
 

@@ -7,8 +7,8 @@ import json
 import plotly.graph_objects as go
 import pytest
 
-from workbench.core.differences import compare, outcomes
 from workbench.core.rules import RULE_SETS
+from workbench.core.what_if.differences import compare, outcomes
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 from workbench.views.differences import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from workbench.core.flex_lab import (
+from workbench.core.flex.lab import (
     BitLab,
     BitPlace,
     BitRun,

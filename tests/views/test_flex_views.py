@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.views.plans import plan_of
-from workbench.core.batch_grammar import parse_batch
-from workbench.core.flex import flex_plan, plan_mask_memory
-from workbench.core.flex_batch import KINDS, mask_rule, paged_batch, stale_batch
-from workbench.core.flex_build import direct_build, generic_build, visits
-from workbench.core.flex_mask import MaskRule
+from workbench.core.flex.batch import KINDS, mask_rule, paged_batch, stale_batch
+from workbench.core.flex.build import direct_build, generic_build, visits
+from workbench.core.flex.mask import MaskRule
+from workbench.core.flex.plan import flex_plan, plan_mask_memory
+from workbench.core.tables.batch_grammar import parse_batch
 from workbench.views.flex_figure import LOOKS as VERDICTS
 from workbench.views.flex_figure import legal_pairs, nested_grids
 from workbench.views.flex_mask_figure import (

@@ -8,7 +8,7 @@ import pytest
 
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
-from workbench.core.prefix_hits import caching_of, prefix_hit
+from workbench.core.prefix.hits import caching_of, prefix_hit
 from workbench.views.figures import checkpoint_table, hit_curve
 from workbench.views.hit_figure import MAX_POINTS, MAX_ROWS
 from workbench.views.palette import THEMES

@@ -8,7 +8,7 @@ import pytest
 
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
-from workbench.core.offload import OffloadRequest, offload
+from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.views.offload import offload_html, offload_text
 from workbench.views.offload_rows import (
     NOT_ASKED,

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
-from workbench.core.offload import OffloadRequest, offload
-from workbench.core.offload_fill import stored_prompt
+from workbench.core.offload.fill import stored_prompt
+from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.views.offload_block_figure import host_block_figure
 from workbench.views.offload_figure import PROMPTS, offload_figure
 from workbench.views.palette import THEMES

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.views.plans import EVIL, evil_plan, plan_of
-from workbench.core.byte_map import byte_map
-from workbench.core.layout_error import LayoutError
+from workbench.core.byte_map.of_plan import byte_map
+from workbench.core.layouts.error import LayoutError
 from workbench.views.page_map import (
     CLASSES,
     LEVELS,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.views.plans import plan_of
-from workbench.core.layout_error import LayoutError
-from workbench.core.occupancy import request_blocks
+from workbench.core.capacity.occupancy import request_blocks
+from workbench.core.layouts.error import LayoutError
 from workbench.views.pool_raster import COLUMNS, ROWS, VIEWS, pool_raster
 from workbench.views.pool_raster_fill import FREE, NULL, OWNERS, fill_pool
 

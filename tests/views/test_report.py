@@ -8,7 +8,7 @@ import pytest
 
 from tests.views.plans import all_plans, evil_plan, plan_of
 from tests.views.test_log_table import Balance
-from workbench.core.occupancy import waste
+from workbench.core.capacity.occupancy import waste
 from workbench.plan import Plan
 from workbench.views.report import Page, report_html
 

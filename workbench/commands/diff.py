@@ -28,8 +28,8 @@ def diff(
 
     Exit status: 0 where nothing changes, 1 where something does, 2 for an error.
     """
-    from workbench.core.differences import compare
     from workbench.core.errors import WorkbenchError
+    from workbench.core.what_if.differences import compare
     from workbench.models import catalog_names, load_model
     from workbench.plan import Plan
     from workbench.views.differences import differences_dict, differences_text, matrix_text

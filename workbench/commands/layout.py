@@ -33,8 +33,8 @@ def layout(
 
     From 0.33 on all layers share one allocation; the first attention and SSM layer are shown.
     """
-    from workbench.core.layout_error import LayoutError
-    from workbench.core.plan_layout import plan_layout
+    from workbench.core.layouts.error import LayoutError
+    from workbench.core.layouts.of_plan import plan_layout
     from workbench.views.layout_text import layout_text
 
     plan = resolved(model, setting or [])

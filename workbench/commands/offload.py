@@ -46,7 +46,7 @@ def offload(
 
     Exit status: 0 for an answer (also where vLLM would stop), 2 for a refusal or an error.
     """
-    from workbench.core.offload import OffloadRequest
+    from workbench.core.offload.plan import OffloadRequest
     from workbench.memory_size import parse_bytes
     from workbench.views.offload import offload_text
     from workbench.views.offload_rows import offload_dict

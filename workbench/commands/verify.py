@@ -27,8 +27,8 @@ def verify(
 
     Exit status: 0 when everything is equal, 1 for a difference, 2 when vLLM could not be asked.
     """
-    from workbench.core.live_check import nearest_rules
     from workbench.core.rules import RULE_SETS
+    from workbench.core.what_if.live_check import nearest_rules
     from workbench.random_scenarios import random_scenarios
     from workbench.verify import installed_version
     from workbench.verify import verify as live_check

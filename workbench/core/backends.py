@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
-from workbench.core.cache_layouts import CacheLayout
 from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.layouts.shapes import CacheLayout
 from workbench.core.model import Attention
 
 UNQUANTIZED = ("auto", "float16", "bfloat16")

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from workbench.core.block_sizes import BlockSize, describe
-from workbench.core.capacity import CachePlan, cache_plan
+from workbench.core.capacity.blocks import CachePlan, cache_plan
 from workbench.core.model import Model
 from workbench.core.problems import ERROR, Problem
 from workbench.core.rule_set import RULE_SETS, RuleSet

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from workbench.core.backends import Backend, LayerQuery
-from workbench.core.group_rules import GroupRules
-from workbench.core.layout_rules import LayoutRules
+from workbench.core.groups.rules import GroupRules
+from workbench.core.layouts.rules import LayoutRules
 from workbench.core.model import Attention
-from workbench.core.offload_rules import OffloadRules
-from workbench.core.prefill_rules import PrefillRules
+from workbench.core.offload.rules import OffloadRules
+from workbench.core.prefix.rules import PrefillRules
 from workbench.core.registry import Registry
 from workbench.core.run import Run
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
-from workbench.core.capacity import CachePlan, cache_plan
+from workbench.core.capacity.blocks import CachePlan, cache_plan
 from workbench.core.layer_query import capability_of, layer_query
 from workbench.core.model import Model
 from workbench.core.platforms import PLATFORMS, Platform

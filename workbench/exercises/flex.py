@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from workbench.core.flex_batch import order_inversion, stale_batch
-from workbench.core.flex_build import direct_build
-from workbench.core.flex_mask import MaskRule, PagedBatch
-from workbench.core.flex_sizes import FlexFields, mask_blocks
+from workbench.core.flex.batch import order_inversion, stale_batch
+from workbench.core.flex.build import direct_build
+from workbench.core.flex.mask import MaskRule, PagedBatch
+from workbench.core.flex.sizes import FlexFields, mask_blocks
 from workbench.exercises.exercise import Exercise, add
 
 

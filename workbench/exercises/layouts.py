@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from workbench.core.cache_layouts import (
+from workbench.core.layouts.hybrid_rewrite import interleaved
+from workbench.core.layouts.shapes import (
     BLOCK_SENTINEL,
     HEADS,
     KV,
@@ -15,8 +16,7 @@ from workbench.core.cache_layouts import (
     CacheGeometry,
     CacheLayout,
 )
-from workbench.core.cache_view import View, contiguous_strides
-from workbench.core.hybrid_rewrite import interleaved
+from workbench.core.layouts.view import View, contiguous_strides
 from workbench.core.rules import V0_23
 from workbench.exercises.exercise import Exercise, add
 

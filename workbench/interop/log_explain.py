@@ -9,8 +9,8 @@ from typing import Any
 from workbench.core.errors import Refused, ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import remedies_for, remedies_for_refusal
-from workbench.core.sensitivity import changes_that_matter
 from workbench.core.trace import show
+from workbench.core.what_if.sensitivity import changes_that_matter
 from workbench.interop.log_candidates import Scene, Target, candidates, other_scenes
 from workbench.interop.log_find import Found, find_messages
 from workbench.interop.log_message import Compare

@@ -1,9 +1,9 @@
 """Real torch views over one raw tensor, and the check through raw bytes of who owns what.
 
-    views = cache_views(layout, attention, states, num_blocks=2)   # workbench.core.layouts
+    views = cache_views(layout, attention, states, num_blocks=2)
     check_ownership(views).attention.misplaced_bytes
 
-The only module that turns `workbench.core.cache_view.View` into tensors.
+The only module that turns `workbench.core.layouts.view.View` into tensors.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
-from workbench.core.cache_view import View
-from workbench.core.layout_error import LayoutError, require_positive
-from workbench.core.layouts import CacheViews
-from workbench.core.packed_layout import layer_places, packed_plan_layout
-from workbench.core.packed_views import Placed
+from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.packed import layer_places, packed_plan_layout
+from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.shared_tensor import CacheViews
+from workbench.core.layouts.view import View
 from workbench.core.plan import Plan
 
 NOBODY = -1

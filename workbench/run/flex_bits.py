@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from workbench.core.batch_grammar import BatchRequest
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_lab import BitLab, BitPlace, BitRun, BitTrial, FlexPlace, FlexShape
+from workbench.core.flex.lab import BitLab, BitPlace, BitRun, BitTrial, FlexPlace, FlexShape
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import default_settings, paged_attention
 from workbench.kernels.paged_flex.bitwise import Kind, compare_bits, promised
 from workbench.kernels.paged_flex.layout import Paged, Request, lay_out

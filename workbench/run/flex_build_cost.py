@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from torch.nn.attention.flex_attention import BlockMask
 from torch.utils.benchmark import Timer
 
-from workbench.core.flex_build import direct_build
-from workbench.core.flex_mask import MaskRule, PagedBatch
+from workbench.core.flex.build import direct_build
+from workbench.core.flex.mask import MaskRule, PagedBatch
 from workbench.run.flex_masks import direct_block_mask, generic_block_mask
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.batch_grammar import BatchRequest
 from workbench.core.errors import ScenarioError, unknown_name_message
-from workbench.core.flex_batch import CAUSAL, CHUNKED, DOCUMENT, KINDS, PREFIX, WINDOW, mask_rule
-from workbench.core.flex_lab import FlexShape
+from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, KINDS, PREFIX, WINDOW, mask_rule
+from workbench.core.flex.lab import FlexShape
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.mode import TritonMode, triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import Request, random_request

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workbench.core.flex_mask import PagedBatch
+from workbench.core.flex.mask import PagedBatch
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex.api import paged_attention
 from workbench.kernels.paged_flex.settings import BITWISE

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workbench.core.batch_grammar import BatchRequest
 from workbench.core.errors import ScenarioError
-from workbench.core.flex import FLEX, FlexPlan, flex_plan
-from workbench.core.flex_batch import CAUSAL
-from workbench.core.flex_lab import FlexPlace, FlexRun, FlexShape
+from workbench.core.flex.batch import CAUSAL
+from workbench.core.flex.lab import FlexPlace, FlexRun, FlexShape
+from workbench.core.flex.plan import FLEX, FlexPlan, flex_plan
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import default_settings, paged_attention, prepare
 from workbench.kernels.paged_flex.engine import engine_attention
 from workbench.kernels.paged_flex.layout import Paged, Request, lay_out

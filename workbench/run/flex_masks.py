@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
 
-from workbench.core.flex_build import BlockLists, direct_build, generic_build
-from workbench.core.flex_mask import MaskRule, PagedBatch, sees
+from workbench.core.flex.build import BlockLists, direct_build, generic_build
+from workbench.core.flex.mask import MaskRule, PagedBatch, sees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

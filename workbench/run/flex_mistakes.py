@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from workbench.core.batch_grammar import BatchRequest
 from workbench.core.errors import ScenarioError, unknown_name_message
-from workbench.core.flex import FLEX, flex_plan
-from workbench.core.flex_lab import FlexMistake
+from workbench.core.flex.lab import FlexMistake
+from workbench.core.flex.plan import FLEX, flex_plan
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import triton_mode
 from workbench.run.flex_inputs import shape_of

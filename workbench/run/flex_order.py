@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from workbench.core.flex_batch import OrderInversion, order_inversion, stale_batch
-from workbench.core.flex_lab import OrderRow
-from workbench.core.flex_mask import MaskRule, PagedBatch, sees
+from workbench.core.flex.batch import OrderInversion, order_inversion, stale_batch
+from workbench.core.flex.lab import OrderRow
+from workbench.core.flex.mask import MaskRule, PagedBatch, sees
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.engine import engine_attention

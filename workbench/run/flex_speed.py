@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from workbench.core.flex_lab import FlexSpeed
+from workbench.core.flex.lab import FlexSpeed
 from workbench.kernels.paged_flex.layout import Paged
 from workbench.kernels.paged_flex.masks import Mask
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from workbench.core.batch_grammar import BatchRequest
 from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.block_table.damage import (
     Damage,
     Scene,

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import torch
 
-from workbench.core.batch_grammar import BatchRequest
-from workbench.core.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
-from workbench.core.groups import Group
+from workbench.core.groups.decision import Group
 from workbench.core.plan import Plan
-from workbench.core.table_rows import (
+from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.core.tables.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
+from workbench.core.tables.rows import (
     MANAGER_BLOCKS,
     capacity_text,
     null_entries,
@@ -20,7 +20,7 @@ from workbench.core.table_rows import (
     row_length,
     table_holds,
 )
-from workbench.core.table_step import Counted, GroupStep, StepRow, TableStep
+from workbench.core.tables.step import Counted, GroupStep, StepRow, TableStep
 from workbench.kernels.block_table.api import BlockTables, PathName
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.reference import ReferenceTables

@@ -7,9 +7,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.choices import legal_values
 from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
+from workbench.core.what_if.choices import legal_values
 from workbench.memory_size import parse_bytes
 from workbench.models import catalog_names
 from workbench.scenario import Scenario, nearest_hint

@@ -8,9 +8,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.choices import tensor_parallel_sizes
 from workbench.core.model import Model
 from workbench.core.settings import Settings
+from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import Scenario, allowed_values
 from workbench.ui.controls import (

@@ -8,8 +8,8 @@ from itertools import groupby
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.core.table_rows import MANAGER_BLOCKS
-from workbench.core.table_step import GroupStep, TableStep
+from workbench.core.tables.rows import MANAGER_BLOCKS
+from workbench.core.tables.step import GroupStep, TableStep
 from workbench.views.palette import THEMES
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442")

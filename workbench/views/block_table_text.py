@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Protocol
 
-from workbench.core.table_rows import MANAGER_BLOCKS
-from workbench.core.table_step import TableStep
+from workbench.core.tables.rows import MANAGER_BLOCKS
+from workbench.core.tables.step import TableStep
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 

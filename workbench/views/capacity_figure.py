@@ -7,11 +7,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.core.alternatives import FP8, capacity_on, fp8_gain
-from workbench.core.choices import tensor_parallel_sizes
-from workbench.core.occupancy import check_prompt, usual_prompt
+from workbench.core.capacity.occupancy import check_prompt, usual_prompt
+from workbench.core.capacity.separate_pools import separate_pools, shared_and_separate
 from workbench.core.plan import Plan
-from workbench.core.separate_pools import separate_pools, shared_and_separate
+from workbench.core.what_if.alternatives import FP8, capacity_on, fp8_gain
+from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, RECURRENT, THEMES
 from workbench.views.units import bytes_text, tokens_text

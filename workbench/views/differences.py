@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from workbench.core.differences import FACTS, Comparison, Difference, Outcome
 from workbench.core.rules import RULE_SETS
 from workbench.core.trace import Step, show
+from workbench.core.what_if.differences import FACTS, Comparison, Difference, Outcome
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 

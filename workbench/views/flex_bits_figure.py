@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.flex_lab import BitLab, BitRun, BitTrial
+from workbench.core.flex.lab import BitLab, BitRun, BitTrial
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import CURRENT, THEMES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from workbench.core.flex_batch import OrderInversion
-from workbench.core.flex_lab import BitLab, BitRun, BitTrial, OrderRow
+from workbench.core.flex.batch import OrderInversion
+from workbench.core.flex.lab import BitLab, BitRun, BitTrial, OrderRow
 from workbench.views.html import document, table
 
 MOST_LISTED = 6

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from workbench.core.flex import FlexPlan
-from workbench.core.flex_legality import (
+from workbench.core.flex.legality import (
     DIRECT,
     GENERIC,
     ILLEGAL,
@@ -20,6 +19,7 @@ from workbench.core.flex_legality import (
     combinations,
     legality,
 )
+from workbench.core.flex.plan import FlexPlan
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,

@@ -9,8 +9,8 @@ from itertools import groupby
 import plotly.graph_objects as go
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.flex_build import EMPTY, FULL, PARTIAL, Visits
-from workbench.core.flex_mask import MaskRule, PagedBatch
+from workbench.core.flex.build import EMPTY, FULL, PARTIAL, Visits
+from workbench.core.flex.mask import MaskRule, PagedBatch
 from workbench.views.palette import (
     ATTENTION,
     ATTENTION_BEFORE,

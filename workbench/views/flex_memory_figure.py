@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.flex import FlexPlan, plan_mask_memory
+from workbench.core.flex.plan import FlexPlan, plan_mask_memory
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, CURRENT, LEGEND_BELOW, RECURRENT, THEMES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from workbench.core.flex_lab import FlexMistake, FlexRun, FlexSpeed
+from workbench.core.flex.lab import FlexMistake, FlexRun, FlexSpeed
 from workbench.views.html import document, table
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from workbench.core.flex import FlexPlan
-from workbench.core.flex_build import Visits
-from workbench.core.flex_sizes import FlexRefusal
+from workbench.core.flex.build import Visits
+from workbench.core.flex.plan import FlexPlan
+from workbench.core.flex.sizes import FlexRefusal
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from workbench.core.grid import Cell, Grid, is_same_choice
 from workbench.core.plan import Plan
+from workbench.core.what_if.grid import Cell, Grid, is_same_choice
 from workbench.views.html import document, table
 
 

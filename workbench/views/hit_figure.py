@@ -8,8 +8,7 @@ from itertools import chain, islice, pairwise
 import plotly.graph_objects as go
 
 from workbench.core.plan import Plan
-from workbench.core.prefill import Prefill
-from workbench.core.prefix_hits import (
+from workbench.core.prefix.hits import (
     Caching,
     Hit,
     caching_of,
@@ -17,6 +16,7 @@ from workbench.core.prefix_hits import (
     reason_without_hits,
     smallest_prefix,
 )
+from workbench.core.prefix.prefill import Prefill
 from workbench.views.caption import of_plan
 from workbench.views.html import document, table
 from workbench.views.palette import ATTENTION, CURRENT, PADDING, RECURRENT, THEMES

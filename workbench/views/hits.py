@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from workbench.core.plan import Plan
-from workbench.core.prefix_hits import caching_of, reason_without_hits, smallest_prefix
-from workbench.core.shared_prefixes import Workload, workload_hits
+from workbench.core.prefix.hits import caching_of, reason_without_hits, smallest_prefix
+from workbench.core.prefix.workload import Workload, workload_hits
 from workbench.views.hit_figure import checkpoint_table
 from workbench.views.html import document
 from workbench.views.units import tokens_text

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.core.cache_view import View
-from workbench.core.layouts import CacheViews
-from workbench.core.packed_views import Placed
+from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.shared_tensor import CacheViews
+from workbench.core.layouts.view import View
 
 
 def layout_text(views: CacheViews) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.memory_budget import memory_budget
-from workbench.core.occupancy import check_prompt, usual_prompt
+from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.capacity.occupancy import check_prompt, usual_prompt
+from workbench.core.capacity.pool_use import pool_use
 from workbench.core.plan import Plan
-from workbench.core.pool_use import pool_use
 from workbench.views.caption import of_plan
 from workbench.views.palette import (
     ATTENTION,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from workbench.core.offload import Offload, OffloadRequest, offload
-from workbench.core.offload_fill import StoredPrompt
+from workbench.core.offload.fill import StoredPrompt
+from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.plan import Plan
 from workbench.views.html import document, facts_html, problem_html, table
 from workbench.views.offload_rows import (

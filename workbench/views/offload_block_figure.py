@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.offload_pool import layer_bytes
+from workbench.core.offload.pool import layer_bytes
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION_BEFORE, LEGEND_BELOW, PADDING, RECURRENT, THEMES

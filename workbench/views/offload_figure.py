@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from workbench.core.offload import (
+from workbench.core.offload.fill import StoredPrompt, stored_prompt
+from workbench.core.offload.plan import (
     Offload,
     OffloadRequest,
     offload,
     offload_remedies,
     request_remedies,
 )
-from workbench.core.offload_fill import StoredPrompt, stored_prompt
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.caption import of_plan

@@ -6,8 +6,10 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from workbench.core.layout_error import LayoutError
-from workbench.core.offload import (
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.offload.fill import StoredPrompt, stored_prompt
+from workbench.core.offload.plan import (
     BlockSizes,
     Offload,
     OffloadRequest,
@@ -15,11 +17,9 @@ from workbench.core.offload import (
     offload_remedies,
     request_remedies,
 )
-from workbench.core.offload_fill import StoredPrompt, stored_prompt
-from workbench.core.offload_pool import block_counts, layer_bytes, worker_bytes
-from workbench.core.offload_rules import CONCATENATED, LAST
+from workbench.core.offload.pool import block_counts, layer_bytes, worker_bytes
+from workbench.core.offload.rules import CONCATENATED, LAST
 from workbench.core.plan import Plan
-from workbench.core.plan_layout import plan_layout
 from workbench.core.remedies import Remedy
 from workbench.core.trace import show
 from workbench.views.units import bytes_text

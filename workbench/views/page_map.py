@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from workbench.core.byte_map import byte_map
-from workbench.core.layer_views import V1
+from workbench.core.byte_map.of_plan import byte_map
+from workbench.core.layouts.layer_views import V1
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.page_map_places import LEVELS, Place

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.core.byte_map import ByteMap
-from workbench.core.byte_map_groups import GroupBytes
-from workbench.core.byte_map_segments import HEAD, PART, TOKEN, VALUE
+from workbench.core.byte_map.groups import GroupBytes
+from workbench.core.byte_map.of_plan import ByteMap
+from workbench.core.byte_map.segments import HEAD, PART, TOKEN, VALUE
 from workbench.core.errors import unknown_name_message
-from workbench.core.layout_error import LayoutError
+from workbench.core.layouts.error import LayoutError
 
 LEVELS: Final = ("pool", "tensor", "block", "kernel block", "token", "head")
 """From the whole pool down to the values of one head."""

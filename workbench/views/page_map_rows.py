@@ -8,11 +8,11 @@ from textwrap import wrap
 from typing import Any, Final
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.byte_map import ByteMap, byte_map
-from workbench.core.byte_map_groups import GroupBytes
-from workbench.core.byte_map_segments import ALL_PARTS, Segment, segments
-from workbench.core.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
-from workbench.core.layout_error import LayoutError
+from workbench.core.byte_map.groups import GroupBytes
+from workbench.core.byte_map.of_plan import ByteMap, byte_map
+from workbench.core.byte_map.segments import ALL_PARTS, Segment, segments
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
 from workbench.core.plan import Plan
 from workbench.views.page_map_places import (
     FINEST,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.core.byte_map import ByteMap
-from workbench.core.byte_map_groups import GroupBytes, Meaning
-from workbench.core.byte_map_segments import (
+from workbench.core.byte_map.groups import GroupBytes, Meaning
+from workbench.core.byte_map.of_plan import ByteMap
+from workbench.core.byte_map.segments import (
     BLOCK,
     HEAD,
     KERNEL_BLOCK,

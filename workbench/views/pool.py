@@ -6,11 +6,15 @@ from collections import Counter
 from html import escape
 from typing import NamedTuple
 
-from workbench.core.capacity import CachePlan
-from workbench.core.graph_support import NONE
-from workbench.core.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
+from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
+from workbench.core.groups.graph_support import NONE
+from workbench.core.layouts.runners import (
+    plan_attention_groups,
+    plan_graph_support,
+    runner_verdicts,
+)
 from workbench.core.plan import Plan
-from workbench.core.runners import plan_attention_groups, plan_graph_support, runner_verdicts
 from workbench.core.trace import show
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text, counted, tokens_text

@@ -11,9 +11,9 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.capacity.occupancy import NULL_BLOCKS
 from workbench.core.errors import unknown_name_message
-from workbench.core.layout_error import LayoutError
-from workbench.core.occupancy import NULL_BLOCKS
+from workbench.core.layouts.error import LayoutError
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import (

@@ -14,8 +14,8 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.core.layout_error import LayoutError
-from workbench.core.occupancy import NULL_BLOCKS, request_blocks
+from workbench.core.capacity.occupancy import NULL_BLOCKS, request_blocks
+from workbench.core.layouts.error import LayoutError
 from workbench.core.plan import Plan
 
 Ints = NDArray[np.int64]

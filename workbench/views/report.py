@@ -9,8 +9,8 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from workbench.core.capacity import CachePlan
-from workbench.core.occupancy import waste
+from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.occupancy import waste
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy

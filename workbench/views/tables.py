@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.block_sizes import describe
 from workbench.core.plan import Plan
-from workbench.core.sensitivity import Change
+from workbench.core.what_if.sensitivity import Change
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from workbench.core.live_check import Check, Report
+from workbench.core.what_if.live_check import Check, Report
 from workbench.views.html import document
 
 WIDTH = 44

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.occupancy import waste
+from workbench.core.capacity.occupancy import waste
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from workbench.core.dtypes import KV_CACHE_DTYPES
-from workbench.core.layout_rules import LayoutRules
-from workbench.core.offload_rules import OffloadRules
-from workbench.core.prefill_rules import PrefillRules
+from workbench.core.layouts.rules import LayoutRules
+from workbench.core.offload.rules import OffloadRules
+from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.core.rules.v0_23_groups import GROUPS

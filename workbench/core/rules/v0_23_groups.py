@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.core.group_rules import GroupRules
+from workbench.core.groups.rules import GroupRules
 
 GROUPS = GroupRules(version="0.23")

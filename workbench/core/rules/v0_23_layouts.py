@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from workbench.core.cache_layouts import (
+from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.layouts.shapes import (
     HEADS,
     HND,
     KV,
@@ -17,7 +18,6 @@ from workbench.core.cache_layouts import (
     CacheGeometry,
     CacheLayout,
 )
-from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.stages.attention_bytes import (
     FP8_DS_MLA_BYTES_PER_TOKEN,
     SCALE_BYTES,

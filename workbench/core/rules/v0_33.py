@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
-from workbench.core.prefill_rules import PrefillRules
+from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rules.v0_23 import V0_23
 from workbench.core.rules.v0_33_backends import BACKENDS
 from workbench.core.rules.v0_33_bytes import layer_token_bytes, token_bytes

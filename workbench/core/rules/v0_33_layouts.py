@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from workbench.core.cache_layouts import (
+from workbench.core.dtypes import (
+    INT4_HEADS,
+    NVFP4_DTYPES,
+    PER_TOKEN_HEAD_DTYPES,
+    TURBOQUANT_BITS,
+    ULTRAQUANT,
+)
+from workbench.core.groups.of_plan import NAMES_OF_0_23
+from workbench.core.layouts.rules import LayoutRules
+from workbench.core.layouts.shapes import (
     DIMENSIONS,
     HEADS,
     KV,
@@ -17,15 +26,6 @@ from workbench.core.cache_layouts import (
     CacheGeometry,
     CacheLayout,
 )
-from workbench.core.dtypes import (
-    INT4_HEADS,
-    NVFP4_DTYPES,
-    PER_TOKEN_HEAD_DTYPES,
-    TURBOQUANT_BITS,
-    ULTRAQUANT,
-)
-from workbench.core.layout_rules import LayoutRules
-from workbench.core.plan_groups import NAMES_OF_0_23
 from workbench.core.rules.v0_33_bytes import ULTRAQUANT_GROUP
 from workbench.core.stages.attention_bytes import (
     FP8_DS_MLA_BYTES_PER_TOKEN,

@@ -7,7 +7,7 @@ Source: `resolve_kv_cache_block_sizes` and `BlockHashListWithBlockSize` in
 
 from __future__ import annotations
 
-from workbench.core.offload_rules import LAST, OffloadRules
+from workbench.core.offload.rules import LAST, OffloadRules
 
 OFFLOAD = OffloadRules(
     version="0.33",

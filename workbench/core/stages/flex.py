@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.arithmetic import next_power_of_2
-from workbench.core.flex import FLEX, FlexPlan, fields_of, flex_sizes
-from workbench.core.flex_sizes import (
+from workbench.core.flex.plan import FLEX, FlexPlan, fields_of, flex_sizes
+from workbench.core.flex.sizes import (
     SMALL_BLOCK,
     FlexRefusal,
     supports_small_blocks,
     too_large_for_cache_block,
 )
-from workbench.core.flex_tiles import (
+from workbench.core.flex.tiles import (
     LARGEST_SHARED_MEMORY_BYTES,
     SMALLEST_TILE,
     USUAL_TILE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from workbench.core.errors import Refused
-from workbench.core.groups import NoSingleTypeError, PagesNotUnifiableError
-from workbench.core.layer_specs import layer_specs
-from workbench.core.plan_groups import (
+from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
+from workbench.core.groups.layer_specs import layer_specs
+from workbench.core.groups.of_plan import (
     NAMES_OF_0_23,
     grouping_of,
     layout_refusal_text,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity import CachePlan, longest_request, measured_bytes
-from workbench.core.memory_budget import NEEDED, memory_budget
+from workbench.core.capacity.blocks import CachePlan, longest_request, measured_bytes
+from workbench.core.capacity.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
 from workbench.core.stages.memory_checks import (

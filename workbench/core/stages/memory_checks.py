@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.capacity import CachePlan, longest_request
-from workbench.core.graph_support import WITH_GRAPHS, attention_groups, graph_support
-from workbench.core.memory_budget import memory_budget
+from workbench.core.capacity.blocks import CachePlan, longest_request
+from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.run import Run
 

@@ -12,7 +12,7 @@ from math import lcm
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
-from workbench.core.layer_specs import unquantized_layers
+from workbench.core.groups.layer_specs import unquantized_layers
 from workbench.core.run import Run
 from workbench.core.trace import Rule
 

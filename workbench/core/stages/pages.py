@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import lcm
 
 from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
-from workbench.core.cache_spec import HIDDEN_SPEC
-from workbench.core.layout_error import LayoutError
-from workbench.core.packed_views import check_group_split
-from workbench.core.plan_groups import cache_layout, possible_layouts
+from workbench.core.groups.cache_spec import HIDDEN_SPEC
+from workbench.core.groups.of_plan import cache_layout, possible_layouts
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.packed_views import check_group_split
 from workbench.core.run import Run
 from workbench.core.stages.grouping import (
     cache_layout_choice,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.prefix_hits import (
+from workbench.core.prefix.hits import (
     caching_with,
     is_inert,
     reason_without_hits,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from workbench.core.capacity import (
+from workbench.core.capacity.blocks import (
     CachePlan,
     blocks_per_request,
     cache_plan,
@@ -19,9 +19,9 @@ from workbench.core.capacity import (
     needed_bytes,
     printed_blocks,
 )
-from workbench.core.graph_support import WITH_GRAPHS, attention_groups, graph_support
-from workbench.core.occupancy import waste
-from workbench.core.prefix_hits import (
+from workbench.core.capacity.occupancy import waste
+from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
+from workbench.core.prefix.hits import (
     Caching,
     caching_with,
     is_inert,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.flex import FLEX
+from workbench.core.flex.plan import FLEX
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 from workbench.core.rules import RULE_SETS

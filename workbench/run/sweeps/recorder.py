@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
-from workbench.core.capacity import CachePlan, cache_plan
+from workbench.core.capacity.blocks import CachePlan, cache_plan
 from workbench.core.model import Model
 from workbench.core.problems import ERROR
 from workbench.core.rule_set import RuleSet

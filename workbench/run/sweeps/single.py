@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
-from workbench.core.occupancy import waste
 from workbench.core.plan import Plan
-from workbench.core.prefix_hits import caching_of, smallest_prefix
+from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
 from workbench.core.resolve import resolve
 from workbench.run.sweeps.space import Space

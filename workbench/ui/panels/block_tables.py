@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from workbench.core.batch_grammar import BatchRequest, parse_batch
-from workbench.core.block_pool import PoolIsEmptyError
 from workbench.core.errors import ScenarioError
-from workbench.core.table_step import TableStep
+from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
+from workbench.core.tables.block_pool import PoolIsEmptyError
+from workbench.core.tables.step import TableStep
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.inspection import (
     INSPECTED_MODULES,

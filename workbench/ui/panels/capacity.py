@@ -8,8 +8,8 @@ from typing import Any
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
+from workbench.core.capacity.occupancy import USUAL_PROMPT_TOKENS, check_prompt, usual_prompt
 from workbench.core.errors import ScenarioError
-from workbench.core.occupancy import USUAL_PROMPT_TOKENS, check_prompt, usual_prompt
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel

@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.flex import FLEX, flex_plan
+from workbench.core.flex.plan import FLEX, flex_plan
 from workbench.plan import Plan
 from workbench.ui.panels.flex_bits import BitsPart
 from workbench.ui.panels.flex_launch import LaunchPart, MistakesPart

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from workbench.core.batch_grammar import BatchRequest, parse_batch
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_lab import BitLab
+from workbench.core.flex.lab import BitLab
+from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import BatchInput, LaunchingPart, button, dropdown, row

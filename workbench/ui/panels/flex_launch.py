@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex_lab import FlexMistake, FlexRun
+from workbench.core.flex.lab import FlexMistake, FlexRun
 from workbench.ui.panels.flex_part import BatchInput, LaunchingPart, button, dropdown, row, text_box
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import guarded

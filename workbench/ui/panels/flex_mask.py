@@ -10,11 +10,11 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex import flex_plan
-from workbench.core.flex_batch import PREFIX, mask_rule, paged_batch
-from workbench.core.flex_build import BlockLists, Visits, direct_build, generic_build, visits
-from workbench.core.flex_mask import MaskRule, PagedBatch
-from workbench.core.flex_prefix import parse_prefixes
+from workbench.core.flex.batch import PREFIX, mask_rule, paged_batch
+from workbench.core.flex.build import BlockLists, Visits, direct_build, generic_build, visits
+from workbench.core.flex.mask import MaskRule, PagedBatch
+from workbench.core.flex.plan import flex_plan
+from workbench.core.flex.prefix import parse_prefixes
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import BatchInput, Part, dropdown, row, text_box

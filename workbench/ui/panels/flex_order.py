@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from workbench.core.flex_batch import order_inversion, stale_batch
-from workbench.core.flex_build import direct_build, visits
-from workbench.core.flex_lab import OrderRow
-from workbench.core.flex_mask import MaskRule
+from workbench.core.flex.batch import order_inversion, stale_batch
+from workbench.core.flex.build import direct_build, visits
+from workbench.core.flex.lab import OrderRow
+from workbench.core.flex.mask import MaskRule
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import LaunchingPart, button
 from workbench.ui.panels.panel import Panel

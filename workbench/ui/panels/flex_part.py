@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import ipywidgets as widgets
 
-from workbench.core.batch_grammar import BatchRequest, parse_batch
 from workbench.core.errors import ScenarioError
-from workbench.core.flex import FLEX
-from workbench.core.flex_batch import KINDS
+from workbench.core.flex.batch import KINDS
+from workbench.core.flex.plan import FLEX
+from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.kernels.mode import TritonModeError
 from workbench.plan import Plan
 from workbench.run.launches import launch

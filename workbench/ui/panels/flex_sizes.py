@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
-from workbench.core.flex import FlexPlan, flex_plan
+from workbench.core.flex.plan import FlexPlan, flex_plan
 from workbench.core.platforms import PLATFORMS
 from workbench.kernels.inspection.targets import TARGETS, Target
 from workbench.plan import Plan

@@ -7,8 +7,8 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
-from workbench.core.prefix_hits import caching_of
-from workbench.core.shared_prefixes import Workload
+from workbench.core.prefix.hits import caching_of
+from workbench.core.prefix.workload import Workload
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel

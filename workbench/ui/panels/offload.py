@@ -8,10 +8,10 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.choices import legal_values, tensor_parallel_sizes
 from workbench.core.dtypes import KV_CACHE_DTYPES
 from workbench.core.errors import ScenarioError
-from workbench.core.offload import Offload, OffloadRequest, offload, request_remedies
+from workbench.core.offload.plan import Offload, OffloadRequest, offload, request_remedies
+from workbench.core.what_if.choices import legal_values, tensor_parallel_sizes
 from workbench.plan import Plan
 from workbench.ui.controls import WIDE, Memory, Number
 from workbench.ui.live_figure import LiveFigure

@@ -10,9 +10,9 @@ from typing import Any
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
-from workbench.core.byte_map import ByteMap, byte_map
+from workbench.core.byte_map.of_plan import ByteMap, byte_map
 from workbench.core.errors import WorkbenchError
-from workbench.core.layer_views import RUNNERS
+from workbench.core.layouts.layer_views import RUNNERS
 from workbench.plan import Plan
 from workbench.ui.live_figure import ZOOMABLE, LiveFigure
 from workbench.ui.panels.pages_pool import PoolRaster, whole_number

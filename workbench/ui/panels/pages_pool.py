@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.layout_error import LayoutError
+from workbench.core.layouts.error import LayoutError
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.views.pool_raster import VIEWS, raster_parts, usual_prompts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.choices import tensor_parallel_sizes
+from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.plan import Plan
 from workbench.ui.panels.panel import HtmlPanel
 from workbench.ui.session import Session

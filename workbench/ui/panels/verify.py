@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.live_check import Report
+from workbench.core.what_if.live_check import Report
 from workbench.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel

@@ -6,9 +6,9 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.differences import compare, outcomes
 from workbench.core.errors import WorkbenchError
 from workbench.core.rules import RULE_SETS
+from workbench.core.what_if.differences import compare, outcomes
 from workbench.models import catalog_names, load_model
 from workbench.plan import Plan
 from workbench.scenario import Scenario

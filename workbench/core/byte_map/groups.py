@@ -1,0 +1,289 @@
+"""One KV-cache group as it fills a tensor: whose a byte is, and which bytes somebody has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from workbench.core.byte_map.parts import BYTE, PADDING, Part
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
+from workbench.core.layouts.view import View
+
+STATE_HEAD_DIMENSIONS = 3
+"""A state with so many dimensions has one matrix a head, and the head is the first of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What one byte is to one group.
+
+    block: the manager block that keeps the value, where `page` is the one whose bytes these are;
+    both are equal unless the layout is wrong. kernel_block: inside the manager block;
+    kernel_token: inside the kernel block; token: inside the manager block. value, last_value: of
+    this token and head (of this state); a packed byte holds several. Padding has neither.
+    """
+
+    group: int
+    layer: str | None
+    page: int
+    block: int
+    part: str
+    kernel_block: int | None = None
+    kernel_token: int | None = None
+    token: int | None = None
+    head: int | None = None
+    value: int | None = None
+    last_value: int | None = None
+    byte_in_value: int = 0
+    state_index: tuple[int, ...] = ()
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether nobody of this group uses the byte."""
+        return self.part == PADDING
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether the byte lies in the page of another block."""
+        return self.block != self.page
+
+
+@dataclass(frozen=True)
+class GroupBytes:
+    """The layers of one group and the views that each of them has of its tensor.
+
+    layers: the i-th lies in tensor i. kernel_blocks: in a manager block; kernel_tokens: in a kernel
+    block, None for states. page_bytes: from one manager block to the next. Errors: LayoutError
+    where the views leave the tensor or write bytes twice: then a byte has no single meaning.
+    """
+
+    number: int
+    kind: str
+    layers: tuple[str, ...]
+    parts: tuple[Part, ...]
+    page_bytes: int
+    raw_bytes: int
+    kernel_blocks: int = 1
+    kernel_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if part.view.storage_bytes > self.raw_bytes or _overlaps(part.view):
+                raise LayoutError(
+                    "bytes_have_two_owners",
+                    f"{part.name}: strides {part.view.strides} of shape {part.view.shape} leave "
+                    "the tensor or meet each other, so a byte has no single meaning.",
+                    field="rule",
+                    operands={"shape": part.view.shape, "strides": part.view.strides},
+                )
+
+    @property
+    def is_state(self) -> bool:
+        """Whether a block holds a state instead of tokens."""
+        return self.kernel_tokens is None
+
+    def layer(self, tensor: int) -> str | None:
+        """The layer of this group that sees `tensor`; None for a padding layer."""
+        return self.layers[tensor] if tensor < len(self.layers) else None
+
+    def meaning(self, byte: int, tensor: int = 0) -> Meaning:
+        """What `byte` of a tensor is."""
+        for part in self.parts:
+            index = part.view.index_of(byte)
+            if index is not None:
+                return self._stored(part, index, byte, tensor)
+        page = byte // self.page_bytes
+        return Meaning(self.number, self.layer(tensor), page, page, PADDING)
+
+    def _stored(self, part: Part, index: tuple[int, ...], byte: int, tensor: int) -> Meaning:
+        view = part.view
+        place = dict(zip(view.axes, index, strict=True))
+        block, kernel_block = divmod(place[NUM_BLOCKS], self.kernel_blocks)
+        stored = 0
+        for axis in part.value_axes:
+            stored = stored * view.shape[axis] + index[axis]
+        first_bit = (stored * view.itemsize + byte % view.itemsize) * BYTE
+        inside = tuple(index[axis] for axis in part.value_axes) if self.is_state else ()
+        token, head = place.get(TOKENS), place.get(HEADS)
+        if len(inside) == STATE_HEAD_DIMENSIONS:
+            head = inside[0]
+        return Meaning(
+            group=self.number,
+            layer=self.layer(tensor),
+            page=byte // self.page_bytes,
+            block=block,
+            part=part.name,
+            kernel_block=None if self.is_state else kernel_block,
+            kernel_token=token,
+            token=None if token is None else kernel_block * (self.kernel_tokens or 0) + token,
+            head=head,
+            value=first_bit // part.bits,
+            last_value=(first_bit + BYTE - 1) // part.bits,
+            byte_in_value=first_bit % part.bits // BYTE,
+            state_index=inside,
+        )
+
+    def ranges(
+        self,
+        block: int,
+        *,
+        kernel_block: int | None = None,
+        part: str | None = None,
+        token: int | None = None,
+        head: int | None = None,
+        value: int | None = None,
+    ) -> tuple[range, ...]:
+        """The bytes of a manager block, or of what the other numbers single out, ascending.
+
+        token: in the kernel block where one is named, else in the manager block. The padding of a
+        block is `part="padding"`.
+        """
+        if part == PADDING and not any(known.name == PADDING for known in self.parts):
+            return self.padding(block)
+        if token is not None and kernel_block is None and self.kernel_tokens is not None:
+            kernel_block, token = divmod(token, self.kernel_tokens)
+        first = block * self.kernel_blocks
+        kernels = range(first, first + self.kernel_blocks)
+        if kernel_block is not None and not self.is_state:
+            kernels = range(first + kernel_block, first + kernel_block + 1)
+        found: list[range] = []
+        for known in self.parts:
+            if part not in {None, known.name}:
+                continue
+            named = {TOKENS: token, HEADS: head}
+            fixed = {axis: n for axis, n in named.items() if n is not None}
+            if self.is_state and head is not None:
+                fixed = {known.view.axes[1]: head} if _has_heads(known) else {}
+            for kernel in kernels:
+                for values in _value_indices(known, value):
+                    found += known.view.byte_ranges({NUM_BLOCKS: kernel, **fixed, **values})
+        return joined(found)
+
+    def padding(self, block: int) -> tuple[range, ...]:
+        """The bytes of page `block` that this group never touches."""
+        start, stop = block * self.page_bytes, (block + 1) * self.page_bytes
+        gaps, byte = [], start
+        while byte < stop:
+            used = self.next_used(byte)
+            end = stop if used is None else min(used, stop)
+            if end > byte:
+                gaps.append(range(byte, end))
+            byte = stop if end == stop else self._used_until(end)
+        return tuple(gaps)
+
+    def _used_until(self, byte: int) -> int:
+        """Where the run of used bytes that holds `byte` ends: of its kernel block, where it can."""
+        if self.kernel_span is not None:
+            inside = (byte - self.kernel_span.start) % self.kernel_step_bytes
+            return byte - inside + len(self.kernel_span)
+        for part in self.parts:
+            index = part.view.index_of(byte)
+            if index is not None:
+                return dense_run(part.view, index, frozenset())[1]
+        return byte + 1
+
+    def next_used(self, byte: int) -> int | None:
+        """The first byte from `byte` on that a view has; None behind the last one."""
+        found = [first for part in self.parts if (first := _next_in(part.view, byte)) is not None]
+        return min(found, default=None)
+
+    @cached_property
+    def kernel_span(self) -> range | None:
+        """The bytes of kernel block 0 where they are one piece and the others follow alike."""
+        steps = {
+            part.view.strides[part.view.block_axis] * part.view.itemsize for part in self.parts
+        }
+        pieces = joined(
+            piece for part in self.parts for piece in part.view.byte_ranges({NUM_BLOCKS: 0})
+        )
+        return pieces[0] if len(pieces) == 1 and len(steps) == 1 else None
+
+    @property
+    def kernel_step_bytes(self) -> int:
+        """Bytes from one kernel block to the next, in the first part."""
+        view = self.parts[0].view
+        return view.strides[view.block_axis] * view.itemsize
+
+
+def joined(ranges: Iterable[range]) -> tuple[range, ...]:
+    """The same bytes, ascending, with ranges that touch made one."""
+    found: list[range] = []
+    for piece in sorted(ranges, key=lambda piece: piece.start):
+        if found and found[-1].stop == piece.start:
+            found[-1] = range(found[-1].start, piece.stop)
+        else:
+            found.append(piece)
+    return tuple(found)
+
+
+def dense_run(view: View, index: tuple[int, ...], apart: frozenset[str]) -> tuple[int, int]:
+    """First and last byte (the last excluded) of the dense run that holds the element `index`.
+
+    Dimensions in `apart` end a run: their indices are told from each other.
+    """
+    run, inside = 1, 0
+    axes = [axis for axis, size in enumerate(view.shape) if size > 1]
+    for axis in sorted(axes, key=lambda axis: view.strides[axis]):
+        if view.strides[axis] != run or view.axes[axis] in apart:
+            break
+        inside += index[axis] * run
+        run *= view.shape[axis]
+    start = view.byte_of(index) - inside * view.itemsize
+    return start, start + run * view.itemsize
+
+
+def _has_heads(part: Part) -> bool:
+    return len(part.value_axes) == STATE_HEAD_DIMENSIONS
+
+
+def _value_indices(part: Part, value: int | None) -> Iterator[dict[str, int]]:
+    """The indices that hold a value, one dict an element; one empty dict where none is asked."""
+    if value is None:
+        yield {}
+        return
+    view = part.view
+    bits = view.itemsize * BYTE
+    for stored in range(value * part.bits // bits, ((value + 1) * part.bits - 1) // bits + 1):
+        rest, found = stored, {}
+        for axis in reversed(part.value_axes):
+            rest, found[view.axes[axis]] = divmod(rest, view.shape[axis])
+        if not rest:
+            yield found
+
+
+def _overlaps(view: View) -> bool:
+    """Whether two elements may share a place: a stride is shorter than what lies inside it."""
+    reach = 0
+    axes = [axis for axis, size in enumerate(view.shape) if size > 1]
+    for axis in sorted(axes, key=lambda axis: view.strides[axis]):
+        if view.strides[axis] <= reach:
+            return True
+        reach += (view.shape[axis] - 1) * view.strides[axis]
+    return False
+
+
+def _next_in(view: View, byte: int) -> int | None:
+    """The first byte of `view` that is not before `byte`."""
+    if not prod(view.shape):
+        return None
+    axes = sorted(range(len(view.shape)), key=lambda axis: -view.strides[axis])
+    start = view.offset_elements
+    element = byte // view.itemsize
+    found = _first_from(view, axes, max(element - start, 0))
+    return None if found is None else max(byte, (start + found) * view.itemsize)
+
+
+def _first_from(view: View, axes: list[int], rest: int) -> int | None:
+    """The smallest sum of index times stride that is at least `rest`."""
+    if not axes:
+        return 0 if rest <= 0 else None
+    axis, inner = axes[0], axes[1:]
+    stride, last = view.strides[axis], view.shape[axis] - 1
+    step = min(rest // stride, last)
+    found = _first_from(view, inner, rest - step * stride)
+    if found is not None:
+        return step * stride + found
+    return (step + 1) * stride if step < last else None

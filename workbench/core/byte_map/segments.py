@@ -1,0 +1,148 @@
+"""A stretch of a tensor cut into pieces of one meaning, as fine as a limit of pieces allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import Final
+
+from workbench.core.byte_map.groups import GroupBytes, Meaning, dense_run
+from workbench.core.byte_map.parts import Part
+from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
+
+BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (
+    "block", "kernel block", "part", "token", "head", "value"
+)  # fmt: skip
+"""How finely meanings are told apart, coarsest first."""
+STRETCH, ALL_PARTS = "stretch", "all parts"
+"""Cut evenly, since even the coarsest pieces would be too many; a piece may hold many blocks."""
+_APART: Final = {
+    PART: frozenset({NUM_BLOCKS}),
+    TOKEN: frozenset({NUM_BLOCKS, TOKENS}),
+    HEAD: frozenset({NUM_BLOCKS, TOKENS, HEADS}),
+}
+_STATE_AXES = {PART: 0, TOKEN: 1, HEAD: 2}
+"""How many dimensions of a state are told apart, outermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Bytes from `start` up to `stop` that mean the same; `first` and `last` are those of its ends.
+
+    detail: what is the same in all of its bytes; for a stretch, nothing.
+    """
+
+    start: int
+    stop: int
+    first: Meaning
+    last: Meaning
+    detail: str
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether nobody of the group uses these bytes."""
+        return self.first.is_padding and self.last.is_padding
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether the bytes lie in another block's page."""
+        return self.first.is_misplaced or self.last.is_misplaced
+
+
+def segments(
+    group: GroupBytes,
+    start: int,
+    stop: int,
+    *,
+    tensor: int = 0,
+    finest: str = VALUE,
+    limit: int = 300,
+    stretches: int = 100,
+) -> tuple[Segment, ...]:
+    """The bytes from `start` up to `stop` as `group` sees them, in at most `limit` segments.
+
+    stretches: even cuts, where `limit` segments are too few to tell even blocks apart.
+    finest: meanings are not told apart more finely than this. The segments follow each other and
+    leave no byte out.
+    """
+    start, stop = max(start, 0), min(stop, group.raw_bytes)
+    found: tuple[Segment, ...] = ()
+    for detail in DETAILS[: DETAILS.index(finest) + 1]:
+        if detail in {BLOCK, KERNEL_BLOCK} and group.kernel_span is None:
+            continue
+        finer = tuple(islice(_pieces(group, start, stop, tensor, detail), limit + 1))
+        if len(finer) > limit:
+            break
+        found = finer
+    return found or _stretches(group, start, stop, tensor, stretches)
+
+
+def _stretches(
+    group: GroupBytes, start: int, stop: int, tensor: int, count: int
+) -> tuple[Segment, ...]:
+    edges = [start + (stop - start) * n // count for n in range(count + 1)]
+    found = (
+        _segment(group, tensor, low, high, STRETCH) for low, high in pairwise(edges) if low < high
+    )
+    return tuple(_with_all_parts(group, piece) for piece in found)
+
+
+def _with_all_parts(group: GroupBytes, piece: Segment) -> Segment:
+    """Where a block is one piece, a stretch over several blocks holds all of their parts."""
+    if group.kernel_span is None or piece.first.block == piece.last.block:
+        return piece
+    first, last = (replace(end, part=ALL_PARTS) for end in (piece.first, piece.last))
+    return replace(piece, first=first, last=last)
+
+
+def _segment(group: GroupBytes, tensor: int, start: int, stop: int, detail: str) -> Segment:
+    first, last = group.meaning(start, tensor), group.meaning(stop - 1, tensor)
+    return Segment(start, stop, first, last, detail)
+
+
+def _pieces(
+    group: GroupBytes, start: int, stop: int, tensor: int, detail: str
+) -> Iterator[Segment]:
+    byte = start
+    while byte < stop:
+        end = min(_piece_stop(group, byte, detail), stop)
+        yield _segment(group, tensor, byte, end, detail)
+        byte = end
+
+
+def _piece_stop(group: GroupBytes, byte: int, detail: str) -> int:
+    """Where the meaning of `byte` ends, told as finely as `detail`."""
+    if detail in {BLOCK, KERNEL_BLOCK}:
+        return _block_stop(group, byte, detail)
+    for part in group.parts:
+        index = part.view.index_of(byte)
+        if index is not None:
+            return dense_run(part.view, index, _apart(group, part, detail))[1]
+    page_end = (byte // group.page_bytes + 1) * group.page_bytes
+    used = group.next_used(byte)
+    return page_end if used is None else min(used, page_end)
+
+
+def _apart(group: GroupBytes, part: Part, detail: str) -> frozenset[str]:
+    if detail == VALUE:
+        return frozenset(part.view.axes)
+    if not group.is_state:
+        return _APART[detail]
+    return frozenset({NUM_BLOCKS, *part.view.axes[1 : 1 + _STATE_AXES[detail]]})
+
+
+def _block_stop(group: GroupBytes, byte: int, detail: str) -> int:
+    """The same for whole blocks, by arithmetic: a page may have more pieces than can be walked."""
+    span, step = group.kernel_span, group.kernel_step_bytes
+    assert span is not None
+    page_end = (byte // group.page_bytes + 1) * group.page_bytes
+    kernel, inside = divmod(byte - span.start, step)
+    if kernel < 0:
+        return span.start
+    if inside >= len(span):
+        return min(page_end, span.start + (kernel + 1) * step)
+    if detail == BLOCK and len(span) == step:
+        last = kernel - kernel % group.kernel_blocks + group.kernel_blocks
+        return span.start + last * step
+    return span.start + kernel * step + len(span)

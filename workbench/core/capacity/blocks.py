@@ -1,0 +1,274 @@
+"""How many blocks there are, how many a request takes, and what follows.
+
+Source: `get_max_concurrency_for_kv_cache_config`, `check_enough_kv_cache_memory`,
+`estimate_max_model_len`, `resolve_kv_cache_block_sizes` and `max_memory_usage_bytes` of the specs,
+0.23; what 0.33 counts otherwise is `GroupRules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, lcm
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.block_sizes import common_kernel_block
+from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
+from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
+from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
+from workbench.core.groups.layer_tuples import layers_a_page
+from workbench.core.groups.of_plan import grouping_of
+from workbench.core.model import CHUNKED
+from workbench.core.settings import Settings
+from workbench.core.sized import Sized
+
+STATES_PER_REQUEST = {"none": 1, "align": 2}
+"""Cache mode -> blocks that one request holds in a mamba group, without drafts."""
+
+
+@dataclass(frozen=True)
+class CachePlan:
+    """The KV cache that is built from a plan.
+
+    available_bytes: memory for it on the rank that has least, None when unknown; rank_bytes: of
+    every rank, one entry where all have the same. num_blocks counts the null block too.
+    blocks_per_request: ids that one request of `max_model_len` tokens takes, over all groups;
+    printed_blocks: what vLLM divides by when it prints its concurrency. needed_bytes: what one
+    request of full length needs; held_back_bytes: what the check leaves out of the memory.
+    """
+
+    grouping: Grouping
+    kernel_block_sizes: tuple[int | None, ...]
+    available_bytes: int | None
+    num_blocks: int | None
+    blocks_per_request: int
+    max_model_len: int
+    scheduler_block_size: int
+    hash_block_size: int
+    needed_bytes: int
+    printed_blocks: int
+    held_back_bytes: int = 0
+    rank_bytes: tuple[int, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups."""
+        return self.grouping.groups
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        """The allocations, None while the memory is unknown."""
+        return None if self.num_blocks is None else self.grouping.tensors(self.num_blocks)
+
+    @property
+    def placements(self) -> tuple[Placement, ...] | None:
+        """Where every layer lies in the one allocation; None while the memory is unknown.
+
+        Nothing in versions that have a tensor a slot.
+        """
+        return None if self.num_blocks is None else self.grouping.placements(self.num_blocks)
+
+    def blocks_or(self, sample: int) -> int:
+        """num_blocks, or a sample where it is unknown; a pool without a block stays one."""
+        return sample if self.num_blocks is None else self.num_blocks
+
+    @property
+    def checked_bytes(self) -> int | None:
+        """The memory that one request of full length must fit into; less stops the start."""
+        return None if self.available_bytes is None else self.available_bytes - self.held_back_bytes
+
+    @property
+    def max_concurrency(self) -> float | None:
+        """Requests of full length that fit, as vLLM prints it (it counts the null block)."""
+        if self.num_blocks is None or not self.printed_blocks:
+            return None
+        return self.num_blocks / self.printed_blocks
+
+    @property
+    def printed_tokens(self) -> int | None:
+        """Tokens in the line "GPU KV cache size": concurrency times the longest request."""
+        return (
+            None if self.max_concurrency is None else int(self.max_concurrency * self.max_model_len)
+        )
+
+
+def cache_plan(sized: Sized) -> CachePlan | None:
+    """Groups, blocks and capacity of a resolved model; None when no groups can be built."""
+    try:
+        grouping = grouping_of(sized)
+    except (PagesNotUnifiableError, NoSingleTypeError):
+        return None
+    ranks = rank_bytes(sized, grouping)
+    available = min(ranks, default=None)
+    length = sized.max_model_len
+    scheduler = scheduler_block_size(sized, grouping)
+    return CachePlan(
+        grouping=grouping,
+        kernel_block_sizes=tuple(
+            _kernel_block(sized, grouping, group) for group in grouping.groups
+        ),
+        available_bytes=available,
+        num_blocks=None if available is None else _num_blocks(available, grouping),
+        blocks_per_request=blocks_per_request(sized, grouping, length),
+        max_model_len=length,
+        scheduler_block_size=scheduler,
+        hash_block_size=hash_block_size(sized, grouping, scheduler),
+        needed_bytes=needed_bytes(sized, grouping, length),
+        printed_blocks=printed_blocks(sized, grouping, length),
+        held_back_bytes=held_back_bytes(sized, grouping),
+        rank_bytes=ranks,
+    )
+
+
+def rank_bytes(sized: Sized, grouping: Grouping) -> tuple[int, ...]:
+    """Bytes for the cache on every rank, one entry where all have the same; empty while unknown.
+
+    An override of the number of blocks replaces what the ranks measured, and this the typed bytes.
+    """
+    settings = sized.settings
+    if settings.num_gpu_blocks_override is not None:
+        return (settings.num_gpu_blocks_override * grouping.bytes_per_block,)
+    if settings.kv_cache_memory_bytes_by_rank:
+        return settings.kv_cache_memory_bytes_by_rank
+    measured = measured_bytes(settings)
+    return () if measured is None else (measured,)
+
+
+def measured_bytes(settings: Settings) -> int | None:
+    """Bytes on the poorest rank without an override: measured, typed, or left by the budget."""
+    if settings.kv_cache_memory_bytes_by_rank:
+        return min(settings.kv_cache_memory_bytes_by_rank)
+    if settings.kv_cache_memory_bytes is not None:
+        return settings.kv_cache_memory_bytes
+    budget = memory_budget(settings)
+    return None if budget is None else budget.available_bytes
+
+
+def held_back_bytes(sized: Sized, grouping: Grouping) -> int:
+    """What the memory check leaves out: the null block, in versions that count it."""
+    return grouping.bytes_per_block if sized.rules.groups.counts_null_block else 0
+
+
+def _num_blocks(available: int, grouping: Grouping) -> int:
+    if not grouping.groups:
+        return 1
+    return max(available, 0) // grouping.bytes_per_block
+
+
+def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
+    """Blocks that one request of `length` tokens takes in a group with this spec, at most."""
+    rules = sized.rules.groups
+    if spec.is_mamba:
+        drafts = sized.settings.num_speculative_tokens
+        states = STATES_PER_REQUEST.get(sized.mamba_cache_mode)
+        if states is None:
+            return cdiv(length, spec.block_size) + drafts
+        return states + drafts + checkpoint_blocks(sized)
+    budget, window = sized.max_num_batched_tokens * rules.batches_in_flight, spec.window_tokens
+    if spec.kind in SLIDING_KINDS and window is not None:
+        return cdiv(min(window - 1 + budget, length), spec.block_size) + 1
+    if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
+        return cdiv(min(window + budget, length), spec.block_size)
+    return cdiv(length, spec.block_size)
+
+
+def checkpoint_blocks(sized: Sized) -> int:
+    """Blocks of a request for checkpoints inside a prefill: align mode from 0.33 on.
+
+    Mamba-2 always has one, gated delta nets where FlashInfer runs their prefill.
+    """
+    state = sized.model.state
+    if state is None or sized.mamba_cache_mode != "align":
+        return 0
+    known = sized.rules.groups.checkpoint_blocks
+    with_flashinfer = known.get(f"{state.kind}:flashinfer", 0)
+    return known.get(state.kind, 0) or (
+        with_flashinfer if sized.settings.gdn_flashinfer_prefill else 0
+    )
+
+
+def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
+    """Block ids of one request of `length` tokens in one group: the most that a layer needs."""
+    if not group.has_own_specs:
+        return blocks_of_group(sized, group.spec, length)
+    return max(blocks_of_group(sized, spec, length) for spec in set(group.own_specs))
+
+
+def blocks_per_request(sized: Sized, grouping: Grouping, length: int) -> int:
+    """Block ids of one request of `length` tokens, over all groups."""
+    return sum(blocks_in_group(sized, group, length) for group in grouping.groups)
+
+
+def needed_bytes(sized: Sized, grouping: Grouping, length: int) -> int:
+    """Bytes that one request of `length` tokens needs; with less vLLM does not start.
+
+    Groups of layer tuples (0.23) reserve the tuples of the largest group, whatever a slot holds.
+    """
+    blocks, groups = blocks_per_request(sized, grouping, length), grouping.groups
+    tuples = len(groups) > 1 and all(group.has_own_specs for group in groups)
+    if sized.rules.groups.one_allocation or not tuples:
+        return grouping.bytes_per_block * blocks
+    named = [dict(zip(group.layers, group.own_specs, strict=True)) for group in groups]
+    one_tuple = sum({spec.page_size_bytes for spec in groups[0].own_specs})
+    return max(map(layers_a_page, named)) * one_tuple * blocks
+
+
+def printed_blocks(sized: Sized, grouping: Grouping, length: int) -> int:
+    """What the printed concurrency divides by: all bytes of a request in pages of the first group.
+
+    0.33 counts the blocks of every group in pages of its own.
+    """
+    if sized.rules.groups.one_allocation or not grouping.groups:
+        return blocks_per_request(sized, grouping, length)
+    taken = sum(
+        blocks_in_group(sized, group, length) * group.page_size_bytes for group in grouping.groups
+    )
+    return cdiv(taken, grouping.groups[0].page_size_bytes)
+
+
+def longest_request(sized: Sized, grouping: Grouping, available: int) -> int:
+    """The longest request, up to `max_model_len`, that `available` bytes can serve; 0 for none."""
+    usable = available - held_back_bytes(sized, grouping)
+    low, high = 0, sized.max_model_len
+    while low < high:
+        middle = (low + high + 1) // 2
+        if needed_bytes(sized, grouping, middle) <= usable:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def scheduler_block_size(sized: Sized, grouping: Grouping) -> int:
+    """The unit in which the scheduler counts: one group, its configured block; else the LCM."""
+    if len(grouping.groups) <= 1:
+        return sized.block_size
+    return lcm(*(group.spec.block_size for group in grouping.groups))
+
+
+def hash_block_size(sized: Sized, grouping: Grouping, scheduler: int) -> int:
+    """The unit of prefix hashes: the scheduler's, or where it may be finer, the common divisor."""
+    if not hashes_may_be_finer(sized, grouping, in_use=sized.prefix_caching):
+        return scheduler
+    return gcd(*(group.spec.block_size for group in grouping.groups))
+
+
+def hashes_may_be_finer(sized: Sized, grouping: Grouping, *, in_use: bool) -> bool:
+    """Whether hashes may have a unit below the scheduler's.
+
+    Not for a single group, not while nothing uses them, and not when a mamba group has another
+    block than the attention.
+    """
+    if len(grouping.groups) <= 1 or not in_use:
+        return False
+    return not any(
+        group.spec.is_mamba and group.spec.block_size != sized.block_size
+        for group in grouping.groups
+    )
+
+
+def _kernel_block(sized: Sized, grouping: Grouping, group: Group) -> int | None:
+    """The manager block where nothing splits it: states, and pages side by side in a block."""
+    if group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC or grouping.is_block_outermost:
+        return group.spec.block_size
+    return common_kernel_block((sized.supported,), group.spec.block_size)

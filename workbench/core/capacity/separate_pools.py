@@ -1,0 +1,91 @@
+"""What if attention and states had a pool each: no inflated blocks, but a split that is fixed.
+
+vLLM has one pool for both kinds of layer; this is the alternative that it decided against.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.occupancy import check_prompt, request_blocks, requests_that_fit
+from workbench.core.plan import Plan
+
+PHASE_1 = ("preferred_block_size", "platform_block_size")
+
+
+@dataclass(frozen=True, slots=True)
+class SeparatePools:
+    """Two pools over the same memory, split so that both are full at `designed_for_tokens`.
+
+    attention_bytes, state_bytes: sizes of the pools. block_size: tokens, before any alignment.
+    """
+
+    plan: Plan
+    designed_for_tokens: int
+    block_size: int
+    attention_bytes: int
+    state_bytes: int
+
+    def requests_that_fit(self, prompt_tokens: int) -> int:
+        """Requests of this length that both pools hold at once."""
+        attention, states = request_bytes(self.plan, self.block_size, prompt_tokens)
+        fits = [
+            pool // needed
+            for pool, needed in ((self.attention_bytes, attention), (self.state_bytes, states))
+            if needed
+        ]
+        return min(fits, default=0)
+
+
+def separate_pools(plan: Plan, designed_for_tokens: int) -> SeparatePools | None:
+    """The memory of `plan`, split for prompts of one length.
+
+    None for a model that is not hybrid, and while the memory is unknown.
+    """
+    cache = plan.cache
+    if not plan.is_hybrid or cache is None or not cache.available_bytes:
+        return None
+    if cache.available_bytes < 0:
+        return None
+    block_size = block_size_without_alignment(plan)
+    attention, states = request_bytes(plan, block_size, designed_for_tokens)
+    for_attention = cache.available_bytes * attention // (attention + states)
+    return SeparatePools(
+        plan, designed_for_tokens, block_size, for_attention, cache.available_bytes - for_attention
+    )
+
+
+def block_size_without_alignment(plan: Plan) -> int:
+    """The block that phase 1 chose, before phase 2 made the pages equal; in tokens."""
+    chosen = [step.result for step in plan.steps if step.rule.name in PHASE_1]
+    return int(chosen[-1]) if chosen else plan.settings.block_size or plan.block_size
+
+
+def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int, int]:
+    """Bytes of one request in the pool of attention and in that of states, without any padding.
+
+    Errors: ScenarioError for no length of a prompt.
+    """
+    check_prompt(plan, prompt_tokens)
+    attention = states = 0
+    for group in plan.built_cache().groups:
+        blocks = request_blocks(plan, group, prompt_tokens)
+        for spec, layers in Counter(group.layer_specs).items():
+            if spec.is_mamba:
+                states += blocks * spec.content_bytes * layers
+                continue
+            held = min(prompt_tokens, blocks * spec.block_size)
+            attention += cdiv(held, block_size) * block_size * spec.token_bytes * layers
+    return attention, states
+
+
+def shared_and_separate(
+    plan: Plan, cache: CachePlan, pools: SeparatePools, prompt_tokens: int
+) -> tuple[int, int]:
+    """Requests of one length that fit: in the shared pool, and in the two separate ones."""
+    return requests_that_fit(plan, cache, prompt_tokens) or 0, pools.requests_that_fit(
+        prompt_tokens
+    )

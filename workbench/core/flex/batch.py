@@ -1,0 +1,146 @@
+"""Batches for the mask: from a plan's own blocks, and the one in which a stale column reorders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.errors import ScenarioError
+from workbench.core.flex.build import direct_build
+from workbench.core.flex.mask import MaskRule, PagedBatch
+from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.core.tables.block_pool import BlockPool
+from workbench.core.trace import Rule, Step
+
+CAUSAL, WINDOW, PREFIX, DOCUMENT, CHUNKED = KINDS = (
+    "causal",
+    "sliding window",
+    "prefix-LM",
+    "document",
+    "chunked",
+)
+"""Mask kinds. document: every token of the own request, before and after."""
+MAX_WORK = 2**18
+"""New tokens times blocks of a row: the pictures come from plain Python."""
+
+TILE_ORDER = Rule(
+    "flex_tile_order",
+    "Order of a request's pages",
+    "first occurrence of each block id over the rows of the group, stale columns included",
+    "",
+    "vLLM 0.23, FlexAttentionMetadata direct build (#41252)",
+)
+
+
+def mask_rule(kind: str, size: int) -> MaskRule:
+    """The rule of a kind; `size` is its window, its prefix or its chunk in tokens.
+
+    Errors: ScenarioError for a size below 1; KeyError for a kind that is none of KINDS.
+    """
+    if size < 1:
+        raise ScenarioError(
+            "out_of_range",
+            f"The size of the mask is a whole number of tokens, at least 1; got {size}. Nearest "
+            "valid value: 1.",
+        )
+    return {
+        CAUSAL: MaskRule(),
+        WINDOW: MaskRule(window=size),
+        PREFIX: MaskRule(prefix=((0, size - 1),)),
+        DOCUMENT: MaskRule(causal=False),
+        CHUNKED: MaskRule(chunk=size),
+    }[kind]
+
+
+def paged_batch(
+    requests: Sequence[BatchRequest], block_size: int, *, stale: bool = False
+) -> PagedBatch:
+    """Requests that grew together: blocks were handed out in turn, so their pages alternate.
+
+    block_size: the kernel block of the plan. stale: what lies behind a row's own blocks are the
+    first blocks of the request before it, as in a row that was used earlier; else null blocks.
+    Errors: ScenarioError when the batch is too large for plain Python.
+    """
+    own = [cdiv(request.sequence_tokens, block_size) for request in requests]
+    width = max(own)
+    tokens = sum(request.query_tokens for request in requests)
+    if tokens * width > MAX_WORK or sum(own) > MAX_WORK:
+        raise ScenarioError(
+            "batch_too_large_to_draw",
+            f"{tokens:,} new tokens over rows of {width:,} blocks are {tokens * width:,} entries; "
+            f"the picture takes {MAX_WORK:,}. Nearest valid: "
+            f"{max(1, MAX_WORK // width):,} new tokens at this length.",
+            field="batch",
+        )
+    pool = BlockPool(sum(own) + 1)
+    rows: list[list[int]] = [[] for _ in requests]
+    for column in range(width):
+        for row, blocks in zip(rows, own, strict=True):
+            if column < blocks:
+                row.extend(pool.take(1))
+    tails = [rows[index - 1] if stale else [] for index in range(len(rows))]
+    filled = [
+        (*row, *tail[: width - len(row)], *[0] * (width - len(row) - len(tail)))
+        for row, tail in zip(rows, tails, strict=True)
+    ]
+    return PagedBatch(
+        tuple(filled),
+        tuple(request.query_tokens for request in requests),
+        tuple(request.sequence_tokens for request in requests),
+        block_size,
+        sum(own) + 1,
+    )
+
+
+STALE_ROWS = ((3, 5, 1, 7, 4, 2, 9, 6), (8, 10, 11, 5, 0, 0, 0, 0), (4, 4, 11, 0, 0, 0, 0, 0))
+"""Request 1 has two blocks of its own; its third column still names block 11, of request 2."""
+
+
+def stale_batch() -> PagedBatch:
+    """Three requests of 1, 3 and 16 new tokens, blocks of 16, one stale column that matters."""
+    return PagedBatch(STALE_ROWS, (1, 3, 16), (50, 17, 40), 16, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderInversion:
+    """In which order a request's pages are visited alone, in 0.23's batch, and in 0.33's."""
+
+    request: int
+    alone: tuple[int, ...]
+    batched: tuple[int, ...]
+    pruned: tuple[int, ...]
+
+    @property
+    def inverted(self) -> bool:
+        """Whether 0.23 adds this request up in another order because of its neighbours."""
+        return self.alone != self.batched
+
+    def step(self) -> Step:
+        """The order in the batch as a step, to check an answer against."""
+        return Step(TILE_ORDER, {"alone": self.alone, "rows": STALE_ROWS}, self.batched)
+
+
+def order_inversion(batch: PagedBatch, request: int, q_block_size: int) -> OrderInversion:
+    """Compare the page order of the first group that `request` has tokens in, alone and batched."""
+    rule = MaskRule()
+    alone = PagedBatch(
+        (batch.rows[request],),
+        (batch.query_lens[request],),
+        (batch.seq_lens[request],),
+        batch.block_size,
+        batch.num_blocks,
+    )
+    group = batch.owners.index(request) // q_block_size
+    mine = {block for block, _logical in batch.places[request]}
+
+    def order(of: PagedBatch, index: int, *, pruned: bool) -> tuple[int, ...]:
+        lists = direct_build(of, rule, q_block_size, pruned=pruned)
+        return tuple(block for block in lists.visits[index] if block in mine)
+
+    return OrderInversion(
+        request,
+        order(alone, 0, pruned=False),
+        order(batch, group, pruned=False),
+        order(batch, group, pruned=True),
+    )

@@ -1,0 +1,188 @@
+"""Flex attention's mask over a paged cache: who sees which slot, and where a slot belongs (0.23).
+
+Source: `physical_to_logical_mapping` and `FlexAttentionMetadata` of vLLM 0.23 (#41252). Slots are
+physical: slot = physical block * block size + offset. Small sizes: this is plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.tables.block_pool import NULL_BLOCK
+
+NOBODY = -1
+"""The entry of a physical block that is not of this request."""
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    """Which keys a query of the same request sees; positions in tokens.
+
+    causal: keys up to the query. window: |query - key| < window. chunk: keys of the query's own
+    chunk of this many positions (ours, not a mask of vLLM's flex backend). prefix: ranges [s, e],
+    both ends included, in which everybody sees everybody, whatever the rest says. prefixes: the
+    ranges of each request, in place of `prefix`; requests behind the last have `prefix`.
+    """
+
+    causal: bool = True
+    window: int | None = None
+    chunk: int | None = None
+    prefix: tuple[Range, ...] = ()
+    prefixes: tuple[tuple[Range, ...], ...] = ()
+
+    def of(self, request: int) -> MaskRule:
+        """The rule of one request of the batch."""
+        if request >= len(self.prefixes):
+            return self
+        return replace(self, prefix=self.prefixes[request], prefixes=())
+
+    def visible(self, query: int, length: int) -> tuple[Range, ...]:
+        """The keys that position `query` of a request of `length` tokens sees, as [low, high)."""
+        low, high = 0, query + 1 if self.causal else length
+        if self.window is not None:
+            low, high = max(low, query - self.window + 1), min(high, query + self.window)
+        if self.chunk is not None:
+            start = query // self.chunk * self.chunk
+            low, high = max(low, start), min(high, start + self.chunk)
+        ranges = [(low, high), *((s, e + 1) for s, e in self.prefix if s <= query <= e)]
+        return _union((max(a, 0), min(b, length)) for a, b in ranges)
+
+
+@dataclass(frozen=True)
+class PagedBatch:
+    """A step over a paged cache. Sizes in tokens.
+
+    rows: [request][column] -> physical block; columns behind a request's own blocks are whatever
+    was there before. query_lens: new tokens of each request; seq_lens: all its tokens.
+    num_blocks: of the pool, the null block included.
+    """
+
+    rows: tuple[tuple[int, ...], ...]
+    query_lens: tuple[int, ...]
+    seq_lens: tuple[int, ...]
+    block_size: int
+    num_blocks: int
+
+    def __post_init__(self) -> None:
+        """Errors: ValueError for rows that do not hold what the lengths say."""
+        if not len(self.rows) == len(self.query_lens) == len(self.seq_lens):
+            raise ValueError("rows, query_lens and seq_lens must have one entry per request")
+        for request, (row, query, length) in enumerate(
+            zip(self.rows, self.query_lens, self.seq_lens, strict=True)
+        ):
+            if not 0 <= query <= length <= len(row) * self.block_size:
+                raise ValueError(
+                    f"request {request}: {query} new of {length} tokens do not fit into "
+                    f"{len(row)} blocks of {self.block_size}"
+                )
+            if any(not 0 <= block < self.num_blocks for block in row):
+                raise ValueError(f"request {request}: a block is not one of {self.num_blocks}")
+
+    @property
+    def num_tokens(self) -> int:
+        """New tokens of all requests, packed one request after the other."""
+        return sum(self.query_lens)
+
+    @property
+    def total_slots(self) -> int:
+        """Slots of the whole cache: the length of a physical row of the mask."""
+        return self.num_blocks * self.block_size
+
+    @property
+    def max_blocks(self) -> int:
+        """W: columns that the direct build looks at, those of the longest request."""
+        return cdiv(max(self.seq_lens, default=0), self.block_size)
+
+    def own_blocks(self, request: int) -> int:
+        """Columns of a row that belong to its request."""
+        return cdiv(self.seq_lens[request], self.block_size)
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """[token] -> request."""
+        return tuple(r for r, count in enumerate(self.query_lens) for _ in range(count))
+
+    @cached_property
+    def positions(self) -> tuple[int, ...]:
+        """[token] -> logical position in its request: the new tokens are the last ones."""
+        return tuple(
+            length - count + index
+            for count, length in zip(self.query_lens, self.seq_lens, strict=True)
+            for index in range(count)
+        )
+
+    @cached_property
+    def inverse(self) -> tuple[tuple[int, ...], ...]:
+        """[request][physical block] -> logical block, or -1."""
+        return physical_to_logical(self.rows, self.seq_lens, self.block_size, self.num_blocks)
+
+    @cached_property
+    def places(self) -> tuple[tuple[Range, ...], ...]:
+        """[request] -> (physical block, logical block) pairs that the mask can see."""
+        return tuple(
+            tuple((block, logical) for block, logical in enumerate(row) if logical != NOBODY)
+            for row in self.inverse
+        )
+
+
+def physical_to_logical(
+    rows: Sequence[Sequence[int]], seq_lens: Sequence[int], block_size: int, num_blocks: int
+) -> tuple[tuple[int, ...], ...]:
+    """The inverse table [request, physical block] -> logical block, -1 where it is not theirs.
+
+    Only a request's own columns count. A block that appears twice keeps the later column; the null
+    block belongs to nobody.
+    """
+    table = []
+    for row, length in zip(rows, seq_lens, strict=True):
+        found = [NOBODY] * num_blocks
+        for column in range(cdiv(length, block_size)):
+            found[row[column]] = max(found[row[column]], column)
+        found[NULL_BLOCK] = NOBODY
+        table.append(tuple(found))
+    return tuple(table)
+
+
+def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:
+    """The mask function: whether packed token `token` may look at physical slot `slot`."""
+    request = batch.owners[token]
+    block, offset = divmod(slot, batch.block_size)
+    logical = batch.inverse[request][block]
+    position = logical * batch.block_size + offset
+    length = batch.seq_lens[request]
+    if logical == NOBODY or position >= length:
+        return False
+    visible = rule.of(request).visible(batch.positions[token], length)
+    return any(low <= position < high for low, high in visible)
+
+
+def visible_slots(batch: PagedBatch, rule: MaskRule, token: int) -> tuple[Range, ...]:
+    """The slots that a token sees, as ranges [low, high) in ascending order.
+
+    Keys whose block the inverse table lost (null blocks, blocks used twice) have no slot.
+    """
+    request, size = batch.owners[token], batch.block_size
+    visible = rule.of(request).visible(batch.positions[token], batch.seq_lens[request])
+    found = []
+    for block, logical in batch.places[request]:
+        start = logical * size
+        for low, high in visible:
+            first, last = max(low, start), min(high, start + size)
+            if first < last:
+                shift = block * size - start
+                found.append((first + shift, last + shift))
+    return tuple(sorted(found))
+
+
+def _union(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    merged: list[Range] = []
+    for low, high in sorted(pair for pair in ranges if pair[0] < pair[1]):
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return tuple(merged)

@@ -1,0 +1,199 @@
+"""What a layer asks the engine to keep for it, and which layers may share a block table.
+
+Source: `vllm/v1/kv_cache_interface.py` (`merge`, `is_uniform_type`) of 0.23 and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from workbench.core.groups.rules import GroupRules
+from workbench.core.model import CHUNKED, FULL, SLIDING
+
+MAMBA_SPEC = "MambaSpec"
+MLA_SPEC = "MLAAttentionSpec"
+TURBOQUANT_SPEC = "TQFullAttentionSpec"
+HIDDEN_SPEC = "HiddenStateCacheSpec"
+SLIDING_MLA_SPEC = "SlidingWindowMLASpec"
+ATTENTION_SPECS = {
+    FULL: "FullAttentionSpec",
+    SLIDING: "SlidingWindowSpec",
+    CHUNKED: "ChunkedLocalAttentionSpec",
+}
+"""Layer kind -> vLLM's class name; MLA layers have a class of their own."""
+
+MLA_KINDS = frozenset({MLA_SPEC, HIDDEN_SPEC})
+FULL_KINDS = MLA_KINDS | {ATTENTION_SPECS[FULL], TURBOQUANT_SPEC}
+"""Classes that keep every token of a request; they count as one type."""
+SLIDING_KINDS = frozenset({ATTENTION_SPECS[SLIDING], SLIDING_MLA_SPEC})
+PROMOTED = {
+    SLIDING_MLA_SPEC: MLA_SPEC,
+    ATTENTION_SPECS[SLIDING]: ATTENTION_SPECS[FULL],
+    ATTENTION_SPECS[CHUNKED]: ATTENTION_SPECS[FULL],
+}
+"""Class that drops tokens -> the class that keeps them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSpec:
+    """What makes layers alike: layers with equal specs may share a group.
+
+    kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding included.
+    num_kv_heads of one rank, head_size in elements; 0 where nobody asks. stored: what else must
+    agree, such as the dtype. computed_window_tokens: a window of the computation whose tokens are
+    all kept. num_head_slots: into which a page is cut, where it is not one a KV head (0.33).
+    """
+
+    kind: str
+    block_size: int
+    page_size_bytes: int
+    window_tokens: int | None = None
+    num_kv_heads: int = 0
+    head_size: int = 0
+    stored: str = ""
+    padding_bytes: int = 0
+    computed_window_tokens: int | None = None
+    num_head_slots: int | None = None
+
+    @property
+    def num_heads(self) -> int:
+        """Places in the dimension of heads of a view of 0.33; a state has one."""
+        return self.num_head_slots or max(self.num_kv_heads, 1)
+
+    @property
+    def is_mamba(self) -> bool:
+        """Whether a block holds a state instead of tokens."""
+        return self.kind == MAMBA_SPEC
+
+    @property
+    def content_bytes(self) -> int:
+        """Bytes of a page that hold something."""
+        return self.page_size_bytes - self.padding_bytes
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token, without padding."""
+        return self.content_bytes // self.block_size
+
+    @property
+    def view_shape(self) -> tuple[int, int, int]:
+        """(heads, tokens, content in bytes) of one block in a view of 0.33, without padding."""
+        if self.is_mamba:
+            return 1, 1, self.page_size_bytes
+        cells = self.num_heads * self.block_size
+        return self.num_heads, self.block_size, self.content_bytes // cells
+
+    def padded(self, page_size_bytes: int) -> CacheSpec:
+        """The same content in a larger page."""
+        return replace(
+            self,
+            page_size_bytes=page_size_bytes,
+            padding_bytes=page_size_bytes - self.content_bytes,
+        )
+
+    def with_block(self, block_size: int) -> CacheSpec:
+        """The same tokens in blocks of another size, without padding."""
+        return replace(
+            self,
+            block_size=block_size,
+            page_size_bytes=self.content_bytes * block_size // self.block_size,
+            padding_bytes=0,
+        )
+
+
+class NoSingleTypeError(ValueError):
+    """Specs that stay of several types; the plan reports the same as a problem."""
+
+
+def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
+    """Whether vLLM merges the specs into one; the first one then speaks for all."""
+    first, *others = specs
+    if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
+        kinds = {SLIDING_MLA_SPEC} if first.kind == SLIDING_MLA_SPEC else MLA_KINDS
+        return all(
+            spec.kind in kinds
+            and (spec.stored, spec.window_tokens) == (first.stored, first.window_tokens)
+            for spec in others
+        )
+    windows = {
+        spec.computed_window_tokens for spec in specs if spec.computed_window_tokens is not None
+    }
+    plain = replace(first, computed_window_tokens=None)
+    return len(windows) <= 1 and all(
+        replace(spec, computed_window_tokens=None) == plain for spec in others
+    )
+
+
+def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
+    """Whether the layers always need the same number of blocks, whatever their pages are."""
+    first = next(iter(specs))
+    if any(spec.block_size != first.block_size for spec in specs):
+        return False
+    if first.kind in FULL_KINDS:
+        return all(spec.kind in FULL_KINDS for spec in specs)
+    kinds = SLIDING_KINDS if first.kind == ATTENTION_SPECS[SLIDING] else {first.kind}
+    if not all(spec.kind in kinds and spec.window_tokens == first.window_tokens for spec in specs):
+        return False
+    same_pages = first.is_mamba and rules.pads_pages
+    return not same_pages or len({spec.page_size_bytes for spec in specs}) == 1
+
+
+def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
+    """Every window is kept whole, as with `--disable-hybrid-kv-cache-manager`.
+
+    Only the cache changes, not the computation. Errors: NoSingleTypeError with vLLM's text.
+    """
+    if not specs or share_one_spec(specs.values(), rules) or are_one_type(specs.values(), rules):
+        return dict(specs)
+    changed = dict(specs)
+    if any(spec.kind in FULL_KINDS for spec in specs.values()):
+        block = _full_block(specs, rules)
+        for name, spec in specs.items():
+            takes_block = rules.promotes_block_size or spec.kind == SLIDING_MLA_SPEC
+            changed[name] = _promoted(spec, block if takes_block else None)
+        _check_windows(specs, changed, rules)
+    if not share_one_spec(changed.values(), rules) and not are_one_type(changed.values(), rules):
+        raise NoSingleTypeError(rules.promotion_refused)
+    return changed
+
+
+def _check_windows(
+    specs: Mapping[str, CacheSpec], changed: Mapping[str, CacheSpec], rules: GroupRules
+) -> None:
+    """What stops vLLM while it merges the promoted specs, whatever their pages are."""
+    kinds = {spec.kind for spec in specs.values()}
+    if SLIDING_MLA_SPEC in kinds and rules.promotes_block_size:
+        raise NoSingleTypeError(
+            "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
+        )
+    if not {spec.kind for spec in changed.values()} <= FULL_KINDS - MLA_KINDS:
+        return
+    for kind in PROMOTED:
+        if len({spec.window_tokens for spec in specs.values() if spec.kind == kind}) > 1:
+            raise NoSingleTypeError(
+                "All attention layers in the same KV cache group must have the same window size."
+            )
+
+
+def _full_block(specs: Mapping[str, CacheSpec], rules: GroupRules) -> int | None:
+    """The block that a promoted layer takes; None where full attention has several."""
+    full = [spec.block_size for spec in specs.values() if spec.kind in FULL_KINDS]
+    return None if rules.promotes_block_size and len(set(full)) > 1 else full[0]
+
+
+def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:
+    if spec.kind not in PROMOTED:
+        return spec
+    found = replace(
+        spec,
+        kind=PROMOTED[spec.kind],
+        window_tokens=None,
+        computed_window_tokens=spec.window_tokens,
+    )
+    if block_size is None or block_size == spec.block_size:
+        return found
+    grown = found.with_block(block_size)
+    if not spec.padding_bytes:
+        return grown
+    return grown.padded(max(spec.page_size_bytes, grown.page_size_bytes))

@@ -1,0 +1,197 @@
+"""KV-cache groups: which layers share a block table, by the decision list of one version.
+
+Source: `get_kv_cache_groups` in `vllm/v1/core/kv_cache_utils.py` of 0.23 and in
+`vllm/v1/core/kv_cache_planning.py` of 0.33; what differs is `GroupRules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.groups.cache_spec import (
+    FULL_KINDS,
+    HIDDEN_SPEC,
+    MLA_KINDS,
+    PROMOTED,
+    SLIDING_MLA_SPEC,
+    CacheSpec,
+    NoSingleTypeError,
+    are_one_type,
+    promoted,
+    share_one_spec,
+)
+from workbench.core.groups.grouping import Group, Grouping, Slot, Tensor, group_of
+from workbench.core.groups.hidden import with_hidden_groups
+from workbench.core.groups.layer_tuples import layer_tuple_groups
+from workbench.core.groups.packed import packed_groups
+from workbench.core.groups.rules import GroupRules
+from workbench.core.groups.unification import PagesNotUnifiableError, unified_pages
+
+__all__ = [
+    "Group",
+    "Grouping",
+    "NoSingleTypeError",
+    "PagesNotUnifiableError",
+    "Slot",
+    "Tensor",
+    "group_layers",
+]
+
+LARGE_GROUP_RATIO = 1.5
+V0_23 = GroupRules(version="0.23")
+
+
+def group_layers(
+    specs: Mapping[str, CacheSpec],
+    rules: GroupRules = V0_23,
+    *,
+    layout: str | None = None,
+    hybrid_manager: bool = True,
+) -> Grouping:
+    """Groups for layers with these specs, in the order of construction.
+
+    layout: the order of the one allocation, where `rules` has one. hybrid_manager: false for
+    `--disable-hybrid-kv-cache-manager`. Errors: PagesNotUnifiableError, NoSingleTypeError.
+    """
+    if not hybrid_manager:
+        specs = promoted(specs, rules)
+    if not specs:
+        return Grouping((), 0, "no layer keeps a cache", layout)
+    if share_one_spec(specs.values(), rules):
+        group = Group(_shared(list(specs.values())), tuple(specs))
+        return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
+    if are_one_type(specs.values(), rules):
+        group = group_of(dict(specs))
+        sizes = len({spec.page_size_bytes for spec in specs.values()})
+        reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
+        return Grouping((group,), len(specs), reason, layout)
+    if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
+        reason = "compressed layers: groups of equally many tuples, one layer of each page in each"
+        return _grouping(tuples, reason, layout)
+    hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
+    others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
+    return _several_types(specs, others, hidden, rules, layout)
+
+
+def _several_types(
+    specs: Mapping[str, CacheSpec],
+    others: dict[str, CacheSpec],
+    hidden: dict[str, CacheSpec],
+    rules: GroupRules,
+    layout: str | None,
+) -> Grouping:
+    if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
+        alone = (Group(spec, (name,)) for name, spec in hidden.items())
+        reason = f"pages side by side in a block ({layout}): every type has groups of its own size"
+        return _grouping((*packed, *alone), reason, layout)
+    try:
+        unified = unified_pages(others, rules)
+    except PagesNotUnifiableError:
+        whole = _windows_kept_whole(specs, rules)
+        if whole is None:
+            raise
+        reason = "pages that cannot be made equal: windows are kept whole, one group"
+        return Grouping((whole,), len(specs), reason, layout, (FALLBACK_WARNING,))
+    groups, reason, notes = _split(unified, rules)
+    if hidden:
+        groups, more = with_hidden_groups(groups, hidden, rules)
+        notes += more
+    found = _grouping(groups, reason, layout, notes)
+    if layout is not None and layout.startswith("L") and not found.has_equal_pages:
+        raise PagesNotUnifiableError(
+            f"the layout {layout} keeps every layer by itself, so all pages must be equal",
+            f"KV cache layout {layout} cannot express this model's mixed page sizes",
+        )
+    return found
+
+
+FALLBACK_WARNING = (
+    "KV cache page sizes cannot be unified; treating sliding-window layers as full attention for "
+    "cache allocation. Sliding-window attention compute is unchanged."
+)
+
+
+def _windows_kept_whole(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Group | None:
+    """MLA beside layers with a window: one group in which every token is kept (0.33)."""
+    kinds = {spec.kind for spec in specs.values()}
+    refused = {HIDDEN_SPEC, SLIDING_MLA_SPEC, *(set(PROMOTED) - {"SlidingWindowSpec"})}
+    if not rules.pads_pages or kinds & refused or not kinds & MLA_KINDS:
+        return None
+    if "SlidingWindowSpec" not in kinds:
+        return None
+    try:
+        whole = promoted(specs, rules)
+    except NoSingleTypeError:
+        return None
+    return group_of(whole) if are_one_type(whole.values(), rules) else None
+
+
+def _grouping(
+    groups: tuple[Group, ...], reason: str, layout: str | None, notes: tuple[str, ...] = ()
+) -> Grouping:
+    found = Grouping(groups, 0, reason, layout, notes)
+    slots = len(found.slots) if layout is None else max(len(group.layers) for group in groups)
+    padded = tuple(
+        replace(group, padding_layers=slots - len(group.layers))
+        if layout is None and not group.padding_layers
+        else group
+        for group in groups
+    )
+    return Grouping(padded, slots, reason, layout, notes)
+
+
+def _shared(specs: list[CacheSpec]) -> CacheSpec:
+    """The spec of all: the first one's, with the window that any of them computes with."""
+    windows = [spec.computed_window_tokens for spec in specs if spec.computed_window_tokens]
+    if specs[0].kind not in FULL_KINDS:
+        return specs[0]
+    return replace(specs[0], computed_window_tokens=windows[0] if windows else None)
+
+
+def _split(
+    specs: Mapping[str, CacheSpec], rules: GroupRules
+) -> tuple[tuple[Group, ...], str, tuple[str, ...]]:
+    """Equal groups: each bucket of equal specs is dealt out in strides."""
+    buckets = _buckets(specs, rules)
+    sizes = [len(names) for names in buckets]
+    smallest, largest = min(sizes), max(sizes)
+    size = largest if largest < LARGE_GROUP_RATIO * smallest else smallest
+    groups: list[Group] = []
+    notes = []
+    for names in buckets:
+        count = cdiv(len(names), size)
+        if padding := -len(names) % size:
+            notes.append(
+                f"Add {padding} padding layers, may waste at most "
+                f"{100 * padding / len(names):.2f}% KV cache memory"
+            )
+        for first in range(count):
+            layers = names[first::count]
+            spec = _shared([specs[name] for name in layers])
+            groups.append(Group(spec, tuple(layers), size - len(layers)))
+    reason = (
+        f"{len(buckets)} kinds of layers ({', '.join(map(str, sizes))}): groups of {size}, "
+        f"{'the largest' if size == largest and size != smallest else 'the smallest'} kind"
+    )
+    return tuple(groups), reason, tuple(notes)
+
+
+def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str]]:
+    """Names of layers with equal specs, in the order of first appearance."""
+    equal: dict[CacheSpec, list[str]] = {}
+    for name, spec in specs.items():
+        equal.setdefault(spec, []).append(name)
+    if not rules.merges_buckets:
+        return list(equal.values())
+    merged: list[tuple[list[CacheSpec], list[str]]] = []
+    for spec, names in equal.items():
+        for members, layers in merged:
+            if share_one_spec((*members, spec), rules):
+                members.append(spec)
+                layers.extend(names)
+                break
+        else:
+            merged.append(([spec], list(names)))
+    return [layers for _members, layers in merged]

@@ -1,0 +1,106 @@
+"""Attention groups inside the KV-cache groups, and the weakest CUDA-graph support over them.
+
+Source: `init_attn_backend` of the V2 runner since #38831 (discovery first, then kernel block sizes,
+then graph support), `resolve_cudagraph_mode_and_sizes` for what follows (0.23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workbench.core.backends import Backend
+from workbench.core.capacity.blocks import CachePlan
+from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.layer_query import layer_query
+from workbench.core.sized import Sized
+
+NEVER, SINGLE, UNIFORM, ALWAYS = LEVELS = (
+    "NEVER",
+    "UNIFORM_SINGLE_TOKEN_DECODE",
+    "UNIFORM_BATCH",
+    "ALWAYS",
+)
+"""From none to all batches; vLLM orders them the same way."""
+
+FULL_AND_PIECEWISE, PIECEWISE, NONE = "FULL_AND_PIECEWISE", "PIECEWISE", "NONE"
+WITH_GRAPHS = frozenset({"cuda", "rocm"})
+"""Platforms that capture graphs by default; CPU never does, XPU only when told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGroup:
+    """Layers of one KV-cache group with the same backend and spec.
+
+    group: index of the KV-cache group; kernel_block_size in tokens, None where there is no common
+    one; graph_level: one of LEVELS.
+    """
+
+    group: int
+    backend: str
+    spec: CacheSpec
+    layers: tuple[str, ...]
+    kernel_block_size: int | None
+    graph_level: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphSupport:
+    """The weakest level over all groups, whose backend it is, and the mode that vLLM then uses.
+
+    mode: what the default FULL_AND_PIECEWISE becomes.
+    """
+
+    level: str
+    backend: str | None
+    mode: str
+
+    @property
+    def has_full_graphs(self) -> bool:
+        """Whether a decode step is captured whole."""
+        return self.mode == FULL_AND_PIECEWISE
+
+
+def attention_groups(
+    sized: Sized, cache: CachePlan, backend: str | None, backends: Mapping[str, Backend]
+) -> tuple[AttentionGroup, ...]:
+    """Every attention group, KV-cache group by KV-cache group.
+
+    backend: what the attention layers use; groups without a backend are left out.
+    """
+    state = sized.model.state
+    found = []
+    for number, (group, kernel) in enumerate(
+        zip(cache.groups, cache.kernel_block_sizes, strict=True)
+    ):
+        name = backend
+        if group.spec.is_mamba:
+            name = None if state is None else state.backend
+        if name is not None:
+            level = _graph_level(sized, backends[name])
+            found.append(AttentionGroup(number, name, group.spec, group.layers, kernel, level))
+    return tuple(found)
+
+
+def graph_support(sized: Sized, groups: tuple[AttentionGroup, ...]) -> GraphSupport:
+    """The minimum over the groups; the first of several equally weak ones is named."""
+    level, weakest = ALWAYS, None
+    for group in groups:
+        if LEVELS.index(group.graph_level) < LEVELS.index(level):
+            level, weakest = group.graph_level, group.backend
+    return GraphSupport(level, weakest, _mode(sized, level))
+
+
+def _graph_level(sized: Sized, backend: Backend) -> str:
+    if backend.cuda_graphs_where is not None and not backend.is_ssm:
+        level, condition = backend.cuda_graphs_where
+        if condition(layer_query(sized)):
+            return level
+    return backend.cuda_graphs
+
+
+def _mode(sized: Sized, level: str) -> str:
+    if sized.settings.platform not in WITH_GRAPHS:
+        return NONE
+    drafts_need_uniform = sized.settings.num_speculative_tokens > 0 and level == SINGLE
+    return PIECEWISE if level == NEVER or drafts_need_uniform else FULL_AND_PIECEWISE

@@ -1,0 +1,196 @@
+"""The groups that the layers of a model end up in, and where their pages lie.
+
+Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_strides` of 0.33.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.layouts.packed_views import Placed, place
+
+UNIFORM_KIND = "UniformTypeKVCacheSpecs"
+"""vLLM's class for layers of one type whose pages differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Layers that share one block table. `padding_layers`: slots without a layer.
+
+    spec: of every layer; where the layers have a spec each (`own_specs`, in their order), that of
+    the first, which is the one that vLLM's scheduler goes by.
+    """
+
+    spec: CacheSpec
+    layers: tuple[str, ...]
+    padding_layers: int = 0
+    own_specs: tuple[CacheSpec, ...] = ()
+
+    @property
+    def has_own_specs(self) -> bool:
+        """Whether the layers are of one type, but with a spec each."""
+        return bool(self.own_specs)
+
+    @property
+    def kind(self) -> str:
+        """The class of the group's spec, as vLLM names it."""
+        return UNIFORM_KIND if self.own_specs else self.spec.kind
+
+    @property
+    def layer_specs(self) -> tuple[CacheSpec, ...]:
+        """The spec of every layer."""
+        return self.own_specs or (self.spec,) * len(self.layers)
+
+    @property
+    def page_size_bytes(self) -> int:
+        """What vLLM calls the page of the group: of a layer, or of all layers with a spec each."""
+        return self.layers_bytes if self.own_specs else self.spec.page_size_bytes
+
+    @property
+    def layers_bytes(self) -> int:
+        """Bytes that one block of this group takes over its layers, empty slots left out."""
+        return sum(spec.page_size_bytes for spec in self.layer_specs)
+
+
+def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
+    """The group of layers of one type with a spec each."""
+    layers = tuple(specs.values())
+    return Group(layers[0], tuple(specs), padding_layers, layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place of a block: its page, and the layer of every group that lies in it."""
+
+    page_size_bytes: int
+    shared_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One allocation: its bytes and the layers that see it, one of every group."""
+
+    size_bytes: int
+    shared_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where layers of one spec of one group lie in the one allocation of 0.33."""
+
+    group: int
+    spec: CacheSpec
+    layers: tuple[str, ...]
+    where: Placed
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The groups of a model, and why they are what they are.
+
+    group_size: slots of a group, which is also the number of tensors; the layers of the largest
+    group in one allocation. layout: the order in which that is laid out (0.33), None where every
+    slot has a tensor. notes: what vLLM logs
+    while it groups.
+    """
+
+    groups: tuple[Group, ...]
+    group_size: int
+    reason: str
+    layout: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def page_size_bytes(self) -> int:
+        """Bytes of one block in one slot; the largest page where `has_equal_pages` is false."""
+        return max(
+            (spec.page_size_bytes for group in self.groups for spec in group.layer_specs),
+            default=0,
+        )
+
+    @property
+    def has_equal_pages(self) -> bool:
+        """Whether every layer's page has the same size."""
+        pages = {spec.page_size_bytes for group in self.groups for spec in group.layer_specs}
+        return len(pages) <= 1
+
+    @property
+    def is_block_outermost(self) -> bool:
+        """Whether all pages of one block lie side by side."""
+        return self.layout is not None and self.layout.startswith("B")
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """The places of a block: the layers in one are those of equal pages, one of every group."""
+        if len(self.groups) == 1:
+            (group,) = self.groups
+            return tuple(
+                Slot(spec.page_size_bytes, (name,))
+                for name, spec in zip(group.layers, group.layer_specs, strict=True)
+            )
+        found: dict[int, list[list[str]]] = defaultdict(list)
+        for group in self.groups:
+            used: dict[int, int] = defaultdict(int)
+            for name, spec in zip(group.layers, group.layer_specs, strict=True):
+                page = spec.page_size_bytes
+                if used[page] == len(found[page]):
+                    found[page].append([])
+                found[page][used[page]].append(name)
+                used[page] += 1
+        return tuple(Slot(page, tuple(names)) for page, places in found.items() for names in places)
+
+    @cached_property
+    def bytes_per_block(self) -> int:
+        """Bytes that one block id takes: in all tensors, or those of the largest group."""
+        if self.layout is None:
+            return sum(slot.page_size_bytes for slot in self.slots)
+        return max((group.layers_bytes for group in self.groups), default=0)
+
+    @property
+    def padding_layers(self) -> int:
+        """Slots of all groups that no layer fills."""
+        return sum(group.padding_layers for group in self.groups)
+
+    def tensors(self, num_blocks: int) -> tuple[Tensor, ...]:
+        """One tensor a slot, shared by the layer in that slot of every group; one in all in 0.33.
+
+        There the layers are those of all groups, which lie over each other from byte 0.
+        """
+        if self.layout is not None:
+            layers = tuple(name for group in self.groups for name in group.layers)
+            return (Tensor(self.bytes_per_block * num_blocks, layers),) if layers else ()
+        return tuple(
+            Tensor(slot.page_size_bytes * num_blocks, slot.shared_by) for slot in self.slots
+        )
+
+    def placements(self, num_blocks: int) -> tuple[Placement, ...]:
+        """Where every layer lies in the one allocation of `num_blocks`; nothing without one.
+
+        Every group starts again at byte 0: the groups lie over each other. Errors: LayoutError for
+        a padded page whose heads do not lie together.
+        """
+        if self.layout is None:
+            return ()
+        found = []
+        for number, group in enumerate(self.groups):
+            by_spec: dict[CacheSpec, list[str]] = defaultdict(list)
+            for name, spec in zip(group.layers, group.layer_specs, strict=True):
+                by_spec[spec].append(name)
+            offset = 0
+            for spec, names in by_spec.items():
+                where = place(
+                    self.layout,
+                    spec.view_shape,
+                    layers=len(names),
+                    num_blocks=num_blocks,
+                    page_bytes=spec.page_size_bytes,
+                    block_bytes=self.bytes_per_block,
+                    offset=offset,
+                )
+                found.append(Placement(number, spec, tuple(names), where))
+                one = spec.page_size_bytes if where.is_block_outermost else where.layer_stride
+                offset += len(names) * one
+        return tuple(found)

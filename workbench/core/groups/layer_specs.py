@@ -1,0 +1,181 @@
+"""The KV-cache spec of every layer: what the layer asks the engine to keep for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from workbench.core.block_sizes import largest_block_within
+from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.groups.cache_spec import (
+    ATTENTION_SPECS,
+    HIDDEN_SPEC,
+    MAMBA_SPEC,
+    MLA_SPEC,
+    TURBOQUANT_SPEC,
+    CacheSpec,
+)
+from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
+from workbench.core.sized import Sized
+
+__all__ = ["ATTENTION_SPECS", "MAMBA_SPEC", "MLA_SPEC", "CacheSpec", "layer_name", "layer_specs"]
+
+AS_THE_MODEL = "auto"
+WINDOWS = "sliding_window"
+"""What names all sliding layers at once."""
+UNQUANTIZED_ENDS = 2
+"""Layers at either end that TurboQuant leaves in the model's dtype."""
+
+Specs = tuple[tuple[str, CacheSpec], ...]
+
+
+def layer_name(layer: Layer) -> str:
+    """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
+    return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
+
+
+def layer_specs(sized: Sized) -> Specs:
+    """(layer name, spec) in the order in which layers are built (attention before mamba).
+
+    The layer that keeps hidden states for `extract_hidden_states` comes last.
+    """
+    known: dict[tuple[str, int | None, int | None, str], CacheSpec] = {}
+    unquantized = unquantized_layers(sized)
+    found = []
+    for layer in sized.model.layers:
+        dtype = AS_THE_MODEL if layer.number in unquantized else sized.kv_cache_dtype
+        like = (layer.kind, layer.num_kv_heads, layer.head_size, dtype)
+        if like not in known:
+            known[like] = _one(_spec(sized, layer, dtype))
+        found.append((layer_name(layer), known[like]))
+    if sized.settings.hidden_state_layers:
+        found.append(_hidden_states(sized))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _one(spec: CacheSpec) -> CacheSpec:
+    """One object for equal specs, so that comparing them again costs nothing."""
+    return spec
+
+
+def unquantized_layers(sized: Sized) -> frozenset[int]:
+    """Numbers of the attention layers that keep the model's dtype beside a quantized cache.
+
+    The typed ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
+    models that are not hybrid. Source: `kv_cache_dtype_skip_layers` and
+    `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
+    """
+    model, attention = sized.model, sized.model.attention
+    if attention is None or sized.kv_cache_dtype == AS_THE_MODEL:
+        return frozenset()
+    typed = sized.settings.kv_cache_dtype_skip_layers or ()
+    found = {
+        layer.number
+        for layer in model.layers
+        if layer.kind != SSM
+        and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
+    }
+    packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
+    keeps_ends = not attention.use_mla or sized.rules.groups.plain_ends_of_mla
+    if packed and not model.is_hybrid and keeps_ends:
+        numbers = [layer.number for layer in model.layers]
+        ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
+        found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
+    return frozenset(found)
+
+
+def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
+    if layer.kind == SSM:
+        assert sized.mamba_block_size is not None
+        own = sized.mamba_page_size_bytes
+        page = sized.mamba_page_size_padded or own
+        assert page is not None
+        assert own is not None
+        return CacheSpec(MAMBA_SPEC, sized.mamba_block_size, page, padding_bytes=page - own)
+    attention = sized.model.attention
+    assert attention is not None
+    assert sized.attention_page_size_bytes is not None
+    own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
+    attention = replace(
+        attention,
+        num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
+        head_size=layer.head_size or attention.head_size,
+    )
+    kv_heads = attention.kv_heads_per_rank(sized.settings.tensor_parallel)
+    page = sized.attention_page_size_bytes
+    if own_geometry or dtype != sized.kv_cache_dtype:
+        backend = sized.backend if dtype == sized.kv_cache_dtype else None
+        name = backend if isinstance(backend, str) or backend is None else backend.name
+        token, _formula = sized.rules.layer_token_bytes(
+            attention, kv_heads, dtype, sized.model_dtype, name
+        )
+        page = sized.block_size * token
+    if layer.kind == SLIDING and sized.rules.groups.windows_choose_blocks:
+        return _window_spec(sized, attention, kv_heads, page // sized.block_size, dtype)
+    kind = MLA_SPEC if attention.use_mla else ATTENTION_SPECS[layer.kind]
+    if layer.kind == FULL and dtype in TURBOQUANT_BITS and not sized.rules.groups.one_allocation:
+        kind = kind if attention.use_mla else TURBOQUANT_SPEC
+    window = None if layer.kind == FULL else attention.window_tokens
+    return _with_slots(
+        sized,
+        CacheSpec(kind, sized.block_size, page, window, kv_heads, attention.head_size, dtype),
+    )
+
+
+def _window_spec(
+    sized: Sized, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
+) -> CacheSpec:
+    """A sliding layer whose block is the largest that its backend takes within the page.
+
+    Beside a quantized cache the page is the one that phase 3 made common, and what the layer does
+    not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
+    """
+    shared = None
+    if unquantized_layers(sized):
+        shared = sized.attention_page_size_bytes
+    budget = shared or token_bytes * sized.block_size
+    block = largest_block_within(sized.supported, budget // token_bytes) or sized.block_size
+    spec = CacheSpec(
+        ATTENTION_SPECS[SLIDING],
+        block,
+        block * token_bytes,
+        attention.window_tokens,
+        kv_heads,
+        attention.head_size,
+        stored=dtype,
+    )
+    spec = _with_slots(sized, spec)
+    return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
+
+
+def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
+    """The spec as its backend changes it: into how many places of heads a page is cut.
+
+    Source: `customize_spec` of the backend classes, 0.33.
+    """
+    name = sized.backend if isinstance(sized.backend, str | None) else sized.backend.name
+    cache = sized.rules.layouts.cache_of(spec.kind, name)
+    if cache is None:
+        return spec
+    slots = cache.head_slots(
+        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, spec.stored)
+    )
+    return spec if slots == spec.num_heads else replace(spec, num_head_slots=slots)
+
+
+def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
+    """One layer that keeps a vector a token of each of the asked layers, in the model's dtype."""
+    layers, size = sized.settings.hidden_state_layers, sized.model.hidden_size
+    assert size is not None
+    token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype]
+    number = max((layer.number for layer in sized.model.layers), default=-1) + 1
+    spec = CacheSpec(
+        HIDDEN_SPEC,
+        sized.block_size,
+        sized.block_size * token_bytes,
+        num_kv_heads=layers,
+        head_size=size,
+    )
+    return f"model.cache_only_layers.{number}", spec

@@ -1,0 +1,83 @@
+"""The groups of a resolved model: its specs, the layout of the cache, and the decision list."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.decision import group_layers
+from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.layer_specs import Specs, layer_specs
+from workbench.core.groups.rules import GroupRules
+from workbench.core.layer_query import capability_of
+from workbench.core.sized import Sized
+
+NAMES_OF_0_23 = {"NHD": "LBNHC", "HND": "LBHNC"}
+"""The two old layout names, and what they mean since 0.33."""
+
+
+def grouping_of(sized: Sized) -> Grouping:
+    """The groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
+    return _grouping(
+        layer_specs(sized),
+        sized.rules.groups,
+        cache_layout(sized),
+        not sized.settings.disable_hybrid_kv_cache_manager,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _grouping(
+    specs: Specs, rules: GroupRules, layout: str | None, hybrid_manager: bool
+) -> Grouping:
+    return group_layers(dict(specs), rules, layout=layout, hybrid_manager=hybrid_manager)
+
+
+def cache_layout(sized: Sized) -> str | None:
+    """The order of the one allocation: what was asked for where it can be had, else the best.
+
+    None in versions that have a tensor a slot. Source: `resolve_kv_cache_layout`, 0.33.
+    """
+    possible = possible_layouts(sized)
+    if not possible:
+        return None
+    asked = sized.settings.kv_cache_layout
+    name = None if asked is None else NAMES_OF_0_23.get(asked, asked)
+    return name if name in possible else possible[0]
+
+
+def layout_refusal_text(asked: str, possible: tuple[str, ...]) -> str:
+    """What vLLM raises for a typed layout that is not possible. Source: the same, 0.33."""
+    return (
+        f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set; "
+        f"valid layouts: {list(possible)}."
+    )
+
+
+def possible_layouts(sized: Sized) -> tuple[str, ...]:
+    """The orders that the backend reads and that suit all layers, best first.
+
+    Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes.
+    """
+    layouts = sized.rules.groups.layouts
+    if not layouts:
+        return ()
+    backend = sized.backend
+    name = backend if isinstance(backend, str) or backend is None else backend.name
+    capability = capability_of(sized.settings)
+    major = None if capability is None else capability[0]
+    found: tuple[str, ...] = ()
+    for key in (f"{name}:{major}", name or "", ""):
+        if key in layouts:
+            found = layouts[key]
+            break
+    shapes = {_shape(spec) for _name, spec in layer_specs(sized)}
+    if len(shapes) > 1:
+        found = tuple(order for order in found if set(order[:2]) == {"L", "B"})
+    return found
+
+
+def _shape(spec: CacheSpec) -> tuple[int, int, int]:
+    if spec.is_mamba:
+        return 1, 1, spec.page_size_bytes
+    return spec.num_heads, spec.block_size, spec.page_size_bytes

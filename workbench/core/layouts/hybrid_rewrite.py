@@ -1,0 +1,106 @@
+"""The stride rewrite of hybrid models: keys and values of a block side by side (#37236).
+
+Attention and SSM layers share tensors, so every byte of block b must lie in page b. A cache with
+K and V outermost breaks that; the rewrite keeps its shape and changes two strides.
+Source: `_update_hybrid_attention_mamba_layout` (V1 runner), `_update_hybrid_attention_layout`
+(V2 runner), both 0.23, and the V1 function before #37236.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Final
+
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_views import V1, V2
+from workbench.core.layouts.view import View
+
+ASKED, ASKED_THEN_GUESSED = "asked", "asked_then_guessed"
+GUESSED, GUESSED_UNCHECKED, NEVER = "guessed", "guessed_unchecked", "never"
+
+V2_TEXT = "Cannot determine layout for tensor of shape torch.Size({shape})"
+OLD_TEXT = (
+    "Fail to determine whether the layout is (2, num_blocks, ...) or (num_blocks, 2, ...) for "
+    "a tensor of shape torch.Size({shape})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteRule:
+    """How a runner decides whether to rewrite.
+
+    asks_backend: only where the backend's block dimension is not the first. looks_at_shape: only
+    where the first dimension is 2. assertion: message where the second one is 2 as well, and the
+    shape says nothing; None: no such test.
+    """
+
+    title: str
+    asks_backend: bool = False
+    looks_at_shape: bool = False
+    assertion: str | None = None
+
+
+REWRITE_RULES: Final = {
+    ASKED: RewriteRule("the backend is asked (#37236)", asks_backend=True),
+    ASKED_THEN_GUESSED: RewriteRule(
+        "the backend is asked, then the shape is looked at",
+        asks_backend=True,
+        looks_at_shape=True,
+        assertion=V2_TEXT,
+    ),
+    GUESSED: RewriteRule(
+        "guessed from the shape (before #37236)", looks_at_shape=True, assertion=OLD_TEXT
+    ),
+    GUESSED_UNCHECKED: RewriteRule("guessed from the shape, unchecked", looks_at_shape=True),
+}
+RUNNER_RULES: Final = {V1: ASKED, V2: ASKED_THEN_GUESSED}
+"""Model runner of 0.23 -> its rule."""
+
+
+def interleaved(view: View) -> View:
+    """The rewrite itself: K of block 0, V of block 0, K of block 1, ... whatever the shape means.
+
+    The first two strides become (h, 2 h), h the elements of the other dimensions; the others stay.
+    """
+    hidden = prod(view.shape[2:])
+    return replace(view, strides=(hidden, 2 * hidden, *view.strides[2:]))
+
+
+def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
+    """Whether a hybrid's attention view is rewritten by `rule` (NEVER: no).
+
+    Errors: LayoutError (vLLM: AssertionError) where the shape is ambiguous or a block dimension
+    lies deeper than the second.
+    """
+    if rule == NEVER:
+        return False
+    how = REWRITE_RULES[rule]
+    if how.asks_backend and block_dim == 0:
+        return False
+    if how.asks_backend and block_dim != 1:
+        raise LayoutError(
+            "block_dimension_too_deep",
+            f"Blocks are dimension {block_dim} of this backend's cache; the rewrite knows 0 and 1.",
+            field="backend",
+            operands={"block_dim": block_dim},
+            vllm_exception="AssertionError",
+            vllm_text="Expected the dim `num_blocks` at the second dim when updating "
+            "the kvcache's layout of full attention layer",
+        )
+    if not how.looks_at_shape:
+        return True
+    if view.shape[0] != 2:
+        return False
+    if view.shape[1] == 2 and how.assertion is not None:
+        raise LayoutError(
+            "ambiguous_shape",
+            f"Shape {view.shape}: both K/V and the kernel blocks count 2, so the shape does not "
+            "tell which comes first. Any other number of kernel blocks works, and so does a "
+            "runner that asks the backend.",
+            field="num_blocks",
+            operands={"shape": view.shape},
+            vllm_exception="AssertionError",
+            vllm_text=how.assertion.format(shape=list(view.shape)),
+        )
+    return True

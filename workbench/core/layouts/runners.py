@@ -1,0 +1,92 @@
+"""What the two model runners make of a plan: what stops each of them, and graph support.
+
+Source, 0.23: `VllmConfig.validate_mamba_block_size`, the runners' `_reshape_kv_cache` and
+`_get_v2_model_runner_unsupported_features`; #38831 and #37236. Those of 0.33 take align mode both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from workbench.core.groups.graph_support import (
+    AttentionGroup,
+    GraphSupport,
+    attention_groups,
+    graph_support,
+)
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_views import RUNNERS, V2
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.plan import Plan
+from workbench.core.problems import ERROR, Problem
+
+SAMPLE_BLOCKS = 3
+"""Blocks of the tensor that is laid out while the memory, and so the pool, is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One runner ("v1" or "v2") and what keeps it from starting; empty when nothing does."""
+
+    runner: str
+    problems: tuple[Problem, ...]
+
+
+def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
+    """The attention groups of a plan; none where the pages cannot be made equal."""
+    if plan.cache is None:
+        return ()
+    backends = plan.rules.backends
+    return attention_groups(plan, plan.cache, plan.backend, backends)
+
+
+def plan_graph_support(plan: Plan) -> GraphSupport:
+    """The weakest CUDA-graph support over the plan's attention groups."""
+    return graph_support(plan, plan_attention_groups(plan))
+
+
+def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
+    """What stops each runner, after what stops the engine whatever the runner is.
+
+    V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
+    """
+    return tuple(Verdict(runner, (*plan.errors, *_of_runner(plan, runner))) for runner in RUNNERS)
+
+
+def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
+    found = []
+    checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
+    if plan.mamba_cache_mode == "align" and not checkpoints:
+        found.append(_align_with_v2(plan))
+    try:
+        blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
+        plan_layout(plan, num_blocks=blocks, runner=runner)
+    except LayoutError as error:
+        if error.vllm_exception is not None:
+            found.append(_from_layout(error))
+    return tuple(found)
+
+
+def _align_with_v2(plan: Plan) -> Problem:
+    others = [mode for mode in plan.rules.cache_modes if mode != "align"]
+    return Problem(
+        "align_with_v2_runner",
+        ERROR,
+        "mamba_cache_mode",
+        "The V2 model runner does not checkpoint states at block boundaries: mamba_cache_mode = "
+        f"align is refused. Allowed there: {', '.join(others)}; or leave the V1 runner on.",
+        {"mamba_cache_mode": plan.mamba_cache_mode},
+        "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
+        ({"enable_prefix_caching": False, "mamba_cache_mode": None}, {"mamba_cache_mode": "all"}),
+    )
+
+
+def _from_layout(error: LayoutError) -> Problem:
+    return Problem(
+        error.code,
+        ERROR,
+        error.field or "block_size",
+        error.message,
+        error.operands,
+        error.vllm_text,
+    )

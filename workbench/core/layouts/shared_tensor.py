@@ -1,0 +1,273 @@
+"""The views of one raw tensor that attention and SSM layers share, as a model runner builds them.
+
+    views = cache_views(layout, attention, states, num_blocks=3, kernel_block_size=16)
+    views.attention.strides, views.rewritten, views.misplaced_attention_bytes
+
+`plan_layout` in `workbench.core.layouts.of_plan` fills in the operands from a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.core.backends import Backend
+from workbench.core.errors import unknown_name_message
+from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.hybrid_rewrite import (
+    NEVER,
+    REWRITE_RULES,
+    RUNNER_RULES,
+    interleaved,
+    needs_rewrite,
+)
+from workbench.core.layouts.layer_views import (
+    V1,
+    V2,
+    AttentionPages,
+    StatePages,
+    attention_view,
+    state_views,
+)
+from workbench.core.layouts.names import LayoutName
+from workbench.core.layouts.ownership import bytes_outside_their_page
+from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.shapes import NHD, CacheLayout, Order, check_layout_name
+from workbench.core.layouts.view import View
+from workbench.core.rules.v0_23_layouts import FORCED_BY_PLATFORM
+
+USUAL_NAME = LayoutName(NHD)
+
+
+def layout_name(
+    backend: Backend,
+    platform: str,
+    capability: tuple[int, int] | None = None,
+    *,
+    environment: str | None = None,
+    connector: str | None = None,
+) -> LayoutName:
+    """The layout name that holds: the first of code, environment, connector and NHD that has one.
+
+    environment: the variable VLLM_KV_CACHE_LAYOUT; connector: the KV connector's wish.
+    Errors: LayoutError for a name that does not exist. Source: get_kv_cache_layout, 0.23.
+    """
+    for given in (environment, connector):
+        if given is not None:
+            check_layout_name(given)
+    if (forced := FORCED_BY_PLATFORM.get(platform)) is not None:
+        return LayoutName(forced, f"forced by platform {platform}")
+    if backend.layout is not None and _forced_on(backend, capability):
+        return LayoutName(backend.layout, f"forced by {backend.name}")
+    if environment is not None:
+        return LayoutName(environment, "VLLM_KV_CACHE_LAYOUT")
+    if connector is not None:
+        return LayoutName(connector, "wish of the KV connector")
+    return LayoutName(NHD, "default")
+
+
+def _forced_on(backend: Backend, capability: tuple[int, int] | None) -> bool:
+    if backend.layout_on is None:
+        return True
+    return capability is not None and backend.layout_on(capability)
+
+
+@dataclass(frozen=True)
+class CacheViews:
+    """One raw int8 tensor and everything that its layers see of it.
+
+    num_blocks: manager blocks. attention: its block axis counts *kernel* blocks,
+    kernel_blocks_per_block in a manager block; block_dim: that axis, as the backend answers;
+    order: of its logical dimensions in memory, before a rewrite. states: one view a state, named
+    in state_names. attention_place, state_place: where the pages lie in the one allocation, which
+    the views are of then (0.33); None where the layers of a slot have a tensor.
+    """
+
+    runner: str
+    layout: LayoutName
+    raw_bytes: int
+    num_blocks: int
+    attention: View | None
+    states: tuple[View, ...]
+    attention_page_bytes: int | None
+    state_page_bytes: int | None
+    kernel_block_size: int | None = None
+    kernel_blocks_per_block: int = 1
+    block_dim: int | None = None
+    order: Order | None = None
+    order_is_declared: bool = False
+    rewritten: bool = False
+    state_names: tuple[str, ...] = ()
+    attention_place: Placed | None = None
+    state_place: Placed | None = None
+
+    @property
+    def misplaced_attention_bytes(self) -> int:
+        """Bytes of attention blocks that lie in another block's page.
+
+        Harmless while only layers with this very view share the tensor; beside SSM layers, only 0
+        keeps blocks apart.
+        """
+        if self.attention is None or self.attention_page_bytes is None:
+            return 0
+        first, step = _page_of_block_0(self.attention_place, self.attention_page_bytes)
+        return bytes_outside_their_page(self.attention, step, self.kernel_blocks_per_block, first)
+
+    @property
+    def misplaced_state_bytes(self) -> int:
+        """The same for states."""
+        page = self.state_page_bytes
+        if page is None:
+            return 0
+        first, step = _page_of_block_0(self.state_place, page)
+        return sum(bytes_outside_their_page(view, step, first_byte=first) for view in self.states)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The published layout: stable names, JSON-able values."""
+        names = self.state_names or tuple(f"state_{n}" for n in range(len(self.states)))
+        attention = None
+        if self.attention is not None:
+            attention = {
+                **_published(self.attention),
+                "page_size_bytes": self.attention_page_bytes,
+                "kernel_block_size": self.kernel_block_size,
+                "kernel_blocks_per_block": self.kernel_blocks_per_block,
+                "block_dim": self.block_dim,
+                "stride_order": None if self.order is None else list(self.order),
+                "stride_order_declared": self.order_is_declared,
+                "rewritten": self.rewritten,
+                "misplaced_bytes": self.misplaced_attention_bytes,
+                **_published_place(self.attention_place),
+            }
+        return {
+            "runner": self.runner,
+            "layout": self.layout.name,
+            "layout_reason": self.layout.reason,
+            "num_blocks": self.num_blocks,
+            "raw_bytes": self.raw_bytes,
+            "attention": attention,
+            "mamba": {
+                "page_size_bytes": self.state_page_bytes,
+                "states": [
+                    {"name": name, **_published(view)}
+                    for name, view in zip(names, self.states, strict=True)
+                ],
+                "misplaced_bytes": self.misplaced_state_bytes,
+                **_published_place(self.state_place),
+            }
+            if self.states
+            else None,
+        }
+
+
+def _page_of_block_0(place: Placed | None, page_bytes: int) -> tuple[int, int]:
+    """First byte of block 0's page, and the bytes from there to the page of block 1."""
+    return (0, page_bytes) if place is None else place.block_step
+
+
+def _published_place(place: Placed | None) -> dict[str, Any]:
+    if place is None:
+        return {}
+    names = ("offset", "layer_stride", "block_stride", "allocation_bytes", "layers")
+    return {"place": {name: getattr(place, name) for name in names}}
+
+
+def _published(view: View) -> dict[str, Any]:
+    return {
+        "axes": list(view.axes),
+        "shape": list(view.shape),
+        "stride": list(view.strides),
+        "storage_offset": view.offset_elements,
+        "dtype": view.dtype,
+        "itemsize": view.itemsize,
+    }
+
+
+def cache_views(
+    layout: CacheLayout | None,
+    attention: AttentionPages | None,
+    states: StatePages | None,
+    *,
+    num_blocks: int,
+    kernel_block_size: int | None = None,
+    name: LayoutName = USUAL_NAME,
+    runner: str = V1,
+    rule: str | None = None,
+) -> CacheViews:
+    """The views of a raw tensor of `num_blocks` pages, in the order in which vLLM builds them.
+
+    layout: of the attention backend, None without attention; kernel_block_size: the manager block
+    where nothing else is said. rule: one of REWRITE_RULES instead of the runner's own.
+    Errors: LayoutError, with vLLM's exception and message where vLLM raises one.
+    """
+    if runner not in RUNNER_RULES:
+        message = unknown_name_message("runner", runner, RUNNER_RULES)
+        raise LayoutError("unknown_runner", message, field="runner")
+    if rule is not None and rule not in (*REWRITE_RULES, NEVER):
+        message = unknown_name_message("rewrite rule", rule, (*REWRITE_RULES, NEVER))
+        raise LayoutError("unknown_rewrite_rule", message, field="rule")
+    require_positive(num_blocks, "num_blocks", "block")
+    pages = [pages.page_bytes for pages in (attention, states) if pages is not None]
+    if not pages:
+        raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
+    built = CacheViews(
+        runner,
+        name,
+        raw_bytes=num_blocks * max(pages),
+        num_blocks=num_blocks,
+        attention=None,
+        states=(),
+        attention_page_bytes=None if attention is None else attention.page_bytes,
+        state_page_bytes=None if states is None else states.page_bytes,
+    )
+    if attention is not None and layout is not None:
+        built = _with_attention(built, layout, attention, kernel_block_size)
+    if states is None:
+        return built
+    built = replace(
+        built, states=state_views(states, raw_bytes=built.raw_bytes), state_names=states.names
+    )
+    if built.attention is None or built.block_dim is None:
+        return built
+    if not needs_rewrite(built.attention, built.block_dim, rule or RUNNER_RULES[runner]):
+        return built
+    return replace(built, attention=interleaved(built.attention), rewritten=True)
+
+
+def _with_attention(
+    built: CacheViews, layout: CacheLayout, pages: AttentionPages, kernel_block_size: int | None
+) -> CacheViews:
+    kernel = kernel_block_size or pages.geometry.block_size
+    view = attention_view(
+        layout,
+        pages,
+        raw_bytes=built.raw_bytes,
+        kernel_block_size=kernel,
+        layout_name=built.layout.name,
+        runner=built.runner,
+    )
+    asked = replace(pages.geometry, block_size=kernel)
+    dim = layout.block_dim(asked)
+    return replace(
+        built,
+        attention=view,
+        kernel_block_size=kernel,
+        kernel_blocks_per_block=view.shape[dim] * pages.page_bytes // built.raw_bytes,
+        block_dim=dim,
+        order=layout.memory_order(built.layout.name),
+        order_is_declared=layout.orders is not None,
+    )
+
+
+__all__ = [
+    "RUNNER_RULES",
+    "V1",
+    "V2",
+    "AttentionPages",
+    "CacheViews",
+    "LayoutName",
+    "StatePages",
+    "View",
+    "cache_views",
+    "layout_name",
+]

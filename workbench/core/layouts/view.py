@@ -1,0 +1,170 @@
+"""A strided view of one raw allocation, without the allocation: shape, strides, offset, bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from workbench.core.errors import unknown_name_message
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.shapes import NUM_BLOCKS
+
+ITEM_BYTES = {
+    "bfloat16": 2, "float16": 2, "float32": 4, "uint8": 1, "int8": 1, "float8_e4m3fn": 1
+}  # fmt: skip
+"""Element type -> bytes of one element."""
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a dense tensor of `shape`, the last dimension innermost.
+
+    An empty dimension counts as one element, as it does in torch.
+    """
+    sizes = [max(size, 1) for size in shape]
+    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Who finds what where: element `i` lies at `offset_elements + sum(i * strides)`.
+
+    axes: names of the logical dimensions; strides and offset in elements of `dtype`.
+    """
+
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset_elements: int
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def offset_bytes(self) -> int:
+        """Byte of the first element."""
+        return self.offset_elements * self.itemsize
+
+    @property
+    def elements(self) -> int:
+        """Elements of the view."""
+        return prod(self.shape)
+
+    @property
+    def block_axis(self) -> int:
+        """The dimension that counts kernel blocks (states: manager blocks)."""
+        return self.axes.index(NUM_BLOCKS)
+
+    @property
+    def storage_bytes(self) -> int:
+        """Bytes that the storage must have for every element to lie inside; 0 without elements."""
+        return _needed_bytes(self.shape, self.strides, self.offset_elements, self.itemsize)
+
+    def byte_of(self, index: Sequence[int]) -> int:
+        """The first byte of the element at `index`, one number a dimension.
+
+        Errors: LayoutError for an index outside the shape.
+        """
+        self._check(dict(zip(self.axes, index, strict=True)))
+        steps = zip(index, self.strides, strict=True)
+        return (self.offset_elements + sum(i * stride for i, stride in steps)) * self.itemsize
+
+    def index_of(self, byte: int) -> tuple[int, ...] | None:
+        """The element that holds `byte`, or None where it is nobody's; the inverse of `byte_of`."""
+        rest = byte // self.itemsize - self.offset_elements
+        index = [0] * len(self.shape)
+        for axis in sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis]):
+            if self.shape[axis] > 1 and rest > 0:
+                index[axis] = min(rest // self.strides[axis], self.shape[axis] - 1)
+                rest -= index[axis] * self.strides[axis]
+        return None if rest or not self.elements else tuple(index)
+
+    def byte_ranges(self, fixed: Mapping[str, int]) -> tuple[range, ...]:
+        """The bytes of all elements whose named dimensions have these indices, ascending.
+
+        `{"num_blocks": 3}` gives the bytes of kernel block 3. Adjacent ranges are joined.
+        Errors: LayoutError for a dimension or an index that does not exist.
+        """
+        self._check(fixed)
+        if not self.elements:
+            return ()
+        start = self.offset_elements
+        free = []
+        for axis, size, stride in zip(self.axes, self.shape, self.strides, strict=True):
+            if axis in fixed:
+                start += fixed[axis] * stride
+            elif size > 1:
+                free.append((stride, size))
+        free.sort()
+        run = 1
+        while free and free[0][0] == run:
+            run *= free.pop(0)[1]
+        starts = [start]
+        for stride, size in reversed(free):
+            starts = [first + step * stride for first in starts for step in range(size)]
+        size_bytes = self.itemsize
+        return tuple(
+            range(first * size_bytes, (first + run) * size_bytes) for first in sorted(starts)
+        )
+
+    def _check(self, fixed: Mapping[str, int]) -> None:
+        sizes = dict(zip(self.axes, self.shape, strict=True))
+        for axis, index in fixed.items():
+            if axis not in sizes:
+                message = unknown_name_message("dimension", axis, self.axes)
+                raise LayoutError("unknown_dimension", message, field="axes")
+            if not 0 <= index < sizes[axis]:
+                raise LayoutError(
+                    "index_outside",
+                    f"{axis} = {index} does not exist: the view has {sizes[axis]}, counted from 0.",
+                    field=axis,
+                    operands={"index": index, "size": sizes[axis]},
+                )
+
+
+def placed(
+    axes: tuple[str, ...],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    *,
+    dtype: str,
+    raw_bytes: int,
+    offset_elements: int = 0,
+    order: Sequence[int] | None = None,
+) -> View:
+    """A view that is checked to lie inside `raw_bytes` bytes of storage.
+
+    `order` is the order in memory in which vLLM's message shows sizes and strides.
+    Errors: LayoutError (vLLM: RuntimeError, torch's own message).
+    """
+    itemsize = ITEM_BYTES[dtype]
+    needed = _needed_bytes(shape, strides, offset_elements, itemsize)
+    if needed > raw_bytes:
+        order = range(len(shape)) if order is None else order
+        sizes, steps = [shape[axis] for axis in order], [strides[axis] for axis in order]
+        raise LayoutError(
+            "view_leaves_storage",
+            f"The view needs {needed:,} bytes, and the tensor has {raw_bytes:,}: its last block "
+            f"would lie outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
+            "into kernel blocks, and needs blocks as its first dimension.",
+            field="page_size_padded",
+            operands={"needed_bytes": needed, "raw_bytes": raw_bytes, "strides": strides},
+            vllm_exception="RuntimeError",
+            vllm_text=f"setStorage: sizes {sizes}, strides {steps}, storage offset "
+            f"{offset_elements}, and itemsize {itemsize} requiring a storage size of {needed} are "
+            f"out of bounds for storage of size {raw_bytes}",
+        )
+    return View(axes, shape, strides, offset_elements, dtype)
+
+
+def _needed_bytes(
+    shape: Sequence[int], strides: Sequence[int], offset_elements: int, itemsize: int
+) -> int:
+    if not prod(shape):
+        return 0
+    steps = zip(shape, strides, strict=True)
+    last = offset_elements + sum((size - 1) * stride for size, stride in steps)
+    return (last + 1) * itemsize

@@ -1,0 +1,95 @@
+"""What prompts leave in the host pool, and how many of them it holds (0.23).
+
+Source: `OffloadingConnectorScheduler._build_store_jobs` and `get_sliding_window_size_in_blocks`
+(`vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`) of 0.23: prompts only
+(`offload_prompt_only`), whole offloaded blocks only, and no block that the GPU has dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import lcm
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.offload.plan import Offload
+from workbench.core.plan import Plan
+from workbench.core.prefix.hits import caching_of
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPrompt:
+    """What one prompt takes in the host pool, when it is alone in the engine.
+
+    attention_blocks, state_blocks: host blocks, over all groups of the kind. loadable_tokens: what
+    a later request with this prompt gets back; 0 when no state lies on the end of a block.
+    requests: such prompts that the pool holds at once; None when a prompt takes no block, also one
+    that is never scheduled.
+    """
+
+    prompt_tokens: int
+    attention_blocks: int
+    state_blocks: int
+    loadable_tokens: int
+    requests: int | None
+
+    @property
+    def blocks(self) -> int:
+        """Host blocks in all."""
+        return self.attention_blocks + self.state_blocks
+
+    @property
+    def held_tokens(self) -> int | None:
+        """Tokens that the full pool gives back, over all its requests."""
+        return None if self.requests is None else self.requests * self.loadable_tokens
+
+
+def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPrompt:
+    """The host blocks of one prompt. Errors: ValueError after a failed check, or below 1 token."""
+    if found.factor is None:
+        raise ValueError("this offload does not start: see its problems")
+    if prompt_tokens < 1:
+        raise ValueError(f"prompt_tokens must be at least 1; got {prompt_tokens}.")
+    specs = [group.spec for group in plan.built_cache().groups]
+    sizes = [size * found.factor for size in found.gpu_block_sizes]
+    unit, full = lcm(*sizes), _full_attention_block(specs, sizes)
+    kept = caching_of(plan).prefill(prompt_tokens)
+    if not kept.is_scheduled:
+        return StoredPrompt(prompt_tokens, 0, 0, 0, None)
+    loadable = prompt_tokens // unit * unit
+    attention = states = 0
+    for spec, size in zip(specs, sizes, strict=True):
+        if spec.is_mamba:
+            states += sum(_multiples(part, size) for part in kept.kept)
+            loadable = min(loadable, kept.checkpoint_below(loadable, unit))
+        else:
+            attention += _attention_blocks(prompt_tokens // size, size, spec, full)
+    blocks, pool = attention + states, found.cpu_blocks
+    requests = None if pool is None or not blocks else pool // blocks
+    return StoredPrompt(prompt_tokens, attention, states, loadable, requests)
+
+
+def _full_attention_block(specs: list[CacheSpec], sizes: list[int]) -> int | None:
+    """The offloaded block of full attention, where all such groups agree."""
+    pairs = zip(specs, sizes, strict=True)
+    found = {size for spec, size in pairs if not spec.is_mamba and spec.window_tokens is None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _attention_blocks(blocks: int, size: int, spec: CacheSpec, full: int | None) -> int:
+    """A window's blocks that no hit can reach, since hits end on full attention's, stay out."""
+    if spec.window_tokens is None or full is None or full <= size:
+        return blocks
+    segment, tail = full // size, cdiv(spec.window_tokens, size)
+    if tail >= segment:
+        return blocks
+    whole, rest = divmod(blocks, segment)
+    return whole * tail + max(0, rest - (segment - tail))
+
+
+def _multiples(part: range, size: int) -> int:
+    """How many members of an ascending range are multiples of `size`."""
+    period = lcm(part.step, size)
+    firsts = part[: period // part.step]
+    first = next((position for position in firsts if position % size == 0), None)
+    return 0 if first is None else (part[-1] - first) // period + 1

@@ -1,0 +1,98 @@
+"""Prefix hashes of blocks: a chain over small units, and what a larger block gets from it.
+
+vLLM 0.23 joins the hashes of the units in a block; 0.33 takes the last one, which already stands
+for all before it. The chain here is vLLM's, its hash function is not (SHA-256 of the parent and the
+tokens), so the bytes are an example and no key of a real store. Source:
+`BlockHashListWithBlockSize` and `hash_block_tokens` in `vllm/v1/core/kv_cache_utils.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from workbench.core.offload.rules import CONCATENATED, OffloadRules
+
+NO_PARENT = b"no parent"
+TOKEN_BYTES = 4
+
+
+def unit_hashes(tokens: Sequence[int], unit_tokens: int) -> tuple[bytes, ...]:
+    """The hash of every full unit of `unit_tokens` tokens, chained to the one before it.
+
+    Errors: ValueError for a unit below 1 token.
+    """
+    if unit_tokens < 1:
+        raise ValueError(f"unit_tokens must be at least 1; got {unit_tokens}.")
+    found: list[bytes] = []
+    parent = NO_PARENT
+    for start in range(0, len(tokens) - unit_tokens + 1, unit_tokens):
+        ids = tokens[start : start + unit_tokens]
+        parent = sha256(parent + b"".join(t.to_bytes(TOKEN_BYTES, "big") for t in ids)).digest()
+        found.append(parent)
+    return tuple(found)
+
+
+def block_hashes(
+    units: Sequence[bytes], unit_tokens: int, block_tokens: int, rules: OffloadRules
+) -> tuple[bytes, ...]:
+    """The hash of every full block of `block_tokens` tokens, as a version makes it of the units.
+
+    Errors: ValueError for a block that is no multiple of the unit.
+    """
+    if block_tokens % unit_tokens or block_tokens < 1:
+        raise ValueError(
+            f"a block of {block_tokens:,} tokens is no multiple of the unit of {unit_tokens:,}. "
+            f"Nearest: {max(1, round(block_tokens / unit_tokens)) * unit_tokens:,}."
+        )
+    count = block_tokens // unit_tokens
+    ends = range(count, len(units) + 1, count)
+    if rules.large_block_hash == CONCATENATED:
+        return tuple(b"".join(units[end - count : end]) for end in ends)
+    return tuple(units[end - 1] for end in ends)
+
+
+@dataclass(frozen=True, slots=True)
+class HashComparison:
+    """The keys of the same blocks under two versions. equal: blocks whose keys are the same."""
+
+    unit_tokens: int
+    block_tokens: int
+    ours: tuple[bytes, ...]
+    theirs: tuple[bytes, ...]
+
+    @property
+    def equal(self) -> int:
+        """How many blocks have the same key on both sides."""
+        return sum(one == other for one, other in zip(self.ours, self.theirs, strict=True))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: whether a store filled by one version serves the other."""
+        if self.equal == len(self.ours):
+            return (
+                "Blocks of one unit have the same key by this rule; vLLM's own hash may differ "
+                "between versions all the same."
+            )
+        return (
+            f"{len(self.ours) - self.equal} of {len(self.ours)} blocks have another key: a store "
+            "that one version filled gives the other nothing back."
+        )
+
+
+def compare_hashes(
+    tokens: Sequence[int],
+    unit_tokens: int,
+    block_tokens: int,
+    ours: OffloadRules,
+    theirs: OffloadRules,
+) -> HashComparison:
+    """Both versions' keys for the blocks of a prompt. Errors: ValueError, see `block_hashes`."""
+    units = unit_hashes(tokens, unit_tokens)
+    return HashComparison(
+        unit_tokens,
+        block_tokens,
+        block_hashes(units, unit_tokens, block_tokens, ours),
+        block_hashes(units, unit_tokens, block_tokens, theirs),
+    )

@@ -1,0 +1,258 @@
+"""What prefix caching finds again: hits, the smallest prefix that counts, and why there are none.
+
+Source: `HybridKVCacheCoordinator.find_longest_cache_hit`, `UnitaryKVCacheCoordinator` and
+`KVCacheManager.get_computed_blocks` of vLLM 0.23 and 0.33. A pool without eviction is assumed, and
+requests that come one after the other; tokens that earlier requests generated are not reused here.
+Sliding windows then find the same as full attention; with drafts and a window group of smaller
+blocks than the full attention, 0.23 can find one alignment unit less than is told here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks
+from workbench.core.errors import ScenarioError
+from workbench.core.plan import Plan
+from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
+from workbench.core.prefix.sparse import Sparse
+from workbench.core.sized import Sized
+
+
+@dataclass(frozen=True, slots=True)
+class Caching:
+    """What hits depend on; `caching_of` reads it from a plan. Sizes in tokens.
+
+    attention_blocks: the block sizes of the attention groups, empty without any. state_block: of
+    the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
+    block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops
+    a block for it. keeps_few, keeps_inside: states of align mode as in 0.33, see `Sparse`.
+    lookahead_tokens: behind a block, which its hash covers too (0.33 with drafts).
+    """
+
+    mode: str
+    is_on: bool
+    attention_blocks: tuple[int, ...]
+    state_block: int | None
+    alignment_tokens: int
+    budget_tokens: int
+    drafts: bool
+    max_model_len: int
+    keeps_few: bool = False
+    keeps_inside: bool = False
+    lookahead_tokens: int = 0
+
+    def prefill(
+        self, prompt_tokens: int, cached_tokens: int = 0, junction_tokens: int = 0
+    ) -> Prefill:
+        """The steps and checkpoints of one prompt of this length.
+
+        junction_tokens: what attention finds again beyond the cached tokens (0.33 keeps its state).
+        """
+        return prefill(
+            prompt_tokens,
+            self.budget_tokens,
+            mode=self.mode if self.is_on else "none",
+            block_size=self.state_block,
+            drafts=self.drafts,
+            cached_tokens=cached_tokens,
+            sparse=Sparse(self.keeps_inside, junction_tokens) if self.keeps_few else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What a request reuses of an earlier one. All in tokens.
+
+    attention_tokens: what the attention groups would give, None without attention;
+    state_tokens: the last usable checkpoint, None without state-space layers. cached_tokens: what
+    all groups together give, and what vLLM counts as computed.
+    """
+
+    prompt_tokens: int
+    shared_tokens: int
+    attention_tokens: int | None
+    state_tokens: int | None
+    cached_tokens: int
+
+    @property
+    def attention_lost_tokens(self) -> int:
+        """Tokens whose keys and values match, but which no checkpoint lets the request skip."""
+        return max(0, (self.attention_tokens or 0) - self.cached_tokens)
+
+    @property
+    def attention_missing_tokens(self) -> int:
+        """Tokens counted as computed whose keys and values were not found: 0.23 reads garbage.
+
+        With drafts attention drops its last matched block, but a checkpoint one block further is
+        still taken (`MambaManager.find_longest_cache_hit` ignores the drop).
+        """
+        if self.attention_tokens is None:
+            return 0
+        return max(0, self.cached_tokens - self.attention_tokens)
+
+
+def caching_of(plan: Plan) -> Caching:
+    """What hits depend on, of a plan. Errors: ValueError when the plan has no cache.
+
+    A scenario names no draft method: any number of draft tokens above 0 is taken as EAGLE-like.
+    """
+    return caching_with(plan, plan.built_cache())
+
+
+def caching_with(sized: Sized, cache: CachePlan) -> Caching:
+    """The same for anything that is resolved, with the cache that is built from it."""
+    specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
+    drafts = sized.settings.num_speculative_tokens > 0
+    states = {spec.block_size for spec in specs if spec.is_mamba}
+    return Caching(
+        mode=sized.mamba_cache_mode,
+        is_on=sized.prefix_caching,
+        attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
+        state_block=min(states, default=None),
+        alignment_tokens=cache.scheduler_block_size,
+        budget_tokens=sized.max_num_batched_tokens,
+        drafts=drafts and not rules.hashes_look_ahead,
+        max_model_len=sized.max_model_len,
+        keeps_few=rules.keeps_few_states,
+        keeps_inside=checkpoint_blocks(sized) > 0,
+        lookahead_tokens=1 if drafts and rules.hashes_look_ahead else 0,
+    )
+
+
+def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
+    """What a prompt reuses when one of the same length, with this shared prefix, came before.
+
+    Errors: ScenarioError for lengths that cannot be, see `hit_after`.
+    """
+    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    return hit_after(caching, caching.prefill(prompt_tokens), prompt_tokens, shared_tokens)
+
+
+def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tokens: int) -> Hit:
+    """What a prompt reuses of an earlier prefill that shares its first `shared_tokens` tokens.
+
+    The last token is always computed again, so a hit is shorter than the prompt. Errors:
+    ScenarioError for a prompt above `max_model_len`, when more is shared than either prompt has,
+    and for what is no whole number.
+    """
+    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    shorter = min(prompt_tokens, earlier.prompt_tokens)
+    _check_length("shared_tokens", shared_tokens, 0, shorter)
+    limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
+    found = caching.is_on and earlier.is_scheduled
+    attention = _attention_match(caching, limit if found else 0)
+    state = None
+    if caching.state_block is not None:
+        reach = limit
+        if attention is not None:
+            margin = caching.state_block if caching.drafts else 0
+            reach = min(limit, attention + margin)
+        state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
+    cached = attention if state is None else state
+    return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
+
+
+def _check_length(field: str, given: object, low: int, high: int) -> None:
+    if type(given) is int and low <= given <= high:
+        return
+    number = given if isinstance(given, int | float) and isfinite(given) else low
+    limit = "max_model_len" if field == "prompt_tokens" else "the shorter prompt"
+    raise ScenarioError(
+        "out_of_range",
+        f"{field} must be a whole number from {low} to {limit} ({high}); got {str(given)[:40]}. "
+        f"Nearest valid value: {int(min(max(number, low), high))}.",
+        field=field,
+    )
+
+
+def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
+    """The shortest shared prefix with a hit for prompts of this length, None when there is none.
+
+    Without a length: over all prompts that `max_model_len` allows (one token less, as one must be
+    generated). A prefix that serves is no promise for another prompt length: see `prefix_hit`.
+    """
+    if prompt_tokens is None:
+        lengths = [
+            length for length in _shortest_prompts(caching) if length < caching.max_model_len
+        ]
+        found = [smallest_prefix(caching, length) for length in lengths]
+        return min((prefix for prefix in found if prefix is not None), default=None)
+    if not prefix_hit(caching, prompt_tokens, prompt_tokens).cached_tokens:
+        return None
+    low, high = 0, prompt_tokens
+    while high - low > 1:
+        middle = (low + high) // 2
+        if prefix_hit(caching, prompt_tokens, middle).cached_tokens:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def is_inert(caching: Caching) -> bool:
+    """Whether prefix caching is on, but no request is long enough to find anything again."""
+    return caching.is_on and not _is_starved(caching) and smallest_prefix(caching) is None
+
+
+def reason_without_hits(caching: Caching) -> str | None:
+    """Why no request can ever have a hit, in words; None when some can."""
+    if not caching.is_on:
+        return "Prefix caching is off: nothing is found again."
+    if _is_starved(caching):
+        return (
+            f"Align mode needs a step budget of at least a block; {caching.budget_tokens:,} tokens "
+            f"are fewer than {caching.state_block:,}. vLLM refuses to start, as longer prompts "
+            "would never be scheduled."
+        )
+    if not is_inert(caching):
+        return None
+    shortest = shortest_prompt_with_hit(caching)
+    return (
+        f"Inert: the longest prompt ({caching.max_model_len - 1:,} tokens, max_model_len less one) "
+        f"fills no block that a hit could use; that takes a prompt of {shortest:,} tokens or more."
+    )
+
+
+def shortest_prompt_with_hit(caching: Caching) -> int:
+    """The shortest prompt, in tokens, that could find anything again if it were allowed."""
+    lengths = _shortest_prompts(caching)
+    hits = (n for n in lengths if prefix_hit(_longer(caching, n), n, n).cached_tokens)
+    return min(hits, default=max(lengths))
+
+
+def _longer(caching: Caching, prompt_tokens: int) -> Caching:
+    """The same rules where a prompt of this length is allowed."""
+    return replace(caching, max_model_len=max(caching.max_model_len, prompt_tokens + 1))
+
+
+def _is_starved(caching: Caching) -> bool:
+    block = caching.state_block
+    if caching.mode != ALIGN or block is None or caching.keeps_few:
+        return False
+    return caching.budget_tokens < block
+
+
+def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
+    """Lengths among which the shortest prompt with a hit is: a full block, and one token more.
+
+    With drafts attention needs a second block; a state alone may be found with the first.
+    """
+    align = caching.alignment_tokens
+    blocks = {*caching.attention_blocks, caching.state_block or align}
+    if not caching.drafts:
+        return (align + 1,)
+    second = {align + block + extra for block in blocks for extra in (0, 1)}
+    return tuple(sorted({align + 1, *second}))
+
+
+def _attention_match(caching: Caching, limit: int) -> int | None:
+    if not caching.attention_blocks:
+        return None
+    align = caching.alignment_tokens
+    dropped = 1 if caching.drafts else 0
+    return min(
+        max(0, limit // block - dropped) * block // align * align
+        for block in caching.attention_blocks
+    )

@@ -1,0 +1,154 @@
+"""A workload of requests that share prefixes: how many have a hit, and why (vllm#45238).
+
+From 0.33 on a request that finds less than attention remembers keeps its state there, so that the
+next one finds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from workbench.core.prefix.hits import Caching, Hit, hit_after, prefix_hit, reason_without_hits
+from workbench.core.prefix.prefill import Prefill
+
+SHOWN = 6
+"""How many checkpoints an explanation names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Requests that come one at a time, each a shared prefix and tokens of its own.
+
+    prefixes: how many different prefixes there are; the requests take them in turn. Errors:
+    ValueError for negative numbers, no token at all, or no prefix.
+    """
+
+    requests: int
+    shared_tokens: int
+    unique_tokens: int
+    prefixes: int = 1
+
+    def __post_init__(self) -> None:
+        numbers = (self.requests, self.shared_tokens, self.unique_tokens)
+        if min(numbers) < 0 or self.prefixes < 1 or self.prompt_tokens < 1:
+            raise ValueError(
+                "a workload needs requests >= 0, prefixes >= 1 and at least one token; got "
+                f"{self.requests} requests, {self.prefixes} prefixes, {self.shared_tokens} shared "
+                f"and {self.unique_tokens} unique tokens."
+            )
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of every prompt."""
+        return self.shared_tokens + self.unique_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadHits:
+    """What every request of a workload reuses, and the hit that its rules lead to.
+
+    cached_tokens: per request, in order. first: the steps of a request that finds nothing;
+    typical: what the next one reuses of it. reason: why no request can ever have a hit.
+    has_states: whether SSM layers have to be found too. junction_tokens: where the second request
+    of a prefix keeps a state for those after it; 0 where it does not.
+    """
+
+    workload: Workload
+    cached_tokens: tuple[int, ...]
+    first: Prefill
+    typical: Hit
+    reason: str | None
+    has_states: bool
+    junction_tokens: int = 0
+
+    @property
+    def hits(self) -> int:
+        """Requests that reuse anything."""
+        return sum(tokens > 0 for tokens in self.cached_tokens)
+
+    def _left(self, count: int, positions: str) -> str:
+        """What a prompt leaves for others to find."""
+        if not self.has_states:
+            return "every full block, and there is no state to be found"
+        if not count:
+            return "no checkpoint"
+        return f"checkpoint{'s' * (count > 1)} at {positions}"
+
+    @property
+    def explanation(self) -> str:
+        """One or two sentences with the numbers that decide."""
+        shared = self.workload.shared_tokens
+        count = sum(len(part) for part in self.first.kept)
+        shown = islice(chain.from_iterable(self.first.kept), SHOWN)
+        stops = " and ".join(f"{position:,}" for position in shown)
+        more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
+        start = (
+            f"{self.hits} of {self.workload.requests} requests have a hit. A prompt of "
+            f"{self.workload.prompt_tokens:,} tokens leaves " + self._left(count, f"{stops}{more}")
+        )
+        if self.reason is not None:
+            return f"{start}. {self.reason}"
+        if self.typical.cached_tokens:
+            first = min(self.workload.prefixes, self.workload.requests)
+            return (
+                f"{start}; {self.typical.cached_tokens:,} is inside the shared {shared:,} tokens, "
+                f"so only the first request of each prefix ({first}) computes everything."
+            )
+        match = self.typical.attention_tokens or 0
+        if self.junction_tokens:
+            return (
+                f"{start}; none is inside the shared {shared:,} tokens, so the second request of a "
+                f"prefix computes everything as well, but keeps its state at "
+                f"{self.junction_tokens:,}, where attention's match ends: later ones reuse that."
+            )
+        return (
+            f"{start}; none is inside the shared {shared:,} tokens that a hit could use, so "
+            f"the {match:,} tokens that attention could reuse are computed again as well."
+        )
+
+
+def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
+    """Every request of the workload against all before it with the same prefix.
+
+    Nothing is evicted and no two requests overlap, so this is the most that the rules allow. For
+    vllm#45238 (block 528, budget 2048, one request at a time, 64 requests) that is 0 hits for
+    1500 shared tokens, whatever the number of prefixes, and for 1600 shared tokens all but the
+    first request of each prefix: 56 with the 8 prefixes that the report names later. It measured
+    52: four more misses, which no rule of the scheduler gives (evictions from a small pool, or
+    prompts whose tokens differ from what was asked for, would).
+    """
+    prompt = workload.prompt_tokens
+    earlier: dict[int, dict[tuple[int, int], Prefill]] = {}
+    cached = []
+    for number in range(workload.requests):
+        seen = earlier.setdefault(number % workload.prefixes, {})
+        best = max(
+            (
+                hit_after(caching, before, prompt, workload.shared_tokens).cached_tokens
+                for before in seen.values()
+            ),
+            default=0,
+        )
+        cached.append(best)
+        junction = _junction(caching, workload, best) if seen else 0
+        if (best, junction) not in seen:
+            seen[best, junction] = caching.prefill(prompt, best, junction)
+    typical = prefix_hit(caching, prompt, workload.shared_tokens)
+    return WorkloadHits(
+        workload,
+        tuple(cached),
+        caching.prefill(prompt),
+        typical,
+        reason_without_hits(caching),
+        caching.state_block is not None,
+        _junction(caching, workload, typical.cached_tokens),
+    )
+
+
+def _junction(caching: Caching, workload: Workload, cached: int) -> int:
+    """Where attention's match of an earlier request ends, if that is beyond the hit (0.33)."""
+    if not caching.keeps_few or caching.state_block is None or not caching.is_on:
+        return 0
+    match = prefix_hit(caching, workload.prompt_tokens, workload.shared_tokens).attention_tokens
+    return match if match is not None and match > cached else 0

@@ -1,0 +1,1 @@
+"""Block tables: rows, batches, and the slot of a token."""

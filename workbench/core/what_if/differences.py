@@ -1,0 +1,301 @@
+"""One scenario under several rule sets: what changes, where the paths part, what it means.
+
+A fact is a number of the plan. Its cause is the first step, among the steps that it is made from,
+whose result differs between two rule sets; the step's own source names version and change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from workbench.core.errors import WorkbenchError
+from workbench.core.model import Model
+from workbench.core.plan import Plan
+from workbench.core.prefix.hits import caching_of, smallest_prefix
+from workbench.core.resolve import resolve
+from workbench.core.rules import RULE_SETS
+from workbench.core.settings import Settings
+from workbench.core.trace import Step
+from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
+
+PlanType = TypeVar("PlanType", bound=Plan)
+
+MADE_FROM = {
+    "N": "aligned_block_size",
+    "A": "alignment_granule",
+    "mamba_page": "mamba_page_size_bytes",
+    "block_size": "preferred_block_size",
+    "before": "block_size",
+    "state_dtypes": "mamba_ssm_cache_dtype",
+    "mamba_block_size": "mamba_cache_mode",
+}
+"""Operand -> the step whose result it is, where the two are called differently."""
+FINAL_BLOCK = ("xpu_default_block_size", "xpu_gdn_block_size", "block_size", "preferred_block_size")
+"""The steps that may decide the block size, the last word first."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A number to compare: its published name, a label, a unit, how to read it.
+
+    steps: those that may decide it; the first whose result differs is followed to its operands.
+    """
+
+    name: str
+    label: str
+    unit: str
+    read: Callable[[Plan], Any]
+    steps: tuple[str, ...]
+
+
+def _of_cache(name: str) -> Callable[[Plan], Any]:
+    return lambda plan: None if plan.cache is None else getattr(plan.cache, name)
+
+
+def _smallest_prefix(plan: Plan) -> int | None:
+    """Tokens that two prompts must share before anything of them is found again."""
+    if not plan.prefix_caching or plan.cache is None or plan.model.attention is None:
+        return None
+    return smallest_prefix(caching_of(plan))
+
+
+MODE = ("mamba_cache_mode",)
+SIZES = (*FINAL_BLOCK, "mamba_page_size_padded", *MODE)
+FACTS = (
+    Fact(
+        "enable_prefix_caching",
+        "prefix caching",
+        "",
+        lambda p: p.prefix_caching,
+        ("enable_prefix_caching",),
+    ),
+    Fact("mamba_cache_mode", "cache mode", "", lambda p: p.mamba_cache_mode, MODE),
+    Fact("backend", "attention backend", "", lambda p: p.backend, ("backend",)),
+    Fact(
+        "mamba_page_size_bytes",
+        "mamba state",
+        "bytes",
+        lambda p: p.mamba_page_size_bytes,
+        ("mamba_page_size_bytes",),
+    ),
+    Fact(
+        "attention_bytes_per_token",
+        "attention, one token",
+        "bytes",
+        lambda p: p.attention_bytes_per_token,
+        ("attention_bytes_per_token",),
+    ),
+    Fact("block_size", "block size", "tokens", lambda p: p.block_size, FINAL_BLOCK),
+    Fact(
+        "mamba_block_size",
+        "mamba block",
+        "tokens",
+        lambda p: p.mamba_block_size,
+        (*MODE, *FINAL_BLOCK),
+    ),
+    Fact("page_size_bytes", "page", "bytes", lambda p: p.attention_page_size_bytes, SIZES),
+    Fact("padding_percent", "padding", "%", lambda p: p.padding_percent, SIZES),
+    Fact(
+        "kernel_block_size",
+        "kernel block",
+        "tokens",
+        lambda p: p.kernel_block_size,
+        (*FINAL_BLOCK, "kernel_block_size"),
+    ),
+    Fact("num_blocks", "blocks", "", _of_cache("num_blocks"), SIZES),
+    Fact("blocks_per_request", "blocks of a request", "", _of_cache("blocks_per_request"), SIZES),
+    Fact("max_concurrency", "concurrency", "x", _of_cache("max_concurrency"), SIZES),
+    Fact(
+        "smallest_prefix",
+        "smallest cacheable prefix",
+        "tokens",
+        _smallest_prefix,
+        ("enable_prefix_caching", *SIZES),
+    ),
+    Fact(
+        "scheduler_block_size",
+        "scheduler block",
+        "tokens",
+        _of_cache("scheduler_block_size"),
+        (*MODE, *FINAL_BLOCK),
+    ),
+    Fact(
+        "hash_block_size",
+        "hash block",
+        "tokens",
+        _of_cache("hash_block_size"),
+        (*MODE, *FINAL_BLOCK),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one rule set makes of the scenario: a plan, or the reason why there is none."""
+
+    rules: str
+    plan: Plan | None
+    refused: str | None = None
+    code: str | None = None
+
+    @property
+    def starts(self) -> bool:
+        """Whether vLLM would start."""
+        return self.plan is not None and not self.plan.errors
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Codes of what stops it."""
+        if self.plan is None:
+            return (self.code or "refused",)
+        return tuple(problem.code for problem in self.plan.errors)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One fact that two rule sets answer differently.
+
+    before and after: the step where the paths part, on either side (None: the side has no such
+    step). means: what it means for somebody who upgrades.
+    """
+
+    fact: Fact
+    old: Any
+    new: Any
+    before: Step | None
+    after: Step | None
+    means: str
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What differs between two versions whatever the scenario is."""
+
+    label: str
+    old: str
+    new: str
+    means: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two rule sets and one scenario."""
+
+    model: Model
+    old: Outcome
+    new: Outcome
+    differences: tuple[Difference, ...]
+    traits: tuple[Trait, ...]
+
+    @property
+    def parting(self) -> tuple[Step | None, Step | None]:
+        """The step where the paths part, of the first fact that differs; None where none does."""
+        first = next((found for found in self.differences if found.after or found.before), None)
+        return (None, None) if first is None else (first.before, first.after)
+
+    @property
+    def changes(self) -> bool:
+        """Whether an upgrade changes anything that the scenario shows."""
+        return bool(self.differences) or self.old.errors != self.new.errors
+
+
+def outcomes(
+    model: Model,
+    settings: Settings,
+    rules: Iterable[str],
+    plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
+) -> tuple[Outcome, ...]:
+    """The scenario under each of `rules`; a refusal is an outcome, too."""
+    return tuple(_outcome(model, settings, name, plan_type) for name in rules)
+
+
+def _outcome(model: Model, settings: Settings, rules: str, plan_type: type[PlanType]) -> Outcome:
+    try:
+        return Outcome(rules, resolve(model, replace(settings, rules=rules), plan_type))
+    except WorkbenchError as error:
+        return Outcome(rules, None, error.message, error.code)
+
+
+def compare(
+    model: Model,
+    settings: Settings,
+    old: str = "0.23",
+    new: str = "0.33",
+    plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
+) -> Comparison:
+    """What changes for this scenario from the rule set `old` to `new`."""
+    RULE_SETS[old], RULE_SETS[new]
+    first, second = outcomes(model, settings, (old, new), plan_type)
+    found: tuple[Difference, ...] = ()
+    if first.plan is not None and second.plan is not None:
+        found = tuple(_differences(first.plan, second.plan))
+    return Comparison(model, first, second, found, traits(old, new))
+
+
+def traits(old: str, new: str) -> tuple[Trait, ...]:
+    """What differs between two rule sets whatever the scenario is."""
+    one, other = traits_of(RULE_SETS[old]), traits_of(RULE_SETS[new])
+    return tuple(
+        Trait(words.label, one[name], other[name], words.means)
+        for name, words in TRAITS.items()
+        if one[name] != other[name]
+    )
+
+
+def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
+    for fact in FACTS:
+        one, other = fact.read(old), fact.read(new)
+        if one == other:
+            continue
+        before, after = parting(old, new, fact.steps)
+        yield Difference(fact, one, other, before, after, meaning(_worded(fact, old), one, other))
+
+
+def _worded(fact: Fact, old: Plan) -> str:
+    """The name under which the sentence stands: hashes that nobody had cannot become useless."""
+    unused = fact.name == "hash_block_size" and not old.prefix_caching
+    return "first_hash_block_size" if unused else fact.name
+
+
+def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:
+    """Where two paths part: from the first of `names` whose result differs, back to its source.
+
+    A step is followed to the first of its operands that is another step's result and differs.
+    (None, None) where all results agree.
+    """
+    first, second = _by_name(old), _by_name(new)
+    name = next((name for name in names if _differs(first.get(name), second.get(name))), None)
+    if name is None:
+        return None, None
+    while (
+        source := _differing_operand(first.get(name), second.get(name), first, second)
+    ) is not None:
+        name = source
+    return first.get(name), second.get(name)
+
+
+def _by_name(plan: Plan) -> Mapping[str, Step]:
+    return {step.rule.name: step for step in plan.steps}
+
+
+def _differs(one: Step | None, other: Step | None) -> bool:
+    if one is None or other is None:
+        return one is not other
+    return bool(one.result != other.result)
+
+
+def _differing_operand(
+    one: Step | None, other: Step | None, first: Mapping[str, Step], second: Mapping[str, Step]
+) -> str | None:
+    """The step behind the first operand that two steps do not share; None: the rule itself."""
+    if one is None or other is None:
+        return None
+    for operand, value in other.operands.items():
+        source = MADE_FROM.get(operand, operand)
+        if value == one.operands.get(operand) or source == other.rule.name:
+            continue
+        if _differs(first.get(source), second.get(source)) and source in first and source in second:
+            return source
+    return None
