@@ -91,6 +91,23 @@ def test_the_figure_has_a_marker_a_version_and_only_what_differs(theme):
     assert len(figure.to_json()) < 150_000
 
 
+def test_markers_on_the_same_place_have_one_text():
+    name = "kimi-linear-48b-a3b"
+    found = outcomes(load_model(name), Scenario(model=name), tuple(RULE_SETS))
+    written = [
+        (label, text)
+        for trace in versions(found).data
+        for label, text in zip(trace.y, trace.text, strict=True)
+        if text
+    ]
+    told = {
+        pair
+        for trace in versions(found).data
+        for pair in zip(trace.y, trace.customdata, strict=True)
+    }
+    assert sorted(written) == sorted(told)
+
+
 def test_the_figure_of_refusals_only():
     found = outcomes(load_model("bamba-9b"), Scenario(model="bamba-9b"), ("0.33",))
     assert versions(found).data == ()

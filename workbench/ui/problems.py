@@ -10,6 +10,7 @@ import ipywidgets as widgets
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.remedies import Remedy
 from workbench.plan import Plan
+from workbench.ui.pieces import apply_button
 from workbench.views import html
 
 
@@ -58,11 +59,8 @@ class ProblemList:
         )
 
     def _button(self, remedy: Remedy) -> widgets.Button:
-        button = widgets.Button(
-            description=f"Apply {remedy.text}",
-            tooltip=f"Tried: {remedy.plan!r}",
-            layout=widgets.Layout(width="auto"),
+        return apply_button(
+            f"Apply {remedy.text}",
+            f"Tried: {remedy.plan!r}",
+            lambda _button: self._apply(dict(remedy.changes)),
         )
-        button.add_class("wb-apply")
-        button.on_click(lambda _button: self._apply(dict(remedy.changes)))
-        return button

@@ -37,6 +37,7 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
             if len({value for value in values if value is not None}) > 1:
                 rows.append(fact.label)
         shown = [fact for fact in numbers if fact.label in rows]
+        written: set[tuple[str, str]] = set()
         for outcome, (colour, symbol, place) in zip(outcomes, MARKS, strict=False):
             if outcome.plan is None:
                 continue
@@ -50,12 +51,14 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
                 go.Scatter(
                     x=[min(max(x, LOWEST), HIGHEST) for x, _label, _text in points],
                     y=[label for _x, label, _text in points],
-                    text=[text for _x, _label, text in points],
+                    text=[_once(written, label, text) for _x, label, text in points],
+                    customdata=[text for _x, _label, text in points],
                     name=RULE_SETS[outcome.rules].title,
                     mode="markers+text",
                     textposition=place,
                     marker={"color": colour, "symbol": symbol, "size": 11},
-                    hovertemplate="%{y}<br>%{text}<br>%{x:.3g} x<extra>%{fullData.name}</extra>",
+                    hovertemplate="%{y}<br>%{customdata}<br>%{x:.3g} x"
+                    "<extra>%{fullData.name}</extra>",
                 )
             )
     title = "no number differs" if not rows else "what differs, relative to the first version"
@@ -69,6 +72,14 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
     figure.update_xaxes(type="log", gridcolor=colours.grid, title_text="times", zeroline=False)
     figure.update_yaxes(autorange="reversed", gridcolor=colours.grid)
     return figure
+
+
+def _once(written: set[tuple[str, str]], label: str, text: str) -> str:
+    """The text of a marker; nothing where another one lies on the same place of the same line."""
+    if (label, text) in written:
+        return ""
+    written.add((label, text))
+    return text
 
 
 def _is_number(value: object) -> bool:

@@ -26,6 +26,7 @@ from workbench.plan import Plan
 from workbench.run.launches import launch
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import button
 from workbench.ui.session import Session, guarded
 from workbench.views import html
 from workbench.views.block_table_figure import block_tables, slot_map
@@ -86,7 +87,7 @@ class BlockTablesPanel(Panel):
         )
         self.mistake = widgets.Dropdown(options=MISTAKES, description="Mistake")
         self.buttons = {
-            name: _button(name, tip)
+            name: button(name, tip)
             for name, tip in {
                 "Start": "Admit the whole batch and run one step",
                 "Decode 1": "One more token for every request",
@@ -121,8 +122,8 @@ class BlockTablesPanel(Panel):
             widgets.HBox([self.target, self.buttons["Compile"]]),
             self._compiled,
         )
-        for name, button in self.buttons.items():
-            button.on_click(lambda _button, name=name: self._clicked(name))
+        for name, pressed in self.buttons.items():
+            pressed.on_click(lambda _button, name=name: self._clicked(name))
         self.group.observe(self._draw_again, names="value")
         self._enable()
 
@@ -258,8 +259,8 @@ class BlockTablesPanel(Panel):
         if not running and tuple(self.row.options) != rows:
             self.row.options = rows
             self.row.value = rows[0] if rows else None
-        for name, button in self.buttons.items():
-            button.disabled = running or not has_cache or (name not in ALWAYS and not rows)
+        for name, pressed in self.buttons.items():
+            pressed.disabled = running or not has_cache or (name not in ALWAYS and not rows)
 
 
 def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> Told:
@@ -280,7 +281,3 @@ def _compiled(target: str) -> Told:
         for report in reports
     )
     return Told(inspection_html(reports) + html.document(listings), is_damage=False)
-
-
-def _button(name: str, tip: str) -> widgets.Button:
-    return widgets.Button(description=name, tooltip=tip, layout=widgets.Layout(width="auto"))

@@ -13,9 +13,10 @@ from workbench.ui.panels.flex_bits import BitsPart
 from workbench.ui.panels.flex_launch import LaunchPart, MistakesPart
 from workbench.ui.panels.flex_mask import MaskPart
 from workbench.ui.panels.flex_order import OrderPart
-from workbench.ui.panels.flex_part import BatchInput, Part, row
+from workbench.ui.panels.flex_part import BatchInput, Part
 from workbench.ui.panels.flex_sizes import SizesPart
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import row
 from workbench.ui.session import Session, evaluate, guarded
 from workbench.views.html import document, problem_html, refusal_html
 

@@ -11,8 +11,9 @@ from workbench.core.flex.lab import BitLab
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex_part import BatchInput, LaunchingPart, button, dropdown, row
+from workbench.ui.panels.flex_part import BatchInput, LaunchingPart
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import button, dropdown, row
 from workbench.ui.session import guarded
 from workbench.views.flex_bits_figure import bits_figure
 from workbench.views.flex_bits_text import bits_html

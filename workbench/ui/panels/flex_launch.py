@@ -11,8 +11,9 @@ import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.lab import FlexMistake, FlexRun
-from workbench.ui.panels.flex_part import BatchInput, LaunchingPart, button, dropdown, row, text_box
+from workbench.ui.panels.flex_part import BatchInput, LaunchingPart
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import button, dropdown, row, text_box
 from workbench.ui.session import guarded
 from workbench.views.flex_run_text import mistake_html, run_html
 from workbench.views.html import document

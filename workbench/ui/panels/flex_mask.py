@@ -17,8 +17,9 @@ from workbench.core.flex.plan import flex_plan
 from workbench.core.flex.prefix import parse_prefixes
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex_part import BatchInput, Part, dropdown, row, text_box
+from workbench.ui.panels.flex_part import BatchInput, Part
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import dropdown, row, text_box
 from workbench.ui.session import guarded
 from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_order
 from workbench.views.flex_text import visits_html

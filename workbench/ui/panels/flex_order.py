@@ -11,8 +11,9 @@ from workbench.core.flex.build import direct_build, visits
 from workbench.core.flex.lab import OrderRow
 from workbench.core.flex.mask import MaskRule
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex_part import LaunchingPart, button
+from workbench.ui.panels.flex_part import LaunchingPart
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import button
 from workbench.ui.session import guarded
 from workbench.views.flex_bits_text import orders_html, prediction_html
 from workbench.views.flex_mask_figure import visit_order

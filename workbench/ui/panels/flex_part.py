@@ -18,8 +18,8 @@ from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.kernels.mode import TritonModeError
 from workbench.plan import Plan
 from workbench.run.launches import launch
-from workbench.ui.controls import WIDE
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import apply_button, button, dropdown, text_box
 from workbench.ui.session import guarded
 from workbench.views.html import document, refusal_html
 
@@ -73,14 +73,14 @@ class Part:
             for remedy in plan.remedies(problem):
                 if remedy.plan.backend != FLEX:
                     continue
-                button = widgets.Button(
-                    description=f"Apply {remedy.text}",
-                    tooltip=f"Tried: {remedy.plan!r}",
-                    layout=widgets.Layout(width="auto"),
+                changes = {"backend": FLEX, **remedy.changes}
+                buttons.append(
+                    apply_button(
+                        f"Apply {remedy.text}",
+                        f"Tried: {remedy.plan!r}",
+                        partial(self._apply, changes),
+                    )
                 )
-                button.add_class("wb-apply")
-                button.on_click(partial(self._apply, {"backend": FLEX, **remedy.changes}))
-                buttons.append(button)
         return buttons
 
     @guarded
@@ -192,38 +192,4 @@ def tokens(typed: str) -> int:
         "The size of the mask is a whole number of tokens, at least 1; got "
         f"{typed[:40]!r}. Nearest valid value: {DEFAULT_SIZE}.",
         field="batch",
-    )
-
-
-def dropdown(label: str, options: Any) -> widgets.Dropdown:
-    """A picker as wide as its cell."""
-    return widgets.Dropdown(
-        description=label, options=options, style=WIDE, layout=widgets.Layout(width="auto")
-    )
-
-
-def text_box(label: str, value: str, hint: str = "") -> widgets.Text:
-    """A text that counts when it is left."""
-    return widgets.Text(
-        value=value,
-        description=label,
-        placeholder=hint,
-        continuous_update=False,
-        style=WIDE,
-        layout=widgets.Layout(width="auto"),
-    )
-
-
-def button(name: str, tip: str) -> widgets.Button:
-    """A button as wide as its text."""
-    return widgets.Button(description=name, tooltip=tip, layout=widgets.Layout(width="auto"))
-
-
-def row(controls: Any) -> widgets.GridBox:
-    """Controls side by side, as many as fit."""
-    return widgets.GridBox(
-        list(controls),
-        layout=widgets.Layout(
-            grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
-        ),
     )

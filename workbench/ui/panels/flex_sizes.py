@@ -13,8 +13,9 @@ from workbench.core.platforms import PLATFORMS
 from workbench.kernels.inspection.targets import TARGETS, Target
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex_part import Part, dropdown, row
+from workbench.ui.panels.flex_part import Part
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import dropdown, row
 from workbench.ui.session import guarded
 from workbench.views.flex_figure import legal_pairs, nested_grids
 from workbench.views.flex_memory_figure import mask_memory_figure

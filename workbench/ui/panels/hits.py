@@ -12,6 +12,7 @@ from workbench.core.prefix.workload import Workload
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import apply_button
 from workbench.ui.session import Session, guarded
 from workbench.views import html
 from workbench.views.hit_figure import hit_curve
@@ -48,6 +49,11 @@ class HitsPanel(Panel):
         self._report = widgets.HTML(html.document(REPORT))
         self._curve = LiveFigure()
         self._place = widgets.VBox()
+        self.switch_on = apply_button(
+            "Apply enable_prefix_caching = true",
+            "See what this model could hit with prefix caching",
+            self._switch_on,
+        )
         self.inputs = {
             name: widgets.Text(
                 description=label,
@@ -74,11 +80,16 @@ class HitsPanel(Panel):
         self._plan = plan
         self._text.value = hits_html(plan)
         if plan.cache is None or not plan.enable_prefix_caching:
-            self._place.children, self._workload.value = (), ""
+            self._place.children = () if plan.cache is None else (self.switch_on,)
+            self._workload.value = ""
             return
         self._curve.show(hit_curve(plan))
         self._place.children = (self._curve.widget,)
         self._typed(None)
+
+    @guarded
+    def _switch_on(self, _button: widgets.Button) -> None:
+        self.session.change(lambda present: present.replace(enable_prefix_caching=True))
 
     @guarded
     def _typed(self, _change: Any) -> None:

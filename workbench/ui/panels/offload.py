@@ -13,9 +13,10 @@ from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import Offload, OffloadRequest, offload, request_remedies
 from workbench.core.what_if.choices import legal_values, tensor_parallel_sizes
 from workbench.plan import Plan
-from workbench.ui.controls import WIDE, Memory, Number
+from workbench.ui.controls import Memory, Number
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import STALE, Panel
+from workbench.ui.pieces import apply_button, dropdown, row
 from workbench.ui.session import Session, evaluate, guarded
 from workbench.views.html import document, refusal_html
 from workbench.views.offload import offload_html
@@ -48,9 +49,9 @@ class OffloadPanel(Panel):
         self.controls["cpu_bytes_to_use"].value = "64 GiB"
         self.controls["block_size"].placeholder = "as on the GPU"
         self.controls |= {
-            "role": _dropdown("This side", (PREFILL, DECODE)),
-            "other_tensor_parallel": _dropdown("Other side's TP", (SAME,)),
-            "other_kv_cache_dtype": _dropdown("its KV dtype", (SAME,)),
+            "role": dropdown("This side", (PREFILL, DECODE)),
+            "other_tensor_parallel": dropdown("Other side's TP", (SAME,)),
+            "other_kv_cache_dtype": dropdown("its KV dtype", (SAME,)),
         }
         self._figure = LiveFigure()
         self._input_error, self._offload, self._transfer = (widgets.HTML() for _ in range(3))
@@ -60,13 +61,13 @@ class OffloadPanel(Panel):
         offloading = [self.controls[picker.field] for picker in self._inputs]
         self.fill(
             widgets.HTML(document("<h4>Offload to host memory</h4>")),
-            _row(offloading),
+            row(offloading),
             self._input_error,
             self._buttons,
             self._figure.widget,
             self._offload,
             widgets.HTML(document("<h4>Prefill on one engine, decode on another</h4>")),
-            _row([control for name, control in self.controls.items() if control not in offloading]),
+            row([control for name, control in self.controls.items() if control not in offloading]),
             self._transfer,
         )
 
@@ -141,9 +142,8 @@ class OffloadPanel(Panel):
         """Buttons that change the scenario, then those that change the own inputs."""
         buttons = []
         for remedy, after in remedy_rows(plan, request, found):
-            changes = dict(remedy.changes)
-            buttons.append(_button(f"Apply {remedy.text}", f"Tried: {after}"))
-            buttons[-1].on_click(partial(self._apply, changes))
+            pressed = partial(self._apply, dict(remedy.changes))
+            buttons.append(apply_button(f"Apply {remedy.text}", f"Tried: {after}", pressed))
         for problem in found.problems:
             for other in request_remedies(plan, problem, request):
                 typed = {
@@ -151,8 +151,8 @@ class OffloadPanel(Panel):
                     for name, value in request_changes(request, other).items()
                 }
                 words = ", ".join(f"{name} = {value or 'nothing'}" for name, value in typed.items())
-                buttons.append(_button(f"Type {words}", "Tried: this check passes"))
-                buttons[-1].on_click(partial(self._type, typed))
+                pressed = partial(self._type, typed)
+                buttons.append(apply_button(f"Type {words}", "Tried: this check passes", pressed))
         return buttons
 
     @guarded
@@ -169,12 +169,6 @@ class OffloadPanel(Panel):
             (widget.add_class if stale else widget.remove_class)("wb-stale")
 
 
-def _dropdown(label: str, options: tuple[str, ...]) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        description=label, options=options, style=WIDE, layout=widgets.Layout(width="auto")
-    )
-
-
 def _offer(dropdown: widgets.Dropdown, values: Any) -> None:
     """Offer these values; keep what is picked if it is still there."""
     options = ((SAME, SAME), *((str(value), value) for value in values))
@@ -183,18 +177,3 @@ def _offer(dropdown: widgets.Dropdown, values: Any) -> None:
         dropdown.options = options
         if picked in [value for _label, value in options]:
             dropdown.value = picked
-
-
-def _row(controls: list[widgets.ValueWidget]) -> widgets.GridBox:
-    return widgets.GridBox(
-        controls,
-        layout=widgets.Layout(
-            grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
-        ),
-    )
-
-
-def _button(label: str, tip: str) -> widgets.Button:
-    button = widgets.Button(description=label, tooltip=tip, layout=widgets.Layout(width="auto"))
-    button.add_class("wb-apply")
-    return button
