@@ -50,7 +50,7 @@ class HitsPanel(Panel):
         self._curve = LiveFigure()
         self._place = widgets.VBox()
         self.switch_on = apply_button(
-            "Apply enable_prefix_caching = true",
+            "Apply enable_prefix_caching = yes",
             "See what this model could hit with prefix caching",
             self._switch_on,
         )
