@@ -78,7 +78,7 @@ def test_typed_layers_keep_the_models_dtype():
         llama(num_hidden_layers=4), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0, "2"]
     )
     assert unquantized_layers(plan) == {0, 2}
-    pages = [spec.content_bytes // spec.block_size for _name, spec in layer_specs(plan)]
+    pages = [spec.content_bytes // spec.block_size for spec in layer_specs(plan).by_name().values()]
     assert pages == [LLAMA_PLAIN, LLAMA_PLAIN // 2] * 2
 
 
@@ -126,7 +126,7 @@ def test_a_window_takes_the_largest_block_that_fits(supported, tokens, largest):
 def test_a_plain_window_fills_what_it_can_of_the_shared_page():
     settings = {"kv_cache_dtype": "fp8", "kv_cache_dtype_skip_layers": ("sliding_window",)}
     plan = plan_of(gemma3(), rules="0.33", backend="TRITON_ATTN", block_size=48, **settings)
-    specs = dict(layer_specs(plan))
+    specs = layer_specs(plan).by_name()
     windows = [spec for spec in specs.values() if spec.window_tokens]
     assert {spec.block_size for spec in windows} == {16}
     assert {spec.page_size_bytes for spec in windows} == {plan.attention_page_size_bytes}

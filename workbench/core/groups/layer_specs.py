@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from typing import NamedTuple
 
 from workbench.core.block_sizes import largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.groups.alike import AlikeLayers, alike_layers
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -19,7 +20,7 @@ from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.sized import Sized
 
-__all__ = ["ATTENTION_SPECS", "MAMBA_SPEC", "MLA_SPEC", "CacheSpec", "layer_name", "layer_specs"]
+__all__ = ["ATTENTION_SPECS", "CacheSpec", "LayerSpecs", "layer_specs", "unquantized_layers"]
 
 AS_THE_MODEL = "auto"
 WINDOWS = "sliding_window"
@@ -27,37 +28,40 @@ WINDOWS = "sliding_window"
 UNQUANTIZED_ENDS = 2
 """Layers at either end that TurboQuant leaves in the model's dtype."""
 
-Specs = tuple[tuple[str, CacheSpec], ...]
 
+class LayerSpecs(NamedTuple):
+    """The spec of every layer, told once for the layers that are alike.
 
-def layer_name(layer: Layer) -> str:
-    """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
-    return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
-
-
-def layer_specs(sized: Sized) -> Specs:
-    """(layer name, spec) in the order in which layers are built (attention before mamba).
-
-    The layer that keeps hidden states for `extract_hidden_states` comes last.
+    alike: which layers those are; of_kinds: the spec of each kind of them, in the same order.
+    hidden: (name, spec) of the layer that keeps hidden states, which is built last.
     """
-    known: dict[tuple[str, int | None, int | None, str], CacheSpec] = {}
-    unquantized = unquantized_layers(sized)
-    found = []
-    for layer in sized.model.layers:
-        dtype = AS_THE_MODEL if layer.number in unquantized else sized.kv_cache_dtype
-        like = (layer.kind, layer.num_kv_heads, layer.head_size, dtype)
-        if like not in known:
-            known[like] = _one(_spec(sized, layer, dtype))
-        found.append((layer_name(layer), known[like]))
-    if sized.settings.hidden_state_layers:
-        found.append(_hidden_states(sized))
-    return tuple(found)
+
+    alike: AlikeLayers
+    of_kinds: tuple[CacheSpec, ...]
+    hidden: tuple[tuple[str, CacheSpec], ...] = ()
+
+    @property
+    def different(self) -> tuple[CacheSpec, ...]:
+        """One spec of each kind."""
+        return (*self.of_kinds, *(spec for _name, spec in self.hidden))
+
+    def by_name(self) -> dict[str, CacheSpec]:
+        """Layer name -> spec, in the order in which layers are built (attention before mamba)."""
+        specs = (self.of_kinds[kind] for kind in self.alike.kind_of_layer)
+        return {**dict(zip(self.alike.names, specs, strict=True)), **dict(self.hidden)}
 
 
-@lru_cache(maxsize=4096)
-def _one(spec: CacheSpec) -> CacheSpec:
-    """One object for equal specs, so that comparing them again costs nothing."""
-    return spec
+def layer_specs(sized: Sized) -> LayerSpecs:
+    """What every layer asks the engine to keep for it."""
+    alike = alike_layers(sized.model.layers, unquantized_layers(sized))
+    return LayerSpecs(
+        alike,
+        tuple(
+            _spec(sized, layer, AS_THE_MODEL if unquantized else sized.kv_cache_dtype)
+            for layer, unquantized in alike.kinds
+        ),
+        (_hidden_states(sized),) if sized.settings.hidden_state_layers else (),
+    )
 
 
 def unquantized_layers(sized: Sized) -> frozenset[int]:
@@ -71,13 +75,15 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
     if attention is None or sized.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
     typed = sized.settings.kv_cache_dtype_skip_layers or ()
+    packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
+    if not typed and not packed:
+        return frozenset()
     found = {
         layer.number
         for layer in model.layers
         if layer.kind != SSM
         and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
     }
-    packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
     keeps_ends = not attention.use_mla or sized.rules.groups.plain_ends_of_mla
     if packed and not model.is_hybrid and keeps_ends:
         numbers = [layer.number for layer in model.layers]
@@ -98,11 +104,12 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
     assert attention is not None
     assert sized.attention_page_size_bytes is not None
     own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
-    attention = replace(
-        attention,
-        num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
-        head_size=layer.head_size or attention.head_size,
-    )
+    if own_geometry:
+        attention = replace(
+            attention,
+            num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
+            head_size=layer.head_size or attention.head_size,
+        )
     kv_heads = attention.kv_heads_per_rank(sized.settings.tensor_parallel)
     page = sized.attention_page_size_bytes
     if own_geometry or dtype != sized.kv_cache_dtype:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
-from workbench.core.groups.layer_specs import Specs, layer_specs
+from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
 from workbench.core.groups.rules import GroupRules
 from workbench.core.layer_query import capability_of
 from workbench.core.sized import Sized
@@ -28,9 +28,9 @@ def grouping_of(sized: Sized) -> Grouping:
 
 @lru_cache(maxsize=1024)
 def _grouping(
-    specs: Specs, rules: GroupRules, layout: str | None, hybrid_manager: bool
+    specs: LayerSpecs, rules: GroupRules, layout: str | None, hybrid_manager: bool
 ) -> Grouping:
-    return group_layers(dict(specs), rules, layout=layout, hybrid_manager=hybrid_manager)
+    return group_layers(specs.by_name(), rules, layout=layout, hybrid_manager=hybrid_manager)
 
 
 def cache_layout(sized: Sized) -> str | None:
@@ -71,7 +71,7 @@ def possible_layouts(sized: Sized) -> tuple[str, ...]:
         if key in layouts:
             found = layouts[key]
             break
-    shapes = {_shape(spec) for _name, spec in layer_specs(sized)}
+    shapes = {_shape(spec) for spec in layer_specs(sized).different}
     if len(shapes) > 1:
         found = tuple(order for order in found if set(order[:2]) == {"L", "B"})
     return found

@@ -33,7 +33,7 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
     """Record what stops vLLM; nothing where the groups can be built."""
     if failure is None:
         return
-    specs = [spec for _name, spec in layer_specs(run)]
+    specs = layer_specs(run).by_name().values()
     if isinstance(failure, NoSingleTypeError):
         run.problem(
             "not_one_type",

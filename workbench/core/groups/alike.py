@@ -1,0 +1,41 @@
+"""Layers that are alike: a resolution sizes one of them, and knows all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from workbench.core.model import SSM, Layer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AlikeLayers:
+    """The layers of a model by kind. Two models with equal layers have one and the same object.
+
+    names: of all layers, in the order in which they are built; kind_of_layer: the place of each in
+    `kinds`. kinds: one layer of each kind, and whether it is among the unquantized ones.
+    """
+
+    names: tuple[str, ...]
+    kind_of_layer: tuple[int, ...]
+    kinds: tuple[tuple[Layer, bool], ...]
+
+
+@lru_cache(maxsize=1024)
+def alike_layers(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> AlikeLayers:
+    """Layers of one kind and geometry, the unquantized ones (by their number) apart."""
+    examples: dict[tuple[Layer, bool], Layer] = {}
+    like = [(layer._replace(number=0), layer.number in unquantized) for layer in layers]
+    for asked, layer in zip(like, layers, strict=True):
+        examples.setdefault(asked, layer)
+    places = {asked: place for place, asked in enumerate(examples)}
+    return AlikeLayers(
+        tuple(map(layer_name, layers)),
+        tuple(places[asked] for asked in like),
+        tuple((layer, unquantized) for (_like, unquantized), layer in examples.items()),
+    )
+
+
+def layer_name(layer: Layer) -> str:
+    """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
+    return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
