@@ -174,10 +174,7 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
     generated). A prefix that serves is no promise for another prompt length: see `prefix_hit`.
     """
     if prompt_tokens is None:
-        lengths = [
-            length for length in _shortest_prompts(caching) if length < caching.max_model_len
-        ]
-        found = [smallest_prefix(caching, length) for length in lengths]
+        found = [smallest_prefix(caching, length) for length in _allowed_prompts(caching)]
         return min((prefix for prefix in found if prefix is not None), default=None)
     if not prefix_hit(caching, prompt_tokens, prompt_tokens).cached_tokens:
         return None
@@ -193,7 +190,9 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
 
 def is_inert(caching: Caching) -> bool:
     """Whether prefix caching is on, but no request is long enough to find anything again."""
-    return caching.is_on and not _is_starved(caching) and smallest_prefix(caching) is None
+    if not caching.is_on or _is_starved(caching):
+        return False
+    return not any(prefix_hit(caching, n, n).cached_tokens for n in _allowed_prompts(caching))
 
 
 def reason_without_hits(caching: Caching) -> str | None:
@@ -245,6 +244,11 @@ def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
         return (align + 1,)
     second = {align + block + extra for block in blocks for extra in (0, 1)}
     return tuple(sorted({align + 1, *second}))
+
+
+def _allowed_prompts(caching: Caching) -> tuple[int, ...]:
+    """Those of them that `max_model_len` allows: one token must still be generated."""
+    return tuple(n for n in _shortest_prompts(caching) if n < caching.max_model_len)
 
 
 def _attention_match(caching: Caching, limit: int) -> int | None:
