@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -195,7 +194,7 @@ def test_mla_that_does_not_divide_is_refused_or_kept_whole():
 
 
 def test_0_33_joins_layers_that_differ_only_in_what_they_compute():
-    windowed = replace(FULL, computed_window_tokens=512)
+    windowed = FULL._replace(computed_window_tokens=512)
     specs = {"a": FULL, "b": windowed, "c": MAMBA, "d": MAMBA}
     assert len(group_layers(specs, V23).groups) == 4
     grouping = group_layers(specs, V33, layout="LBNHC")

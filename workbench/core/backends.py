@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
 from workbench.core.dtypes import FP8_DTYPES
@@ -42,8 +43,7 @@ class HeadSizes:
         return ", ".join(parts) or "any"
 
 
-@dataclass(frozen=True, slots=True)
-class LayerQuery:
+class LayerQuery(NamedTuple):
     """What a layer asks of a backend. `capability` is None outside CUDA.
 
     trtllm_kernels: FlashInfer can load TRT-LLM's kernels here.

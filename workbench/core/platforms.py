@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from workbench.core.registry import Registry
 
@@ -44,6 +45,7 @@ for _platform in (
     PLATFORMS.add(_platform.name, _platform)
 
 
+@lru_cache(maxsize=64)
 def parse_capability(capability: str) -> tuple[int, int]:
     """The pair (9, 0) for "9.0"."""
     major, _, minor = capability.partition(".")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ WRITTEN_FOR = "0.23"
 @cache
 def _in_version(rule: Rule, version: str) -> Rule:
     """The rule as the sources of `version` have it: written for 0.23, unless it says otherwise."""
-    return replace(rule, source=rule.source.replace("vLLM 0.23", f"vLLM {version}"))
+    return rule._replace(source=rule.source.replace("vLLM 0.23", f"vLLM {version}"))
 
 
 class Run:

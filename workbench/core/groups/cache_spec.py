@@ -6,7 +6,7 @@ Source: `vllm/v1/kv_cache_interface.py` (`merge`, `is_uniform_type`) of 0.23 and
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from workbench.core.groups.rules import GroupRules
 from workbench.core.model import CHUNKED, FULL, SLIDING
@@ -35,8 +35,7 @@ PROMOTED = {
 """Class that drops tokens -> the class that keeps them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSpec:
+class CacheSpec(NamedTuple):
     """What makes layers alike: layers with equal specs may share a group.
 
     kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding included.
@@ -86,16 +85,14 @@ class CacheSpec:
 
     def padded(self, page_size_bytes: int) -> CacheSpec:
         """The same content in a larger page."""
-        return replace(
-            self,
+        return self._replace(
             page_size_bytes=page_size_bytes,
             padding_bytes=page_size_bytes - self.content_bytes,
         )
 
     def with_block(self, block_size: int) -> CacheSpec:
         """The same tokens in blocks of another size, without padding."""
-        return replace(
-            self,
+        return self._replace(
             block_size=block_size,
             page_size_bytes=self.content_bytes * block_size // self.block_size,
             padding_bytes=0,
@@ -119,9 +116,9 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     windows = {
         spec.computed_window_tokens for spec in specs if spec.computed_window_tokens is not None
     }
-    plain = replace(first, computed_window_tokens=None)
+    plain = first._replace(computed_window_tokens=None)
     return len(windows) <= 1 and all(
-        replace(spec, computed_window_tokens=None) == plain for spec in others
+        spec._replace(computed_window_tokens=None) == plain for spec in others
     )
 
 
@@ -185,8 +182,7 @@ def _full_block(specs: Mapping[str, CacheSpec], rules: GroupRules) -> int | None
 def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:
     if spec.kind not in PROMOTED:
         return spec
-    found = replace(
-        spec,
+    found = spec._replace(
         kind=PROMOTED[spec.kind],
         window_tokens=None,
         computed_window_tokens=spec.window_tokens,

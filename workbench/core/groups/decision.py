@@ -147,7 +147,7 @@ def _shared(specs: list[CacheSpec]) -> CacheSpec:
     windows = [spec.computed_window_tokens for spec in specs if spec.computed_window_tokens]
     if specs[0].kind not in FULL_KINDS:
         return specs[0]
-    return replace(specs[0], computed_window_tokens=windows[0] if windows else None)
+    return specs[0]._replace(computed_window_tokens=windows[0] if windows else None)
 
 
 def _split(

@@ -59,6 +59,6 @@ def _scaled(spec: CacheSpec, scale: int) -> CacheSpec:
     block = spec.block_size * scale
     if spec.is_mamba:
         padded = spec.padded(spec.page_size_bytes * scale) if spec.padding_bytes else spec
-        return replace(padded, block_size=block)
+        return padded._replace(block_size=block)
     grown = spec.with_block(block)
     return grown.padded(spec.page_size_bytes * scale) if spec.padding_bytes else grown

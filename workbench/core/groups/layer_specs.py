@@ -169,7 +169,7 @@ def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
     slots = cache.head_slots(
         CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, spec.stored)
     )
-    return spec if slots == spec.num_heads else replace(spec, num_head_slots=slots)
+    return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
 
 
 def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:

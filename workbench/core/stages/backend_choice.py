@@ -34,9 +34,9 @@ def attention_backends(run: Run) -> dict[str, Backend]:
     }
 
 
-def _supported(run: Run, backend: Backend) -> tuple[BlockSize, ...]:
+def _supported(run: Run, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
     return backend.supported_for(
-        float32_state=run.float32_state, platform=run.platform.name, query=run.query()
+        float32_state=run.float32_state, platform=run.platform.name, query=query
     )
 
 
@@ -45,7 +45,7 @@ def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
     if run.platform.checks_backend:
-        return backend.reasons_against(query, _supported(run, backend))
+        return backend.reasons_against(query, _supported(run, query, backend))
     if backend.name in run.rules.choices_without_test(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
         if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
@@ -76,10 +76,10 @@ def backend_choice(run: Run) -> None:
     else:
         _check(run, query, run.settings.backend)
     if run.backend is not None:
-        run.supported = _supported(run, run.backend)
         names = run.rules.companions(run.model.attention)
         every = (*(run.rules.backends[name] for name in names), run.backend)
-        run.backends = tuple((backend, _supported(run, backend)) for backend in every)
+        run.backends = tuple((backend, _supported(run, query, backend)) for backend in every)
+        run.supported = run.backends[-1][1]
 
 
 def _choose(run: Run, query: LayerQuery) -> None:
@@ -124,7 +124,9 @@ def _nearest_block_size(
     pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
     if not pushed_out or query.block_size is None:
         return "", ()
-    bases = {name: smallest_base(_supported(run, run.rules.backends[name])) for name in pushed_out}
+    bases = {
+        name: smallest_base(_supported(run, query, run.rules.backends[name])) for name in pushed_out
+    }
     name = min(bases, key=lambda name: bases[name])
     base = bases[name]
     nearest = max(base, round(query.block_size / base) * base)
