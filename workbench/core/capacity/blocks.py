@@ -101,6 +101,7 @@ def cache_plan(sized: Sized) -> CachePlan | None:
     ranks = rank_bytes(sized, grouping)
     available = min(ranks, default=None)
     length = sized.max_model_len
+    request = blocks_by_group(sized, grouping, length)
     scheduler = scheduler_block_size(sized, grouping)
     return CachePlan(
         grouping=grouping,
@@ -109,12 +110,12 @@ def cache_plan(sized: Sized) -> CachePlan | None:
         ),
         available_bytes=available,
         num_blocks=None if available is None else _num_blocks(available, grouping),
-        blocks_per_request=blocks_per_request(sized, grouping, length),
+        blocks_per_request=sum(request),
         max_model_len=length,
         scheduler_block_size=scheduler,
         hash_block_size=hash_block_size(sized, grouping, scheduler),
-        needed_bytes=needed_bytes(sized, grouping, length),
-        printed_blocks=printed_blocks(sized, grouping, length),
+        needed_bytes=bytes_of_blocks(sized, grouping, sum(request)),
+        printed_blocks=blocks_as_printed(sized, grouping, request),
         held_back_bytes=held_back_bytes(sized, grouping),
         rank_bytes=ranks,
     )
@@ -194,17 +195,27 @@ def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
     return max(blocks_of_group(sized, spec, length) for spec in set(group.own_specs))
 
 
+def blocks_by_group(sized: Sized, grouping: Grouping, length: int) -> tuple[int, ...]:
+    """Block ids of one request of `length` tokens in every group."""
+    return tuple(blocks_in_group(sized, group, length) for group in grouping.groups)
+
+
 def blocks_per_request(sized: Sized, grouping: Grouping, length: int) -> int:
     """Block ids of one request of `length` tokens, over all groups."""
-    return sum(blocks_in_group(sized, group, length) for group in grouping.groups)
+    return sum(blocks_by_group(sized, grouping, length))
 
 
 def needed_bytes(sized: Sized, grouping: Grouping, length: int) -> int:
-    """Bytes that one request of `length` tokens needs; with less vLLM does not start.
+    """Bytes that one request of `length` tokens needs; with less vLLM does not start."""
+    return bytes_of_blocks(sized, grouping, blocks_per_request(sized, grouping, length))
+
+
+def bytes_of_blocks(sized: Sized, grouping: Grouping, blocks: int) -> int:
+    """Bytes that a request with so many block ids takes.
 
     Groups of layer tuples (0.23) reserve the tuples of the largest group, whatever a slot holds.
     """
-    blocks, groups = blocks_per_request(sized, grouping, length), grouping.groups
+    groups = grouping.groups
     tuples = len(groups) > 1 and all(group.has_own_specs for group in groups)
     if sized.rules.groups.one_allocation or not tuples:
         return grouping.bytes_per_block * blocks
@@ -214,14 +225,20 @@ def needed_bytes(sized: Sized, grouping: Grouping, length: int) -> int:
 
 
 def printed_blocks(sized: Sized, grouping: Grouping, length: int) -> int:
-    """What the printed concurrency divides by: all bytes of a request in pages of the first group.
+    """What the printed concurrency divides by, for requests of `length` tokens."""
+    return blocks_as_printed(sized, grouping, blocks_by_group(sized, grouping, length))
+
+
+def blocks_as_printed(sized: Sized, grouping: Grouping, request: tuple[int, ...]) -> int:
+    """All bytes of a request, its blocks by group, in pages of the first group.
 
     0.33 counts the blocks of every group in pages of its own.
     """
     if sized.rules.groups.one_allocation or not grouping.groups:
-        return blocks_per_request(sized, grouping, length)
+        return sum(request)
     taken = sum(
-        blocks_in_group(sized, group, length) * group.page_size_bytes for group in grouping.groups
+        blocks * group.page_size_bytes
+        for blocks, group in zip(request, grouping.groups, strict=True)
     )
     return cdiv(taken, grouping.groups[0].page_size_bytes)
 

@@ -6,7 +6,7 @@ Source: `get_kv_cache_groups` in `vllm/v1/core/kv_cache_utils.py` of 0.23 and in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from workbench.core.arithmetic import cdiv
@@ -59,12 +59,13 @@ def group_layers(
         specs = promoted(specs, rules)
     if not specs:
         return Grouping((), 0, "no layer keeps a cache", layout)
-    if share_one_spec(specs.values(), rules):
-        group = Group(_shared(list(specs.values())), tuple(specs))
+    different = tuple(dict.fromkeys(specs.values()))
+    if share_one_spec(different, rules):
+        group = Group(_shared(different), tuple(specs))
         return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
-    if are_one_type(specs.values(), rules):
+    if are_one_type(different, rules):
         group = group_of(dict(specs))
-        sizes = len({spec.page_size_bytes for spec in specs.values()})
+        sizes = len({spec.page_size_bytes for spec in different})
         reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
         return Grouping((group,), len(specs), reason, layout)
     if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
@@ -131,23 +132,26 @@ def _windows_kept_whole(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Gr
 def _grouping(
     groups: tuple[Group, ...], reason: str, layout: str | None, notes: tuple[str, ...] = ()
 ) -> Grouping:
-    found = Grouping(groups, 0, reason, layout, notes)
-    slots = len(found.slots) if layout is None else max(len(group.layers) for group in groups)
-    padded = tuple(
-        replace(group, padding_layers=slots - len(group.layers))
-        if layout is None and not group.padding_layers
-        else group
-        for group in groups
-    )
-    return Grouping(padded, slots, reason, layout, notes)
+    if layout is not None:
+        largest = max(len(group.layers) for group in groups)
+        return Grouping(groups, largest, reason, layout, notes)
+    slots = sum(Grouping(groups, 0, reason).slots_by_page.values())
+    return Grouping(tuple(_padded(group, slots) for group in groups), slots, reason, None, notes)
 
 
-def _shared(specs: list[CacheSpec]) -> CacheSpec:
+def _padded(group: Group, slots: int) -> Group:
+    """The group with its empty slots counted, where that was not done before."""
+    missing = 0 if group.padding_layers else slots - len(group.layers)
+    return replace(group, padding_layers=missing) if missing else group
+
+
+def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
     """The spec of all: the first one's, with the window that any of them computes with."""
     windows = [spec.computed_window_tokens for spec in specs if spec.computed_window_tokens]
-    if specs[0].kind not in FULL_KINDS:
-        return specs[0]
-    return specs[0]._replace(computed_window_tokens=windows[0] if windows else None)
+    first = next(iter(specs))
+    if first.kind not in FULL_KINDS:
+        return first
+    return first._replace(computed_window_tokens=windows[0] if windows else None)
 
 
 def _split(

@@ -5,7 +5,8 @@ Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_stri
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,9 +51,16 @@ class Group:
         return self.layers_bytes if self.own_specs else self.spec.page_size_bytes
 
     @property
+    def layers_by_page(self) -> Mapping[int, int]:
+        """Page in bytes -> how many layers have it."""
+        if not self.own_specs:
+            return {self.spec.page_size_bytes: len(self.layers)}
+        return Counter(spec.page_size_bytes for spec in self.own_specs)
+
+    @property
     def layers_bytes(self) -> int:
         """Bytes that one block of this group takes over its layers, empty slots left out."""
-        return sum(spec.page_size_bytes for spec in self.layer_specs)
+        return sum(page * layers for page, layers in self.layers_by_page.items())
 
 
 def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
@@ -104,18 +112,23 @@ class Grouping:
     notes: tuple[str, ...] = ()
 
     @cached_property
+    def slots_by_page(self) -> Mapping[int, int]:
+        """Page in bytes -> slots of that size: as many as the group with most such layers needs."""
+        found: dict[int, int] = defaultdict(int)
+        for group in self.groups:
+            for page, layers in group.layers_by_page.items():
+                found[page] = max(found[page], layers)
+        return found
+
+    @property
     def page_size_bytes(self) -> int:
         """Bytes of one block in one slot; the largest page where `has_equal_pages` is false."""
-        return max(
-            (spec.page_size_bytes for group in self.groups for spec in group.layer_specs),
-            default=0,
-        )
+        return max(self.slots_by_page, default=0)
 
     @property
     def has_equal_pages(self) -> bool:
         """Whether every layer's page has the same size."""
-        pages = {spec.page_size_bytes for group in self.groups for spec in group.layer_specs}
-        return len(pages) <= 1
+        return len(self.slots_by_page) <= 1
 
     @property
     def is_block_outermost(self) -> bool:
@@ -146,7 +159,7 @@ class Grouping:
     def bytes_per_block(self) -> int:
         """Bytes that one block id takes: in all tensors, or those of the largest group."""
         if self.layout is None:
-            return sum(slot.page_size_bytes for slot in self.slots)
+            return sum(page * slots for page, slots in self.slots_by_page.items())
         return max((group.layers_bytes for group in self.groups), default=0)
 
     @property
