@@ -57,7 +57,7 @@ class Plan:
     @classmethod
     def from_run(cls, run: Run) -> Plan:
         """Freeze the working state of a finished resolution."""
-        return cls(
+        plan = cls(
             model=run.model,
             settings=run.settings,
             backend=None if run.backend is None else run.backend.name,
@@ -83,6 +83,9 @@ class Plan:
             steps=tuple(run.steps),
             log_lines=tuple(run.log_lines),
         )
+        if run.has_cache:
+            vars(plan)["cache"] = run.cache  # the cached property, already known
+        return plan
 
     @property
     def rules(self) -> RuleSet:

@@ -114,6 +114,11 @@ class Run:
             self._cache = (cache_plan(self),)
         return self._cache[0]
 
+    @property
+    def has_cache(self) -> bool:
+        """Whether somebody has asked for it since what it is built from changed."""
+        return self._cache is not None
+
     def forget_cache(self) -> None:
         """What it was built from has changed."""
         self._cache = None

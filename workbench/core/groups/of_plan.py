@@ -18,10 +18,11 @@ NAMES_OF_0_23 = {"NHD": "LBNHC", "HND": "LBHNC"}
 
 def grouping_of(sized: Sized) -> Grouping:
     """The groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
+    specs = layer_specs(sized)
     return _grouping(
-        layer_specs(sized),
+        specs,
         sized.rules.groups,
-        cache_layout(sized),
+        cache_layout(sized, specs),
         not sized.settings.disable_hybrid_kv_cache_manager,
     )
 
@@ -33,12 +34,13 @@ def _grouping(
     return group_layers(specs.by_name(), rules, layout=layout, hybrid_manager=hybrid_manager)
 
 
-def cache_layout(sized: Sized) -> str | None:
+def cache_layout(sized: Sized, specs: LayerSpecs | None = None) -> str | None:
     """The order of the one allocation: what was asked for where it can be had, else the best.
 
-    None in versions that have a tensor a slot. Source: `resolve_kv_cache_layout`, 0.33.
+    None in versions that have a tensor a slot. specs: of `sized`, where somebody has made them.
+    Source: `resolve_kv_cache_layout`, 0.33.
     """
-    possible = possible_layouts(sized)
+    possible = possible_layouts(sized, specs)
     if not possible:
         return None
     asked = sized.settings.kv_cache_layout
@@ -54,10 +56,11 @@ def layout_refusal_text(asked: str, possible: tuple[str, ...]) -> str:
     )
 
 
-def possible_layouts(sized: Sized) -> tuple[str, ...]:
+def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str, ...]:
     """The orders that the backend reads and that suit all layers, best first.
 
     Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes.
+    specs: of `sized`, where somebody has made them.
     """
     layouts = sized.rules.groups.layouts
     if not layouts:
@@ -71,9 +74,9 @@ def possible_layouts(sized: Sized) -> tuple[str, ...]:
         if key in layouts:
             found = layouts[key]
             break
-    shapes = {_shape(spec) for spec in layer_specs(sized).different}
+    shapes = {_shape(spec) for spec in (specs or layer_specs(sized)).different}
     if len(shapes) > 1:
-        found = tuple(order for order in found if set(order[:2]) == {"L", "B"})
+        found = tuple(order for order in found if order[:2] in {"LB", "BL"})
     return found
 
 

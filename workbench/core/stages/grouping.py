@@ -97,8 +97,11 @@ def hidden_states(run: Run) -> None:
 
 def cache_layout_choice(run: Run) -> None:
     """A typed layout must be one that the backend reads and that suits all layers (0.33)."""
-    asked, possible = run.settings.kv_cache_layout, possible_layouts(run)
-    if asked is None or not possible or NAMES_OF_0_23.get(asked, asked) in possible:
+    asked = run.settings.kv_cache_layout
+    if asked is None:
+        return
+    possible = possible_layouts(run)
+    if not possible or NAMES_OF_0_23.get(asked, asked) in possible:
         return
     run.problem(
         "layout_not_supported",
