@@ -9,6 +9,8 @@ from typing import Any
 
 from workbench.core.block_sizes import BlockSize, describe
 from workbench.core.capacity.blocks import CachePlan, cache_plan
+from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.of_plan import grouping_of
 from workbench.core.model import Model
 from workbench.core.problems import ERROR, Problem
 from workbench.core.rule_set import RULE_SETS, RuleSet
@@ -101,6 +103,11 @@ class Plan:
     def supported(self) -> tuple[BlockSize, ...]:
         """Kernel block sizes of the backend."""
         return self.supported_kernel_block_sizes
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """Which layers share a block table. Errors: see `grouping_of`."""
+        return grouping_of(self)
 
     @cached_property
     def cache(self) -> CachePlan | None:

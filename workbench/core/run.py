@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.capacity.blocks import CachePlan, cache_plan
+from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.of_plan import grouping_of
 from workbench.core.layer_query import capability_of, layer_query
 from workbench.core.model import Model
 from workbench.core.platforms import PLATFORMS, Platform
@@ -39,6 +41,7 @@ class Run:
 
     __slots__ = (
         "_cache",
+        "_grouping",
         "attention_bytes_per_token",
         "attention_page_size_bytes",
         "backend",
@@ -106,6 +109,14 @@ class Run:
         self.attention_page_size_bytes: int | None = None
         self.kernel_block_size: int | None = None
         self._cache: tuple[CachePlan | None] | None = None
+        self._grouping: Grouping | None = None
+
+    @property
+    def grouping(self) -> Grouping:
+        """The groups alone, built once like the cache. Errors: see `grouping_of`."""
+        if self._grouping is None:
+            self._grouping = grouping_of(self)
+        return self._grouping
 
     @property
     def cache(self) -> CachePlan | None:

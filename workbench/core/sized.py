@@ -10,6 +10,7 @@ from workbench.core.settings import Settings
 
 if TYPE_CHECKING:
     from workbench.core.backends import Backend
+    from workbench.core.groups.grouping import Grouping
     from workbench.core.rule_set import RuleSet
 
 
@@ -75,6 +76,10 @@ class Sized(Protocol):
     @property
     def prefix_caching(self) -> bool:
         """Whether prefix caching is on."""
+
+    @property
+    def grouping(self) -> Grouping:
+        """Which layers share a block table. Errors: PagesNotUnifiableError, NoSingleTypeError."""
 
     @property
     def supported(self) -> tuple[BlockSize, ...]:

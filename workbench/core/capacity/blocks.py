@@ -17,7 +17,6 @@ from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDI
 from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
 from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
 from workbench.core.groups.layer_tuples import layers_a_page
-from workbench.core.groups.of_plan import grouping_of
 from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
 from workbench.core.sized import Sized
@@ -95,7 +94,7 @@ class CachePlan:
 def cache_plan(sized: Sized) -> CachePlan | None:
     """Groups, blocks and capacity of a resolved model; None when no groups can be built."""
     try:
-        grouping = grouping_of(sized)
+        grouping = sized.grouping
     except (PagesNotUnifiableError, NoSingleTypeError):
         return None
     ranks = rank_bytes(sized, grouping)

@@ -9,7 +9,6 @@ from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableE
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
     NAMES_OF_0_23,
-    grouping_of,
     layout_refusal_text,
     possible_layouts,
 )
@@ -23,7 +22,7 @@ DRAFTS_OF_HIDDEN_STATES = 1
 def grouping_failure(run: Run) -> Failure | None:
     """Why no groups can be built; None where they can."""
     try:
-        grouping_of(run)
+        _ = run.grouping
     except (PagesNotUnifiableError, NoSingleTypeError) as error:
         return error
     return None

@@ -6,7 +6,7 @@ from math import lcm
 
 from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
 from workbench.core.groups.cache_spec import HIDDEN_SPEC
-from workbench.core.groups.of_plan import cache_layout, possible_layouts
+from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
 from workbench.core.run import Run
@@ -111,10 +111,12 @@ def kernel_block_size(run: Run) -> None:
 
 def packed_split(run: Run) -> None:
     """Blocks that lie beside other layers' pages are not cut into kernel blocks (0.33)."""
-    name = cache_layout(run)
-    if name is None or not name.startswith("B") or run.cache is None or run.backend is None:
+    if run.backend is None or grouping_failure(run) is not None:
         return
-    for group in run.cache.groups:
+    name = run.grouping.layout
+    if name is None or not run.grouping.is_block_outermost:
+        return
+    for group in run.grouping.groups:
         spec = group.spec
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from workbench.core.capacity.blocks import CachePlan, cache_plan
+from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.of_plan import grouping_of
 from workbench.core.model import Model
 from workbench.core.problems import ERROR
 from workbench.core.rule_set import RuleSet
@@ -16,7 +18,9 @@ from workbench.core.run import Run
 from workbench.core.settings import Settings
 
 SETTING: Final = "settings."
-FIXED = frozenset({"model", "rules", "settings", "steps", "problems", "log_lines", "_cache"})
+FIXED = frozenset(
+    {"model", "rules", "settings", "steps", "problems", "log_lines", "_cache", "_grouping"}
+)
 """What is no value of a point: `problems` are collected, the rest is the same for all points."""
 
 
@@ -90,8 +94,13 @@ class Recorder(Run):
             raise ReadsMoreError(name) from None
 
     @property
-    def cache(self) -> CachePlan | None:
+    def grouping(self) -> Grouping:
         """Built anew each time: what it reads is what the stage depends on."""
+        return grouping_of(self)
+
+    @property
+    def cache(self) -> CachePlan | None:
+        """Built anew each time, too."""
         return cache_plan(self)
 
     def forget_cache(self) -> None:
