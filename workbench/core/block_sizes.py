@@ -27,7 +27,7 @@ def base_of(entry: BlockSize) -> int:
 
 def smallest_base(supported: Sequence[BlockSize]) -> int:
     """The smallest base of a list (1 for an empty one, which supports everything)."""
-    return min((base_of(entry) for entry in supported), default=1)
+    return min(map(base_of, supported), default=1)
 
 
 def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) -> bool:

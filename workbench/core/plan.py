@@ -85,8 +85,7 @@ class Plan:
             steps=tuple(run.steps),
             log_lines=tuple(run.log_lines),
         )
-        if run.has_cache:
-            vars(plan)["cache"] = run.cache  # the cached property, already known
+        vars(plan).update(run.built)  # cached properties: not to be built once more
         return plan
 
     @property

@@ -126,9 +126,12 @@ class Run:
         return self._cache[0]
 
     @property
-    def has_cache(self) -> bool:
-        """Whether somebody has asked for it since what it is built from changed."""
-        return self._cache is not None
+    def built(self) -> Mapping[str, Any]:
+        """Groups and cache, by name, as far as a stage has asked for them."""
+        found: dict[str, Any] = {} if self._grouping is None else {"grouping": self._grouping}
+        if self._cache is not None:
+            found["cache"] = self._cache[0]
+        return found
 
     def forget_cache(self) -> None:
         """What it was built from has changed."""

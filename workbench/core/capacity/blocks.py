@@ -181,10 +181,9 @@ def checkpoint_blocks(sized: Sized) -> int:
     if state is None or sized.mamba_cache_mode != "align":
         return 0
     known = sized.rules.groups.checkpoint_blocks
-    with_flashinfer = known.get(f"{state.kind}:flashinfer", 0)
-    return known.get(state.kind, 0) or (
-        with_flashinfer if sized.settings.gdn_flashinfer_prefill else 0
-    )
+    if state.kind in known or not sized.settings.gdn_flashinfer_prefill:
+        return known.get(state.kind, 0)
+    return known.get(f"{state.kind}:flashinfer", 0)
 
 
 def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
