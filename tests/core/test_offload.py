@@ -14,16 +14,11 @@ import workbench as wb
 from tests.models.configs import nemotron_nas
 from workbench.core.errors import ScenarioError
 from workbench.core.offload.checks import block_problem
-from workbench.core.offload.plan import (
-    BlockSizes,
-    OffloadRequest,
-    offload,
-    offload_remedies,
-    request_remedies,
-    resolved_block_sizes,
-)
+from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import block_counts, layer_bytes
+from workbench.core.offload.remedies import offload_remedies, request_remedies
 from workbench.core.offload.transfer import transfer
+from workbench.core.offload.units import BlockSizes, resolved_block_sizes
 from workbench.core.problems import Problem
 
 GIB = 2**30

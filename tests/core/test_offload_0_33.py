@@ -12,17 +12,12 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.offload.plan import (
-    BlockSizes,
-    OffloadRequest,
-    offload,
-    request_remedies,
-    resolved_block_sizes,
-    window_chunks,
-)
+from workbench.core.offload.plan import OffloadRequest, offload, window_chunks
 from workbench.core.offload.pool import layer_bytes, worker_bytes
+from workbench.core.offload.remedies import request_remedies
 from workbench.core.offload.transfer import transfer
 from workbench.core.offload.transfer_remedies import transfer_remedies
+from workbench.core.offload.units import BlockSizes, resolved_block_sizes
 from workbench.core.prefix.hashes import block_hashes, compare_hashes, unit_hashes
 from workbench.core.problems import Problem
 from workbench.core.rules import V0_23, V0_33

@@ -10,13 +10,8 @@ from typing import NamedTuple
 import plotly.graph_objects as go
 
 from workbench.core.offload.fill import StoredPrompt, stored_prompt
-from workbench.core.offload.plan import (
-    Offload,
-    OffloadRequest,
-    offload,
-    offload_remedies,
-    request_remedies,
-)
+from workbench.core.offload.plan import Offload, OffloadRequest, offload
+from workbench.core.offload.remedies import offload_remedies, request_remedies
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.caption import of_plan

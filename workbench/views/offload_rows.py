@@ -9,16 +9,11 @@ from typing import Any, NamedTuple
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.offload.fill import StoredPrompt, stored_prompt
-from workbench.core.offload.plan import (
-    BlockSizes,
-    Offload,
-    OffloadRequest,
-    offload,
-    offload_remedies,
-    request_remedies,
-)
+from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.offload.pool import block_counts, layer_bytes, worker_bytes
+from workbench.core.offload.remedies import offload_remedies, request_remedies
 from workbench.core.offload.rules import CONCATENATED, LAST
+from workbench.core.offload.units import BlockSizes
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
 from workbench.core.trace import show

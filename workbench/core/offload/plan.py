@@ -8,82 +8,28 @@ the connector; what differs is `OffloadRules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import gcd, lcm
-from typing import Any
+from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity.blocks import CachePlan, hashes_may_be_finer, scheduler_block_size
-from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.capacity.blocks import CachePlan
+from workbench.core.errors import ScenarioError
 from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
 from workbench.core.offload.checks import (
     block_problem,
     bytes_problem,
     chunk_problem,
-    context_parallel_problem,
     hash_problem,
-    hash_size_problem,
     no_group_problem,
-    single_group_problem,
 )
+from workbench.core.offload.request import OffloadRequest
+from workbench.core.offload.units import BlockSizes, block_over_ranks, resolved_block_sizes
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
-from workbench.core.remedies import Remedy
-from workbench.core.resolve import resolve
+
+__all__ = ["Offload", "OffloadRequest", "offload", "window_chunks"]
 
 LEGAL_SIZES = 8
 """How many offloaded block sizes are listed: every multiple of the GPU block is legal."""
-
-
-@dataclass(frozen=True, slots=True)
-class OffloadRequest:
-    """What a person types for the offload connector, and what no scenario has.
-
-    block_size: tokens of an offloaded block (`block_size` in the connector's extra config);
-    cpu_bytes_to_use: over all ranks; world_size: ranks, None for the scenario's tensor
-    parallelism. decode_context_parallel, prefill_context_parallel: vLLM's own; hash_block_size: too
-    (`prefix_match_unit` since 0.33). blocks_per_chunk: GPU blocks in an offloaded one, an option of
-    the extra config since 0.33, which may be typed instead of block_size.
-    Errors: ValueError for sizes below 1 (0.23 takes them and fails later, or never).
-    """
-
-    block_size: int | None = None
-    cpu_bytes_to_use: int | None = None
-    world_size: int | None = None
-    decode_context_parallel: int = 1
-    prefill_context_parallel: int = 1
-    hash_block_size: int | None = None
-    blocks_per_chunk: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in (
-            "block_size",
-            "world_size",
-            "decode_context_parallel",
-            "prefill_context_parallel",
-            "hash_block_size",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1; got {value}. Nearest valid value: 1.")
-        if self.cpu_bytes_to_use is not None and self.cpu_bytes_to_use < 0:
-            raise ValueError(
-                f"cpu_bytes_to_use must not be negative; got {self.cpu_bytes_to_use}. Nearest "
-                "valid value: 0."
-            )
-
-    @property
-    def context_parallel(self) -> int:
-        """Ranks over which the tokens of one block are spread."""
-        return self.decode_context_parallel * self.prefill_context_parallel
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSizes:
-    """The units of the scheduler and of prefix hashes, in tokens."""
-
-    scheduler: int
-    hash: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +118,6 @@ def _check_world(plan: Plan, world_size: int | None) -> None:
     )
 
 
-def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> int:
-    """Tokens of one block over all context-parallel ranks; 0.33 does not spread states."""
-    if not plan.rules.offload.context_parallel_with_groups:
-        return spec.block_size * request.context_parallel
-    return spec.block_size * (1 if spec.is_mamba else request.decode_context_parallel)
-
-
 def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
     """Offloaded blocks of a request that its attention or state reaches back to; None for all.
 
@@ -202,119 +141,6 @@ def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
     alone = request.context_parallel == 1 and ranks > 1 and world == ranks
     shared = plan.settings.platform in {"cuda", "xpu"}
     return plan.rules.offload.one_copy_of_latents and alike and alone and shared
-
-
-def resolved_block_sizes(
-    plan: Plan, request: OffloadRequest, connector: bool = True
-) -> BlockSizes | Problem:
-    """Scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them.
-
-    connector: hashes are in use even without prefix caching. One group (or none) counts by the
-    configured block size, times the context-parallel ranks.
-    """
-    if plan.rules.offload.context_parallel_with_groups:
-        return _units_by_group(plan, request, in_use=plan.prefix_caching or connector)
-    grouping = plan.built_cache().grouping
-    groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
-    if len(groups) <= 1:
-        size = scheduler * request.context_parallel
-        return BlockSizes(size, size)
-    if request.context_parallel != 1:
-        return context_parallel_problem(
-            request.decode_context_parallel, request.prefill_context_parallel, len(groups)
-        )
-    if not hashes_may_be_finer(plan, grouping, in_use=plan.prefix_caching or connector):
-        return BlockSizes(scheduler, scheduler)
-    sizes = [group.spec.block_size for group in groups]
-    hashes = request.hash_block_size or gcd(*sizes)
-    if any(size % hashes for size in sizes):
-        return hash_size_problem(hashes, sizes, plan.rules.offload)
-    return BlockSizes(scheduler, hashes)
-
-
-def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
-    """0.33: every group has a block of its own over the ranks, and align mode may hash finer.
-
-    All groups of the models known here can be found again by their hashes.
-    """
-    groups, typed = plan.built_cache().groups, request.hash_block_size
-    if len(groups) <= 1:
-        spread = not groups or not groups[0].spec.is_mamba
-        size = plan.block_size * (request.decode_context_parallel if spread else 1)
-        if typed not in {None, size} and groups and in_use:
-            assert typed is not None
-            return single_group_problem(typed, size)
-        return BlockSizes(size, size)
-    sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
-    scheduler = lcm(*sizes)
-    has_states = any(group.spec.is_mamba for group in groups)
-    if not in_use or (has_states and plan.mamba_cache_mode != "align"):
-        return BlockSizes(scheduler, scheduler)
-    hashes = typed or gcd(*sizes)
-    if any(size % hashes for size in sizes):
-        return hash_size_problem(hashes, sizes, plan.rules.offload)
-    return BlockSizes(scheduler, hashes)
-
-
-def offload_remedies(
-    plan: Plan, problem: Problem, request: OffloadRequest | None = None, limit: int = 3
-) -> tuple[Remedy, ...]:
-    """Changes of the scenario after which this check passes and the plan has no new error."""
-    before = {error.code for error in plan.errors}
-    found: list[Remedy] = []
-    for changes in problem.candidates:
-        if any(remedy.changes.items() <= changes.items() for remedy in found):
-            continue  # a part of it is enough
-        try:
-            other = resolve(plan.model, replace(plan.settings, **changes), type(plan))
-        except WorkbenchError:
-            continue
-        if {error.code for error in other.errors} - before or other.cache is None:
-            continue
-        if problem.code not in {left.code for left in offload(other, request).problems}:
-            found.append(Remedy(dict(changes), other))
-    return tuple(found[:limit])
-
-
-def request_remedies(
-    plan: Plan, problem: Problem, request: OffloadRequest
-) -> tuple[OffloadRequest, ...]:
-    """Requests, nearest first, with which this check passes; empty when only the plan can help."""
-    found = []
-    for changes in _request_changes(problem):
-        other = replace(request, **changes)
-        if problem.code not in {left.code for left in offload(plan, other).problems}:
-            found.append(other)
-    return tuple(found)
-
-
-def _request_changes(problem: Problem) -> tuple[dict[str, Any], ...]:
-    operands = problem.operands
-    match problem.code:
-        case "hash_block_size_not_divisor":
-            common, typed = gcd(*operands["group_block_sizes"]), operands["hash_block_size"]
-            near = max((d for d in range(1, min(common, typed) + 1) if common % d == 0), default=1)
-            return ({"hash_block_size": near}, {"hash_block_size": None})
-        case "single_group_hash_block":
-            return ({"hash_block_size": operands["block_size"]}, {"hash_block_size": None})
-        case "offload_block_not_multiple":
-            size, typed = operands["gpu_block_size"], operands["block_size"]
-            below = typed // size * size
-            near_sizes = sorted({below, below + size} - {0}, key=lambda near: abs(near - typed))
-            return tuple({"block_size": near} for near in near_sizes)
-        case code:
-            return _WITHOUT.get(code, ())
-
-
-_WITHOUT: dict[str, tuple[dict[str, Any], ...]] = {
-    "context_parallel_with_groups": (
-        {"decode_context_parallel": 1, "prefill_context_parallel": 1},
-    ),
-    "offload_groups_differ": ({"block_size": None},),
-    "offload_two_chunk_sizes": ({"block_size": None}, {"blocks_per_chunk": None}),
-    "offload_chunk_below_1": ({"blocks_per_chunk": 1}, {"blocks_per_chunk": None}),
-}
-"""Code -> the changes that need no number of the problem."""
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:

@@ -10,7 +10,8 @@ import ipywidgets as widgets
 
 from workbench.core.dtypes import KV_CACHE_DTYPES
 from workbench.core.errors import ScenarioError
-from workbench.core.offload.plan import Offload, OffloadRequest, offload, request_remedies
+from workbench.core.offload.plan import Offload, OffloadRequest, offload
+from workbench.core.offload.remedies import request_remedies
 from workbench.core.what_if.choices import legal_values, tensor_parallel_sizes
 from workbench.plan import Plan
 from workbench.ui.controls import Memory, Number
