@@ -11,7 +11,8 @@ from tests.core.strategies import scenarios
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
 from workbench.core.rules import RULE_SETS, V0_23, V0_33
-from workbench.core.what_if.differences import FACTS, compare, outcomes
+from workbench.core.what_if.differences import compare, outcomes
+from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario

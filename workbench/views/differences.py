@@ -8,7 +8,8 @@ from typing import Any
 
 from workbench.core.rules import RULE_SETS
 from workbench.core.trace import Step, show
-from workbench.core.what_if.differences import FACTS, Comparison, Difference, Outcome
+from workbench.core.what_if.differences import Comparison, Difference, Outcome
+from workbench.core.what_if.facts import FACTS
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from workbench.core.rules import RULE_SETS
-from workbench.core.what_if.differences import FACTS, Comparison, Outcome
+from workbench.core.what_if.differences import Comparison, Outcome
+from workbench.core.what_if.facts import FACTS
 from workbench.views.differences import MATRIX_FACTS, matrix_cell, value_text, verdict_cell
 from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, PADDING, THEMES
 
