@@ -12,7 +12,8 @@ from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import from_vllm_command
-from workbench.interop.command_line import known_flags, read_command
+from workbench.interop.command_line import read_command
+from workbench.interop.command_words import known_flags
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 

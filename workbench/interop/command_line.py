@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-from collections.abc import Iterator
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from workbench.core.errors import ScenarioError, nearest_names
+from workbench.interop.command_words import (
+    SEPARATORS,
+    command_words,
+    first_argument,
+    flags_and_values,
+    known_flags,
+)
 from workbench.interop.given import (
     DTYPES,
     Given,
@@ -30,7 +32,6 @@ from workbench.interop.vllm_args import (
     VARIABLES,
 )
 
-MAX_COMMAND_CHARACTERS = 100_000
 FIELDS = {flag: field for field, flag in VALUE_FLAGS.items()} | {"--model": "model"}
 NAMES = frozenset({"model", "dtype", "kv_cache_dtype", "backend", "mamba_cache_mode"})
 STATE_NAMES = frozenset({"mamba_cache_dtype", "mamba_ssm_cache_dtype"})
@@ -55,17 +56,8 @@ MATTERS = {
 }
 """Flags that can change a size, without a field in a scenario -> why."""
 
-SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"})
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 OLD_BACKEND = "VLLM_ATTENTION_BACKEND"
-
-
-@cache
-def known_flags() -> tuple[dict[str, str], dict[str, str]]:
-    """Flags of vLLM 0.23: (name -> "value", "list" or "switch"; short form -> name)."""
-    path = resources.files("workbench.interop") / "vllm_flags_0_23.json"
-    table = json.loads(path.read_text(encoding="utf-8"))
-    return table["flags"], table["short"]
 
 
 def read_command(text: str) -> Given:
@@ -76,8 +68,8 @@ def read_command(text: str) -> Given:
     as vLLM does. What has no field becomes a note. Values are not checked here: the scenario does.
     Errors: ScenarioError for a text that is no such command.
     """
-    words = _words(text)
-    start = _start(words)
+    words = command_words(text)
+    start = first_argument(words)
     if start is None:
         raise ScenarioError(
             "not_a_vllm_command",
@@ -125,7 +117,7 @@ class _Reader:
 
     def arguments(self, words: list[str]) -> None:
         extra: list[str] = []
-        for flag, value, said in _pairs(words):
+        for flag, value, said in flags_and_values(words):
             if flag is None:
                 if "model" in self.fields or extra:
                     extra.append(said)
@@ -217,84 +209,6 @@ def _json_argument(name: str, text: str) -> dict[str, Any]:
             field="command",
         )
     return found
-
-
-def _words(text: str) -> list[str]:
-    if len(text) > MAX_COMMAND_CHARACTERS:
-        raise ScenarioError(
-            "out_of_range",
-            f"A command has at most {MAX_COMMAND_CHARACTERS:,} characters; got {len(text):,}. "
-            "For a log, use `workbench explain-log`.",
-            field="command",
-        )
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
-    joined = re.sub(r"\\[ \t]*(\n|$)", " ", "\n".join(lines))
-    try:
-        return shlex.split(joined)
-    except ValueError as error:
-        raise ScenarioError(
-            "not_a_vllm_command",
-            f"The shell could not read this command: {error}. Check the quotes.",
-            field="command",
-        ) from None
-
-
-def _start(words: list[str]) -> int | None:
-    """Where the arguments begin, after what starts the server; None if nothing does."""
-    for at, word in enumerate(words):
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if word.rpartition("/")[2] == "vllm" and following == "serve":
-            return at + 2
-        if word == "-m" and following.startswith("vllm.entrypoints"):
-            return at + 2
-        if "vllm-openai" in word or word.endswith("vllm/entrypoints/openai/api_server.py"):
-            return at + 1
-    return 0 if words and words[0].startswith("--") else None
-
-
-def _pairs(words: list[str]) -> Iterator[tuple[str | None, str | bool, str]]:
-    """(flag or None for a bare word, value, the words as given), in order."""
-    flags, short = known_flags()
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if not word.startswith("-") or word == "-":
-            yield None, True, word
-            continue
-        head, equals, value = word.partition("=")
-        name, kind = _named(head, flags, short)
-        if kind == "off":
-            yield name, False, word
-        elif equals:
-            yield name, value, word
-        elif kind == "switch":
-            yield name, True, word
-        else:
-            taken: list[str] = []
-            while at < len(words) and not _is_flag(words[at]) and (kind == "list" or not taken):
-                taken.append(words[at])
-                at += 1
-            yield name, ",".join(taken), " ".join([word, *taken])
-
-
-def _named(head: str, flags: dict[str, str], short: dict[str, str]) -> tuple[str, str]:
-    """Full name and kind of a flag as typed; "off" for the `--no-` form of a switch."""
-    stem, dot, keys = head.partition(".")
-    stem = short.get(stem, stem if not stem.startswith("--") else stem.replace("_", "-"))
-    if dot:
-        return f"{stem}.{keys}", "value"
-    positive = "--" + stem.removeprefix("--no-")
-    if stem not in flags and stem.startswith("--no-") and flags.get(positive) == "switch":
-        return positive, "off"
-    if stem not in flags:
-        begun = [flag for flag in flags if flag.startswith(stem)]
-        stem = begun[0] if len(begun) == 1 and stem.startswith("--") else stem
-    return stem, flags.get(stem, "value")
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and not re.fullmatch(r"-\d+(\.\d+)?", word)
 
 
 def _value(field: str, text: str) -> Any:
