@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS, RuleSet
 from workbench.models import catalog_names, load_model
-from workbench.scenario import Scenario, allowed_values
+from workbench.scenario import Scenario
+from workbench.scenario_values import allowed_values
 
 Choice = TypeVar("Choice")
 CAPABILITIES = ("9.0", "10.0", "8.0", "12.0")

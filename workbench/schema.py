@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.rules import RULE_SETS
-from workbench.scenario import BYTES, FIELDS, RANGES, SHARES, VERSION, allowed_values
+from workbench.scenario import FIELDS
+from workbench.scenario_values import BYTES, RANGES, SHARES, VERSION, allowed_values
 
 BOOLEANS = ("enable_prefix_caching",)
 OWN_FORM: dict[str, dict[str, Any]] = {

@@ -10,7 +10,8 @@ from workbench.core.capacity.blocks import measured_bytes
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.models import load_model
 from workbench.plan import Plan, resolve
-from workbench.scenario import FIELDS, RANGES, SHARES, Scenario
+from workbench.scenario import FIELDS, Scenario
+from workbench.scenario_values import RANGES, SHARES
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -31,7 +31,8 @@ from workbench.core.platforms import PLATFORMS
 from workbench.core.rule_set import RuleSet
 from workbench.core.rules import V0_23, V0_33
 from workbench.models.attention import MLA_MODEL_TYPES
-from workbench.scenario import Scenario, allowed_values
+from workbench.scenario import Scenario
+from workbench.scenario_values import allowed_values
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 HEAD_SIZES = st.sampled_from([32, 64, 80, 96, 128, 192, 256])

@@ -24,7 +24,8 @@ from workbench.core.backends import Backend, MultipleOf
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.plan import resolve
-from workbench.scenario import Scenario, allowed_values
+from workbench.scenario import Scenario
+from workbench.scenario_values import allowed_values
 
 M = ["MultipleOf(16)"]
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}

@@ -17,7 +17,8 @@ from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS, V0_23
 from workbench.plan import resolve
-from workbench.scenario import FIELDS, Scenario, allowed_values, scenarios_along
+from workbench.scenario import FIELDS, Scenario, scenarios_along
+from workbench.scenario_values import allowed_values
 
 
 def error_of(**values):

@@ -30,7 +30,8 @@ def resolved(model: str | None, settings: Iterable[str], option: str = "--set") 
 
 def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set") -> Scenario:
     """The scenario given as `field=value` texts. Errors: ScenarioError."""
-    from workbench.scenario import RANGES, SHARES, Scenario
+    from workbench.scenario import Scenario
+    from workbench.scenario_values import RANGES, SHARES
 
     values = _given(model)
     for item in settings:

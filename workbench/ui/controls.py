@@ -12,7 +12,8 @@ from workbench.core.model import Model
 from workbench.core.what_if.choices import legal_values
 from workbench.memory_size import parse_bytes
 from workbench.models import catalog_names
-from workbench.scenario import Scenario, nearest_hint
+from workbench.scenario import Scenario
+from workbench.scenario_values import nearest_hint
 
 ENGINE = "engine's choice"
 WIDE = {"description_width": "104px"}

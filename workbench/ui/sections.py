@@ -12,7 +12,8 @@ from workbench.core.model import Model
 from workbench.core.settings import Settings
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names
-from workbench.scenario import Scenario, allowed_values
+from workbench.scenario import Scenario
+from workbench.scenario_values import allowed_values
 from workbench.ui.controls import (
     Candidates,
     Choice,
