@@ -8,6 +8,7 @@ import pytest
 
 from tests.core.test_golden import ALIGNED, EQUAL, KERNEL_BLOCKS, KERNEL_COLUMNS, QWEN_4B, QWEN_27B
 from tests.models.configs import (
+    bailing_hybrid,
     deepseek_v3,
     falcon_h1,
     gemma3,
@@ -22,6 +23,7 @@ from tests.models.configs import (
 )
 from workbench.core.backends import Backend, MultipleOf
 from workbench.core.block_sizes import common_kernel_block
+from workbench.core.errors import Refused
 from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -321,3 +323,33 @@ def test_kernel_blocks_of_every_manager_block(manager):
     for column in UNCHANGED:
         supported = V0_33.backends[KERNEL_COLUMNS[column][0]].supported
         assert common_kernel_block((supported,), manager) == row[column]
+
+
+def test_deepseek_v32_stores_bfloat16_as_auto_and_glm_fp8_on_sm10x():
+    """Typed bfloat16 is auto for DeepSeek-V3.2; GLM's default differs on SM10x."""
+    sparse = {"index_topk": 2048}
+    config = deepseek_v3(
+        model_type="deepseek_v32", architectures=["DeepseekV32ForCausalLM"], **sparse
+    )
+    for rules in ("0.23", "0.33"):
+        plan = resolve(Scenario(model=config, kv_cache_dtype="bfloat16", rules=rules))
+        assert plan.kv_cache_dtype == "auto"
+    glm = deepseek_v3(model_type="glm_moe_dsa", architectures=["GlmMoeDsaForCausalLM"], **sparse)
+    found = [
+        resolve(Scenario(model=glm, compute_capability=capability, rules=rules)).kv_cache_dtype
+        for rules in ("0.23", "0.33")
+        for capability in ("9.0", "10.3")
+    ]
+    assert found == ["auto", "auto", "auto", "fp8_e4m3"]
+
+
+def test_bailing_states_have_the_heads_that_mla_rotates():
+    """The configuration class that 0.33 needs writes qk_rope_head_dim over head_dim."""
+    assert resolve(Scenario(model=bailing_hybrid())).mamba_state_shapes == ((32, 128, 128),)
+    assert plan_of(bailing_hybrid(), tensor_parallel=2).mamba_state_shapes == ((16, 64, 64),)
+
+
+def test_every_nvfp4_is_refused_beside_mla():
+    for dtype in ("nvfp4", "nvfp4_4over6"):
+        with pytest.raises(Refused, match=f"{dtype} does not work with MLA"):
+            plan_of(deepseek_v3(), kv_cache_dtype=dtype)

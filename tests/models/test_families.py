@@ -194,7 +194,12 @@ def test_which_families_keep_a_state_per_block():
         pytest.param(bamba(mamba_d_head=None), "head_dim", 64, id="bamba-P"),
         pytest.param(granitemoehybrid(mamba_d_state=None), "state_size", 256, id="granite-N"),
         pytest.param(falcon_h1(mamba_d_state=None), "state_size", 256, id="falcon_h1-N"),
-        pytest.param(falcon_h1(mamba_d_ssm=None), "intermediate_size", 3072, id="falcon_h1-expand"),
+        pytest.param(
+            {**falcon_h1(), "mamba_d_ssm": None}, "intermediate_size", 3072, id="falcon_h1-expand"
+        ),
+        pytest.param(
+            falcon_h1(mamba_d_ssm=None, mamba_n_heads=8), "intermediate_size", 1024, id="falcon_h1"
+        ),
         pytest.param(zamba2(mamba_d_state=None), "state_size", 64, id="zamba2-N"),
         pytest.param(zamba2(mamba_ngroups=None), "n_groups", 1, id="zamba2-G"),
         pytest.param(zamba2(n_mamba_heads=None), "num_heads", 8, id="zamba2-H"),

@@ -25,6 +25,7 @@ from tests.models.configs import (
     lfm2,
     lfm2_moe,
     llama,
+    mamba,
     mamba2,
     minimax_text_01,
     nemotron_h,
@@ -33,7 +34,7 @@ from tests.models.configs import (
     qwen3_next,
     zamba2,
 )
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, Refused
 from workbench.models import catalog_config, catalog_names, load_model, read_model
 from workbench.plan import resolve
 from workbench.scenario import Scenario
@@ -206,7 +207,7 @@ def yarn(**changes):
         pytest.param({"max_position_embeddings": 4096}, 4096, id="positions"),
         pytest.param({"max_position_embeddings": None, "n_positions": 2048}, 2048, id="gpt2"),
         pytest.param({"max_position_embeddings": 4096, "seq_length": 1024}, 1024, id="smallest"),
-        pytest.param({"max_position_embeddings": None}, None, id="none"),
+        pytest.param({"max_position_embeddings": None}, 2048, id="of-the-class"),
         pytest.param(
             {"max_position_embeddings": 4096, "model_max_length": 8192}, 8192, id="model_max_length"
         ),
@@ -262,20 +263,78 @@ def yarn(**changes):
 def test_derived_max_model_len(changes, length):
     model = read_model(llama(**changes), "x")
     assert model.derived_max_model_len == length
-    assert resolve(Scenario(model=llama(**changes))).max_model_len == (length or 2048)
+    assert resolve(Scenario(model=llama(**changes))).max_model_len == length
 
 
-def test_longrope_allows_more_than_it_takes_by_default():
-    rope = {"rope_type": "longrope", "factor": 32, "original_max_position_embeddings": 4096}
-    config = llama(max_position_embeddings=131072, rope_scaling=rope)
+LONGROPE = {"rope_type": "longrope", "factor": 32}
+ORIGINAL = "original_max_position_embeddings"
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        pytest.param({ORIGINAL: 4096, "rope_scaling": LONGROPE}, 4096, id="beside-the-length"),
+        pytest.param({"rope_scaling": {**LONGROPE, ORIGINAL: 4096}}, 131072, id="inside"),
+        pytest.param({"rope_scaling": LONGROPE}, 131072, id="nowhere"),
+        pytest.param({"rope_scaling": LONGROPE, "model_type": "phi3"}, 4096, id="phi3"),
+    ],
+)
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_longrope_allows_more_than_it_takes_by_default(changes, taken, rules):
+    """As both versions answered for these very files."""
+    config = llama(max_position_embeddings=131072, **changes)
     assert read_model(config, "x").derived_max_model_len == 131072
-    assert resolve(Scenario(model=config, max_model_len=131072)).max_model_len == 131072
-    assert resolve(Scenario(model=config)).max_model_len == 4096
+    assert resolve(Scenario(model=config, max_model_len=131072, rules=rules)).max_model_len == (
+        131072
+    )
+    assert resolve(Scenario(model=config, rules=rules)).max_model_len == taken
 
 
-def test_yarn_needs_its_original_length():
-    error = error_of(llama(rope_scaling={"rope_type": "yarn", "factor": 4}))
-    assert error.field == "/rope_scaling/original_max_position_embeddings"
+@pytest.mark.parametrize(
+    ("changes", "lengths"),
+    [
+        pytest.param(
+            {"rope_scaling": {"rope_type": "yarn", "factor": 4}}, (32768, 8192), id="bare"
+        ),
+        pytest.param(
+            {ORIGINAL: 2048, "rope_scaling": {"type": "yarn", "factor": 4, ORIGINAL: 1024}},
+            (8192, 8192),
+            id="beside",
+        ),
+        pytest.param(
+            {"rope_scaling": {"type": "yarn", "factor": 4, ORIGINAL: 1024}},
+            (4096, 8192),
+            id="inside",
+        ),
+        pytest.param(
+            {"rope_parameters": yarn(), "rope_scaling": {"type": "linear", "factor": 2.0}},
+            (16384, 16384),
+            id="rope_scaling-first",
+        ),
+    ],
+)
+def test_yarn_stretches_its_original_length_in_one_version_only(changes, lengths):
+    config = llama(max_position_embeddings=8192, **changes)
+    found = [resolve(Scenario(model=config, rules=r)).max_model_len for r in ("0.23", "0.33")]
+    assert tuple(found) == lengths
+
+
+@pytest.mark.parametrize(
+    ("model", "field", "value"),
+    [
+        (qwen3_5(head_dim=None), "head_size", 256),
+        (qwen3_5(num_key_value_heads=None), "num_kv_heads", 4),
+        (nemotron_h(num_key_value_heads=None), "num_kv_heads", 8),
+        (gemma3(num_attention_heads=None, num_key_value_heads=None), "num_heads", 8),
+        (gemma3(sliding_window=None), "window_tokens", 4096),
+        (llama(num_key_value_heads=None), "num_kv_heads", 32),
+    ],
+)
+def test_a_field_that_is_left_out_is_as_in_the_configuration_class(model, field, value):
+    """Published files do leave these out; vLLM sees what transformers fills in."""
+    read = read_model(model, "x")
+    assert getattr(read.attention, field) == value
+    resolve(Scenario(model=model))
 
 
 def test_the_length_of_gemma3_is_scaled_already():
@@ -284,8 +343,8 @@ def test_the_length_of_gemma3_is_scaled_already():
 
 
 def test_a_model_without_a_length_accepts_every_length():
-    config = llama(max_position_embeddings=None)
-    assert resolve(Scenario(model=config, max_model_len=10**9)).max_model_len == 10**9
+    assert read_model(mamba(), "x").derived_max_model_len is None
+    assert resolve(Scenario(model=mamba(), max_model_len=10**9)).max_model_len == 10**9
 
 
 # Dtypes of the checkpoint
@@ -306,6 +365,22 @@ def test_model_dtype(changes, dtype):
     assert resolve(Scenario(model=llama(**changes), dtype="float32")).model_dtype == "float32"
 
 
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "glm4"])
+def test_a_checkpoint_in_float16_of_a_model_unstable_in_it(family):
+    """Only a typed float16 is refused; as both versions answered."""
+    model = llama(model_type=family, dtype="float16")
+    assert resolve(Scenario(model=model)).model_dtype == "bfloat16"
+    with pytest.raises(Refused, match="float16"):
+        resolve(Scenario(model=model, dtype="float16"))
+
+
+def test_quantized_weights_of_modelopt_refuse_float32():
+    model = llama(quantization_config={"producer": {"name": "modelopt"}, "quantization": MODELOPT})
+    with pytest.raises(Refused, match="modelopt_fp4, whose kernels run in bfloat16 or float16"):
+        resolve(Scenario(model=model, dtype="float32"))
+
+
+MODELOPT = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}
 FP8_SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
 
 
@@ -327,6 +402,17 @@ FP8_SCHEME = {"dynamic": False, "num_bits": 8, "type": "float"}
             {"quant_method": "modelopt", "kv_cache_scheme": {**FP8_SCHEME, "dynamic": True}},
             "auto",
             id="dynamic",
+        ),
+        pytest.param(
+            {"quant_method": "modelopt", "kv_cache_scheme": {"num_bits": 4, "type": "float"}},
+            "nvfp4",
+            id="scheme-of-4-bits",
+        ),
+        pytest.param(
+            {"producer": {"name": "modelopt"}, "quantization": MODELOPT}, "fp8_e4m3", id="producer"
+        ),
+        pytest.param(
+            {"producer": {"name": "llmc"}, "quantization": MODELOPT}, "auto", id="other-producer"
         ),
         pytest.param({"quant_method": "modelopt"}, "auto", id="weights-only"),
         pytest.param(

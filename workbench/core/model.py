@@ -67,7 +67,8 @@ class Model:
     quantization: the method that the checkpoint's weights are stored with, or None.
     kv_cache_dtype: what the checkpoint's quantization asks for when the user says "auto".
     ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
-    derived_max_model_len: tokens, or None when config.json limits nothing;
+    derived_max_model_len: tokens, or None when config.json limits nothing; yarn_as_written: the
+    same where yarn's factor is taken to be in the length already;
     default_max_model_len: what is taken when nobody asks, where it is another length (longrope).
     hidden_size: elements of the vector between layers, None when config.json names none.
     chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
@@ -91,6 +92,7 @@ class Model:
     ssm_cache_dtype: str | None
     derived_max_model_len: int | None
     chunk_size: int
+    yarn_as_written: int | None = None
     default_max_model_len: int | None = None
     hidden_size: int | None = None
     quantization: str | None = None

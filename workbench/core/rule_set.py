@@ -36,6 +36,10 @@ class RuleSet:
     kda_dtypes: of the recurrent state of Kimi delta attention, the default first.
     groups: how layers are grouped. layouts: how caches are laid out and tables filled. offload: how
     blocks are hashed and offloaded. prefill: which states of a prompt are kept and found again.
+    linear_state_as_mla: linear attention beside MLA has states of the heads that MLA rotates.
+    sm10x_kv_cache_dtypes: architecture -> KV dtype instead of auto on capability 10.x.
+    yarn_stretches: the longest request is yarn's original length times its factor, instead of the
+    length as config.json has it.
     flex_prunes_pages: the direct build of flex attention leaves out pages behind a request's own
     and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
     cpu_checks_kv_cache_dtype: whether the CPU backend is tested for it, too.
@@ -66,6 +70,9 @@ class RuleSet:
     prefill: PrefillRules
     all_backends: bool = False
     hybrid_prefix_caching: bool = False
+    linear_state_as_mla: bool = False
+    sm10x_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
+    yarn_stretches: bool = True
     flex_prunes_pages: bool = False
     flex_small_needs_pages: bool = False
     reads_cache_mode: bool = True

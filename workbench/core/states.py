@@ -159,10 +159,15 @@ class KimiDeltaAttention:
 
 @dataclass(frozen=True, slots=True)
 class LinearAttention:
-    """Lightning attention of MiniMax-Text-01: one state [H/tp, hd, hd], H/tp rounded down."""
+    """Lightning attention of MiniMax-Text-01: one state [H/tp, hd, hd], H/tp rounded down.
+
+    mla_head_dim: what the configuration class of Bailing's hybrids, in the Transformers that 0.33
+    needs, writes over head_dim (MLA's rotary part); None elsewhere.
+    """
 
     num_heads: int
     head_dim: int
+    mla_head_dim: int | None = None
 
     kind: ClassVar[str] = "linear_attention"
     backend: ClassVar[str] = "LINEAR_ATTN"

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 from workbench.core.errors import ConfigError, nearest_names
 from workbench.core.trace import show
+from workbench.models.config_defaults import defaults_of
 
 MAX_INTEGER: Final = 2**40
 MAX_LAYERS: Final = 2048
@@ -39,6 +40,7 @@ class Fields:
                 raise self.wrong(key, nested, "an object")
             self.text, self.prefix = nested, key
             break
+        self.defaults = defaults_of(self.text.get("model_type") or config.get("model_type"))
 
     @property
     def model_type(self) -> str:
@@ -80,12 +82,12 @@ class Fields:
         self.origins[name] = f"{name} = {show(value)} from {origin}"
 
     def has(self, key: str) -> bool:
-        """Whether a text field is present and not null."""
-        return self.text.get(key) is not None
+        """Whether a text field has a value: its own, or that of its configuration class."""
+        return self.raw(key) is not None
 
     def raw(self, key: str) -> Any:
-        """A text field as it is, None when absent."""
-        return self.text.get(key)
+        """A text field as it is; absent, what its configuration class says, else None."""
+        return self.text[key] if key in self.text else self.defaults.get(key)
 
     def integer(
         self,
@@ -97,7 +99,7 @@ class Fields:
         maximum: int = MAX_INTEGER,
     ) -> int:
         """An integer field within [minimum, maximum]; `default` stands for the config class's."""
-        value = self.text.get(key)
+        value = self.raw(key)
         name = name or key
         if value is None:
             if default is REQUIRED:
@@ -113,7 +115,7 @@ class Fields:
 
     def number(self, key: str, default: float, *, name: str | None = None) -> float:
         """A positive, finite number."""
-        value = self.text.get(key)
+        value = self.raw(key)
         name = name or key
         if value is None:
             self.note(name, default, f"the family's default ({key} is absent)")
@@ -127,7 +129,7 @@ class Fields:
 
     def word(self, key: str, allowed: Sequence[str], *, name: str | None = None) -> str | None:
         """A string out of `allowed`, None when absent."""
-        value = self.text.get(key)
+        value = self.raw(key)
         if value is None:
             return None
         if not isinstance(value, str) or value not in allowed:
@@ -137,7 +139,7 @@ class Fields:
 
     def layer_list(self, key: str, allowed: Mapping[Any, str]) -> tuple[str, ...] | None:
         """A per-layer list, translated by `allowed`; None when absent or empty."""
-        value = self.text.get(key)
+        value = self.raw(key)
         if value is None:
             return None
         if not isinstance(value, list | tuple | str):
@@ -156,7 +158,7 @@ class Fields:
 
     def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
         """A list of layer indexes in [first, first + layers), returned 0-based."""
-        value = self.text.get(key)
+        value = self.raw(key)
         if value is None:
             return None
         if not isinstance(value, list | tuple) or len(value) > MAX_LAYERS:
@@ -177,17 +179,20 @@ class Fields:
 
     def child(self, key: str) -> Fields:
         """The fields of a nested object, sharing this record of origins."""
-        value = self.text.get(key)
+        value = self.raw(key)
         if value is None:
             raise self.missing(key, "the layer geometry")
         if not isinstance(value, Mapping):
             raise self.wrong(key, value, "an object")
         child = Fields.__new__(Fields)
         child.top, child.text, child.origins = self.top, value, self.origins
+        child.defaults = {}
         child.prefix = f"{self.prefix}/{key}" if self.prefix else key
         return child
 
     def _where(self, key: str) -> str:
+        if key not in self.text:
+            return f"the family's default ({key} is absent)"
         return f"{self.prefix.replace('/', '.')}.{key}" if self.prefix else key
 
 

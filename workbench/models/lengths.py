@@ -17,8 +17,12 @@ LENGTH_FIELDS = (
     "max_seq_length",
     "seq_len",
 )
-UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+AS_WRITTEN = frozenset({"su", "longrope", "llama3"})
 """RoPE kinds whose factor is already contained in the length fields."""
+ORIGINAL = "original_max_position_embeddings"
+YARN = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+SMALL_CONTEXT = {"phi3": 4096}
+"""model_type -> what its configuration class has for `ORIGINAL`, outside the RoPE settings."""
 
 
 def derived_max_model_len(fields: Fields) -> int | None:
@@ -28,44 +32,57 @@ def derived_max_model_len(fields: Fields) -> int | None:
     scales its original length instead. Source: vLLM 0.23, ModelConfig max_model_len.
     """
     name = "derived_max_model_len"
-    candidates = ("model_max_length",) if fields.has("model_max_length") else LENGTH_FIELDS
-    present = [key for key in candidates if fields.has(key)]
-    if not present:
+    key, length = _length_field(fields)
+    if length is None:
         fields.note(name, None, "config.json, which has no length field")
         return None
-    lengths = {key: fields.integer(key) for key in present}
-    key = min(present, key=lambda field: lengths[field])
-    length: float = lengths[key]
-    factor = 1.0
-    origin = key
-    for place, rope in _rope_scalings(fields):
-        kind = rope.get("rope_type", rope.get("type", "default"))
-        if not isinstance(kind, str):
-            raise fields.wrong(f"{place}/rope_type", kind, "a string")
-        if kind in UNSCALED_ROPE:
+    origin, factor = key, 1.0
+    tokens: float = length
+    for place, kind, rope in _rope_scalings(fields):
+        if kind in AS_WRITTEN:
             continue
         factor = _positive(fields, place, rope, "factor", factor)
         if kind == "yarn":
-            original = "original_max_position_embeddings"
-            if rope.get(original) is None:
-                raise fields.missing(f"{place}/{original}", "the yarn-scaled length")
-            length = _positive(fields, place, rope, original, length)
-            origin = f"{original} of yarn"
+            written = fields.raw(ORIGINAL) or _positive(fields, place, rope, ORIGINAL, length)
+            tokens, origin = written, f"{ORIGINAL} of yarn"
     if factor != 1.0:
         origin += f" * RoPE factor {factor:g}"
-    fields.note(name, int(length * factor), origin)
-    return int(length * factor)
+    fields.note(name, int(tokens * factor), origin)
+    return int(tokens * factor)
+
+
+def yarn_as_written(fields: Fields) -> int | None:
+    """The same where yarn's length fields count as they are, without its factor.
+
+    Source: vLLM 0.33, ModelConfig max_model_len.
+    """
+    _, length = _length_field(fields)
+    factor = 1.0
+    for place, kind, rope in _rope_scalings(fields):
+        if kind not in AS_WRITTEN | YARN:
+            factor = _positive(fields, place, rope, "factor", factor)
+    return None if length is None else int(length * factor)
 
 
 def default_max_model_len(fields: Fields) -> int | None:
-    """L when none is asked for, where it is not the derived one: longrope's original length."""
-    for place, rope in _rope_scalings(fields):
-        original = rope.get("original_max_position_embeddings")
-        if rope.get("rope_type", rope.get("type")) == "longrope" and original is not None:
-            length = _positive(fields, place, rope, "original_max_position_embeddings", 1)
-            fields.note("default_max_model_len", int(length), "longrope's original length")
-            return int(length)
+    """L when none is asked for, where it is not the derived one: longrope's original length.
+
+    Only the field beside the length is read, not the one among the RoPE settings.
+    """
+    if any(kind == "longrope" for _, kind, _ in _rope_scalings(fields)):
+        default = SMALL_CONTEXT.get(fields.model_type)
+        if fields.has(ORIGINAL) or default is not None:
+            return fields.integer(ORIGINAL, default, name="default_max_model_len")
     return None
+
+
+def _length_field(fields: Fields) -> tuple[str, int | None]:
+    candidates = ("model_max_length",) if fields.has("model_max_length") else LENGTH_FIELDS
+    lengths = {key: fields.integer(key) for key in candidates if fields.has(key)}
+    if not lengths:
+        return "", None
+    key = min(lengths, key=lambda field: lengths[field])
+    return key, lengths[key]
 
 
 def _positive(
@@ -81,14 +98,15 @@ def _positive(
     return value
 
 
-def _rope_scalings(fields: Fields) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """RoPE settings and where they stand: one object, or one per layer type.
+def _rope_scalings(fields: Fields) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """RoPE settings, where they stand and of which kind: one object, or one per layer type.
 
-    None for Gemma 3, whose length is scaled already.
+    `rope_scaling` takes the place of `rope_parameters`. None for Gemma 3, whose length is scaled
+    already.
     """
     if "gemma3" in fields.model_type:
         return
-    for key in ("rope_parameters", "rope_scaling"):
+    for key in ("rope_scaling", "rope_parameters"):
         value = fields.raw(key)
         if value is None:
             continue
@@ -99,5 +117,9 @@ def _rope_scalings(fields: Fields) -> Iterator[tuple[str, Mapping[str, Any]]]:
             for name, item in value.items()
             if isinstance(name, str) and isinstance(item, Mapping)
         ]
-        yield from nested or [(key, value)]
+        for place, rope in nested or [(key, value)]:
+            kind = rope.get("rope_type", rope.get("type", "default"))
+            if not isinstance(kind, str):
+                raise fields.wrong(f"{place}/rope_type", kind, "a string")
+            yield place, kind, rope
         return

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from workbench.models.fields import Fields
 
+MODELOPT_METHODS = {"NVFP4": "modelopt_fp4", "MIXED_PRECISION": "modelopt_mixed"}
+"""quant_algo -> method; everything else is plain "modelopt"."""
 MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
@@ -15,10 +17,8 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
     Source: vLLM 0.23, resolution of cache_dtype "auto".
     """
     config = fields.top.get("quantization_config")
-    if not isinstance(config, Mapping):
-        return "auto"
-    method = config.get("quant_method")
-    if not isinstance(method, str) or not method.startswith("modelopt"):
+    method = quantization_method(fields)
+    if not isinstance(config, Mapping) or method is None or not method.startswith("modelopt"):
         return "auto"
     inner = config.get("quantization")
     places = (inner, config) if isinstance(inner, Mapping) else (config,)
@@ -34,15 +34,29 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
 
 
 def quantization_method(fields: Fields) -> str | None:
-    """How the checkpoint's weights are stored, as its quantization_config says; None for plain."""
+    """How the checkpoint's weights are stored, as its quantization_config says; None for plain.
+
+    Files that ModelOpt wrote by itself name their producer and the algorithm, not the method.
+    """
     config = fields.top.get("quantization_config")
-    method = config.get("quant_method") if isinstance(config, Mapping) else None
+    if config is None:
+        config = fields.text.get("quantization_config")
+    if not isinstance(config, Mapping):
+        return None
+    producer, inner = config.get("producer"), config.get("quantization")
+    if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
+        algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
+        if isinstance(algorithm, str):
+            return MODELOPT_METHODS.get(algorithm.upper(), "modelopt")
+    method = config.get("quant_method")
     return method if isinstance(method, str) else None
 
 
 def _algorithm(asked: object) -> str:
-    """A scheme of static 8-bit floats is fp8; a string is its own name."""
+    """A scheme of static 8-bit floats is fp8, one of 4-bit floats nvfp4; a string names itself."""
     if isinstance(asked, Mapping):
+        if asked.get("num_bits") == 4 and asked.get("type") == "float":
+            return "nvfp4"
         static_fp8 = (
             asked.get("dynamic") is False
             and asked.get("num_bits") == 8

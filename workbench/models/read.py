@@ -13,7 +13,11 @@ from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
-from workbench.models.lengths import default_max_model_len, derived_max_model_len
+from workbench.models.lengths import (
+    default_max_model_len,
+    derived_max_model_len,
+    yarn_as_written,
+)
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
@@ -57,6 +61,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         quantization=quantization_method(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
         derived_max_model_len=derived_max_model_len(fields),
+        yarn_as_written=yarn_as_written(fields),
         default_max_model_len=default_max_model_len(fields),
         chunk_size=_chunk_size(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,

@@ -5,6 +5,7 @@ Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in the
 
 from __future__ import annotations
 
+from workbench.core.dtypes import NVFP4_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.run import Run
 from workbench.core.trace import Rule
@@ -12,7 +13,8 @@ from workbench.core.trace import Rule
 MODEL_DTYPE = Rule(
     "model_dtype",
     "Model dtype",
-    "the typed dtype, else the checkpoint's; a float32 checkpoint becomes the platform's first",
+    "the typed dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
+    "that is unstable in it, becomes the platform's first",
     "",
     "vLLM 0.23, ModelConfig dtype resolution",
 )
@@ -26,16 +28,22 @@ MAX_MODEL_LEN = Rule(
 KV_CACHE_DTYPE = Rule(
     "kv_cache_dtype",
     "KV-cache dtype",
-    "the typed dtype, else what a ModelOpt checkpoint asks for",
+    "the typed dtype, else what a ModelOpt checkpoint asks for; some models write over it",
     "",
-    "vLLM 0.23, CacheConfig cache_dtype",
+    "vLLM 0.23, CacheConfig cache_dtype and model-specific configuration",
 )
 DEFAULT_MAX_MODEL_LEN = 2048
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
+STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
+"""Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
+SM10X = 10
 QUANTIZATION_DTYPES = {
     "awq": ("bfloat16", "float16"),
     "fp8": ("bfloat16", "float16"),
     "gptq": ("bfloat16", "float16"),
+    "modelopt": ("bfloat16", "float16"),
+    "modelopt_fp4": ("bfloat16", "float16"),
+    "modelopt_mxfp8": ("bfloat16",),
     "mxfp4": ("bfloat16",),
 }
 """Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
@@ -44,14 +52,16 @@ QUANTIZATION_DTYPES = {
 def model_dtype(run: Run) -> None:
     """Resolve the dtype of weights and activations; some models refuse float16."""
     typed, stored = run.settings.dtype, run.model.model_dtype
+    unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
+    taken = [dtype for dtype in run.platform.float_dtypes if not (unstable and dtype == "float16")]
     if typed != "auto":
         run.model_dtype = typed
-    elif stored in (None, "float32"):
-        run.model_dtype = run.platform.float_dtypes[0]
-    else:
+    elif stored in taken and stored != "float32":
         run.model_dtype = stored
+    else:
+        run.model_dtype = taken[0]
     run.step(MODEL_DTYPE, run.model_dtype, typed=typed, checkpoint=stored)
-    if run.model.model_type in UNSTABLE_IN_FLOAT16 and run.model_dtype == "float16":
+    if unstable and run.model_dtype == "float16":
         raise Refused(
             "float16_not_supported",
             f"Models of the type {run.model.model_type} are unstable in float16; use dtype "
@@ -82,9 +92,11 @@ def quantization_dtype(run: Run) -> None:
 
 def max_model_len(run: Run) -> None:
     """Resolve L and refuse one that is longer than the model."""
-    typed, derived = run.settings.max_model_len, run.model.derived_max_model_len
+    typed, model = run.settings.max_model_len, run.model
+    stretched = run.rules.yarn_stretches
+    derived = model.derived_max_model_len if stretched else model.yarn_as_written
     if typed in (None, -1):
-        run.max_model_len = run.model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
+        run.max_model_len = model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
     else:
         assert typed is not None
         run.max_model_len = typed
@@ -107,6 +119,11 @@ def kv_cache_dtype(run: Run) -> None:
     """Resolve the KV dtype; TurboQuant on a hybrid needs layers it can name."""
     if run.settings.kv_cache_dtype == "auto":
         run.kv_cache_dtype = run.model.kv_cache_dtype
+    if run.kv_cache_dtype == "bfloat16" and run.model.architecture in STORED_IN_BFLOAT16:
+        run.kv_cache_dtype = "auto"
+    on_sm10x = run.capability is not None and run.capability[0] == SM10X
+    if run.kv_cache_dtype == "auto" and on_sm10x:
+        run.kv_cache_dtype = run.rules.sm10x_kv_cache_dtypes.get(run.model.architecture, "auto")
     run.step(
         KV_CACHE_DTYPE,
         run.kv_cache_dtype,
@@ -148,12 +165,13 @@ def tensor_parallel(run: Run) -> None:
 def nvfp4_with_mla(run: Run) -> None:
     """nvfp4 and MLA exclude each other."""
     attention = run.model.attention
-    if run.kv_cache_dtype == "nvfp4" and attention is not None and attention.use_mla:
+    if run.kv_cache_dtype in NVFP4_DTYPES and attention is not None and attention.use_mla:
         raise Refused(
             "nvfp4_with_mla",
-            "kv_cache_dtype = nvfp4 does not work with MLA attention; use auto or fp8.",
+            f"kv_cache_dtype = {run.kv_cache_dtype} does not work with MLA attention; use auto or "
+            "fp8.",
             field="kv_cache_dtype",
-            operands={"kv_cache_dtype": "nvfp4"},
+            operands={"kv_cache_dtype": run.kv_cache_dtype},
             candidates=[{"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}],
             vllm_text="nvfp4 KV cache is not supported with MLA",
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
 from workbench.core.run import Run
-from workbench.core.states import KimiDeltaAttention
+from workbench.core.states import KimiDeltaAttention, LinearAttention
 from workbench.core.trace import Rule
 
 STATE_DTYPE_FIELD = Rule(
@@ -84,6 +86,8 @@ def states(run: Run) -> None:
     drafts = run.settings.num_speculative_tokens
     if not run.rules.counts_drafts(state.kind, model.family):
         drafts = 0
+    if isinstance(state, LinearAttention) and run.rules.linear_state_as_mla:
+        state = replace(state, head_dim=state.mla_head_dim or state.head_dim)
     run.state_shapes = state.shapes(tp, drafts)
     conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
     recurrent = _recurrent_dtype(run, conv)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from workbench.core.model import FULL, SSM, Layer
 from workbench.core.states import LinearAttention
 from workbench.models.family import Family, register
@@ -42,7 +44,7 @@ def _state(fields: Fields) -> LinearAttention:
     )
 
 
-def _bailing_state(fields: Fields) -> LinearAttention:
+def _head_or_share(fields: Fields) -> LinearAttention:
     heads = fields.integer("num_attention_heads", name="linear_num_heads")
     if fields.has("head_dim"):
         return LinearAttention(heads, fields.integer("head_dim", name="linear_head_dim"))
@@ -51,9 +53,15 @@ def _bailing_state(fields: Fields) -> LinearAttention:
     return LinearAttention(heads, size)
 
 
+def _bailing_state(fields: Fields) -> LinearAttention:
+    return replace(
+        _head_or_share(fields), mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head")
+    )
+
+
 register(
     Family("minimax_text_01", ("minimax_text_01", "minimax_m1"), _layers, _state),
-    Family("minimax", ("minimax",), _library_layers, _state),
+    Family("minimax", ("minimax",), _library_layers, _head_or_share),
     Family(
         "bailing_hybrid",
         ("bailing_hybrid",),

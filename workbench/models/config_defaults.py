@@ -1,0 +1,91 @@
+"""What configuration classes say of fields that config.json leaves out.
+
+Of the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree. Only fields
+that published files do leave out: layers and widths must be said. Null is not left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
+
+CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
+    "bamba": {LENGTH: 262144, KV_HEADS: 8},
+    "cohere2": {LENGTH: 8192, WINDOW: 4096},
+    "deepseek_v2": {LENGTH: 2048},
+    "deepseek_v3": {LENGTH: 4096},
+    "deepseek_v32": {LENGTH: 4096},
+    "ernie4_5": {LENGTH: 131072, KV_HEADS: 2, "head_dim": 128},
+    "ernie4_5_moe": {LENGTH: 131072, KV_HEADS: 4},
+    "exaone4": {LENGTH: 2048, KV_HEADS: 32},
+    "falcon_h1": {LENGTH: 8192, KV_HEADS: 8, "mamba_d_ssm": 1024},
+    "gemma": {LENGTH: 8192, KV_HEADS: 16, "head_dim": 256},
+    "gemma2": {LENGTH: 8192, KV_HEADS: 4, "head_dim": 256, WINDOW: 4096},
+    "gemma3_text": {
+        LENGTH: 131072,
+        KV_HEADS: 4,
+        "head_dim": 256,
+        WINDOW: 4096,
+        "num_attention_heads": 8,
+    },
+    "glm4": {LENGTH: 131072, KV_HEADS: 2, "head_dim": 128},
+    "glm4_moe": {LENGTH: 131072, KV_HEADS: 8},
+    "glm4_moe_lite": {LENGTH: 202752},
+    "glm_moe_dsa": {LENGTH: 202752},
+    "gpt_oss": {LENGTH: 131072, KV_HEADS: 8, "head_dim": 64, WINDOW: 128},
+    "granite": {LENGTH: 2048},
+    "granitemoe": {LENGTH: 2048},
+    "granitemoehybrid": {LENGTH: 2048},
+    "hunyuan_v1_dense": {LENGTH: 2048},
+    "jamba": {LENGTH: 262144, KV_HEADS: 8},
+    "kimi_k2": {LENGTH: 4096},
+    "lfm2": {LENGTH: 128000, KV_HEADS: 8},
+    "lfm2_moe": {LENGTH: 128000, KV_HEADS: 8},
+    "llama": {LENGTH: 2048},
+    "longcat_flash": {LENGTH: 131072},
+    "minimax": {LENGTH: 131072, KV_HEADS: 8},
+    "minimax_m2": {LENGTH: 196608, KV_HEADS: 8, "head_dim": 128},
+    "mistral": {LENGTH: 131072, KV_HEADS: 8, WINDOW: 4096},
+    "mixtral": {LENGTH: 131072, KV_HEADS: 8},
+    "nemotron_h": {LENGTH: 4096, KV_HEADS: 8, "head_dim": 128},
+    "olmo2": {LENGTH: 2048},
+    "olmo3": {LENGTH: 2048},
+    "olmo_hybrid": {LENGTH: 65536},
+    "phi3": {LENGTH: 4096},
+    "qwen2": {LENGTH: 32768, KV_HEADS: 32, WINDOW: 4096, "use_sliding_window": False},
+    "qwen2_moe": {LENGTH: 32768, KV_HEADS: 16, WINDOW: 4096, "use_sliding_window": False},
+    "qwen3": {
+        LENGTH: 32768,
+        KV_HEADS: 32,
+        "head_dim": 128,
+        WINDOW: 4096,
+        "use_sliding_window": False,
+    },
+    "qwen3_5_moe_text": {LENGTH: 32768, KV_HEADS: 2, "head_dim": 256},
+    "qwen3_5_text": {LENGTH: 32768, KV_HEADS: 4, "head_dim": 256},
+    "qwen3_moe": {LENGTH: 32768, KV_HEADS: 4, WINDOW: 4096, "use_sliding_window": False},
+    "qwen3_next": {LENGTH: 32768, KV_HEADS: 2, "head_dim": 256},
+    "seed_oss": {LENGTH: 524288, KV_HEADS: 8, "head_dim": 128},
+    "smollm3": {LENGTH: 32768, KV_HEADS: 4, "use_sliding_window": False},
+    "starcoder2": {LENGTH: 4096, KV_HEADS: 2},
+    "zamba2": {LENGTH: 4096},
+}
+"""Text model_type -> field -> value."""
+
+WRAPPERS = {
+    "gemma3": "gemma3_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "lfm2_vl": "lfm2",
+    "lfm2-vl": "lfm2",
+    "nemotron_h_puzzle": "nemotron_h",
+}
+"""model_type -> the one whose class its text configuration has where that names none."""
+
+
+def defaults_of(model_type: object) -> Mapping[str, Any]:
+    """The defaults of a text configuration, none where its class is not known."""
+    name = model_type if isinstance(model_type, str) else ""
+    return CONFIG_DEFAULTS.get(WRAPPERS.get(name, name), {})
