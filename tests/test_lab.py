@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import psutil
@@ -15,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/lab/tree/notebooks/00_start\.ipynb\?token=\w+")
 
 
-def address_of(log, server, seconds=60):
+def address_of(log, server, seconds=180):
     end = time.monotonic() + seconds
     while time.monotonic() < end and server.poll() is None:
         found = ADDRESS.search(log.read_text(encoding="utf-8"))
@@ -25,13 +24,13 @@ def address_of(log, server, seconds=60):
     pytest.fail(log.read_text(encoding="utf-8")[-2000:])
 
 
-def opened(address, seconds=30):
+def opened(address, seconds=180):
     """The address is printed a moment before anybody listens to it."""
     end = time.monotonic() + seconds
     while True:
         try:
             return urlopen(address, timeout=30)
-        except URLError:
+        except OSError:  # refused, reset, too slow
             if time.monotonic() > end:
                 raise
             time.sleep(0.3)

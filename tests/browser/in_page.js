@@ -90,6 +90,13 @@
       };
     },
 
+    // JupyterLab lays its parts out one after the other, some time after the window's own event.
+    fills(width) {
+      const shown = window.jupyterapp?.shell?.currentWidget?.node;
+      const right = shown ? shown.getBoundingClientRect().right : width;
+      return innerWidth === width && width - right < 60;
+    },
+
     contrast(element) {
       const rgba = (text) => {
         const [red, green, blue, alpha = 1] = text.match(/[\d.]+/g).map(Number);

@@ -24,6 +24,9 @@ Theme = Literal["JupyterLab Light", "JupyterLab Dark"]
 LIGHT: Theme = "JupyterLab Light"
 DARK: Theme = "JupyterLab Dark"
 INSIDE_SCHEMES = ("about", "blob", "data")
+# The only time limit of the browser tests: reached by what is broken, never by a busy machine.
+PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option
 FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,7 +46,7 @@ class LabPage:
         self.screenshots = screenshots
         self.console_errors: list[str] = []
         self.outside_requests: list[str] = []
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(PATIENCE_MS)
         page.add_init_script(path=Path(__file__).with_name("in_page.js"))
         page.on("console", lambda said: said.type == "error" and self._complain(said.text))
         page.on("pageerror", lambda error: self._complain(str(error)))
@@ -58,15 +61,15 @@ class LabPage:
         self.page.evaluate("inPage.ready()")
         self.set_theme(theme)
 
-    def run_all(self, timeout_s: float = 60) -> None:
+    def run_all(self) -> None:
         """Run every cell; AssertionError with the traceback if one fails."""
         self.page.evaluate("() => { inPage.runAll() }")  # not awaited: the time limit is ours
         done = "() => inPage.pending() === 0 || inPage.cellErrors().length"
         try:
-            self.page.wait_for_function(done, timeout=timeout_s * 1000)
+            self.page.wait_for_function(done)
         except PlaywrightTimeout:
             pending = self.page.evaluate("inPage.pending()")
-            raise AssertionError(f"{pending} cells not executed after {timeout_s} s") from None
+            raise AssertionError(f"{pending} cells not executed in {PATIENCE_MS} ms") from None
         errors = self.page.evaluate("inPage.cellErrors()")
         assert not errors, _traceback(errors[0])
 
@@ -128,7 +131,7 @@ class LabPage:
     def text(self, css: str) -> str:
         """The text of one shown element, as it reads on screen."""
         self.scroll_to(css)  # JupyterLab leaves out of sight cells unrendered: they have no text
-        self.page.evaluate("new Promise(requestAnimationFrame)")
+        expect(self.element(css)).to_have_text(re.compile(r"\S"), use_inner_text=True)
         return self.element(css).inner_text()
 
     def figure(self, within: str = "body") -> dict[str, Any]:
@@ -149,8 +152,9 @@ class LabPage:
         self.page.wait_for_function("theme => inPage.hasTheme(theme)", arg=theme)
 
     def set_viewport(self, width: int, height: int) -> None:
-        """The size of the browser window in CSS pixels."""
+        """The size of the browser window in CSS pixels, until JupyterLab has followed it."""
         self.page.set_viewport_size({"width": width, "height": height})
+        self.page.wait_for_function("width => window.inPage?.fills(width) ?? true", arg=width)
 
     def scroll_to(self, css: str) -> None:
         """Bring one shown element to the top of the window."""

@@ -36,7 +36,7 @@ class LabServer:
     Errors: RuntimeError with the end of the server's log when it does not start in time.
     """
 
-    def __init__(self, folder: Path, notebooks: Path | None, start_seconds: float = 60) -> None:
+    def __init__(self, folder: Path, notebooks: Path | None, start_seconds: float = 180) -> None:
         self.token = secrets.token_hex(16)
         self.root = folder / "notebooks"
         if notebooks is not None and notebooks.is_dir():

@@ -8,8 +8,6 @@ from tests.browser.lab import DARK, LIGHT, LabPage, expect
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
 PARTS = ("Sizes", "Mask", "Launch", "Same bits", "Tile order", "Mistakes")
-SLOW_MS = 60_000
-"""The first launch imports torch and triton, and a busy machine takes its time."""
 
 
 def open_part(lab: LabPage, name: str) -> None:
@@ -22,15 +20,15 @@ def open_part(lab: LabPage, name: str) -> None:
 def expect_text(lab: LabPage, words: str) -> None:
     """These words stand in the open part."""
     shown = lab.element(".wb-tab .wb >> visible=true").filter(has_text=words).first
-    expect(shown).to_be_visible(timeout=SLOW_MS)
+    expect(shown).to_be_visible()
 
 
 def expect_wide_picture(lab: LabPage, title: str) -> None:
     """A figure whose title contains this text is drawn, as wide as the panel."""
     drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
-    expect(drawn).to_be_visible(timeout=SLOW_MS)
+    expect(drawn).to_be_visible()
     wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
-    lab.page.wait_for_function(wide, arg=drawn.element_handle(), timeout=SLOW_MS)
+    lab.page.wait_for_function(wide, arg=drawn.element_handle())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +62,7 @@ def test_a_launch_is_checked_and_a_bad_tile_is_refused(panel):
     expect_text(panel, "nearest: 32")
     panel.set_value("Tile", "")
     panel.click("Launch batch")
-    expect(panel.element(".wb-tab .wb-stale >> visible=true")).to_have_count(0, timeout=SLOW_MS)
+    expect(panel.element(".wb-tab .wb-stale >> visible=true")).to_have_count(0)
 
 
 def test_a_long_launch_can_be_stopped(panel):
@@ -72,7 +70,7 @@ def test_a_long_launch_can_be_stopped(panel):
     panel.set_value("Flex batch", "8q16s4000")
     panel.click("Launch batch")
     stop = panel.element(".wb-tab button:text-is('Stop') >> visible=true")
-    expect(stop).to_be_enabled(timeout=SLOW_MS)
+    expect(stop).to_be_enabled()
     stop.click()
     expect_text(panel, "Stopped.")
     expect(stop).to_be_disabled()

@@ -37,6 +37,33 @@ _resolve.__code__ = _planted.__code__
 """
 PULL_OUT = "_resolve.__code__ = _kept"
 
+# How often the window is told to resize between the last step and the figure that fits.
+RESIZES_AFTER_STEPS = """async () => {
+  const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+  const panel = document.querySelector(".wb-panel");
+  const narrow = () => inPage.misfits(".wb-panel", ".wb-figure .main-svg").length;
+  let asked = 0;
+  const count = () => { asked += 1; };
+  window.addEventListener("resize", count);
+  for (const smaller of [40, 80, 120, 160, 200, 240, 280]) {
+    panel.style.maxWidth = `calc(100% - ${smaller}px)`;
+    await pause(70);
+  }
+  asked = 0;
+  do await pause(100); while (narrow());
+  window.removeEventListener("resize", count);
+  panel.style.maxWidth = "";
+  return asked;
+}"""
+# For six seconds every event for the window is lost, while the panel becomes narrower.
+LOSE_EVENTS = """async () => {
+  const kept = window.dispatchEvent;
+  window.dispatchEvent = () => true;
+  document.querySelector(".wb-panel").style.maxWidth = "calc(100% - 300px)";
+  await new Promise((done) => setTimeout(done, 6000));
+  window.dispatchEvent = kept;
+}"""
+
 if not NOTEBOOK.exists():
     pytest.skip(f"there is no {NOTEBOOK.name} yet", allow_module_level=True)
 
@@ -84,7 +111,7 @@ def expect_fit(lab: LabPage) -> None:
     """No control sticks out of the panel, and the drawing uses its width."""
     misfits = "inPage.misfits('.wb-panel', 'select, input, .wb-figure .main-svg')"
     try:
-        lab.page.wait_for_function(f"{misfits}.length === 0", timeout=3000)
+        lab.page.wait_for_function(f"{misfits}.length === 0")
     except PlaywrightTimeout:
         pytest.fail(f"wider than the panel, or a narrow drawing: {lab.page.evaluate(misfits)}")
 
@@ -194,6 +221,22 @@ def test_the_keyboard_changes_a_picker(panel):
 @pytest.mark.parametrize("width", [1000, 1440, 1900])
 def test_the_controls_and_the_figure_fit_the_panel(panel, width):
     panel.set_viewport(width, 1000)
+    expect_fit(panel)
+
+
+def test_a_width_that_changes_in_steps_is_followed(panel):
+    """plotly waits for 100 ms without a resize: asked by many, or often, it does not draw."""
+    panel.scroll_to(PANEL)
+    expect_fit(panel)
+    asked = panel.page.evaluate(RESIZES_AFTER_STEPS)
+    expect_fit(panel)
+    assert asked < 20
+
+
+def test_a_resize_that_plotly_missed_is_asked_for_again(panel):
+    panel.scroll_to(PANEL)
+    expect_fit(panel)
+    panel.page.evaluate(LOSE_EVENTS)
     expect_fit(panel)
 
 

@@ -78,7 +78,7 @@ def test_a_learner_gets_a_hint_and_then_solves_it(lab: LabPage, path: Path, tmp_
     kept = tmp_path / "progress.json"
     lab.open(f"lessons/{path.name}")
     lab.execute(f"import os; os.environ['WORKBENCH_PROGRESS'] = {str(kept)!r}")
-    lab.run_all(timeout_s=120)
+    lab.run_all()
     lab.screenshot(f"{path.stem}-open")
     cells = exercise_cells(path)
     assert cells

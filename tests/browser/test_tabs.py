@@ -8,8 +8,6 @@ from tests.browser.lab import DARK, LIGHT, LabPage, expect
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
 PANEL = ".wb-panel"
-SLOW_MS = 60_000
-"""The first launch imports torch and triton, and figures take their time on a busy machine."""
 
 
 def tab(lab: LabPage, name: str) -> None:
@@ -22,10 +20,10 @@ def tab(lab: LabPage, name: str) -> None:
 def expect_picture(lab: LabPage, title: str) -> None:
     """A figure whose title contains this text is drawn, as wide as the panel."""
     drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
-    expect(drawn).to_be_visible(timeout=SLOW_MS)
+    expect(drawn).to_be_visible()
     wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
     handle = drawn.element_handle()
-    lab.page.wait_for_function(wide, arg=handle, timeout=SLOW_MS)
+    lab.page.wait_for_function(wide, arg=handle)
 
 
 @pytest.fixture(scope="module")
@@ -59,24 +57,22 @@ def test_groups_and_capacity(panel, picture, title):
 def test_pages(panel):
     tab(panel, "Bytes of a page")
     drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").first
-    expect(drawn).to_be_visible(timeout=SLOW_MS)
+    expect(drawn).to_be_visible()
 
 
 def test_prefix_hits_follow_a_typed_workload(panel):
     tab(panel, "Prefix hits")
     panel.choose("Prefix caching", "on")
-    expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible(
-        timeout=SLOW_MS
-    )
+    expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible()
     panel.set_value("Requests", 10)
-    expect(panel.element(".wb-tab").filter(has_text="of 10").first).to_be_visible(timeout=SLOW_MS)
+    expect(panel.element(".wb-tab").filter(has_text="of 10").first).to_be_visible()
     panel.choose("Prefix caching", "engine's choice")
 
 
 def test_offload_tells_the_check_that_stops_it(panel):
     tab(panel, "Offload and transfer")
     stops = panel.element(".wb-tab").filter(has_text="offload_hash_block_size").first
-    expect(stops).to_be_visible(timeout=SLOW_MS)
+    expect(stops).to_be_visible()
 
 
 def test_block_tables_are_launched_and_agree(panel):
@@ -84,22 +80,22 @@ def test_block_tables_are_launched_and_agree(panel):
     panel.set_value("Batch", "q70_2q1s900")
     panel.click("Start")
     agrees = panel.element(".wb-tab").filter(has_text="agrees with the plain-Python model").first
-    expect(agrees).to_be_visible(timeout=SLOW_MS)
+    expect(agrees).to_be_visible()
     expect_picture(panel, "kernel blocks of")
     panel.click("Finish")
     finished = panel.element(".wb-tab").filter(has_text="finish request 0").first
-    expect(finished).to_be_visible(timeout=SLOW_MS)
+    expect(finished).to_be_visible()
     expect(panel.element(".wb-error[data-workbench-error]")).to_have_count(0)
 
 
 def test_versions_are_compared(panel):
     tab(panel, "Versions")
     parts = panel.element(".wb-tab").filter(has_text="where the paths part").first
-    expect(parts).to_be_visible(timeout=SLOW_MS)
+    expect(parts).to_be_visible()
     expect_picture(panel, "what differs")
     panel.click("Whole catalog")
     row = panel.element(".wb-tab").filter(has_text="architecture_not_served").first
-    expect(row).to_be_visible(timeout=SLOW_MS)
+    expect(row).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", [DARK, LIGHT])

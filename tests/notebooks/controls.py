@@ -50,9 +50,9 @@ CONTROLS = {
         "slow_cell",
         "run_ended",
         "timeout",
-        "still running after 3 s",
+        "still running after 10 s",
         3,
-        arguments={"timeout_s": 3},
+        arguments={"timeout_s": 10},
     ),
     "dead kernel": Control("dead_kernel", "run_ended", "kernel_died", "the kernel died", 3),
     "failing cell": Control("cell_error", "cell_errors", "cell_error", "ZeroDivisionError", 3),
@@ -148,7 +148,7 @@ CONTROLS = {
         "sleepy", "notebook_time", "over_time", "s together", expectations=budget(time_s=1)
     ),
     "slow cell of many": Control(
-        "sleepy", "cell_time", "over_time", "the budget of a cell", 3, budget(cell_time_s=1)
+        "sleepy", "cell_time", "over_time", "the budget of a cell", 3, budget(cell_time_s=4)
     ),
     "large kernel": Control(
         "large_memory",

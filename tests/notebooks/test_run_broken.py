@@ -54,9 +54,9 @@ def test_a_wrong_result_shows_both_values(only_problem):
 
 
 def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
-    result, problem = only_problem("slow_cell", timeout_s=3)
+    result, problem = only_problem("slow_cell", timeout_s=10)
     assert (problem.kind, problem.cell_index) == ("timeout", 3)
-    assert "3 s" in problem.message
+    assert "10 s" in problem.message
     assert "time.sleep(60)" in problem.excerpt
     assert "KeyboardInterrupt" in problem.excerpt
     assert result.duration_s < 60
@@ -65,7 +65,7 @@ def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
 def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
     monkeypatch.setattr(execute, "GRACE_S", 2)
     before = set(psutil.Process().children(recursive=True))
-    _, problem = only_problem("stubborn_cell", timeout_s=1)
+    _, problem = only_problem("stubborn_cell", timeout_s=8)
     assert (problem.kind, problem.cell_index) == ("timeout", 3)
     assert "ignored the interrupt" in problem.message
     assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []

@@ -9,7 +9,7 @@ import pytest
 from workbench.scenario import Scenario
 from workbench.ui.session import Outcome, Session, evaluate
 
-LIMIT_S = 20
+LIMIT_S = 60
 
 
 def scenario(tensor_parallel):

@@ -55,7 +55,7 @@ def test_the_last_of_two_threads_wins(panel):
         ready = threading.Barrier(2)
 
         def set_size(size, ready=ready):
-            ready.wait(10)
+            ready.wait(60)
             panel.controls["tensor_parallel"].value = size
 
         sizes = ((4, 2), (1, 8))[number % 2]
@@ -63,7 +63,7 @@ def test_the_last_of_two_threads_wins(panel):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(30)
+            thread.join(60)
         assert panel.scenario.tensor_parallel in {*sizes}
         assert panel.plan.settings == panel.scenario
         assert figure(panel).layout.title.text == page_title(panel.plan)
