@@ -2,19 +2,23 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
 from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.errors import WorkbenchError
+from workbench.core.groups.alike import alike_layers
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
-from workbench.models import catalog_names
+from workbench.core.model import Layer
+from workbench.models import catalog_names, load_model
 
 DATA = Path(__file__).parents[1] / "data" / "cache_plans.jsonl.gz"
 GIB = 2**30
@@ -286,3 +290,41 @@ def test_every_catalog_model_gets_a_cache(model):
     assert plan.cache.num_blocks > 0
     layers = sum(len(group.layers) for group in plan.cache.groups)
     assert layers == len(plan.model.layers)
+
+
+@given(scenarios(memory=True))
+def test_what_a_resolution_has_built_is_what_its_plan_would_build(scenario):
+    try:
+        plan = wb.resolve(scenario)
+    except WorkbenchError:
+        reject()
+    again = replace(plan)
+    assert "cache" not in vars(again)
+    assert plan.cache == again.cache
+    if plan.cache is not None:
+        assert plan.grouping == again.grouping == plan.cache.grouping
+
+
+def test_a_length_that_was_fitted_to_the_memory_is_that_of_the_cache():
+    plan = resolved(model="jamba-1.5-mini", max_model_len=-1, kv_cache_memory_bytes=2 * GIB)
+    assert "cache" in vars(plan)
+    assert plan.max_model_len < plan.model.derived_max_model_len
+    assert plan.cache.max_model_len == plan.max_model_len
+
+
+@pytest.mark.parametrize("name", catalog_names())
+def test_layers_that_are_alike_are_told_once_and_none_is_lost(name):
+    layers = load_model(name).layers
+    alike = alike_layers(layers, frozenset())
+    assert alike is alike_layers(tuple(Layer(*layer) for layer in layers), frozenset())
+    assert len(set(alike.names)) == len(layers)
+    told = [alike.kinds[kind][0] for kind in alike.kind_of_layer]
+    assert [layer._replace(number=0) for layer in told] == [
+        layer._replace(number=0) for layer in layers
+    ]
+    assert len(alike.kinds) == len({layer[1:] for layer in layers})
+    first = frozenset({layers[0].number})
+    apart = alike_layers(layers, first)
+    assert [apart.kinds[kind][1] for kind in apart.kind_of_layer] == [
+        layer.number in first for layer in layers
+    ]

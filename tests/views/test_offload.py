@@ -10,14 +10,10 @@ from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.views.offload import offload_html, offload_text
+from workbench.views.offload_checks import NOT_ASKED, NOT_REACHED, PASSES, STOPS, check_rows
 from workbench.views.offload_rows import (
-    NOT_ASKED,
-    NOT_REACHED,
-    PASSES,
-    STOPS,
     attention_shape,
     block_readings,
-    check_rows,
     layer_kinds,
     offload_dict,
     prompt_rows,

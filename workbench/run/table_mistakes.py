@@ -15,7 +15,7 @@ from workbench.kernels.block_table.damage import (
     generator_handed_over_twice,
     slots_with_manager_size,
 )
-from workbench.run.table_session import table_groups
+from workbench.run.table_blocks import table_groups
 
 MAX_TOKENS = 30_000
 """Every token of a scene is looked at one by one."""

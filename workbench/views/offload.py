@@ -8,11 +8,11 @@ from workbench.core.offload.fill import StoredPrompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.plan import Plan
 from workbench.views.html import document, facts_html, problem_html, table
+from workbench.views.offload_checks import check_rows
 from workbench.views.offload_rows import (
     EXAMPLE_BLOCKS,
     attention_shape,
     block_readings,
-    check_rows,
     layer_kinds,
     prompt_rows,
     remedy_rows,
