@@ -259,7 +259,7 @@ NEW = (
         is_mla=True,
         head_sizes=HeadSizes(exact=(576,)),
         dtypes=("bfloat16", "float16", "float32"),
-        kv_cache_dtypes=("auto",),
+        kv_cache_dtypes=UNQUANTIZED,
         cache=LATENT,
     ),
     Backend(
