@@ -368,6 +368,8 @@ def test_a_page_of_mla_holds_the_scales_of_every_token(dtype, token_bytes):
 def test_a_cpu_says_that_sparse_attention_is_what_it_lacks():
     plan = plan_of(deepseek_v3(index_topk=2048), platform="cpu")
     assert "Sparse Attention is not supported on CPU." in {p.vllm_text for p in plan.problems}
+    imposed = plan_of(deepseek_v3(index_topk=2048), platform="cpu", backend="AMX_MLA")
+    assert "backend_not_valid" in {problem.code for problem in imposed.problems}
 
 
 def test_a_typed_float_is_as_good_as_auto_for_mla_on_a_cpu():
@@ -386,3 +388,16 @@ def test_flashinfer_needs_kernels_of_trtllm_for_sinks(rules):
         for trtllm in (False, True)
     ]
     assert found == ["FLASH_ATTN", "FLASHINFER"]
+
+
+@pytest.mark.parametrize(("tensor_parallel", "largest"), [(1, 1024), (8, 1024), (32, 64)])
+def test_large_pages_of_flashinfer_need_a_group_of_queries_on_every_rank(tensor_parallel, largest):
+    """32 heads with 8 KV heads: 4 each, on 8 ranks too; on 32 ranks one beside one."""
+    plan = plan_of(
+        llama(),
+        backend="FLASHINFER",
+        compute_capability="10.0",
+        trtllm_kernels=True,
+        tensor_parallel=tensor_parallel,
+    )
+    assert max(plan.supported_kernel_block_sizes) == largest
