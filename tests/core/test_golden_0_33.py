@@ -12,6 +12,7 @@ from tests.models.configs import (
     deepseek_v3,
     falcon_h1,
     gemma3,
+    gpt_oss,
     granitemoehybrid,
     kimi_linear,
     lfm2,
@@ -353,3 +354,51 @@ def test_every_nvfp4_is_refused_beside_mla():
     for dtype in ("nvfp4", "nvfp4_4over6"):
         with pytest.raises(Refused, match=f"{dtype} does not work with MLA"):
             plan_of(deepseek_v3(), kv_cache_dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "token_bytes"),
+    [("int4_per_token_head", 296), ("fp8_per_token_head", 584), ("fp8_ds_mla", 656)],
+)
+def test_a_page_of_mla_holds_the_scales_of_every_token(dtype, token_bytes):
+    """XPU tests no KV dtype; 576 elements, half a byte or one each, and two float32 scales."""
+    plan = plan_of(deepseek_v3(), platform="xpu", kv_cache_dtype=dtype, block_size=64)
+    assert plan.attention_page_size_bytes == 64 * token_bytes
+
+
+def test_a_cpu_says_that_sparse_attention_is_what_it_lacks():
+    plan = plan_of(deepseek_v3(index_topk=2048), platform="cpu")
+    assert "Sparse Attention is not supported on CPU." in {p.vllm_text for p in plan.problems}
+    imposed = plan_of(deepseek_v3(index_topk=2048), platform="cpu", backend="AMX_MLA")
+    assert "backend_not_valid" in {problem.code for problem in imposed.problems}
+
+
+def test_a_typed_float_is_as_good_as_auto_for_mla_on_a_cpu():
+    plan = plan_of(deepseek_v3(), platform="cpu", backend="CPU_MLA", kv_cache_dtype="bfloat16")
+    assert "backend_not_valid" not in {problem.code for problem in plan.problems}
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_flashinfer_needs_kernels_of_trtllm_for_sinks(rules):
+    """Without them SM10x falls back to FLASH_ATTN for gpt-oss, in both versions."""
+    model = gpt_oss()
+    found = [
+        resolve(
+            Scenario(model=model, compute_capability="10.0", trtllm_kernels=trtllm, rules=rules)
+        ).backend
+        for trtllm in (False, True)
+    ]
+    assert found == ["FLASH_ATTN", "FLASHINFER"]
+
+
+@pytest.mark.parametrize(("tensor_parallel", "largest"), [(1, 1024), (8, 1024), (32, 64)])
+def test_large_pages_of_flashinfer_need_a_group_of_queries_on_every_rank(tensor_parallel, largest):
+    """32 heads with 8 KV heads: 4 each, on 8 ranks too; on 32 ranks one beside one."""
+    plan = plan_of(
+        llama(),
+        backend="FLASHINFER",
+        compute_capability="10.0",
+        trtllm_kernels=True,
+        tensor_parallel=tensor_parallel,
+    )
+    assert max(plan.supported_kernel_block_sizes) == largest

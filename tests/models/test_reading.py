@@ -306,6 +306,7 @@ def test_longrope_allows_more_than_it_takes_by_default(changes, taken, rules):
             (4096, 8192),
             id="inside",
         ),
+        pytest.param({"model_type": "gpt_oss"}, (131072, 8192), id="gpt_oss"),
         pytest.param(
             {"rope_parameters": yarn(), "rope_scaling": {"type": "linear", "factor": 2.0}},
             (16384, 16384),

@@ -34,7 +34,17 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "glm4_moe": {LENGTH: 131072, KV_HEADS: 8},
     "glm4_moe_lite": {LENGTH: 202752},
     "glm_moe_dsa": {LENGTH: 202752},
-    "gpt_oss": {LENGTH: 131072, KV_HEADS: 8, "head_dim": 64, WINDOW: 128},
+    "gpt_oss": {
+        LENGTH: 131072,
+        KV_HEADS: 8,
+        "head_dim": 64,
+        WINDOW: 128,
+        "rope_parameters": {
+            "rope_type": "yarn",
+            "factor": 32.0,
+            "original_max_position_embeddings": 4096,
+        },
+    },
     "granite": {LENGTH: 2048},
     "granitemoe": {LENGTH: 2048},
     "granitemoehybrid": {LENGTH: 2048},

@@ -45,7 +45,7 @@ def _flash_attention_sinks(query: LayerQuery) -> bool:
 def _trtllm_kernels(query: LayerQuery) -> bool:
     """Sinks and drafts in graphs need these: SM10x, and a whole number of queries per KV head."""
     attention = query.attention
-    sm10x = (query.capability or (0, 0))[0] == 10
+    sm10x = query.trtllm_kernels and (query.capability or (0, 0))[0] == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0
 
 

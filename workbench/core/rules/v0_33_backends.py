@@ -61,11 +61,14 @@ def _trtllm_sinks(query: LayerQuery) -> bool:
 
 
 def _large_trtllm_pages(query: LayerQuery) -> bool:
-    """Pages above 64 tokens run on TRT-LLM's kernels only: SM10x, several queries per KV head."""
-    attention = query.attention
-    grouped = attention.num_heads // attention.num_kv_heads > 1
-    whole = attention.num_heads % attention.num_kv_heads == 0
-    return query.trtllm_kernels and _major(query) == 10 and grouped and whole
+    """Pages above 64 tokens run on TRT-LLM's kernels only: SM10x, several queries per KV head.
+
+    Of a rank: 16 heads with 4 KV heads are one beside one on 16 ranks.
+    """
+    heads = query.heads_per_rank
+    kv_heads = query.attention.kv_heads_per_rank(query.attention.num_heads // heads)
+    grouped = heads // kv_heads > 1 and heads % kv_heads == 0
+    return query.trtllm_kernels and _major(query) == 10 and grouped
 
 
 def _nvfp4(query: LayerQuery) -> str | None:
@@ -259,7 +262,7 @@ NEW = (
         is_mla=True,
         head_sizes=HeadSizes(exact=(576,)),
         dtypes=("bfloat16", "float16", "float32"),
-        kv_cache_dtypes=("auto",),
+        kv_cache_dtypes=UNQUANTIZED,
         cache=LATENT,
     ),
     Backend(

@@ -18,6 +18,8 @@ from workbench.core.stages import attention_bytes as v0_23
 
 ULTRAQUANT_GROUP = 32
 """Elements that share a scale byte."""
+PER_TOKEN_HEAD = (*PER_TOKEN_HEAD_DTYPES, INT4_HEADS)
+"""KV dtypes with a float32 scale of keys and one of values beside every token's data."""
 PACKERS = {**dict.fromkeys(TURBOQUANT_BITS, "TURBOQUANT"), ULTRAQUANT: "ULTRAQUANT"}
 """KV dtype -> the backend whose packing the alignment takes for granted."""
 
@@ -50,6 +52,9 @@ def layer_token_bytes(
     """Bytes of one token in the layer's real page: as its backend packs it, or MLA's latents."""
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
+        if kv_cache_dtype in PER_TOKEN_HEAD and not attention.is_sparse:
+            data = attention.head_size // 2 if kv_cache_dtype == INT4_HEADS else attention.head_size
+            return data + 2 * v0_23.SCALE_BYTES, "head_size * bytes + scales"
         return v0_23.layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
     return _bytes(attention.head_size, kv_heads, kv_cache_dtype, element, backend)
 

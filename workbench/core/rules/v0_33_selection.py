@@ -70,7 +70,7 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
 
 def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
     """What may be asked for on XPU and CPU, which test nothing but know few backends."""
-    if query.platform == "cpu" and query.attention.use_mla:
+    if query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse:
         return CPU_MLA
     order = selection_order(query)
     if query.platform == "xpu" and order in {("FLASH_ATTN",), ("TRITON_ATTN",)}:

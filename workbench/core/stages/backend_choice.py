@@ -161,6 +161,8 @@ def _said(run: Run, query: LayerQuery) -> str:
     if run.platform.name != "cpu":
         return "No valid attention backend found for"
     if run.rules.cpu_checks_kv_cache_dtype:
+        if query.attention.is_sparse:
+            return "Sparse Attention is not supported on CPU."
         kind = "MLA attention on CPU" if query.attention.use_mla else "the CPU attention backend"
         return f"--kv-cache-dtype {query.kv_cache_dtype} is not supported by {kind}"
     return "MLA is not supported on CPU."
