@@ -96,7 +96,7 @@ def lookups(rounds: int) -> Iterator[Compared]:
     pick = random.Random(0)  # noqa: S311  (the same bytes every time)
 
     def at(blocks: int) -> None:
-        pools[blocks].at(0, pick.randrange(pools[blocks].raw_bytes))
+        pools[blocks].at(0, pick.randrange(pools[blocks].tensors[0].raw_bytes))
 
     def back(blocks: int) -> None:
         block = pick.randrange(blocks)

@@ -147,6 +147,10 @@ _PLAN = {
     "is_hybrid": _BOOLEAN,
     "use_mla": _BOOLEAN,
     "backend": _MAYBE_STRING,
+    "plain_backend": {
+        **_MAYBE_STRING,
+        "description": "of attention layers in the model's dtype beside a quantized cache",
+    },
     "mamba_backend": _MAYBE_STRING,
     "block_size": {**_INTEGER, "description": "tokens of a manager block"},
     "mamba_block_size": {**_MAYBE_INTEGER, "description": "tokens"},

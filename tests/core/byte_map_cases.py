@@ -36,7 +36,7 @@ def attention_group(views, geometry, rope=None):
     return GroupBytes(
         0,
         "FullAttentionSpec",
-        ("model.layers.0.attn",),
+        "model.layers.0.attn",
         attention_parts(views.attention, geometry, rope),
         views.raw_bytes // views.num_blocks,
         views.raw_bytes,
@@ -50,7 +50,7 @@ def state_group(views):
     return GroupBytes(
         1,
         "MambaSpec",
-        ("model.layers.1.mixer",),
+        "model.layers.1.mixer",
         state_parts(views.states, ("conv", "recurrent")),
         views.raw_bytes // views.num_blocks,
         views.raw_bytes,

@@ -19,6 +19,11 @@ from workbench.models import catalog_names
 SAMPLES = 12
 
 
+def all_layers(pool):
+    """Every layer of the map."""
+    return [group for tensor in pool.tensors for group in tensor.groups]
+
+
 def mapped(scenario, **options):
     """The byte map, or None where vLLM would not get so far."""
     try:
@@ -27,13 +32,30 @@ def mapped(scenario, **options):
         return None
 
 
+def holds(pool, layer, ranges, address):
+    """Whether the byte at `address` (of the allocation, or of the tensor) is in these ranges.
+
+    Pages may lie in pieces there, so ranges are cut where a page or a piece of it ends.
+    """
+    place = pool.places.get(layer)
+    size = pool.layers[layer][0].page_bytes // (place.where.pieces if place else 1)
+    for piece in ranges:
+        cuts = [piece.start, *range((piece.start // size + 1) * size, piece.stop, size), piece.stop]
+        for first, last in pairwise(cuts):
+            start = pool.address(layer, first)
+            if start <= address < start + last - first:
+                return True
+    return False
+
+
 def assert_round_trip(pool, tensor, byte):
     """`bytes_of` what `at` says holds the byte, and no more than the value's bytes."""
     found = pool.at(tensor, byte)
-    assert (found.page, found.page_byte) == divmod(byte, pool.page_bytes)
+    assert (found.page, found.page_byte) == divmod(byte, pool.tensors[tensor].page_bytes)
+    address = pool.address(pool.tensors[tensor].groups[0].layer, byte)
     for meaning in found.meanings:
-        assert meaning.layer is not None
-        assert pool.tensor_of(meaning.layer) == tensor
+        group, own = pool.layers[meaning.layer]
+        assert own == tensor or pool.places
         where = {"layer": meaning.layer, "block": meaning.block, "part": meaning.part}
         if not meaning.is_padding:
             where |= {
@@ -45,11 +67,9 @@ def assert_round_trip(pool, tensor, byte):
         elif meaning.value is not None:
             continue  # the odd byte of a packed slot: padding inside a token
         ranges = pool.bytes_of(**where)
-        assert any(byte in piece for piece in ranges), (byte, meaning, ranges)
+        assert holds(pool, meaning.layer, ranges, address), (byte, meaning, ranges)
         if not meaning.is_padding:
-            bits = next(
-                part.bits for part in pool.groups[meaning.group].parts if part.name == meaning.part
-            )
+            bits = next(part.bits for part in group.parts if part.name == meaning.part)
             assert sum(map(len, ranges)) <= max(2, bits // 8)
 
 
@@ -66,9 +86,10 @@ def test_any_byte_of_any_plan_and_back(scenario, blocks, runner, layout, seed):
     if pool is None:
         return
     pick = random.Random(seed)
-    hybrid = len({group.is_state for group in pool.groups}) == 2
+    hybrid = len({group.is_state for group, _tensor in pool.layers.values()}) == 2
     for _ in range(SAMPLES):
-        tensor, byte = pick.randrange(pool.tensors), pick.randrange(pool.raw_bytes)
+        tensor = pick.randrange(len(pool.tensors))
+        byte = pick.randrange(pool.tensors[tensor].raw_bytes)
         assert_round_trip(pool, tensor, byte)
         if hybrid:
             assert not any(meaning.is_misplaced for meaning in pool.at(tensor, byte).meanings)
@@ -78,19 +99,29 @@ def test_any_byte_of_any_plan_and_back(scenario, blocks, runner, layout, seed):
 def test_parts_and_padding_fill_every_page(scenario, blocks):
     """L1 and L2: the parts of a block never meet, and nothing is left out."""
     pool = mapped(scenario, num_blocks=blocks)
-    if pool is None:
-        return
-    for group in {(group.parts, group.is_state): group for group in pool.groups}.values():
-        for block in range(blocks):
+    if pool is not None:
+        assert_pages_are_filled(pool)
+
+
+def assert_pages_are_filled(pool):
+    """Parts and padding of every kind of layer: disjoint, and every page is covered.
+
+    A cache with K and V outermost that no state shares covers its tensor, but not page by page.
+    """
+    for group in {(group.parts, group.is_state): group for group in all_layers(pool)}.values():
+        own_pages, found = not pool.misplaced_bytes, []
+        for block in range(pool.num_blocks):
             names = [part.name for part in group.parts if part.name != "padding"]
             pieces = [piece for name in names for piece in group.ranges(block, part=name)]
             pieces += [*group.padding(block)]
+            found += pieces
             if any(part.name == "padding" for part in group.parts):
                 pieces += group.ranges(block, part="padding")
             pieces.sort(key=lambda piece: piece.start)
             assert all(one.stop <= other.start for one, other in pairwise(pieces))
-            page = range(block * pool.page_bytes, (block + 1) * pool.page_bytes)
-            assert joined(pieces) == (page,)
+            page = range(block * group.page_bytes, (block + 1) * group.page_bytes)
+            assert not own_pages or joined(pieces) == (page,)
+        assert own_pages or joined(found) == (range(group.raw_bytes),)
 
 
 @given(scenario=scenarios(HYBRID), seed=st.integers(0, 2**16))
@@ -100,11 +131,11 @@ def test_tokens_of_kernel_blocks_are_tokens_of_the_block(scenario, seed):
     if pool is None:
         return
     pick = random.Random(seed)
-    for group in pool.groups:
+    for group in pool.tensors[0].groups:
         if group.is_state:
             continue
         kernel, token = pick.randrange(group.kernel_blocks), pick.randrange(group.kernel_tokens)
-        layer = {"layer": group.layers[0], "block": 1}
+        layer = {"layer": group.layer, "block": 1}
         whole = pool.bytes_of(**layer, token=kernel * group.kernel_tokens + token)
         assert whole == pool.bytes_of(**layer, kernel_block=kernel, token=token)
 
@@ -125,24 +156,26 @@ def test_the_pool_uses_the_memory_up(scenario):
     pool = mapped(scenario)
     if pool is None:
         return
-    one = pool.page_bytes * pool.tensors
-    assert pool.raw_bytes * pool.tensors == pool.num_blocks * one
+    one = plan.cache.grouping.bytes_per_block
+    if plan.cache.grouping.layout is None:
+        assert sum(tensor.page_bytes for tensor in pool.tensors) == one
+        sizes = [tensor.size_bytes for tensor in plan.cache.tensors]
+        assert [tensor.raw_bytes for tensor in pool.tensors] == sizes
     assert pool.num_blocks * one <= available < (pool.num_blocks + 1) * one
 
 
 @pytest.mark.parametrize("model", catalog_names())
 def test_every_catalog_model_byte_by_byte_in_places(model):
     pool = byte_map(wb.resolve(wb.Scenario(model=model, max_model_len=2048)), num_blocks=3)
-    page = pool.page_bytes
-    edges = {0, 1, page - 1, page, 2 * page - 1, pool.raw_bytes - 1, page + page // 2}
-    for tensor in {0, pool.tensors - 1}:
-        for byte in edges:
+    for tensor in {0, len(pool.tensors) - 1}:
+        page = pool.tensors[tensor].page_bytes
+        for byte in (0, 1, page - 1, page, page + page // 2, 2 * page - 1, 3 * page - 1):
             assert_round_trip(pool, tensor, byte)
 
 
 def test_groups_share_tensors_layer_by_layer():
     pool = byte_map(wb.resolve(wb.Scenario(model="gpt-oss-20b")), num_blocks=2)
-    kinds = [group.kind for group in pool.sharing(0)]
+    kinds = [group.kind for group in pool.tensors[0].groups]
     assert kinds == ["SlidingWindowSpec", "FullAttentionSpec"]
     found = pool.at(3, 5)
     layers = [meaning.layer for meaning in found.meanings]
@@ -151,10 +184,11 @@ def test_groups_share_tensors_layer_by_layer():
 
 
 def test_a_padding_layer_has_no_bytes():
-    pool = byte_map(wb.resolve(wb.Scenario(model="bamba-9b")), num_blocks=2)
-    short = next(group for group in pool.groups if len(group.layers) < pool.tensors)
-    last = pool.at(pool.tensors - 1, 0)
-    assert short.number not in {meaning.group for meaning in last.meanings}
+    plan = wb.resolve(wb.Scenario(model="bamba-9b"))
+    pool = byte_map(plan, num_blocks=2)
+    short = next(n for n, group in enumerate(plan.cache.groups) if group.padding_layers)
+    last = pool.at(len(pool.tensors) - 1, 0)
+    assert short not in {meaning.group for meaning in last.meanings}
 
 
 def test_the_paged_order_of_rocm():
@@ -173,9 +207,11 @@ def test_without_the_rewrite_blocks_are_misplaced():
     scenario = wb.Scenario(model="bamba-9b", platform="rocm", backend="ROCM_ATTN")
     plan = wb.resolve(scenario)
     right, wrong = (byte_map(plan, num_blocks=3, rule=rule) for rule in (None, NEVER))
+    tensor = wrong.tensors[0]
     assert right.misplaced_bytes == 0
-    assert wrong.misplaced_bytes == 2 * wrong.raw_bytes // 3
-    byte = wrong.page_bytes // 2
+    assert tensor.misplaced_bytes == 2 * tensor.raw_bytes // 3
+    assert wrong.misplaced_bytes == tensor.misplaced_bytes * len(wrong.tensors)
+    byte = tensor.page_bytes // 2
     meaning = wrong.at(0, byte).meanings[-1]
     assert (meaning.part, meaning.block, meaning.page, meaning.is_misplaced) == ("K", 1, 0, True)
 

@@ -164,4 +164,4 @@ def test_unknown_dimensions_and_heads_that_are_no_vectors():
 def test_views_that_leave_the_tensor_are_refused():
     view = View(("num_blocks", "x"), (2, 4), (4, 1), 0, "int8")
     with pytest.raises(LayoutError):
-        GroupBytes(0, "x", ("a",), (Part("x", view, 8),), 4, 7)
+        GroupBytes(0, "x", "a", (Part("x", view, 8),), 4, 7)

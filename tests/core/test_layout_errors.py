@@ -33,7 +33,7 @@ WRONG = {
         None,
     ),
     "environment": (
-        lambda: layout_name(BACKENDS["FLASHINFER"], "xpu", environment="x"),
+        lambda: layout_name([BACKENDS["FLASHINFER"]], "xpu", environment="x"),
         "unknown_layout",
         None,
     ),

@@ -181,7 +181,11 @@ NAMES = {
 def test_what_decides_the_layout_name(case):
     backend, platform, capability, environment, connector, expected = NAMES[case]
     found = layout_name(
-        BACKENDS[backend], platform, capability, environment=environment, connector=connector
+        [BACKENDS[backend]],
+        platform,
+        capability,
+        environment=environment,
+        connector=connector,
     )
     assert found.name == expected
     assert found.reason

@@ -24,7 +24,11 @@ def plan_of(model, **settings):
 @pytest.mark.parametrize(
     ("settings", "token_bytes", "block_size"),
     [
-        ({"kv_cache_dtype": "turboquant_k8v4"}, 8 * (128 + 64 + 4), 48),
+        (
+            {"kv_cache_dtype": "turboquant_k8v4", "backend": "TURBOQUANT"},
+            8 * (128 + 64 + 4),
+            48,
+        ),
         (
             {
                 "kv_cache_dtype": "ultraquant_4bit",
@@ -50,6 +54,14 @@ def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
     if raised:
         plain = LLAMA_PLAIN // settings.get("tensor_parallel", 1)
         assert plan.attention_page_size_bytes >= 16 * plain > (block_size - 16) * token_bytes
+
+
+def test_the_backend_of_the_first_layer_counts_the_bytes():
+    """The first layer is left out of the packing: its FLASH_ATTN knows a byte an element."""
+    plan = plan_of(llama(), rules="0.33", kv_cache_dtype="turboquant_k8v4")
+    step = next(step for step in plan.steps if step.rule.name == "shared_page_block_size")
+    assert (step.operands["p"], step.operands["q"]) == (8 * 2 * 128, LLAMA_PLAIN)
+    assert (plan.block_size, plan.skip_page_size_padded) == (32, 32 * 8 * 2 * 128)
 
 
 def test_0_23_has_no_such_phase():

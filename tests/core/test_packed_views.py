@@ -324,14 +324,15 @@ def test_bytes_of_blocks_never_meet_and_lie_where_the_view_says(scenario, blocks
         return
     allocation = next(iter(pool.places.values())).where.allocation_bytes
     pick = random.Random(seed)
-    for group in pool.groups:
+    for number in {found.group for found in pool.places.values()}:
+        layers = [name for name, found in pool.places.items() if found.group == number]
         starts = {}
-        for layer in group.layers:
+        for layer in layers:
             for block in range(blocks):
-                first = pool.address(layer, block * pool.page_bytes)
+                first = pool.address(layer, block * pool.layers[layer][0].page_bytes)
                 assert 0 <= first < allocation
                 assert starts.setdefault(first, (layer, block)) == (layer, block)
-        layer = pick.choice(group.layers)
+        layer = pick.choice(layers)
         shown = packed_plan_layout(plan, num_blocks=blocks, layout=layout, layer=layer)
         view = shown.attention or next(state for state in shown.states if state.elements)
         index = tuple(pick.randrange(size) for size in view.shape)
@@ -342,13 +343,13 @@ def test_bytes_of_blocks_never_meet_and_lie_where_the_view_says(scenario, blocks
 def _inside(pool, layer, view, index):
     """The byte of the layer's place that holds this element, by search through the addresses."""
     wanted = view.byte_of(index)
-    where = pool.places[layer]
-    piece = pool.page_bytes // where.where.pieces
+    where, page = pool.places[layer], pool.layers[layer][0].page_bytes
+    piece = page // where.where.pieces
     for block in range(pool.num_blocks):
         for number in range(where.where.pieces):
             first = where.address(block, number * piece)
             if first <= wanted < first + piece:
-                return block * pool.page_bytes + number * piece + wanted - first
+                return block * page + number * piece + wanted - first
     raise AssertionError("the view leaves its own pages")
 
 
@@ -395,14 +396,14 @@ def test_parts_fill_the_content_of_a_page_and_never_meet(case, order):
             byte_map(plan, num_blocks=2, layout=order)
         return
     pool = byte_map(plan, num_blocks=2, layout=order)
-    group = next(group for group in pool.groups if not group.is_state)
+    group = next(group for group in pool.tensors[0].groups if not group.is_state)
     spec = plan.cache.groups[group.number].spec
     pieces = [piece for part in group.parts for piece in group.ranges(1, part=part.name)]
     pieces.sort(key=lambda piece: piece.start)
     assert all(one.stop <= other.start for one, other in pairwise(pieces))
     assert sum(map(len, pieces)) == spec.content_bytes
-    assert pieces[0].start >= pool.page_bytes
-    assert pieces[-1].stop <= 2 * pool.page_bytes
+    assert pieces[0].start >= group.page_bytes
+    assert pieces[-1].stop <= 2 * group.page_bytes
 
 
 def test_where_keys_and_values_are():
@@ -426,7 +427,7 @@ def test_nvfp4_pages_are_cut_as_a_whole():
     """[K, K scales, V, V scales], as `_nvfp4_kv_views` cuts a page."""
     plan = plan_of("FLASHINFER", compute_capability="10.0", kv_cache_dtype="nvfp4")
     pool = byte_map(plan, num_blocks=2)
-    group = pool.groups[0]
+    group = pool.tensors[0].groups[0]
     spans = [group.ranges(0, part=name) for name in ("K", "K scale", "V", "V scale")]
     assert all(len(span) == 1 for span in spans)
     data, scale = 8 * 16 * 64, 8 * 16 * 8

@@ -79,6 +79,37 @@ PROBLEMS = [
         id="layout-that-flex-cannot-read",
     ),
     pytest.param(
+        {
+            "model": llama(),
+            "hidden_state_layers": 3,
+            "num_speculative_tokens": 1,
+            "kv_cache_dtype": "fp8",
+        },
+        "hidden_states_quantized",
+        "CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
+        {"kv_cache_dtype": "auto"},
+        id="quantized-hidden-states",
+    ),
+    pytest.param(
+        {"model": llama(), "kv_cache_dtype": "turboquant_k8v4", "backend": "TURBOQUANT"},
+        "plain_layers_refused",
+        "Selected backend TURBOQUANT is not valid for this configuration. Reason:",
+        {"backend": None},
+        id="packed-backend-for-plain-layers",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.33",
+            "kv_cache_dtype": "turboquant_k8v4",
+            "compute_capability": "10.0",
+        },
+        "no_common_layout",
+        "No KV cache layout satisfies every supported set: ",
+        {"kv_cache_dtype": "auto"},
+        id="two-backends-without-a-common-layout",
+    ),
+    pytest.param(
         {"model": llama(), "device_memory_bytes": 2**36, "kv_cache_memory_bytes": 2**37},
         "cache_above_device_memory",
         None,

@@ -35,6 +35,7 @@ from workbench.core.stages import (
     memory,
     mixed_dtypes,
     pages,
+    plain_backend,
     prefix_hits,
     refusals,
     state_pages,
@@ -340,8 +341,9 @@ NEEDS = {
         refusals.kv_cache_dtype,
         state_pages.state_dtype_field,
     },
-    block_size.preferred_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
-    block_size.common_block_size: {backend_choice.backend_choice, cache_mode.cache_mode},
+    plain_backend.plain_backend: {backend_choice.backend_choice},
+    block_size.preferred_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
+    block_size.common_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
     after_alignment.aligned_block_check: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_token_bytes: {
@@ -350,6 +352,7 @@ NEEDS = {
         backend_choice.backend_choice,
     },
     hybrid_alignment.hybrid_alignment: {
+        plain_backend.plain_backend,
         state_pages.states,
         block_size.cpu_block_size,
         block_size.preferred_block_size,
@@ -365,7 +368,13 @@ NEEDS = {
     layer_checks.align_budget: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
     pages.unify_pages: {attention_bytes.attention_page},
-    pages.kernel_block_size: {after_alignment.xpu_gdn_rounding},
+    pages.kernel_block_size: {
+        attention_bytes.attention_page,
+        cache_mode.cache_mode,
+        layer_checks.mamba_block_advice,
+        refusals.max_model_len,
+        refusals.mamba_block_size,
+    },
     pages.packed_split: {
         attention_bytes.attention_page,
         pages.kernel_block_size,

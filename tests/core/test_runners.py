@@ -76,6 +76,61 @@ def test_the_weakest_group_decides_what_is_captured(values, level, weakest, mode
     assert (support.level, support.backend, support.mode) == (level, weakest, mode)
 
 
+TURBOQUANT = {"model": "llama-3.1-8b", "kv_cache_dtype": "turboquant_4bit_nc"}
+HIDDEN = {"hidden_state_layers": 2, "num_speculative_tokens": 1}
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_layers_of_one_group_may_have_two_backends(rules):
+    """The first and the last two layers stay in bfloat16 and get a backend of their own."""
+    plan = plan_of(**TURBOQUANT, rules=rules)
+    assert [group.kind for group in plan.cache.groups] == ["UniformTypeKVCacheSpecs"]
+    found = {group.backend: group.layers for group in plan_attention_groups(plan)}
+    assert found["FLASH_ATTN"] == tuple(f"model.layers.{n}.attn" for n in (0, 1, 30, 31))
+    assert len(found["TURBOQUANT"]) == 28
+    assert plan_graph_support(plan).backend == "TURBOQUANT"
+    step = next(step for step in plan.steps if step.rule.name == "plain_backend")
+    assert (step.result, step.operands["layers"]) == ("FLASH_ATTN", [0, 1, 30, 31])
+
+
+def test_a_kernel_block_suits_all_backends_of_a_group():
+    """TURBOQUANT takes 16 to 128, FLASH_ATTN multiples of 16: 192 is cut into 64s for both."""
+    plan = plan_of(**TURBOQUANT, block_size=192)
+    assert plan.supported_kernel_block_sizes != plan.plain_supported
+    assert plan.cache.kernel_block_sizes == (64,)
+
+
+@pytest.mark.parametrize(
+    ("values", "plain"),
+    [
+        ({"platform": "rocm"}, {"0.23": "ROCM_ATTN", "0.33": "TRITON_ATTN"}),
+        ({"platform": "rocm", "backend": "TURBOQUANT"}, {"0.33": "TRITON_ATTN"}),
+        ({"platform": "xpu"}, {"0.23": "FLASH_ATTN", "0.33": "FLASH_ATTN"}),
+    ],
+)
+def test_plain_layers_share_the_layout_of_the_packed_ones_on_rocm(values, plain):
+    """0.33 on ROCm: ROCM_ATTN reads no layout that TURBOQUANT reads, whatever is typed."""
+    for rules, backend in plain.items():
+        plan = plan_of(**TURBOQUANT, **values, rules=rules)
+        assert (plan.plain_backend, plan.errors) == (backend, ())
+
+
+def test_typed_skip_layers_reach_mla_only_since_0_33():
+    fields = {"model": "kimi-linear-48b-a3b", "kv_cache_dtype": "fp8"}
+    skipped = {**fields, "kv_cache_dtype_skip_layers": ("3",)}
+    assert plan_of(**skipped).cache.grouping == plan_of(**fields).cache.grouping
+    assert plan_of(**skipped, rules="0.33").plain_backend == "FLASH_ATTN_MLA"
+
+
+def test_hidden_states_are_never_captured_whole():
+    support = plan_graph_support(plan_of(**HIDDEN))
+    assert (support.level, support.backend, support.mode) == (
+        "NEVER",
+        "CACHE_ONLY_ATTN",
+        "PIECEWISE",
+    )
+
+
 def test_every_backend_declares_a_level():
     for backend in V0_23.backends.values():
         levels = {backend.cuda_graphs}

@@ -76,12 +76,11 @@ def meanings(plan, cut, layout="LBHNC"):
     )
     pool = byte_map(plan, num_blocks=2, layout=layout)
     cut(raw.attention)
-    group = next(group for group in pool.groups if layer in group.layers)
-    index = group.layers.index(layer)
+    group, index = pool.layers[layer]
     addresses = set(raw.raw.nonzero().flatten().tolist())
     found = [
         pool.at(index, byte).of_group(group.number)
-        for byte in range(pool.page_bytes, 2 * pool.page_bytes)
+        for byte in range(group.page_bytes, 2 * group.page_bytes)
         if pool.address(layer, byte) in addresses
     ]
     assert len(found) == len(addresses) > 0

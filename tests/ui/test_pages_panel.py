@@ -145,7 +145,7 @@ def test_the_zoom_of_the_figure_redraws(pages):
     assert pages.place.window is None
     assert_drawn(pages)
     pages.map.figure.layout.xaxis.range = [-5e9, 5e9]
-    assert pages.place.window == (0, pages.pool.raw_bytes)
+    assert pages.place.window == (0, pages.pool.tensors[0].raw_bytes)
     pages.level.value = "tensor"
     assert pages.place.window is None
 

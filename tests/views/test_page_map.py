@@ -139,7 +139,7 @@ def test_a_scattered_token_is_shown_where_it_begins():
 def test_misplaced_bytes_are_marked_beside_the_right_ones(fields, rule, blocks, wrong):
     figure = page_map(plan_of(**fields), "tensor", num_blocks=blocks, compare=rule)
     marked = next(trace for trace in figure.data if "another" in trace.name)
-    total = byte_map(plan_of(**fields), num_blocks=blocks).raw_bytes
+    total = byte_map(plan_of(**fields), num_blocks=blocks).tensors[0].raw_bytes
     assert sum(marked.x) == pytest.approx(wrong * total)
     assert marked.marker.pattern.shape == "x"
     assert all("misplaced" in text for text in marked.hovertext)
@@ -217,7 +217,7 @@ def test_a_byte_in_words():
     padding = byte_words(pool, 0, 2_162_687)[2]
     assert padding == "To state layers 0, 1, 2 it is padding of block 0."
     wrong = byte_map(plan_of(**KEYS_FIRST), num_blocks=3, rule="never")
-    words = byte_words(wrong, 0, wrong.page_bytes // 2)
+    words = byte_words(wrong, 0, wrong.tensors[0].page_bytes // 2)
     assert words[1].endswith("misplaced, it lies in page 0.")
 
 

@@ -27,7 +27,11 @@ class Plan:
     block_size: tokens of a manager block of the attention group. mamba_page_size_bytes: unpadded
     bytes of one state block; mamba_page_size_padded: the padded size if vLLM records one.
     attention_bytes_per_token: what the alignment counts; attention_page_size_bytes: the page that
-    the attention layer asks for. kernel_block_size: None also when there is no common one.
+    the attention layer asks for. skip_page_size_padded: to which windows in the model's dtype are
+    padded beside a quantized cache, if that is recorded (0.33). kernel_block_size: None also when
+    there is no common one.
+    plain_backend: of attention layers that keep the model's dtype beside a quantized cache, None
+    where there are none; plain_supported: its kernel block sizes.
     log_lines: what vLLM will print, character for character.
     """
 
@@ -48,10 +52,13 @@ class Plan:
     attention_page_size_bytes: int | None
     mamba_page_size_bytes: int | None
     mamba_page_size_padded: int | None
+    skip_page_size_padded: int | None
     kernel_block_size: int | None
     mamba_state_shapes: tuple[Shape, ...]
     mamba_state_dtypes: tuple[str, ...]
     supported_kernel_block_sizes: tuple[BlockSize, ...]
+    plain_backend: str | None
+    plain_supported: tuple[BlockSize, ...]
     problems: tuple[Problem, ...]
     steps: tuple[Step, ...]
     log_lines: tuple[str, ...]
@@ -77,10 +84,13 @@ class Plan:
             attention_page_size_bytes=run.attention_page_size_bytes,
             mamba_page_size_bytes=run.mamba_page_size_bytes,
             mamba_page_size_padded=run.mamba_page_size_padded,
+            skip_page_size_padded=run.skip_page_size_padded,
             kernel_block_size=run.kernel_block_size,
             mamba_state_shapes=run.state_shapes,
             mamba_state_dtypes=run.state_dtypes,
             supported_kernel_block_sizes=run.supported,
+            plain_backend=None if run.plain_backend is None else run.plain_backend.name,
+            plain_supported=run.plain_supported,
             problems=tuple(run.problems),
             steps=tuple(run.steps),
             log_lines=tuple(run.log_lines),
@@ -180,6 +190,7 @@ class Plan:
             "is_hybrid": self.is_hybrid,
             "use_mla": attention is not None and attention.use_mla,
             "backend": self.backend,
+            "plain_backend": self.plain_backend,
             "mamba_backend": None if self.model.state is None else self.model.state.backend,
             "block_size": self.block_size,
             "mamba_block_size": self.mamba_block_size,

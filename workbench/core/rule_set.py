@@ -40,6 +40,8 @@ class RuleSet:
     sm10x_kv_cache_dtypes: architecture -> KV dtype instead of auto on capability 10.x.
     yarn_stretches: the longest request is yarn's original length times its factor, instead of the
     length as config.json has it.
+    packed_layers_mix_on: platforms on which the plain layers of a packed cache get a backend of
+    their own that reads the same layout, whatever is typed.
     flex_prunes_pages: the direct build of flex attention leaves out pages behind a request's own
     and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
     cpu_checks_kv_cache_dtype: whether the CPU backend is tested for it, too.
@@ -68,6 +70,7 @@ class RuleSet:
     layouts: LayoutRules
     offload: OffloadRules
     prefill: PrefillRules
+    packed_layers_mix_on: frozenset[str] = frozenset()
     all_backends: bool = False
     hybrid_prefix_caching: bool = False
     linear_state_as_mla: bool = False

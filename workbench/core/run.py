@@ -63,11 +63,14 @@ class Run:
         "max_num_batched_tokens",
         "model",
         "model_dtype",
+        "plain_backend",
+        "plain_supported",
         "platform",
         "prefix_caching",
         "problems",
         "rules",
         "settings",
+        "skip_page_size_padded",
         "state_dtypes",
         "state_shapes",
         "steps",
@@ -97,7 +100,10 @@ class Run:
         self.block_size = settings.block_size or rules.default_block_size
         self.mamba_block_size = settings.mamba_block_size
         self.mamba_page_size_padded: int | None = None
+        self.skip_page_size_padded: int | None = None
         self.backend: Backend | None = None
+        self.plain_backend: Backend | None = None
+        self.plain_supported: tuple[BlockSize, ...] = ()
         self.backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...] = ()
         self.block_size_of_phase_1: int | None = None
         self.supported: tuple[BlockSize, ...] = ()

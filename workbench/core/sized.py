@@ -34,6 +34,14 @@ class Sized(Protocol):
         """The attention backend, or its name."""
 
     @property
+    def plain_backend(self) -> Backend | str | None:
+        """The backend of attention layers left in the model's dtype beside a quantized cache."""
+
+    @property
+    def plain_supported(self) -> tuple[BlockSize, ...]:
+        """Kernel block sizes of that backend."""
+
+    @property
     def model_dtype(self) -> str:
         """Dtype of weights and activations."""
 
@@ -64,6 +72,10 @@ class Sized(Protocol):
     @property
     def mamba_page_size_padded(self) -> int | None:
         """Padded page of an SSM layer, if one is recorded."""
+
+    @property
+    def skip_page_size_padded(self) -> int | None:
+        """What windows in the model's dtype are padded to beside a quantized cache (0.33)."""
 
     @property
     def max_model_len(self) -> int:

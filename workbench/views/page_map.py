@@ -42,6 +42,7 @@ CLASSES: Final = {
     "V": (ATTENTION_BEFORE, "/"),
     "K and V": (ATTENTION, "|"),
     "latent": (ATTENTION, ""),
+    "hidden state": (ATTENTION, "\\"),
     "scale, norm or rope": (EXTRA, "."),
     "conv": (CONV, "-"),
     "recurrent": (RECURRENT, ""),

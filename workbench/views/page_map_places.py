@@ -51,7 +51,7 @@ class Place:
 
 def reference_group(pool: ByteMap, tensor: int) -> GroupBytes:
     """The group whose tokens and heads are counted: attention where the tensor has some."""
-    return min(pool.sharing(tensor), key=lambda group: group.is_state)
+    return min(pool.tensor(tensor).groups, key=lambda group: group.is_state)
 
 
 def checked(pool: ByteMap, place: Place) -> Place:
@@ -78,11 +78,11 @@ def checked(pool: ByteMap, place: Place) -> Place:
             )
     if place.window is not None:
         start, stop = place.window
-        if not 0 <= start < stop <= pool.raw_bytes:
+        if not 0 <= start < stop <= group.raw_bytes:
             raise LayoutError(
                 "window_outside",
                 f"The window {start:,} to {stop:,} is no stretch of the tensor's "
-                f"{pool.raw_bytes:,} bytes.",
+                f"{group.raw_bytes:,} bytes.",
                 field="window",
             )
     return place
@@ -97,7 +97,7 @@ def place_limits(pool: ByteMap, place: Place) -> dict[str, int]:
     if group.is_state and len(known.value_axes) == 3:
         heads = known.view.shape[1]
     return {
-        "tensor": pool.tensors,
+        "tensor": len(pool.tensors),
         "block": pool.num_blocks,
         "kernel_block": group.kernel_blocks,
         "token": group.kernel_tokens or 1,
@@ -109,7 +109,7 @@ def place_ranges(pool: ByteMap, place: Place) -> tuple[range, ...]:
     """The bytes of the tensor that the level singles out; a token's are those of all its parts."""
     group, depth = reference_group(pool, place.tensor), place.depth
     if depth < LEVELS.index("block"):
-        return (range(pool.raw_bytes),)
+        return (range(group.raw_bytes),)
     if depth == LEVELS.index("block"):
         return group.ranges(place.block)
     inner = {} if group.is_state else {"kernel_block": place.kernel_block}
@@ -125,17 +125,17 @@ def shown_window(pool: ByteMap, place: Place) -> tuple[int, int]:
     """The bytes on the axis: a page, a kernel block, or where a token or head of a part lies."""
     if place.window is not None:
         return place.window
-    page = pool.page_bytes
-    if place.depth < LEVELS.index("block"):
-        return 0, pool.raw_bytes
+    if place.level == "pool":
+        return 0, max(tensor.raw_bytes for tensor in pool.tensors)
+    group = reference_group(pool, place.tensor)
+    page = group.page_bytes
+    if place.level == "tensor":
+        return 0, group.raw_bytes
     if place.level == "block":
         return place.block * page, (place.block + 1) * page
-    group = reference_group(pool, place.tensor)
     found = place_ranges(pool, place)
     if place.depth >= LEVELS.index("token"):
-        own = [
-            piece for piece in found if group.meaning(piece.start, place.tensor).part == place.part
-        ]
+        own = [piece for piece in found if group.meaning(piece.start).part == place.part]
         found = tuple(own) or found
         first, size = found[0], len(found[0])
         if found[-1].stop - first.start > SCATTERED * sum(map(len, found)):

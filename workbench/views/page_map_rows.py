@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final
@@ -23,7 +24,7 @@ from workbench.views.page_map_places import (
     place_ranges,
     shown_window,
 )
-from workbench.views.page_map_text import alike, label, layers_text, segment_words
+from workbench.views.page_map_text import HIDDEN, alike, label, layers_text, segment_words
 from workbench.views.units import bytes_text
 
 LIMIT = 280
@@ -32,8 +33,10 @@ STRETCHES = 100
 """Pages in the row of pages at most, and stretches where blocks are too many to be told apart."""
 MAX_TENSORS = 12
 """Tensors in the rows of a pool at most: those around the chosen one."""
+MAX_PAGES_OVER_IT = 4
+"""With more pages than this the layers of other groups that lie over a tensor are not drawn."""
 TITLE_COLUMNS = 120
-PLAIN = ("K", "V", "latent", "conv", "recurrent")
+PLAIN = ("K", "V", "latent", HIDDEN, "conv", "recurrent")
 """Parts that are a class of their own."""
 COMPARISONS: Final = {NEVER: "no rewrite", GUESSED: "guessed from the shape"}
 """Rewrite rules that the map can be compared with."""
@@ -103,31 +106,42 @@ def map_picture(pool: ByteMap, place: Place, other: Comparison | None = None) ->
     words = f"bytes {window[0]:,} to {window[1] - 1:,} of tensor {place.tensor}: {size}"
     if place.level == "pool" and place.window is None:
         rows = list(_tensor_rows(pool, place))
-        words = f"{pool.tensors} tensors of {bytes_text(pool.raw_bytes)}"
-        words += f", {len(rows)} of them shown" if len(rows) < pool.tensors else ""
+        words = _tensor_sizes(pool)
+        words += f"; {len(rows)} of them shown" if len(rows) < len(pool.tensors) else ""
         return MapPicture(title, words, window, tuple(rows))
     finest = FINEST["head"] if place.window else FINEST[place.level]
-    rows = [_page_row(pool, window)]
+    rows = [_page_row(pool.tensor(place.tensor).page_bytes, window)]
     for groups in alike(pool, place.tensor):
-        name = layers_text(groups, place.tensor)
-        if not groups[0].is_state and pool.views.rewritten:
+        name = layers_text(groups)
+        if groups[0].rewritten:
             name += "<br>strides rewritten"
-        rows.append(_group_row(name, groups[0], window, place, finest))
+        rows.append(_group_row(name, groups[0], window, finest))
         if other is not None and not groups[0].is_state:
-            rows.append(_other_row(other, groups[0].number, window, place, finest))
+            rows.append(_other_row(other, groups[0].layer, window, finest))
+    rows += _rows_over_it(pool, place.tensor, window, finest)
     if place.depth >= LEVELS.index("block"):
         rows.append(_selected_row(pool, place, window))
         pieces = len(place_ranges(pool, place))
         words += f"; this {place.level} lies in {pieces:,} pieces" if pieces > 1 else ""
-    return MapPicture(title, words + _verdict(pool, other), window, tuple(rows))
+    return MapPicture(title, words + _verdict(other, place.tensor), window, tuple(rows))
 
 
-def _verdict(pool: ByteMap, other: Comparison | None) -> str:
+def _tensor_sizes(pool: ByteMap) -> str:
+    """As in "8 tensors of 6 MiB", or "32 tensors: 4 of 192 KiB, 28 of 50.2 KiB"."""
+    sizes = Counter(tensor.raw_bytes for tensor in pool.tensors)
+    if len(sizes) == 1:
+        return f"{len(pool.tensors)} tensors of {bytes_text(*sizes)}"
+    each = ", ".join(f"{count} of {bytes_text(size)}" for size, count in sizes.items())
+    return f"{len(pool.tensors)} tensors: {each}"
+
+
+def _verdict(other: Comparison | None, number: int) -> str:
     if other is None:
         return ""
     if other.pool is None:
         return f"<br>{other.name}: {other.says}"
-    wrong = f"{other.pool.misplaced_bytes:,} of {pool.raw_bytes:,} bytes misplaced"
+    tensor = other.pool.tensor(number)
+    wrong = f"{tensor.misplaced_bytes:,} of {tensor.raw_bytes:,} bytes misplaced"
     stops = f"; vLLM stops: {other.says}" if other.says else ""
     return "<br>" + "<br>".join(wrap(f"{other.name}: {wrong}{stops}", TITLE_COLUMNS))
 
@@ -135,45 +149,82 @@ def _verdict(pool: ByteMap, other: Comparison | None) -> str:
 def _tensor_rows(pool: ByteMap, place: Place) -> tuple[Row, ...]:
     rows = []
     first = place.tensor - place.tensor % MAX_TENSORS
-    for tensor in range(first, min(first + MAX_TENSORS, pool.tensors)):
+    for tensor in range(first, min(first + MAX_TENSORS, len(pool.tensors))):
         kinds = alike(pool, tensor)
-        text = "; ".join(layers_text(groups, tensor) for groups in kinds)
-        names = ", ".join(str(group.layer(tensor)) for groups in kinds for group in groups)
+        text = "; ".join(map(layers_text, kinds))
+        names = ", ".join(group.layer for groups in kinds for group in groups)
+        size = pool.tensors[tensor].raw_bytes
         bar = "selected" if tensor == place.tensor else "page"
         hover = f"<b>tensor {tensor}</b>, shared by<br>{names}"
-        rows.append(Row(f"tensor {tensor}", ((bar, 0, pool.raw_bytes, text, hover),)))
+        rows.append(Row(f"tensor {tensor}", ((bar, 0, size, text, hover),)))
     return tuple(rows)
 
 
-def _page_row(pool: ByteMap, window: tuple[int, int]) -> Row:
+def _page_row(page_bytes: int, window: tuple[int, int]) -> Row:
     start, stop = window
-    first, last = start // pool.page_bytes, (stop - 1) // pool.page_bytes
+    first, last = start // page_bytes, (stop - 1) // page_bytes
     step = max(1, cdiv(last - first + 1, STRETCHES))
     bars = []
     for page in range(first, last + 1, step):
         end = min(page + step, last + 1)
         name = f"page {page:,}" if step == 1 else f"pages {page:,} to {end - 1:,}"
-        low, high = page * pool.page_bytes, end * pool.page_bytes
+        low, high = page * page_bytes, end * page_bytes
         hover = f"<b>{name}</b><br>bytes {low:,} to {high - 1:,}"
         bars.append(("page", max(low, start), min(high, stop), name, hover))
     return Row("page", tuple(bars))
 
 
-def _group_row(
-    name: str, group: GroupBytes, window: tuple[int, int], place: Place, finest: str
-) -> Row:
-    pieces = segments(group, *window, tensor=place.tensor, finest=finest, limit=LIMIT)
+def _group_row(name: str, group: GroupBytes, window: tuple[int, int], finest: str) -> Row:
+    pieces = segments(group, *window, finest=finest, limit=LIMIT)
     with_block = window[1] - window[0] > group.page_bytes
     return Row(name, tuple(_bar(piece, group, with_block) for piece in pieces))
 
 
-def _other_row(
-    other: Comparison, number: int, window: tuple[int, int], place: Place, finest: str
-) -> Row:
+def _other_row(other: Comparison, layer: str, window: tuple[int, int], finest: str) -> Row:
     name = f"the same with<br>{other.name}"
     if other.pool is None:
         return Row(name, ())
-    return _group_row(name, other.pool.groups[number], window, place, finest)
+    return _group_row(name, other.pool.layers[layer][0], window, finest)
+
+
+def _rows_over_it(
+    pool: ByteMap, tensor: int, window: tuple[int, int], finest: str
+) -> Iterator[Row]:
+    """Layers of other groups that lie over a few pages of this tensor, a row for each kind."""
+    start, stop = window
+    page_bytes = pool.tensor(tensor).page_bytes
+    if stop - start > MAX_PAGES_OVER_IT * page_bytes:
+        return
+    bars: dict[int, list[tuple[str, int, int, str, str]]] = {}
+    shown: dict[int, list[GroupBytes]] = {}
+    byte = start
+    while byte < stop:
+        ends = [min(stop, (byte // page_bytes + 1) * page_bytes)]
+        here = tuple(pool.elsewhere(tensor, byte))
+        ends += (byte + group.page_bytes - there % group.page_bytes for group, there in here)
+        end = min(ends)
+        for group, there in here:
+            limit = LIMIT * (end - byte) // (stop - start)
+            pieces = segments(
+                group, there, there + end - byte, finest=finest, limit=max(limit, 1), stretches=1
+            )
+            shown.setdefault(group.number, []).append(group)
+            bars.setdefault(group.number, []).extend(
+                _shifted(_bar(piece, group, with_block=True), byte - there) for piece in pieces
+            )
+        byte = end
+    told: dict[object, tuple[list[GroupBytes], list[tuple[str, int, int, str, str]]]] = {}
+    for number, drawn in bars.items():
+        kind = tuple(bar[:4] for bar in drawn)
+        told.setdefault(kind, ([], drawn))[0].extend(shown[number])
+    for groups, drawn in told.values():
+        layers = tuple({group.layer: group for group in groups}.values())
+        yield Row(f"over it:<br>{layers_text(layers)}", tuple(drawn))
+
+
+def _shifted(bar: tuple[str, int, int, str, str], by: int) -> tuple[str, int, int, str, str]:
+    kind, start, stop, text, hover = bar
+    return kind, start + by, stop + by, text, hover
 
 
 def _bar(piece: Segment, group: GroupBytes, with_block: bool) -> tuple[str, int, int, str, str]:
@@ -193,7 +244,8 @@ def _class(piece: Segment, group: GroupBytes) -> str:
         return "whole state"
     if first == last != ALL_PARTS:
         return "scale, norm or rope"
-    return "latent" if group.parts[0].name == "latent" else "K and V"
+    alone = group.parts[0].name
+    return alone if alone in {"latent", HIDDEN} else "K and V"
 
 
 def _selected_row(pool: ByteMap, place: Place, window: tuple[int, int]) -> Row:

@@ -14,6 +14,7 @@ from workbench.core.byte_map.segments import (
     Segment,
 )
 
+HIDDEN = "hidden state"
 NAMED_LAYERS = 4
 """More layers than this are counted, not named."""
 
@@ -25,8 +26,8 @@ def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
     """
     found = pool.at(tensor, byte)
     lines = [f"Byte {byte:,} of tensor {tensor} is byte {found.page_byte:,} of page {found.page}."]
-    layer = found.meanings[0].layer
-    if layer is not None and layer in pool.places:
+    layer = pool.tensor(tensor).groups[0].layer
+    if layer in pool.places:
         order = pool.places[layer].where.name
         lines.append(
             f"The tensor is a place in the one allocation: there it is byte "
@@ -34,7 +35,10 @@ def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
         )
     for groups in alike(pool, tensor):
         meaning = found.of_group(groups[0].number)
-        lines.append(f"To {layers_text(groups, tensor)} it is {meaning_words(meaning)}.")
+        lines.append(f"To {layers_text(groups)} it is {meaning_words(meaning)}.")
+    for group, there in pool.elsewhere(tensor, byte):
+        words = meaning_words(group.meaning(there))
+        lines.append(f"{layers_text((group,)).capitalize()} lies over it: there it is {words}.")
     return tuple(lines)
 
 
@@ -116,15 +120,16 @@ def label(segment: Segment, *, with_block: bool) -> str:
 def alike(pool: ByteMap, tensor: int) -> tuple[tuple[GroupBytes, ...], ...]:
     """The groups that share a tensor, those with the same views together; attention first."""
     found: dict[object, list[GroupBytes]] = {}
-    for group in sorted(pool.sharing(tensor), key=lambda group: group.is_state):
+    for group in sorted(pool.tensor(tensor).groups, key=lambda group: group.is_state):
         found.setdefault((group.parts, group.kernel_blocks), []).append(group)
     return tuple(tuple(groups) for groups in found.values())
 
 
-def layers_text(groups: tuple[GroupBytes, ...], tensor: int) -> str:
+def layers_text(groups: tuple[GroupBytes, ...]) -> str:
     """As in "attention layer 3" or "state layers 0, 1, 2"."""
     kind = "state" if groups[0].is_state else "attention"
-    numbers = [str(group.layer(tensor)).split(".")[2] for group in groups]
+    kind = "hidden states" if groups[0].parts[0].name == HIDDEN else kind
+    numbers = [group.layer.split(".")[2] for group in groups]
     shown = ", ".join(numbers[:NAMED_LAYERS]) + (", ..." if len(numbers) > NAMED_LAYERS else "")
     return f"{kind} layer{'' if len(numbers) == 1 else 's'} {shown}"
 

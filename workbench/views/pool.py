@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from html import escape
 from typing import NamedTuple
 
@@ -99,14 +100,14 @@ def pool_html(plan: Plan, prompt_tokens: int | None = None) -> str:
 
 
 def _groups(plan: Plan, cache: CachePlan) -> str:
-    attention = {found.group: found for found in plan_attention_groups(plan)}
+    used = plan_attention_groups(plan)
     rows = []
     for number, (group, kernel) in enumerate(
         zip(cache.groups, cache.kernel_block_sizes, strict=True)
     ):
         empty = f", {group.padding_layers} empty" if group.padding_layers else ""
         names = ", ".join(group.layers)
-        used = attention.get(number)
+        own = [found for found in used if found.group == number]
         rows.append(
             (
                 str(number),
@@ -114,13 +115,18 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
                 f"{group.spec.block_size:,}",
                 show(kernel),
                 f"{group.page_size_bytes:,}",
-                "none" if used is None else escape(used.backend),
-                "none" if used is None else f"<code>{used.graph_level}</code>",
+                _each(escape(found.backend) for found in own),
+                _each(f"<code>{found.graph_level}</code>" for found in own),
                 f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',
                 f'<span class="wb-faint">{escape(_short(group.layers))}</span>',
             )
         )
     return table(GROUP_HEADER, rows)
+
+
+def _each(words: Iterable[str]) -> str:
+    """One line for every different word: a group may have layers of several backends."""
+    return "<br>".join(dict.fromkeys(words)) or "none"
 
 
 def _graphs(plan: Plan) -> str:

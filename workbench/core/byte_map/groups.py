@@ -1,4 +1,4 @@
-"""One KV-cache group as it fills a tensor: whose a byte is, and which bytes somebody has."""
+"""One layer of a KV-cache group as it fills a tensor: whose a byte is, and which bytes it has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meaning:
     """
 
     group: int
-    layer: str | None
+    layer: str
     page: int
     block: int
     part: str
@@ -53,21 +53,23 @@ class Meaning:
 
 @dataclass(frozen=True)
 class GroupBytes:
-    """The layers of one group and the views that each of them has of its tensor.
+    """One layer of a group and the views that it has of its tensor.
 
-    layers: the i-th lies in tensor i. kernel_blocks: in a manager block; kernel_tokens: in a kernel
-    block, None for states. page_bytes: from one manager block to the next. Errors: LayoutError
+    number: of the group. kernel_blocks: in a manager block; kernel_tokens: in a kernel
+    block, None for states. page_bytes: from one manager block to the next. rewritten: whether its
+    strides were (#37236). Errors: LayoutError
     where the views leave the tensor or write bytes twice: then a byte has no single meaning.
     """
 
     number: int
     kind: str
-    layers: tuple[str, ...]
+    layer: str
     parts: tuple[Part, ...]
     page_bytes: int
     raw_bytes: int
     kernel_blocks: int = 1
     kernel_tokens: int | None = None
+    rewritten: bool = False
 
     def __post_init__(self) -> None:
         for part in self.parts:
@@ -85,20 +87,16 @@ class GroupBytes:
         """Whether a block holds a state instead of tokens."""
         return self.kernel_tokens is None
 
-    def layer(self, tensor: int) -> str | None:
-        """The layer of this group that sees `tensor`; None for a padding layer."""
-        return self.layers[tensor] if tensor < len(self.layers) else None
-
-    def meaning(self, byte: int, tensor: int = 0) -> Meaning:
-        """What `byte` of a tensor is."""
+    def meaning(self, byte: int) -> Meaning:
+        """What `byte` of the tensor is."""
         for part in self.parts:
             index = part.view.index_of(byte)
             if index is not None:
-                return self._stored(part, index, byte, tensor)
+                return self._stored(part, index, byte)
         page = byte // self.page_bytes
-        return Meaning(self.number, self.layer(tensor), page, page, PADDING)
+        return Meaning(self.number, self.layer, page, page, PADDING)
 
-    def _stored(self, part: Part, index: tuple[int, ...], byte: int, tensor: int) -> Meaning:
+    def _stored(self, part: Part, index: tuple[int, ...], byte: int) -> Meaning:
         view = part.view
         place = dict(zip(view.axes, index, strict=True))
         block, kernel_block = divmod(place[NUM_BLOCKS], self.kernel_blocks)
@@ -112,7 +110,7 @@ class GroupBytes:
             head = inside[0]
         return Meaning(
             group=self.number,
-            layer=self.layer(tensor),
+            layer=self.layer,
             page=byte // self.page_bytes,
             block=block,
             part=part.name,

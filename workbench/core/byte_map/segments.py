@@ -55,7 +55,6 @@ def segments(
     start: int,
     stop: int,
     *,
-    tensor: int = 0,
     finest: str = VALUE,
     limit: int = 300,
     stretches: int = 100,
@@ -71,20 +70,16 @@ def segments(
     for detail in DETAILS[: DETAILS.index(finest) + 1]:
         if detail in {BLOCK, KERNEL_BLOCK} and group.kernel_span is None:
             continue
-        finer = tuple(islice(_pieces(group, start, stop, tensor, detail), limit + 1))
+        finer = tuple(islice(_pieces(group, start, stop, detail), limit + 1))
         if len(finer) > limit:
             break
         found = finer
-    return found or _stretches(group, start, stop, tensor, stretches)
+    return found or _stretches(group, start, stop, stretches)
 
 
-def _stretches(
-    group: GroupBytes, start: int, stop: int, tensor: int, count: int
-) -> tuple[Segment, ...]:
+def _stretches(group: GroupBytes, start: int, stop: int, count: int) -> tuple[Segment, ...]:
     edges = [start + (stop - start) * n // count for n in range(count + 1)]
-    found = (
-        _segment(group, tensor, low, high, STRETCH) for low, high in pairwise(edges) if low < high
-    )
+    found = (_segment(group, low, high, STRETCH) for low, high in pairwise(edges) if low < high)
     return tuple(_with_all_parts(group, piece) for piece in found)
 
 
@@ -96,18 +91,16 @@ def _with_all_parts(group: GroupBytes, piece: Segment) -> Segment:
     return replace(piece, first=first, last=last)
 
 
-def _segment(group: GroupBytes, tensor: int, start: int, stop: int, detail: str) -> Segment:
-    first, last = group.meaning(start, tensor), group.meaning(stop - 1, tensor)
+def _segment(group: GroupBytes, start: int, stop: int, detail: str) -> Segment:
+    first, last = group.meaning(start), group.meaning(stop - 1)
     return Segment(start, stop, first, last, detail)
 
 
-def _pieces(
-    group: GroupBytes, start: int, stop: int, tensor: int, detail: str
-) -> Iterator[Segment]:
+def _pieces(group: GroupBytes, start: int, stop: int, detail: str) -> Iterator[Segment]:
     byte = start
     while byte < stop:
         end = min(_piece_stop(group, byte, detail), stop)
-        yield _segment(group, tensor, byte, end, detail)
+        yield _segment(group, byte, end, detail)
         byte = end
 
 

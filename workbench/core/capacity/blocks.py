@@ -16,6 +16,7 @@ from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
 from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
+from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.layer_tuples import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
@@ -286,4 +287,4 @@ def _kernel_block(sized: Sized, grouping: Grouping, group: Group) -> int | None:
     """The manager block where nothing splits it: states, and pages side by side in a block."""
     if group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC or grouping.is_block_outermost:
         return group.spec.block_size
-    return common_kernel_block((sized.supported,), group.spec.block_size)
+    return common_kernel_block(read_blocks(sized, group.different_specs), group.spec.block_size)

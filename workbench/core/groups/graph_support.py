@@ -6,12 +6,12 @@ then graph support), `resolve_cudagraph_mode_and_sizes` for what follows (0.23).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.core.backends import Backend
 from workbench.core.capacity.blocks import CachePlan
-from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.layer_query import layer_query
 from workbench.core.sized import Sized
 
@@ -61,24 +61,21 @@ class GraphSupport:
         return self.mode == FULL_AND_PIECEWISE
 
 
-def attention_groups(
-    sized: Sized, cache: CachePlan, backend: str | None, backends: Mapping[str, Backend]
-) -> tuple[AttentionGroup, ...]:
+def attention_groups(sized: Sized, cache: CachePlan) -> tuple[AttentionGroup, ...]:
     """Every attention group, KV-cache group by KV-cache group.
 
-    backend: what the attention layers use; groups without a backend are left out.
+    Layers of one KV-cache group are told apart by backend and spec; those without a backend are
+    left out.
     """
-    state = sized.model.state
-    found = []
+    backends, found = sized.rules.backends, []
     for number, (group, kernel) in enumerate(
         zip(cache.groups, cache.kernel_block_sizes, strict=True)
     ):
-        name = backend
-        if group.spec.is_mamba:
-            name = None if state is None else state.backend
-        if name is not None:
-            level = _graph_level(sized, backends[name])
-            found.append(AttentionGroup(number, name, group.spec, group.layers, kernel, level))
+        for spec in group.different_specs:
+            if (name := layer_backend(sized, spec)) is not None:
+                level = _graph_level(sized, backends[name])
+                layers = group.layers_with(spec)
+                found.append(AttentionGroup(number, name, spec, layers, kernel, level))
     return tuple(found)
 
 

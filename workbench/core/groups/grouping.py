@@ -46,6 +46,18 @@ class Group:
         return self.own_specs or (self.spec,) * len(self.layers)
 
     @property
+    def different_specs(self) -> tuple[CacheSpec, ...]:
+        """Every spec that some layer has, once."""
+        return tuple(dict.fromkeys(self.own_specs)) or (self.spec,)
+
+    def layers_with(self, spec: CacheSpec) -> tuple[str, ...]:
+        """The layers that have this spec."""
+        if not self.own_specs:
+            return self.layers if spec == self.spec else ()
+        both = zip(self.layers, self.own_specs, strict=True)
+        return tuple(name for name, own in both if own == spec)
+
+    @property
     def page_size_bytes(self) -> int:
         """What vLLM calls the page of the group: of a layer, or of all layers with a spec each."""
         return self.layers_bytes if self.own_specs else self.spec.page_size_bytes

@@ -74,6 +74,8 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
     model, attention = sized.model, sized.model.attention
     if attention is None or sized.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
+    if attention.use_mla and not sized.rules.groups.skips_mla_layers:
+        return frozenset()
     typed = sized.settings.kv_cache_dtype_skip_layers or ()
     packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
     if not typed and not packed:
@@ -84,8 +86,7 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
         if layer.kind != SSM
         and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
     }
-    keeps_ends = not attention.use_mla or sized.rules.groups.plain_ends_of_mla
-    if packed and not model.is_hybrid and keeps_ends:
+    if packed and not model.is_hybrid:
         numbers = [layer.number for layer in model.layers]
         ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
         found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
@@ -139,11 +140,11 @@ def _window_spec(
     Beside a quantized cache the page is the one that phase 3 made common, and what the layer does
     not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
     """
-    shared = None
-    if unquantized_layers(sized):
-        shared = sized.attention_page_size_bytes
+    shared = sized.skip_page_size_padded
+    plain = sized.plain_supported if dtype == AS_THE_MODEL != sized.kv_cache_dtype else ()
     budget = shared or token_bytes * sized.block_size
-    block = largest_block_within(sized.supported, budget // token_bytes) or sized.block_size
+    fitting = largest_block_within(plain or sized.supported, budget // token_bytes)
+    block = fitting or sized.block_size
     spec = CacheSpec(
         ATTENTION_SPECS[SLIDING],
         block,
@@ -162,7 +163,9 @@ def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
 
     Source: `customize_spec` of the backend classes, 0.33.
     """
-    name = sized.backend if isinstance(sized.backend, str | None) else sized.backend.name
+    plain = sized.plain_backend if spec.stored == AS_THE_MODEL else None
+    backend = plain or sized.backend
+    name = backend if isinstance(backend, str | None) else backend.name
     cache = sized.rules.layouts.cache_of(spec.kind, name)
     if cache is None:
         return spec
@@ -172,11 +175,22 @@ def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
     return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
 
 
+def stored_as(sized: Sized, spec: CacheSpec) -> str:
+    """The KV-cache dtype that layers with this spec are kept in; "auto" is the model's."""
+    return spec.stored or _unquantized(sized)
+
+
+def _unquantized(sized: Sized) -> str:
+    """What is typed where that is a float; hidden states are never quantized."""
+    return sized.kv_cache_dtype if sized.kv_cache_dtype in FLOAT_BYTES else AS_THE_MODEL
+
+
 def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
-    """One layer that keeps a vector a token of each of the asked layers, in the model's dtype."""
+    """One layer that keeps a vector a token of each of the asked layers, unquantized."""
     layers, size = sized.settings.hidden_state_layers, sized.model.hidden_size
     assert size is not None
-    token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype]
+    kept = _unquantized(sized)
+    token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype if kept == AS_THE_MODEL else kept]
     number = max((layer.number for layer in sized.model.layers), default=-1) + 1
     spec = CacheSpec(
         HIDDEN_SPEC,

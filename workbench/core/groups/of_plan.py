@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from workbench.core.backends import Backend
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
@@ -14,6 +15,8 @@ from workbench.core.sized import Sized
 
 NAMES_OF_0_23 = {"NHD": "LBNHC", "HND": "LBHNC"}
 """The two old layout names, and what they mean since 0.33."""
+OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
+"""In which vLLM counts the orders up, where no backend's preference decides."""
 
 
 def grouping_of(sized: Sized) -> Grouping:
@@ -59,25 +62,54 @@ def layout_refusal_text(asked: str, possible: tuple[str, ...]) -> str:
 def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str, ...]:
     """The orders that the backend reads and that suit all layers, best first.
 
-    Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes.
-    specs: of `sized`, where somebody has made them.
+    Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes. The
+    backend of layers left in the model's dtype reads the same cache; where the two have no order in
+    common vLLM stops, and the orders are those of the first. specs: of `sized`, where somebody has
+    made them.
     """
-    layouts = sized.rules.groups.layouts
-    if not layouts:
+    if not sized.rules.groups.layouts:
         return ()
-    backend = sized.backend
-    name = backend if isinstance(backend, str) or backend is None else backend.name
-    capability = capability_of(sized.settings)
-    major = None if capability is None else capability[0]
-    found: tuple[str, ...] = ()
-    for key in (f"{name}:{major}", name or "", ""):
-        if key in layouts:
-            found = layouts[key]
-            break
+    found = common_layouts(sized) or layouts_of_backends(sized)[0]
     shapes = {_shape(spec) for spec in (specs or layer_specs(sized)).different}
     if len(shapes) > 1:
         found = tuple(order for order in found if order[:2] in {"LB", "BL"})
     return found
+
+
+def _name(backend: Backend | str) -> str:
+    return backend if isinstance(backend, str) else backend.name
+
+
+def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
+    """The orders that one backend reads, best first; nothing in versions without such orders."""
+    layouts = sized.rules.groups.layouts
+    capability = capability_of(sized.settings)
+    major = None if capability is None else capability[0]
+    keys = (f"{backend}:{major}", backend, "")
+    return next((layouts[key] for key in keys if key in layouts), ())
+
+
+def layouts_of_backends(sized: Sized) -> tuple[tuple[str, ...], ...]:
+    """What each backend declares that declares anything, else vLLM's preference alone (0.33)."""
+    default = sized.rules.groups.layouts[""]
+    names = [_name(one) for one in (sized.backend, sized.plain_backend) if one is not None]
+    declared = (layouts_read_by(sized, name) for name in names)
+    return tuple(orders for orders in declared if orders is not default) or (default,)
+
+
+def common_layouts(sized: Sized) -> tuple[str, ...]:
+    """What all backends read; where their lists differ, in vLLM's own order. Empty: vLLM stops.
+
+    Source: `get_supported_kv_cache_layouts`, 0.33.
+    """
+    first, *others = lists = layouts_of_backends(sized)
+    if not others:
+        return first
+    if all(orders == first for orders in others):
+        return first
+    shared = [order for order in OWN_ORDER if all(order in orders for orders in lists)]
+    favourites = [orders[0] for orders in lists]
+    return tuple(sorted(shared, key=favourites.count, reverse=True))
 
 
 def _shape(spec: CacheSpec) -> tuple[int, int, int]:

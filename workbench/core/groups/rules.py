@@ -17,7 +17,7 @@ class GroupRules:
     order; without it there is a tensor a slot. compares_mla: MLA layers of one group must agree in
     every field, not only in what is stored. promotes_block_size: a window that is kept whole takes
     full attention's block. windows_choose_blocks: a sliding layer takes the largest block that its
-    backend reads unsplit. plain_ends_of_mla: a packed cache leaves MLA layers at both ends, too.
+    backend reads unsplit. skips_mla_layers: MLA layers can be left in the model's dtype, too.
     splits_hidden_blocks: the block of a hidden-state layer divides those of
     the other groups. counts_null_block: the memory check leaves out the block that is never given
     out. joins_printed_lines: size and concurrency are one line that names the device.
@@ -35,7 +35,7 @@ class GroupRules:
     compares_mla: bool = False
     promotes_block_size: bool = False
     windows_choose_blocks: bool = False
-    plain_ends_of_mla: bool = False
+    skips_mla_layers: bool = False
     splits_hidden_blocks: bool = False
     counts_null_block: bool = False
     joins_printed_lines: bool = False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from workbench.core.backends import Backend
 from workbench.core.capacity.blocks import CachePlan
-from workbench.core.groups.cache_spec import HIDDEN_SPEC
+from workbench.core.errors import unknown_name_message
+from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.layer_backend import layer_backend
+from workbench.core.groups.layer_specs import stored_as
 from workbench.core.layer_query import capability_of
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import NEVER
@@ -25,18 +27,24 @@ def plan_layout(
     connector: str | None = None,
     rule: str | None = None,
     group: int | None = None,
+    layer: str | None = None,
 ) -> CacheViews:
     """The views of one tensor of `num_blocks` manager blocks of `plan`.
 
     layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; the plan's own
     `kv_cache_layout` where nothing is said. connector and rule: see `layout_name` and
-    `cache_views`. group: which attention group is shown, its place in `plan.cache.groups`; the
-    first one where nothing is said. Where all layers have one allocation (0.33) the views are of
-    the first layer in it. Errors: LayoutError, also where vLLM stops before it lays out anything.
+    `cache_views`. layer: whose tensor it is; group: of which group the attention layer is, its
+    place in `plan.cache.groups`; the first one where nothing is said. Where all layers have one
+    allocation (0.33) the views are of that layer in it. Errors: LayoutError, also where vLLM stops
+    before it lays out anything.
     """
     cache = plan.cache
     if cache is None:
         raise _earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
+    if layer is not None and layer not in (names := layer_names(cache)):
+        raise LayoutError(
+            "unknown_layer", unknown_name_message("layer", layer, names), field="layer"
+        )
     if plan.rules.groups.one_allocation:
         _check_rule(plan, rule)
         return packed_plan_layout(
@@ -46,19 +54,11 @@ def plan_layout(
             layout=layout,
             connector=connector,
             group=group,
+            layer=layer,
         )
-    if any(found.spec.kind == HIDDEN_SPEC for found in cache.groups) or (
-        not cache.grouping.has_equal_pages
-    ):
-        raise LayoutError(
-            "pages_differ",
-            "Layers of this plan have pages of several sizes, or keep hidden states: there is no "
-            "one tensor whose views could be shown. The groups and their bytes are in plan.cache.",
-            field="hidden_state_layers" if plan.settings.hidden_state_layers else "model",
-        )
-    states = _states(plan, cache)
-    if plan.model.attention is None or plan.attention_page_size_bytes is None:
-        if layout is not None or rule is not None:
+    shown, states = _shown(cache, group, layer), _states(plan, cache)
+    if shown is None:
+        if layer is None and (layout is not None or rule is not None):
             raise LayoutError(
                 "no_attention",
                 f"{plan.model.name} has no attention layer: a layout name and a rewrite rule mean "
@@ -66,17 +66,17 @@ def plan_layout(
                 field="layout",
             )
         return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
-    if plan.backend is None:
+    number, spec = shown
+    name = layer_backend(plan, spec)
+    if name is None:
         raise _earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
-    backend = plan.rules.backends[plan.backend]
-    attention, kernel = _attention(plan, cache, group)
     return cache_views(
-        backend.cache,
-        attention,
+        plan.rules.backends[name].cache,
+        _attention(plan, spec),
         states,
         num_blocks=num_blocks,
-        kernel_block_size=kernel,
-        name=_name(plan, backend, layout, connector),
+        kernel_block_size=_kernel_block(plan, cache, number),
+        name=_name(plan, layout, connector),
         runner=runner,
         rule=rule,
     )
@@ -93,36 +93,57 @@ def _check_rule(plan: Plan, rule: str | None) -> None:
     )
 
 
-def _name(plan: Plan, backend: Backend, layout: str | None, connector: str | None) -> LayoutName:
-    platform = PLATFORMS[plan.settings.platform]
-    capability = capability_of(plan.settings)
-    environment = layout or plan.settings.kv_cache_layout
+def layer_names(cache: CachePlan) -> tuple[str, ...]:
+    """Every layer that keeps a cache, group by group."""
+    return tuple(name for group in cache.groups for name in group.layers)
+
+
+def _shown(cache: CachePlan, asked: int | None, layer: str | None) -> tuple[int, CacheSpec] | None:
+    """Group and spec of the attention layer that is meant; None for states, and without one."""
+    return next(
+        (
+            (number, spec)
+            for number, group in enumerate(cache.groups)
+            for name, spec in zip(group.layers, group.layer_specs, strict=True)
+            if not spec.is_mamba and asked in {None, number} and layer in {None, name}
+        ),
+        None,
+    )
+
+
+def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
+    """The layout name of all layers: one backend that forces it does so for the others too."""
+    names = dict.fromkeys(filter(None, (plan.backend, plan.plain_backend)))
     return layout_name(
-        backend, platform.name, capability, environment=environment, connector=connector
+        [plan.rules.backends[name] for name in names],
+        PLATFORMS[plan.settings.platform].name,
+        capability_of(plan.settings),
+        environment=layout or plan.settings.kv_cache_layout,
+        connector=connector,
     )
 
 
-def _attention(plan: Plan, cache: CachePlan, asked: int | None) -> tuple[AttentionPages, int]:
-    assert plan.model.attention is not None
-    spec, kernel = next(
-        (group.spec, kernel)
-        for number, (group, kernel) in enumerate(
-            zip(cache.groups, cache.kernel_block_sizes, strict=True)
-        )
-        if not group.spec.is_mamba and asked in {None, number}
-    )
-    if kernel is None:
-        raise _earlier_failure(
-            plan, "no_common_block_size", f"No kernel block divides {spec.block_size} tokens."
-        )
+def _attention(plan: Plan, spec: CacheSpec) -> AttentionPages:
+    """What the layer asks for; its backend is told the cache dtype of the others all the same."""
     geometry = CacheGeometry(
-        spec.block_size,
-        plan.model.attention.kv_heads_per_rank(plan.settings.tensor_parallel),
-        plan.model.attention.head_size,
-        plan.kv_cache_dtype,
+        spec.block_size, spec.num_kv_heads, spec.head_size, plan.kv_cache_dtype
     )
-    dtype = stored_dtype(plan.kv_cache_dtype, plan.model_dtype)
-    return AttentionPages(geometry, dtype, spec.page_size_bytes), kernel
+    return AttentionPages(
+        geometry,
+        stored_dtype(stored_as(plan, spec), plan.model_dtype),
+        spec.content_bytes,
+        spec.page_size_bytes if spec.padding_bytes else None,
+    )
+
+
+def _kernel_block(plan: Plan, cache: CachePlan, group: int) -> int:
+    kernel = cache.kernel_block_sizes[group]
+    if kernel is None:
+        block = cache.groups[group].spec.block_size
+        raise _earlier_failure(
+            plan, "no_common_block_size", f"No kernel block divides {block} tokens."
+        )
+    return kernel
 
 
 def _states(plan: Plan, cache: CachePlan) -> StatePages | None:

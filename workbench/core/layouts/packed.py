@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
+from workbench.core.groups.layer_backend import layer_backend, read_blocks
+from workbench.core.groups.layer_specs import stored_as
 from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, possible_layouts
 from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.hybrid_rewrite import RUNNER_RULES
@@ -37,6 +39,13 @@ class LayerPlace:
     spec: CacheSpec
     where: Placed
     index: int
+
+    @property
+    def spot(self) -> tuple[int, ...]:
+        """What layers have in common that lie over each other byte by byte, in every block."""
+        where = self.where
+        pages = (where.page_bytes, where.block_stride, where.pieces, where.piece_stride)
+        return self.address(0), *pages
 
     def address(self, block: int, page_byte: int = 0) -> int:
         """The byte of the allocation that holds a byte of the layer's page of `block`."""
@@ -80,21 +89,16 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 
 def layout_of(plan: Plan, spec: CacheSpec) -> CacheLayout:
     """What the layer's view holds: its backend's record, or that of MLA or hidden states."""
-    found = plan.rules.layouts.cache_of(spec.kind, plan.backend)
+    found = plan.rules.layouts.cache_of(spec.kind, layer_backend(plan, spec))
     assert found is not None
     return found
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     """What a layer with this spec asks for."""
-    attention = plan.model.attention
-    kept = "auto" if spec.kind == HIDDEN_SPEC else spec.stored or plan.kv_cache_dtype
-    heads, size = spec.num_kv_heads, spec.head_size
-    if attention is not None:
-        heads = heads or attention.kv_heads_per_rank(plan.settings.tensor_parallel)
-        size = size or attention.head_size
+    kept = stored_as(plan, spec)
     return AttentionPages(
-        CacheGeometry(spec.block_size, heads, size, kept),
+        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, kept),
         stored_dtype(kept, plan.model_dtype),
         spec.content_bytes,
         spec.page_size_bytes if spec.padding_bytes else None,
@@ -141,8 +145,10 @@ def layer_kernel_block(plan: Plan, name: str, group: int, spec: CacheSpec) -> in
             vllm_text=None if problem is None else problem.vllm_text,
         )
     if name.startswith("B") and not spec.is_mamba and spec.kind != HIDDEN_SPEC:
-        wanted = common_kernel_block((plan.supported,), spec.block_size)
-        check_group_split(name, plan.backend or "", spec.block_size, wanted or spec.block_size)
+        wanted = common_kernel_block(read_blocks(plan, (spec,)), spec.block_size)
+        check_group_split(
+            name, layer_backend(plan, spec) or "", spec.block_size, wanted or spec.block_size
+        )
     return kernel
 
 

@@ -47,6 +47,24 @@ class Placed:
         start = self.offset + layer * self.layer_stride + block * self.block_stride
         return start + piece * self.piece_stride + inside
 
+    def locate(self, byte: int) -> tuple[int, int, int] | None:
+        """(layer, block, byte of the page) that lies at a byte of the allocation, or None.
+
+        The inverse of `address`.
+        """
+        size = self.page_bytes // self.pieces
+        view = View(
+            ("layer", NUM_BLOCKS, "piece", "byte"),
+            (self.layers, self.num_blocks, self.pieces, size),
+            (self.layer_stride, self.block_stride, self.piece_stride or size, 1),
+            self.offset,
+            "uint8",
+        )
+        if (index := view.index_of(byte)) is None:
+            return None
+        layer, block, piece, inside = index
+        return layer, block, piece * size + inside
+
     def ranges(self, layer: int, block: int) -> tuple[range, ...]:
         """The bytes of one page, in the allocation; one range a piece."""
         size = self.page_bytes // self.pieces

@@ -34,10 +34,7 @@ class Verdict:
 
 def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
     """The attention groups of a plan; none where the pages cannot be made equal."""
-    if plan.cache is None:
-        return ()
-    backends = plan.rules.backends
-    return attention_groups(plan, plan.cache, plan.backend, backends)
+    return () if plan.cache is None else attention_groups(plan, plan.cache)
 
 
 def plan_graph_support(plan: Plan) -> GraphSupport:
@@ -58,12 +55,14 @@ def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
     if plan.mamba_cache_mode == "align" and not checkpoints:
         found.append(_align_with_v2(plan))
-    try:
-        blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
-        plan_layout(plan, num_blocks=blocks, runner=runner)
-    except LayoutError as error:
-        if error.vllm_exception is not None:
-            found.append(_from_layout(error))
+    blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
+    kinds = [one for one in plan_attention_groups(plan) if not one.spec.is_mamba]
+    for layer in dict.fromkeys(one.layers[0] for one in kinds) or (None,):
+        try:
+            plan_layout(plan, num_blocks=blocks, runner=runner, layer=layer)
+        except LayoutError as error:
+            if error.vllm_exception is not None:
+                return (*found, _from_layout(error))
     return tuple(found)
 
 

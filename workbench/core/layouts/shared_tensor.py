@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +41,7 @@ USUAL_NAME = LayoutName(NHD)
 
 
 def layout_name(
-    backend: Backend,
+    backends: Sequence[Backend],
     platform: str,
     capability: tuple[int, int] | None = None,
     *,
@@ -49,6 +50,7 @@ def layout_name(
 ) -> LayoutName:
     """The layout name that holds: the first of code, environment, connector and NHD that has one.
 
+    backends: all that read the cache; one that forces a name does so for the others as well.
     environment: the variable VLLM_KV_CACHE_LAYOUT; connector: the KV connector's wish.
     Errors: LayoutError for a name that does not exist. Source: get_kv_cache_layout, 0.23.
     """
@@ -57,8 +59,9 @@ def layout_name(
             check_layout_name(given)
     if (forced := FORCED_BY_PLATFORM.get(platform)) is not None:
         return LayoutName(forced, f"forced by platform {platform}")
-    if backend.layout is not None and _forced_on(backend, capability):
-        return LayoutName(backend.layout, f"forced by {backend.name}")
+    for backend in backends:
+        if backend.layout is not None and _forced_on(backend, capability):
+            return LayoutName(backend.layout, f"forced by {backend.name}")
     if environment is not None:
         return LayoutName(environment, "VLLM_KV_CACHE_LAYOUT")
     if connector is not None:

@@ -16,6 +16,7 @@ from workbench.core.stages import (
     flex,
     hybrid_alignment,
     mixed_dtypes,
+    plain_backend,
 )
 
 BEFORE_37467 = replace(
@@ -33,6 +34,7 @@ BEFORE_37467 = replace(
         hybrid_alignment.align_without_backend,
         block_size.cpu_block_size,
         backend_choice.backend_choice,
+        plain_backend.plain_backend,
         flex.flex_construction,
         block_size.xpu_default_block_size,
         *CHECK_RESULT,

@@ -16,7 +16,7 @@ from workbench.core.backends import (
     LayerQuery,
     MultipleOf,
 )
-from workbench.core.rules.v0_23_layouts import LATENT, PACKED_LATENT
+from workbench.core.rules.v0_23_layouts import HIDDEN_STATES, LATENT, PACKED_LATENT
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 MLA_HEADS = HeadSizes(exact=(320, 576))
@@ -197,6 +197,13 @@ SPARSE_MLA = (
 )
 
 HELPERS = (
+    Backend(
+        "CACHE_ONLY_ATTN",
+        platforms=("cuda", "rocm", "xpu", "cpu"),
+        supported=(MultipleOf(1),),
+        is_helper=True,
+        cache=HIDDEN_STATES,
+    ),
     Backend(
         "DEEPSEEK_V32_INDEXER",
         platforms=("cuda", "rocm", "xpu"),

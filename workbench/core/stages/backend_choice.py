@@ -34,7 +34,8 @@ def attention_backends(run: Run) -> dict[str, Backend]:
     }
 
 
-def _supported(run: Run, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
+def supported_sizes(run: Run, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
+    """The kernel block sizes of a backend for a layer that asks `query`."""
     return backend.supported_for(
         float32_state=run.float32_state, platform=run.platform.name, query=query
     )
@@ -45,7 +46,7 @@ def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
     if run.platform.checks_backend:
-        return backend.reasons_against(query, _supported(run, query, backend))
+        return backend.reasons_against(query, supported_sizes(run, query, backend))
     if backend.name in run.rules.choices_without_test(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
         if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
@@ -78,7 +79,7 @@ def backend_choice(run: Run) -> None:
     if run.backend is not None:
         names = run.rules.companions(run.model.attention)
         every = (*(run.rules.backends[name] for name in names), run.backend)
-        run.backends = tuple((backend, _supported(run, query, backend)) for backend in every)
+        run.backends = tuple((backend, supported_sizes(run, query, backend)) for backend in every)
         run.supported = run.backends[-1][1]
 
 
@@ -125,7 +126,8 @@ def _nearest_block_size(
     if not pushed_out or query.block_size is None:
         return "", ()
     bases = {
-        name: smallest_base(_supported(run, query, run.rules.backends[name])) for name in pushed_out
+        name: smallest_base(supported_sizes(run, query, run.rules.backends[name]))
+        for name in pushed_out
     }
     name = min(bases, key=lambda name: bases[name])
     base = bases[name]

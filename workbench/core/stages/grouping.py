@@ -9,12 +9,16 @@ from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableE
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
     NAMES_OF_0_23,
+    common_layouts,
     layout_refusal_text,
+    layouts_of_backends,
     possible_layouts,
 )
 from workbench.core.run import Run
 
 Failure = PagesNotUnifiableError | NoSingleTypeError
+UNQUANTIZED_HIDDEN = ("auto", "bfloat16", "float16")
+"""KV-cache dtypes that hidden states can be kept in."""
 DRAFTS_OF_HIDDEN_STATES = 1
 """What `extract_hidden_states` proposes a step."""
 
@@ -61,7 +65,9 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
 
 
 def hidden_states(run: Run) -> None:
-    """`extract_hidden_states` proposes one token a step, and needs the size of a hidden state.
+    """`extract_hidden_states` proposes one token a step and quantizes nothing.
+
+    It needs the size of a hidden state.
 
     Errors: Refused for a model whose configuration does not name that size.
     """
@@ -77,6 +83,17 @@ def hidden_states(run: Run) -> None:
             field="hidden_state_layers",
             operands={"hidden_state_layers": settings.hidden_state_layers},
             candidates=[{"hidden_state_layers": 0}],
+        )
+    if run.kv_cache_dtype not in UNQUANTIZED_HIDDEN:
+        run.problem(
+            "hidden_states_quantized",
+            "kv_cache_dtype",
+            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states beside the "
+            f"keys and values, and never quantized: kv_cache_dtype = {run.kv_cache_dtype} stops "
+            f"the engine. Allowed: {', '.join(UNQUANTIZED_HIDDEN)}.",
+            operands={"kv_cache_dtype": run.kv_cache_dtype},
+            vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
+            candidates=({"kv_cache_dtype": "auto"}, {"hidden_state_layers": 0}),
         )
     if settings.num_speculative_tokens == DRAFTS_OF_HIDDEN_STATES:
         return
@@ -96,6 +113,8 @@ def hidden_states(run: Run) -> None:
 
 def cache_layout_choice(run: Run) -> None:
     """A typed layout must be one that the backend reads and that suits all layers (0.33)."""
+    if run.plain_backend is not None and run.rules.groups.layouts and not common_layouts(run):
+        _no_common_layout(run)
     asked = run.settings.kv_cache_layout
     if asked is None:
         return
@@ -110,4 +129,27 @@ def cache_layout_choice(run: Run) -> None:
         operands={"kv_cache_layout": asked, "possible": list(possible)},
         vllm_text=layout_refusal_text(asked, possible),
         candidates=({"kv_cache_layout": None}, {"kv_cache_layout": possible[0]}),
+    )
+
+
+def _no_common_layout(run: Run) -> None:
+    assert run.backend is not None
+    assert run.plain_backend is not None
+    lists = [list(orders) for orders in layouts_of_backends(run)]
+    names = (run.backend.name, run.plain_backend.name)
+    read = "; ".join(
+        f"{name} reads {', '.join(orders)}" for name, orders in zip(names, lists, strict=True)
+    )
+    run.problem(
+        "no_common_layout",
+        "kv_cache_dtype",
+        "All layers lie in one allocation with one layout, and the layers in the model's dtype "
+        f"have another backend than the rest: {read}. They have none in common.",
+        operands=dict(zip(names, lists, strict=True)),
+        vllm_text=f"No KV cache layout satisfies every supported set: {lists}.",
+        candidates=(
+            {"kv_cache_dtype_skip_layers": None},
+            {"kv_cache_dtype": "fp8"},
+            {"kv_cache_dtype": "auto"},
+        ),
     )

@@ -161,8 +161,7 @@ def too_many_sequences(run: Run, cache: CachePlan) -> None:
         return
     if not any(group.spec.is_mamba for group in cache.groups):
         return
-    backend = None if run.backend is None else run.backend.name
-    groups = attention_groups(run, cache, backend, run.rules.backends)
+    groups = attention_groups(run, cache)
     if not graph_support(run, groups).has_full_graphs:
         return
     if typed is not None:

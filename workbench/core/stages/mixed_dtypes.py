@@ -63,7 +63,7 @@ def shared_page(run: Run) -> None:
             f"Setting attention block size to {needed} tokens so the quantized primary KV page "
             "covers the higher-precision padded-spec page."
         )
-    shared = run.block_size * primary
+    shared = run.skip_page_size_padded = run.block_size * primary
     if run.mamba_page_size_padded is not None:
         run.mamba_page_size_padded = shared
     run.step(

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from math import lcm
 
-from workbench.core.block_sizes import base_of, common_kernel_block, describe, smallest_base
+from workbench.core.block_sizes import (
+    BlockSize,
+    base_of,
+    common_kernel_block,
+    describe,
+    smallest_base,
+)
 from workbench.core.groups.cache_spec import HIDDEN_SPEC
+from workbench.core.groups.layer_backend import is_plain, read_blocks
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
@@ -91,22 +98,42 @@ def unify_pages(run: Run) -> None:
 
 
 def kernel_block_size(run: Run) -> None:
-    """Set the kernel block of the attention group."""
+    """Set the kernel block of the attention group; other groups need one as well."""
     if run.backend is None:
         return
-    block, supported = run.block_size, run.supported
-    run.kernel_block_size = common_kernel_block((supported,), block)
+    groups = _attention_groups(run)
+    block, sizes = run.block_size, groups[0][1] if groups else (run.supported,)
+    run.kernel_block_size = common_kernel_block(sizes, block)
     size = run.kernel_block_size
     run.step(
         KERNEL_BLOCK,
         size,
         _kernel_block_note(run, size),
         block_size=block,
-        supported=describe(supported),
+        supported=[entry for entries in sizes for entry in describe(entries)],
         backend=run.backend.name,
     )
-    if size is None:
-        _no_common_block(run)
+    for wanted, supported in ((block, sizes), *groups):
+        if common_kernel_block(supported, wanted) is None:
+            _no_common_block(run, wanted, supported)
+            return
+
+
+def _attention_groups(run: Run) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
+    """Block and kernel block sizes of the groups where some layers have a backend of their own.
+
+    The group of the other layers comes first. Nothing where all layers have one backend.
+    """
+    if run.plain_backend is None or grouping_failure(run) is not None:
+        return []
+    grouping = run.grouping
+    groups = [
+        group
+        for group in (() if grouping.is_block_outermost else grouping.groups)
+        if not (group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC)
+    ]
+    groups.sort(key=lambda group: all(is_plain(run, spec) for spec in group.different_specs))
+    return [(group.spec.block_size, read_blocks(run, group.different_specs)) for group in groups]
 
 
 def packed_split(run: Run) -> None:
@@ -120,7 +147,8 @@ def packed_split(run: Run) -> None:
         spec = group.spec
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
-        kernel = common_kernel_block((run.supported,), spec.block_size) or spec.block_size
+        sizes = read_blocks(run, group.different_specs)
+        kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size
         try:
             check_group_split(name, run.backend.name, spec.block_size, kernel)
         except LayoutError as error:
@@ -148,22 +176,28 @@ def _kernel_block_note(run: Run, size: int | None) -> str:
     return "; ".join(notes)
 
 
-def _no_common_block(run: Run) -> None:
+def _no_common_block(
+    run: Run, block_size: int, supported: tuple[tuple[BlockSize, ...], ...]
+) -> None:
     assert run.backend is not None
-    bases = sorted({base_of(entry) for entry in run.supported})
-    granule = lcm(smallest_base(run.supported), run.settings.block_size or 1)
+    sizes = dict.fromkeys(entry for entries in supported for entry in entries)
+    bases = sorted({base_of(entry) for entry in sizes})
+    granule = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
+    names = dict.fromkeys(backend.name for backend in (run.backend, run.plain_backend) if backend)
+    who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
         "no_common_block_size",
         "block_size",
-        f"{run.backend.name} supports kernel blocks {describe(run.supported)}, and none of them "
-        f"divides the manager block of {run.block_size} tokens. Type a block_size that is a "
-        f"multiple of {bases[0]}, or choose another backend.",
-        operands={"block_size": run.block_size, "supported": describe(run.supported)},
-        vllm_text=f"No common block size for {run.block_size}. ",
+        f"{who} kernel blocks {describe(tuple(sizes))}, and none of them suits the manager block "
+        f"of {block_size} tokens. Type a block_size that is a multiple of {bases[0]}, or choose "
+        "another backend.",
+        operands={"block_size": block_size, "supported": describe(tuple(sizes))},
+        vllm_text=f"No common block size for {block_size}. ",
         candidates=(
             *({"block_size": base} for base in bases),
             {"block_size": granule},
             {"block_size": None},
             {"backend": None},
+            {"kv_cache_dtype_skip_layers": None},
         ),
     )

@@ -44,6 +44,9 @@ MADE_FROM = frozenset(
         "mamba_page_size_bytes",
         "mamba_page_size_padded",
         "model_dtype",
+        "plain_backend",
+        "plain_supported",
+        "skip_page_size_padded",
         "state_dtypes",
         "state_shapes",
         "supported",
@@ -73,7 +76,7 @@ class _Groups:
     given: Mapping[str, Any]
 
 
-_samples: dict[tuple[tuple[str, bool], ...], _Groups] = {}
+_samples: dict[tuple[tuple[tuple[str, str], ...], ...], _Groups] = {}
 """One cache for all whose groups are of the same kinds: what graph support depends on."""
 
 
@@ -84,7 +87,10 @@ def grouped(run: Recorder) -> None:
     run.written.update(dict.fromkeys(GROUPED))
     if plan is not None:
         run.written["held_back_bytes"] = plan.held_back_bytes
-        kinds = tuple((group.spec.kind, group.spec.is_mamba) for group in plan.groups)
+        kinds = tuple(
+            tuple((spec.kind, spec.stored) for spec in group.different_specs)
+            for group in plan.groups
+        )
         run.written["kinds"] = _samples.setdefault(kinds, _Groups(plan, {}))
         run.written["bytes_per_block"] = plan.grouping.bytes_per_block if plan.groups else 0
 
@@ -193,8 +199,7 @@ def _graphs_need_blocks(run: Recorder, plan: CachePlan) -> bool:
         return False
     if not any(group.spec.is_mamba for group in plan.groups):
         return False
-    backend = None if run.backend is None else run.backend.name
-    groups = attention_groups(run, plan, backend, run.rules.backends)
+    groups = attention_groups(run, plan)
     return graph_support(run, groups).has_full_graphs
 
 

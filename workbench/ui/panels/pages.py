@@ -136,8 +136,9 @@ class PagesPanel(Panel):
         with self._lock:
             if not self._by_hand() or self.pool is None or self.level.value == "pool":
                 return
-            low, high = max(0, floor(shown[0])), min(self.pool.raw_bytes, ceil(shown[1]))
-            self._window = (min(low, self.pool.raw_bytes - 1), max(high, low + 1))
+            whole = self.pool.tensor(self.numbers["tensor"].value).raw_bytes
+            low, high = max(0, floor(shown[0])), min(whole, ceil(shown[1]))
+            self._window = (min(low, whole - 1), max(high, low + 1))
             self._draw()
 
     @guarded
@@ -225,7 +226,7 @@ class PagesPanel(Panel):
         """Bounds and parts of this pool; numbers that are too large go to the nearest."""
         self._setting = threading.get_ident()
         try:
-            tensor = min(self.numbers["tensor"].value, pool.tensors - 1)
+            tensor = min(self.numbers["tensor"].value, len(pool.tensors) - 1)
             names = [part.name for part in reference_group(pool, tensor).parts]
             options = (("the first", USUAL), *((name, name) for name in names))
             if self.part.options != options:
@@ -247,7 +248,7 @@ class PagesPanel(Panel):
         tensor = self.numbers["tensor"].value
         if self.level.value == "pool":
             tensor += row - tensor % MAX_TENSORS
-        meaning = reference_group(self.pool, tensor).meaning(byte, tensor)
+        meaning = reference_group(self.pool, tensor).meaning(byte)
         self._setting = threading.get_ident()
         try:
             self.numbers["tensor"].value = tensor

@@ -1,0 +1,198 @@
+"""The bytes of all tensors of a plan: one meaning a group for each of them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from workbench.core.byte_map.groups import GroupBytes, Meaning
+from workbench.core.errors import unknown_name_message
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.ownership import bytes_outside_their_page
+from workbench.core.layouts.packed import LayerPlace
+from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.shared_tensor import CacheViews
+
+
+@dataclass(frozen=True, slots=True)
+class ByteMeaning:
+    """One byte of one tensor: whose page it lies in, and what it is to each group.
+
+    page: the manager block whose bytes these are; page_byte: counted from the page's first.
+    meanings: in the order of the groups; those of layers with another tensor lie in the same bytes
+    of the one allocation.
+    """
+
+    tensor: int
+    byte: int
+    page: int
+    page_byte: int
+    meanings: tuple[Meaning, ...]
+
+    def of_group(self, group: int) -> Meaning:
+        """What the byte is to `group`. Errors: KeyError where the group does not see it."""
+        return {meaning.group: meaning for meaning in self.meanings}[group]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorBytes:
+    """One tensor: the pages of its blocks, one behind the other, and the layers that see it.
+
+    groups: one layer of every group that has one here, in the order of the groups.
+    """
+
+    page_bytes: int
+    num_blocks: int
+    groups: tuple[GroupBytes, ...]
+
+    @property
+    def raw_bytes(self) -> int:
+        """All of the tensor."""
+        return self.page_bytes * self.num_blocks
+
+    @property
+    def misplaced_bytes(self) -> int:
+        """Bytes of blocks that lie in another block's page; layers with the same views as one."""
+        return sum(
+            bytes_outside_their_page(part.view, self.page_bytes, group.kernel_blocks)
+            for group in {group.parts: group for group in self.groups}.values()
+            for part in group.parts
+        )
+
+
+@dataclass(frozen=True)
+class ByteMap:
+    """The bytes of all tensors of a plan.
+
+    views: of the first attention layer (of the states where there is none), with layout name and
+    rewrite. places: where each layer lies in the one allocation; empty where every tensor is one.
+    """
+
+    tensors: tuple[TensorBytes, ...]
+    num_blocks: int
+    views: CacheViews
+    places: Mapping[str, LayerPlace] = field(default_factory=dict)
+
+    @property
+    def misplaced_bytes(self) -> int:
+        """Bytes of the blocks of all tensors that lie in another block's page."""
+        return sum(tensor.misplaced_bytes for tensor in self.tensors)
+
+    @cached_property
+    def layers(self) -> dict[str, tuple[GroupBytes, int]]:
+        """Layer -> its bytes and the number of its tensor."""
+        return {
+            group.layer: (group, number)
+            for number, tensor in enumerate(self.tensors)
+            for group in tensor.groups
+        }
+
+    def tensor(self, number: int) -> TensorBytes:
+        """One tensor. Errors: LayoutError names the nearest that exists."""
+        _check("tensor", number, len(self.tensors))
+        return self.tensors[number]
+
+    def at(self, tensor: int, byte: int) -> ByteMeaning:
+        """What `byte` of `tensor` is. Errors: LayoutError for one that does not exist."""
+        found = self.tensor(tensor)
+        _check("byte", byte, found.raw_bytes)
+        page, page_byte = divmod(byte, found.page_bytes)
+        meanings = [group.meaning(byte) for group in found.groups]
+        meanings += (group.meaning(there) for group, there in self.elsewhere(tensor, byte))
+        meanings.sort(key=lambda meaning: meaning.group)
+        return ByteMeaning(tensor, byte, page, page_byte, tuple(meanings))
+
+    def elsewhere(self, tensor: int, byte: int) -> Iterator[tuple[GroupBytes, int]]:
+        """Layers of other groups whose tensors have this byte too, and which byte of theirs it is.
+
+        Only where the groups of one allocation have pages of several sizes.
+        """
+        sharing = self.tensor(tensor).groups
+        if not self.places:
+            return
+        address = self.address(sharing[0].layer, byte)
+        for group, placed in self._placed.items():
+            if any(known.number == group for known in sharing):
+                continue
+            for where, names in placed.items():
+                if (found := where.locate(address)) is not None:
+                    index, block, page_byte = found
+                    yield self.layers[names[index]][0], block * where.page_bytes + page_byte
+
+    @cached_property
+    def _placed(self) -> dict[int, dict[Placed, dict[int, str]]]:
+        """Group -> where its layers lie -> the layer at each index there."""
+        found: dict[int, dict[Placed, dict[int, str]]] = {}
+        for name, place in self.places.items():
+            found.setdefault(place.group, {}).setdefault(place.where, {})[place.index] = name
+        return found
+
+    def address(self, layer: str, byte: int) -> int:
+        """Where a byte of the layer's tensor lies: in the one allocation, else in the tensor.
+
+        Errors: LayoutError for a layer or a byte that does not exist.
+        """
+        group, _number = self._find(layer)
+        _check("byte", byte, group.raw_bytes)
+        if layer not in self.places:
+            return byte
+        return self.places[layer].address(*divmod(byte, group.page_bytes))
+
+    def tensor_of(self, layer: str) -> int:
+        """The tensor that `layer` sees. Errors: LayoutError names the nearest layers."""
+        return self._find(layer)[1]
+
+    def bytes_of(
+        self,
+        *,
+        layer: str,
+        block: int,
+        kernel_block: int | None = None,
+        part: str | None = None,
+        token: int | None = None,
+        head: int | None = None,
+        value: int | None = None,
+    ) -> tuple[range, ...]:
+        """The bytes of `layer`'s tensor that hold this, ascending; the inverse of `at`.
+
+        token: in the kernel block where one is named, else in the manager block. value: of one
+        token and head, or of one state, counted over all of its dimensions.
+        Errors: LayoutError for a layer, part or number that does not exist.
+        """
+        group, _tensor = self._find(layer)
+        _check("block", block, self.num_blocks)
+        names = (*(known.name for known in group.parts), "padding")
+        if part is not None and part not in names:
+            raise LayoutError("unknown_part", unknown_name_message("part", part, names))
+        if kernel_block is not None:
+            _check("kernel_block", kernel_block, group.kernel_blocks)
+        if token is not None:
+            if group.kernel_tokens is None:
+                raise LayoutError("no_tokens", f"{layer} keeps a state, no tokens.", field="token")
+            tokens = group.kernel_tokens * (1 if kernel_block is not None else group.kernel_blocks)
+            _check("token", token, tokens)
+        if value is not None:
+            chosen = [known.values for known in group.parts if part in {None, known.name}]
+            _check("value", value, max(chosen, default=0))
+        return group.ranges(
+            block, kernel_block=kernel_block, part=part, token=token, head=head, value=value
+        )
+
+    def _find(self, layer: str) -> tuple[GroupBytes, int]:
+        if layer not in self.layers:
+            message = unknown_name_message("layer", layer, self.layers)
+            raise LayoutError("unknown_layer", message, field="layer")
+        return self.layers[layer]
+
+
+def _check(field: str, number: int, count: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+        nearest = 0 if not isinstance(number, int) or number < 0 else count - 1
+        raise LayoutError(
+            "index_outside",
+            f"{field} = {number!r} does not exist: there are {count:,}, counted from 0. "
+            f"Nearest valid: {nearest}.",
+            field=field,
+            operands={"index": number, "size": count},
+        )

@@ -1,0 +1,45 @@
+"""Which backend reads the cache of a layer: not all layers of a model have the same one.
+
+Source: `Attention.__init__` (a layer asks with the dtype of its own cache), `get_attn_backend` of
+the layers, `CacheOnlyAttentionLayer`; 0.23 and 0.33.
+"""
+
+from __future__ import annotations
+
+from workbench.core.block_sizes import BlockSize
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
+from workbench.core.groups.layer_specs import AS_THE_MODEL
+from workbench.core.sized import Sized
+
+CACHE_ONLY = "CACHE_ONLY_ATTN"
+"""What keeps hidden states; it reads blocks of any size."""
+
+
+def is_plain(sized: Sized, spec: CacheSpec) -> bool:
+    """Whether an attention layer is left in the model's dtype beside a quantized cache."""
+    return spec.stored == AS_THE_MODEL != sized.kv_cache_dtype
+
+
+def layer_backend(sized: Sized, spec: CacheSpec) -> str | None:
+    """The name of the backend that reads layers with this spec; None where there is none."""
+    if spec.is_mamba:
+        return None if sized.model.state is None else sized.model.state.backend
+    if spec.kind == HIDDEN_SPEC:
+        return CACHE_ONLY
+    plain = sized.plain_backend if is_plain(sized, spec) else None
+    found = plain or sized.backend
+    return found if isinstance(found, str | None) else found.name
+
+
+def read_blocks(sized: Sized, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:
+    """The kernel block sizes of every backend that reads attention layers with these specs."""
+    if sized.plain_backend is None:
+        return (sized.supported,)
+    read = {
+        layer_backend(sized, spec): sized.plain_supported
+        if is_plain(sized, spec) and sized.plain_supported
+        else sized.supported
+        for spec in specs
+        if not spec.is_mamba and spec.kind != HIDDEN_SPEC
+    }
+    return tuple(read.values())

@@ -1,0 +1,106 @@
+"""The backend of the layers that keep the model's dtype beside a quantized cache.
+
+Every layer asks for a backend with the dtype of its own cache, so the layers that are left out of
+the quantization may get another one than the rest. Source: `Attention.__init__` of 0.23 and 0.33,
+`RocmPlatform.get_attn_backend_cls` of 0.33.
+"""
+
+from __future__ import annotations
+
+from workbench.core.backends import Backend, LayerQuery
+from workbench.core.block_sizes import BlockSize
+from workbench.core.dtypes import TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.groups.layer_specs import AS_THE_MODEL, unquantized_layers
+from workbench.core.groups.of_plan import layouts_read_by
+from workbench.core.model import SSM
+from workbench.core.run import Run
+from workbench.core.stages.backend_choice import reasons_against, supported_sizes
+from workbench.core.trace import Rule
+
+PLAIN_BACKEND = Rule(
+    "plain_backend",
+    "Backend of the unquantized layers",
+    "the same choice, asked with the model's dtype",
+    "",
+    "vLLM 0.23, Attention.__init__: a layer asks with the dtype of its own cache",
+)
+
+
+def plain_backend(run: Run) -> None:
+    """Set `run.plain_backend` where some layers are left out of the quantization."""
+    main, numbers = run.backend, sorted(unquantized_layers(run))
+    if main is None or not numbers:
+        return
+    query = run.query()._replace(kv_cache_dtype=AS_THE_MODEL)
+    typed = run.settings.backend
+    packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
+    mixes = packed and run.platform.name in run.rules.packed_layers_mix_on
+    reasons = reasons_against(run, query, main) if typed is not None else []
+    if typed is not None and (not reasons or not mixes):
+        chosen: Backend | None = main
+    else:
+        chosen = _first_valid(run, query, main if mixes else None)
+    run.plain_backend = chosen or main
+    run.plain_supported = supported_sizes(run, query, run.plain_backend)
+    run.backends = _in_layer_order(run, run.plain_backend, frozenset(numbers))
+    run.step(
+        PLAIN_BACKEND,
+        run.plain_backend.name,
+        "" if chosen is not main or typed is None else "asked for",
+        layers=numbers,
+        kv_cache_dtype=AS_THE_MODEL,
+        quantized_layers=main.name,
+    )
+    if chosen is None or (reasons and chosen is main):
+        _refused(run, main, reasons, numbers)
+
+
+def _in_layer_order(
+    run: Run, plain: Backend, numbers: frozenset[int]
+) -> tuple[tuple[Backend, tuple[BlockSize, ...]], ...]:
+    """Every backend with its kernel block sizes, as the layers are built: phase 1 asks the first.
+
+    Those of caches beside the attention come before it.
+    """
+    assert run.backend is not None
+    main, other = (run.backend, run.supported), (plain, run.plain_supported)
+    beside = [entry for entry in run.backends if entry[0] is not run.backend]
+    layers = (layer for layer in run.model.layers if layer.kind != SSM)
+    used = [other if layer.number in numbers else main for layer in layers]
+    return tuple({backend.name: (backend, sizes) for backend, sizes in (*beside, *used)}.values())
+
+
+def _first_valid(run: Run, query: LayerQuery, beside: Backend | None) -> Backend | None:
+    """The first of the platform's list without a reason against it.
+
+    beside: a backend whose cache layout it must read as well, where the platform looks at that.
+    """
+    for name in run.rules.selection_order(query):
+        backend = run.rules.backends[name]
+        shares = beside is None or set(layouts_read_by(run, backend.name)) & set(
+            layouts_read_by(run, beside.name)
+        )
+        if shares and not reasons_against(run, query, backend):
+            return backend
+    return None
+
+
+def _refused(run: Run, main: Backend, reasons: list[str], numbers: list[int]) -> None:
+    run.problem(
+        "plain_layers_refused",
+        "backend",
+        f"The layers {', '.join(map(str, numbers))} keep the model's dtype beside "
+        f"kv_cache_dtype = {run.kv_cache_dtype}, and no backend takes them: {main.name}: "
+        f"{', '.join(reasons) or 'not valid'}. Leave the backend to the engine, so that every "
+        "layer gets one of its own.",
+        operands={"backend": main.name, "layers": numbers, "reasons": reasons},
+        vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"
+        if reasons
+        else "No valid attention backend found for",
+        candidates=(
+            {"backend": None},
+            {"kv_cache_dtype_skip_layers": None},
+            {"kv_cache_dtype": "fp8"},
+            {"kv_cache_dtype": "auto"},
+        ),
+    )
