@@ -49,7 +49,12 @@ def test_every_layer_is_in_one_attention_group_with_its_kernel_block():
             "PIECEWISE",
         ),
         (
-            {"backend": "FLASHINFER", "compute_capability": "10.0", "num_speculative_tokens": 2},
+            {
+                "backend": "FLASHINFER",
+                "compute_capability": "10.0",
+                "trtllm_kernels": True,
+                "num_speculative_tokens": 2,
+            },
             "UNIFORM_BATCH",
             "MAMBA2_ATTN",  # as weak as FlashInfer there, and its group comes first
             "FULL_AND_PIECEWISE",
