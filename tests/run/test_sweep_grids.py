@@ -116,7 +116,7 @@ def test_a_wrong_sum_is_found_before_anything_is_told(monkeypatch):
         {"max_num_batched_tokens": range(64, 3264, 64), "max_model_len": range(100, 5100, 100)},
         {"max_model_len": (-1,), "kv_cache_memory_bytes": range(GIB, GIB + 2500 * 2**20, 2**20)},
     ],
-    ids=lambda axes: " x ".join(axes),
+    ids=" x ".join,
 )
 def test_long_axes_are_run_together(model, rules, axes):
     """Else a rule does what numbers of many points cannot, and sweeps over it are slow.
