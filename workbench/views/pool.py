@@ -10,6 +10,7 @@ from typing import NamedTuple
 from workbench.core.capacity.blocks import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
 from workbench.core.groups.graph_support import NONE
+from workbench.core.groups.grouping import Group
 from workbench.core.layouts.runners import (
     plan_attention_groups,
     plan_graph_support,
@@ -114,7 +115,7 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
                 escape(group.kind),
                 f"{group.spec.block_size:,}",
                 show(kernel),
-                f"{group.page_size_bytes:,}",
+                _page_bytes(group),
                 _each(escape(found.backend) for found in own),
                 _each(f"<code>{found.graph_level}</code>" for found in own),
                 f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',
@@ -122,6 +123,14 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
             )
         )
     return table(GROUP_HEADER, rows)
+
+
+def _page_bytes(group: Group) -> str:
+    """The page of the group, and of how many layers which where they differ."""
+    pages = Counter(spec.page_size_bytes for spec in group.own_specs)
+    parts = ", ".join(f"{count} of {page:,}" for page, count in pages.items())
+    told = f'<br><span class="wb-faint">{parts}</span>' if pages else ""
+    return f"{group.page_size_bytes:,}{told}"
 
 
 def _each(words: Iterable[str]) -> str:
