@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.layouts.packed_views import Placed, place
+from workbench.core.layouts.placed import Placed, place
 
 UNIFORM_KIND = "UniformTypeKVCacheSpecs"
 """vLLM's class for layers of one type whose pages differ."""
