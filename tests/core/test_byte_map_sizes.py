@@ -182,14 +182,14 @@ def mixed(draw):
     known = RULE_SETS[rules]
     dtypes = ("auto", "fp8", "int8_per_token_head", "nvfp4", *TURBOQUANT_BITS)
     layouts = st.sampled_from([None, *known.layouts.names])
-    hidden = draw(st.integers(0, 3))
+    hidden = draw(st.sampled_from([0, 0, 1, 3]))
     skipped = st.lists(st.sampled_from(["0", "1", "3", "sliding_window"]), max_size=3)
     return wb.Scenario(
         model=MODELS[draw(st.sampled_from(sorted(MODELS)))](),
         rules=rules,
         platform=draw(st.sampled_from(["cuda", "cuda", "rocm", "xpu", "cpu"])),
         compute_capability=draw(st.sampled_from([None, "8.0", "10.0"])),
-        kv_cache_dtype=draw(st.sampled_from(dtypes)),
+        kv_cache_dtype="auto" if hidden else draw(st.sampled_from(dtypes)),
         kv_cache_dtype_skip_layers=tuple(draw(skipped)) or None,
         kv_cache_layout=draw(layouts),
         hidden_state_layers=hidden,

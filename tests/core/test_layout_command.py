@@ -95,3 +95,26 @@ def test_the_one_allocation_of_0_33():
     refused = command(*split)
     assert refused.exit_code == 2
     assert "cannot be split into" in refused.output
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_a_layer_whose_tensor_is_another(rules):
+    """TurboQuant leaves the first layer in bfloat16: its tensor has another page."""
+    packed = ("llama-3.1-8b", "-s", "kv_cache_dtype=turboquant_4bit_nc", "-s", f"rules={rules}")
+    first, third = (
+        json.loads(command(*packed, "--layer", f"model.layers.{n}.attn", "--json").stdout)
+        for n in (0, 2)
+    )
+    assert json.loads(command(*packed, "--json").stdout) == first
+    assert (first["attention"]["dtype"], third["attention"]["dtype"]) == ("bfloat16", "uint8")
+    assert third["attention"]["axes"][-1] == "slot"
+    assert third["attention"]["page_size_bytes"] < first["attention"]["page_size_bytes"]
+    wrong = command(*packed, "--layer", "model.layers.2.att")
+    assert wrong.exit_code == 2
+    assert "model.layers.2.attn" in wrong.output
+
+
+def test_a_state_layer_alone():
+    found = json.loads(command("qwen3.5-4b", "--layer", "model.layers.0.mixer", "--json").stdout)
+    assert found["attention"] is None
+    assert [state["name"] for state in found["mamba"]["states"]] == ["conv", "recurrent"]

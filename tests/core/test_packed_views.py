@@ -28,13 +28,8 @@ from workbench.core.layouts.packed import (
     layout_of,
     packed_plan_layout,
 )
-from workbench.core.layouts.packed_views import (
-    packed_order,
-    packed_strides,
-    packed_view,
-    page_shape,
-    place,
-)
+from workbench.core.layouts.packed_views import packed_view, page_shape
+from workbench.core.layouts.placed import packed_order, packed_strides, place
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.rules.v0_33 import V0_33
 from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL

@@ -179,10 +179,29 @@ def test_a_click_on_one_of_many_tensors():
     panel = panel_of(wb.Scenario(model="deepseek-v3"))
     panel.level.value = "pool"
     panel.numbers["tensor"].value = 30
-    assert "12 of them shown" in title(panel)
+    assert "10 of them shown" in title(panel)
     others = next(trace for trace in panel.map.figure.data if trace.name == "page")
-    panel._clicked(others, Points(10), None)
+    panel._clicked(others, Points(4), None)
     assert (panel.level.value, panel.numbers["tensor"].value) == ("tensor", 35)
+    assert panel.session.errors == []
+
+
+def test_tensors_of_several_sizes():
+    scenario = wb.Scenario(model="llama-3.1-8b", kv_cache_dtype="turboquant_4bit_nc")
+    panel = panel_of(scenario)
+    assert_drawn(panel, byte_map(wb.resolve(scenario), num_blocks=3))
+    assert panel.map.figure.layout.xaxis.range == (0, 65536)
+    panel.numbers["tensor"].value = 2
+    assert panel.map.figure.layout.xaxis.range == (0, 17152)
+    assert panel.part.options[2] == ("K norm", "K norm")
+    panel.level.value = "pool"
+    assert "32 tensors: 4 of" in panel.map.figure.layout.title.text
+    panel._dragged(None, (0, 10**9))
+    panel.level.value = "tensor"
+    panel._dragged(None, (0, 10**9))
+    assert panel.place.window == (0, 3 * 17152)
+    panel.byte.value = "60000"
+    assert "Nearest valid: 51455" in panel._answer.value
     assert panel.session.errors == []
 
 

@@ -23,6 +23,13 @@ def test_every_model_has_groups_and_hits_to_show(model):
     assert sum(trace.y[0] for trace in reserved_bytes(plan).data) == pytest.approx(1)
 
 
+def test_a_group_of_several_pages_and_backends_tells_all_of_them():
+    told = pool_html(plan_of(model="llama-3.1-8b", kv_cache_dtype="turboquant_4bit_nc"))
+    assert "4 of 65,536, 28 of 17,152" in told
+    assert "FLASH_ATTN<br>TURBOQUANT" in told
+    assert "<code>ALWAYS</code><br><code>UNIFORM_BATCH</code>" in told
+
+
 def test_without_memory_the_need_is_told():
     plan = plan_of(model="qwen3.5-4b")
     assert f"{plan.cache.needed_bytes:,} B" in pool_html(plan)

@@ -27,11 +27,16 @@ def layout(
             help="Hybrid rewrite, for example guessed or never; the runner's own if not given."
         ),
     ] = None,
+    layer: Annotated[
+        str | None,
+        typer.Option(help="Whose tensor, for example model.layers.3.attn; the first if not given."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the layout as JSON.")] = False,
 ) -> None:
     """Print shapes, strides and block dimension of the cache views that share one tensor.
 
-    From 0.33 on all layers share one allocation; the first attention and SSM layer are shown.
+    Tensors may differ: name a layer. From 0.33 on all layers share one allocation; the first
+    attention and SSM layer are shown.
     """
     from workbench.core.layouts.error import LayoutError
     from workbench.core.layouts.of_plan import plan_layout
@@ -40,7 +45,12 @@ def layout(
     plan = resolved(model, setting or [])
     try:
         views = plan_layout(
-            plan, num_blocks=num_blocks, runner=runner, layout=layout_name, rule=rule
+            plan,
+            num_blocks=num_blocks,
+            runner=runner,
+            layout=layout_name,
+            rule=rule,
+            layer=layer,
         )
     except LayoutError as error:
         if as_json:

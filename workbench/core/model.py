@@ -70,6 +70,7 @@ class Model:
     derived_max_model_len: tokens, or None when config.json limits nothing; yarn_as_written: the
     same where yarn's factor is taken to be in the length already;
     default_max_model_len: what is taken when nobody asks, where it is another length (longrope).
+    num_hidden_layers: with those that keep no cache, which pipeline stages are cut of.
     hidden_size: elements of the vector between layers, None when config.json names none.
     chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
     names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
@@ -95,6 +96,7 @@ class Model:
     yarn_as_written: int | None = None
     default_max_model_len: int | None = None
     hidden_size: int | None = None
+    num_hidden_layers: int = 0
     quantization: str | None = None
     names_attention_layers: bool = True
     origins: Mapping[str, str] = field(default_factory=dict)

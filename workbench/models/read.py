@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError
-from workbench.core.model import SSM, Model
+from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
@@ -64,12 +64,19 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         yarn_as_written=yarn_as_written(fields),
         default_max_model_len=default_max_model_len(fields),
         chunk_size=_chunk_size(fields),
+        num_hidden_layers=_layer_count(fields, layers),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         names_attention_layers=family.names_attention_layers
         and any(layer.kind != SSM for layer in layers),
         notes=_notes(fields),
     )
     return replace(model, origins=dict(fields.origins))
+
+
+def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
+    """All layers; where the number is not written down, up to the last that keeps a cache."""
+    last = layers[-1].number + 1
+    return max(last, fields.layer_count()) if fields.has("num_hidden_layers") else last
 
 
 def _attention_heads(fields: Fields, family: Family) -> int:

@@ -15,7 +15,7 @@ import torch
 
 from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.packed import layer_places, packed_plan_layout
-from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.placed import Placed
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
 from workbench.core.plan import Plan

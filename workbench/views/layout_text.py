@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.placed import Placed
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
 

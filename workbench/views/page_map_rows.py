@@ -31,7 +31,7 @@ LIMIT = 280
 """Bars in one row, at most."""
 STRETCHES = 100
 """Pages in the row of pages at most, and stretches where blocks are too many to be told apart."""
-MAX_TENSORS = 12
+MAX_TENSORS = 10
 """Tensors in the rows of a pool at most: those around the chosen one."""
 MAX_PAGES_OVER_IT = 4
 """With more pages than this the layers of other groups that lie over a tensor are not drawn."""
@@ -129,10 +129,11 @@ def map_picture(pool: ByteMap, place: Place, other: Comparison | None = None) ->
 def _tensor_sizes(pool: ByteMap) -> str:
     """As in "8 tensors of 6 MiB", or "32 tensors: 4 of 192 KiB, 28 of 50.2 KiB"."""
     sizes = Counter(tensor.raw_bytes for tensor in pool.tensors)
+    many = f"{len(pool.tensors)} {'places in one allocation' if pool.places else 'tensors'}"
     if len(sizes) == 1:
-        return f"{len(pool.tensors)} tensors of {bytes_text(*sizes)}"
+        return f"{many} of {bytes_text(*sizes)}"
     each = ", ".join(f"{count} of {bytes_text(size)}" for size, count in sizes.items())
-    return f"{len(pool.tensors)} tensors: {each}"
+    return f"{many}: {each}"
 
 
 def _verdict(other: Comparison | None, number: int) -> str:

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from workbench.core.capacity.blocks import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
+from workbench.core.capacity.pipeline import pipeline
 from workbench.core.groups.graph_support import NONE
+from workbench.core.groups.grouping import Group
 from workbench.core.layouts.runners import (
     plan_attention_groups,
     plan_graph_support,
@@ -30,6 +32,15 @@ GROUP_HEADER = (
     "graph support",
     "slots",
     "layers",
+)
+STAGES = (1, 2, 4, 8)
+STAGE_HEADER = (
+    "stages",
+    "layers of each",
+    "places of a block",
+    "blocks",
+    "requests of full length",
+    "idle on the richest rank",
 )
 PROMPTS = (16, 128, 1024, 8192, 32768, 131072)
 """Prompt lengths of the capacity table, in tokens; above `max_model_len` none."""
@@ -88,6 +99,7 @@ def pool_html(plan: Plan, prompt_tokens: int | None = None) -> str:
         _runners(plan),
         "<h4>What fits</h4>",
         _capacity(plan, cache, prompt_tokens),
+        _stages(plan, cache),
         "<h4>What is called block size</h4>",
         table(
             ("name", "tokens", "meaning"),
@@ -114,7 +126,7 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
                 escape(group.kind),
                 f"{group.spec.block_size:,}",
                 show(kernel),
-                f"{group.page_size_bytes:,}",
+                _page_bytes(group),
                 _each(escape(found.backend) for found in own),
                 _each(f"<code>{found.graph_level}</code>" for found in own),
                 f'<span title="{escape(names)}">{len(group.layers)} layers{empty}</span>',
@@ -122,6 +134,14 @@ def _groups(plan: Plan, cache: CachePlan) -> str:
             )
         )
     return table(GROUP_HEADER, rows)
+
+
+def _page_bytes(group: Group) -> str:
+    """The page of the group, and of how many layers which where they differ."""
+    pages = Counter(spec.page_size_bytes for spec in group.own_specs)
+    parts = ", ".join(f"{count} of {page:,}" for page, count in pages.items())
+    told = f'<br><span class="wb-faint">{parts}</span>' if pages else ""
+    return f"{group.page_size_bytes:,}{told}"
 
 
 def _each(words: Iterable[str]) -> str:
@@ -181,6 +201,35 @@ def _capacity(plan: Plan, cache: CachePlan, typed: int | None) -> str:
     return f"<p>{pool}{_sequence_bound(cache)}</p>" + table(
         ("prompt tokens", "blocks a request", "bytes", "requests that fit"), rows
     )
+
+
+def _stages(plan: Plan, cache: CachePlan) -> str:
+    """What if the layers were split over pipeline stages; nothing without a block to give out."""
+    counts = [count for count in STAGES if count <= plan.model.num_hidden_layers]
+    if not cache.num_blocks or len(counts) < 2:
+        return ""
+    rows = []
+    for count in counts:
+        found = pipeline(plan, count)
+        idle = [found.imbalance_bytes(number) or 0 for number in range(count)]
+        small = [number for number, stage in enumerate(found.stages) if stage.is_too_small]
+        fits = (found.num_blocks or 0) / cache.printed_blocks
+        rows.append(
+            (
+                f"{count}",
+                ", ".join(str(len(stage.layers)) for stage in found.stages),
+                ", ".join(str(stage.grouping.group_size) for stage in found.stages),
+                show(found.num_blocks),
+                f"<b>{fits:.2f}x</b>" if not small else f"✕ stage {small[0]} is too small",
+                bytes_text(max(idle)) if max(idle) else "nothing",
+            )
+        )
+    told = (
+        "What if the layers were split (<code>--pipeline-parallel-size</code>), with the same "
+        "memory on every rank: a rank keeps the layers of its stage, and the stage with the "
+        "fewest blocks decides for all."
+    )
+    return f"<h4>Over pipeline stages</h4><p>{told}</p>" + table(STAGE_HEADER, rows)
 
 
 def _sequence_bound(cache: CachePlan) -> str:

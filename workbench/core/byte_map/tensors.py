@@ -11,7 +11,7 @@ from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.ownership import bytes_outside_their_page
 from workbench.core.layouts.packed import LayerPlace
-from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.placed import Placed
 from workbench.core.layouts.shared_tensor import CacheViews
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.layouts.packed_views import Placed, place
+from workbench.core.layouts.placed import Placed, place
 
 UNIFORM_KIND = "UniformTypeKVCacheSpecs"
 """vLLM's class for layers of one type whose pages differ."""

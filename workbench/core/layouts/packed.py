@@ -17,13 +17,8 @@ from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.hybrid_rewrite import RUNNER_RULES
 from workbench.core.layouts.layer_views import V1, AttentionPages, StatePages, stored_dtype
 from workbench.core.layouts.names import LayoutName
-from workbench.core.layouts.packed_views import (
-    Placed,
-    check_group_split,
-    packed_order,
-    packed_states,
-    packed_view,
-)
+from workbench.core.layouts.packed_views import check_group_split, packed_states, packed_view
+from workbench.core.layouts.placed import Placed, packed_order
 from workbench.core.layouts.shapes import CacheGeometry, CacheLayout
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.plan import Plan

@@ -32,7 +32,7 @@ from workbench.core.layouts.layer_views import (
 )
 from workbench.core.layouts.names import LayoutName
 from workbench.core.layouts.ownership import bytes_outside_their_page
-from workbench.core.layouts.packed_views import Placed
+from workbench.core.layouts.placed import Placed
 from workbench.core.layouts.shapes import NHD, CacheLayout, Order, check_layout_name
 from workbench.core.layouts.view import View
 from workbench.core.rules.v0_23_layouts import FORCED_BY_PLATFORM

@@ -1,0 +1,142 @@
+"""Pipeline stages: every rank keeps the layers of its stage, and the poorest rank decides.
+
+A what-if beside the plan: groups are made of the whole model, then each stage keeps its layers of
+every group, so a block takes as many places as the stage's largest group has layers.
+Source: `get_pp_indices`, `_project_kv_cache_groups_to_worker` and the end of
+`get_kv_cache_configs`; alike in 0.23 and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from workbench.core.capacity.blocks import needed_bytes
+from workbench.core.errors import ScenarioError
+from workbench.core.groups.grouping import Group, Grouping
+from workbench.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of one rank: its layers of every group, and the memory it has for them.
+
+    layers: numbers in the model. room_blocks: that its memory has room for; None while that is
+    unknown, and where no layer of the stage keeps a cache. needed_bytes: of one request of full
+    length; checked_bytes: what these must fit into.
+    """
+
+    layers: range
+    grouping: Grouping
+    available_bytes: int | None
+    room_blocks: int | None
+    needed_bytes: int
+    checked_bytes: int | None
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether vLLM stops here: one request of full length does not fit."""
+        return self.checked_bytes is not None and self.needed_bytes > self.checked_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The stages, and the blocks that all of them have: the fewest that any has room for."""
+
+    stages: tuple[Stage, ...]
+    num_blocks: int | None
+
+    def imbalance_bytes(self, stage: int) -> int | None:
+        """Memory of a stage for blocks that another one has no room for; None while unknown."""
+        found = self.stages[stage]
+        if found.room_blocks is None or self.num_blocks is None:
+            return None
+        return (found.room_blocks - self.num_blocks) * found.grouping.bytes_per_block
+
+
+def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
+    """Which layers each stage has: as even as can be; what is left over goes to later stages.
+
+    The last one gets none of it, and with more than two stages the first one last of all.
+    Errors: ScenarioError for stages that some layer-less rank would need.
+    """
+    if isinstance(stages, bool) or not isinstance(stages, int) or not 1 <= stages <= layers:
+        nearest = min(max(int(stages), 1), layers) if isinstance(stages, int | float) else 1
+        raise ScenarioError(
+            "out_of_range",
+            f"A model of {layers} layers has 1 to {layers} pipeline stages; got {stages!r}. "
+            f"Nearest valid value: {nearest}.",
+            field="stages",
+        )
+    sizes = [layers // stages] * stages
+    for number in range(2, layers % stages + 2):
+        sizes[-number] += 1
+    starts = [sum(sizes[:number]) for number in range(stages)]
+    return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
+
+
+def projected(grouping: Grouping, layers: range) -> Grouping:
+    """The same groups with the layers of one stage alone; a group may keep none."""
+    groups = tuple(_projected(group, layers) for group in grouping.groups)
+    size = max((len(group.layers) for group in groups), default=0)
+    padded = tuple(
+        replace(group, padding_layers=size - len(group.layers))
+        if grouping.layout is None and not group.has_own_specs
+        else group
+        for group in groups
+    )
+    return replace(grouping, groups=padded, group_size=size, notes=())
+
+
+def _projected(group: Group, layers: range) -> Group:
+    kept = [
+        (name, spec)
+        for name, spec in zip(group.layers, group.layer_specs, strict=True)
+        if int(name.split(".")[2]) in layers
+    ]
+    own = tuple(spec for _name, spec in kept) if group.own_specs else ()
+    return replace(group, layers=tuple(name for name, _spec in kept), own_specs=own)
+
+
+def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None) -> Pipeline:
+    """The pool of `plan` over so many stages.
+
+    memory_bytes: for the cache on a rank of each stage; without it, that of the plan on all.
+    Errors: ScenarioError for a number of stages or of sizes that cannot be; ValueError for a plan
+    without a cache.
+    """
+    cache = plan.built_cache()
+    parts = list(layers_of_stages(plan.model.num_hidden_layers, stages))
+    if plan.settings.hidden_state_layers:
+        parts[-1] = range(parts[-1].start, parts[-1].stop + 1)
+    if memory_bytes is not None and len(memory_bytes) != stages:
+        raise ScenarioError(
+            "out_of_range",
+            f"{stages} stages have {stages} memory sizes; got {len(memory_bytes)}.",
+            field="memory_bytes",
+        )
+    sizes: list[int | None] = [cache.available_bytes] * stages
+    if memory_bytes is not None:
+        sizes = list(memory_bytes)
+    found = tuple(
+        _stage(plan, part, projected(cache.grouping, part), size)
+        for part, size in zip(parts, sizes, strict=True)
+    )
+    rooms = [stage.room_blocks for stage in found if stage.room_blocks is not None]
+    return Pipeline(found, min(rooms, default=None))
+
+
+def _stage(plan: Plan, layers: range, grouping: Grouping, available: int | None) -> Stage:
+    one = grouping.bytes_per_block
+    override = plan.settings.num_gpu_blocks_override
+    if override is not None:
+        available = override * one
+    held_back = one if plan.rules.groups.counts_null_block else 0
+    return Stage(
+        layers,
+        grouping,
+        available,
+        None if available is None or not one else max(available, 0) // one,
+        needed_bytes(plan, grouping, plan.max_model_len),
+        None if available is None else available - held_back,
+    )

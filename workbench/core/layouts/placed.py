@@ -1,0 +1,168 @@
+"""Where pages lie in the one allocation of 0.33, whatever a layer sees in them.
+
+Block b of layer l starts at offset + l * layer_stride + b * block_stride. Source:
+`compute_layout_strides` in `vllm/v1/kv_cache_interface.py`, 0.33.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from workbench.core.errors import unknown_name_message
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.shapes import DIMENSIONS, NUM_BLOCKS, Order
+from workbench.core.layouts.view import View
+
+LAYER, BLOCK = DIMENSIONS.index("L"), DIMENSIONS.index("B")
+COMPACT = "LBNHC"
+"""What vLLM names as a way out: every layer by itself, every page one run of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where the pages of some layers lie in the allocation, in bytes.
+
+    allocation_bytes: all of it. layer: which of the layers a view is for. pieces: of a page, as
+    many as heads where these do not lie side by side, `piece_stride` apart.
+    """
+
+    name: str
+    num_blocks: int
+    layers: int
+    offset: int
+    layer_stride: int
+    block_stride: int
+    page_bytes: int
+    allocation_bytes: int
+    pieces: int = 1
+    piece_stride: int = 0
+
+    def address(self, layer: int, block: int, page_byte: int = 0) -> int:
+        """The byte of the allocation that holds this byte of a layer's page, heads in order."""
+        piece, inside = divmod(page_byte, self.page_bytes // self.pieces)
+        start = self.offset + layer * self.layer_stride + block * self.block_stride
+        return start + piece * self.piece_stride + inside
+
+    def locate(self, byte: int) -> tuple[int, int, int] | None:
+        """(layer, block, byte of the page) that lies at a byte of the allocation, or None.
+
+        The inverse of `address`.
+        """
+        size = self.page_bytes // self.pieces
+        view = View(
+            ("layer", NUM_BLOCKS, "piece", "byte"),
+            (self.layers, self.num_blocks, self.pieces, size),
+            (self.layer_stride, self.block_stride, self.piece_stride or size, 1),
+            self.offset,
+            "uint8",
+        )
+        if (index := view.index_of(byte)) is None:
+            return None
+        layer, block, piece, inside = index
+        return layer, block, piece * size + inside
+
+    def ranges(self, layer: int, block: int) -> tuple[range, ...]:
+        """The bytes of one page, in the allocation; one range a piece."""
+        size = self.page_bytes // self.pieces
+        starts = (self.address(layer, block, piece * size) for piece in range(self.pieces))
+        return tuple(range(first, first + size) for first in starts)
+
+    @property
+    def is_block_outermost(self) -> bool:
+        """Whether all layers of a block lie together."""
+        return self.name.startswith("B")
+
+    @property
+    def block_step(self) -> tuple[int, int]:
+        """(start, bytes): block b of the first layer is to lie in [start + b * bytes, + bytes).
+
+        Where all layers of a block lie together that is all of the block.
+        """
+        if self.is_block_outermost:
+            return 0, self.block_stride
+        return self.offset, self.page_bytes
+
+
+def packed_order(name: str) -> Order:
+    """The order in memory of (layer, block, head, token, content). Errors: LayoutError."""
+    if sorted(name) != sorted(DIMENSIONS):
+        raise LayoutError(
+            "unknown_layout",
+            unknown_name_message("layout", name, (COMPACT, "LBHNC", "BLNHC", "BLHNC")),
+            field="layout",
+        )
+    return tuple(DIMENSIONS.index(letter) for letter in name)
+
+
+def packed_strides(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    layer_stride: int | None = None,
+    block_stride: int | None = None,
+) -> tuple[int, ...]:
+    """Strides of (layer, block, head, token, content) in the unit of the content.
+
+    shape: sizes in the same order. A stride that is given holds, and what lies outside follows it.
+    """
+    fixed = {LAYER: layer_stride, BLOCK: block_stride}
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(packed_order(name)):
+        given = fixed.get(dim)
+        strides[dim] = step if given is None else given
+        step = strides[dim] * shape[dim]
+    return tuple(strides)
+
+
+def place(
+    name: str,
+    shape: tuple[int, ...],
+    *,
+    layers: int,
+    num_blocks: int,
+    page_bytes: int,
+    block_bytes: int,
+    offset: int = 0,
+) -> Placed:
+    """Where `layers` layers lie whose pages have `shape` (heads, tokens, content in bytes).
+
+    page_bytes: padding included; block_bytes: of one block over all layers of the largest group.
+    Errors: LayoutError (vLLM: AssertionError) for a padded page whose heads do not lie together.
+    """
+    blocks_outside = name.startswith("B")
+    heads = 1 if set(name[:2]) == {"L", "B"} else shape[0]
+    if heads > 1 and page_bytes != prod(shape):
+        _padding_between_heads(name, (layers, num_blocks, *shape), page_bytes)
+    whole = page_bytes if heads == 1 else None
+    strides = packed_strides(
+        name,
+        (layers, num_blocks, *shape),
+        layer_stride=whole if blocks_outside else None if whole is None else whole * num_blocks,
+        block_stride=block_bytes if blocks_outside else whole,
+    )
+    return Placed(
+        name,
+        num_blocks,
+        layers,
+        offset,
+        strides[LAYER],
+        strides[BLOCK],
+        page_bytes,
+        block_bytes * num_blocks,
+        pieces=heads,
+        piece_stride=strides[2] if heads > 1 else 0,
+    )
+
+
+def _padding_between_heads(name: str, shape: tuple[int, ...], page_bytes: int) -> None:
+    raise LayoutError(
+        "padded_page_in_pieces",
+        f"A page padded to {page_bytes:,} bytes must be one run of bytes, and in the layout {name} "
+        f"the heads of a page lie apart. Nearest valid: {COMPACT}.",
+        field="layout",
+        operands={"shape": shape, "page_size_padded": page_bytes},
+        vllm_exception="AssertionError",
+        vllm_text="Page padding requires dimensions outside the page tail to be L, B, or "
+        f"singleton; got {name} with shape {shape}.",
+    )
