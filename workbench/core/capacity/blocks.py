@@ -22,6 +22,8 @@ from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
 from workbench.core.sized import Sized
 
+NOT_OVERLAPPED = "cpu"
+"""The platform that switches asynchronous scheduling off: a step ends before the next begins."""
 STATES_PER_REQUEST = {"none": 1, "align": 2}
 """Cache mode -> blocks that one request holds in a mamba group, without drafts."""
 
@@ -158,19 +160,29 @@ def _num_blocks(available: int, grouping: Grouping) -> int:
 
 def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
     """Blocks that one request of `length` tokens takes in a group with this spec, at most."""
-    rules = sized.rules.groups
     if spec.is_mamba:
         drafts = sized.settings.num_speculative_tokens
         states = STATES_PER_REQUEST.get(sized.mamba_cache_mode)
         if states is None:
             return cdiv(length, spec.block_size) + drafts
         return states + drafts + checkpoint_blocks(sized)
-    budget, window = sized.max_num_batched_tokens * rules.batches_in_flight, spec.window_tokens
+    budget, window = tokens_in_flight(sized), spec.window_tokens
     if spec.kind in SLIDING_KINDS and window is not None:
         return cdiv(min(window - 1 + budget, length), spec.block_size) + 1
     if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
         return cdiv(min(window + budget, length), spec.block_size)
     return cdiv(length, spec.block_size)
+
+
+def tokens_in_flight(sized: Sized) -> int:
+    """Tokens of steps that may not be settled yet, which a window must hold besides its own.
+
+    Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
+    """
+    overlapped = sized.settings.platform != NOT_OVERLAPPED
+    return sized.max_num_batched_tokens * (
+        sized.rules.groups.batches_in_flight if overlapped else 1
+    )
 
 
 def checkpoint_blocks(sized: Sized) -> int:
