@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.core.conformance import scenario_values
 from tests.core.strategies import scenarios
+from tests.models.configs import gemma3
+from workbench.core.capacity.blocks import blocks_in_group
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.alike import alike_layers
@@ -328,3 +330,20 @@ def test_layers_that_are_alike_are_told_once_and_none_is_lost(name):
     assert [apart.kinds[kind][1] for kind in apart.kind_of_layer] == [
         layer.number in first for layer in layers
     ]
+
+
+@pytest.mark.parametrize(("platform", "batches"), [("cuda", 2), ("cpu", 1)])
+def test_a_window_holds_the_steps_that_overlap(platform, batches):
+    """0.33 counts a step beside the running one, but on a CPU, where steps do not overlap."""
+    config = gemma3(layer_types=["sliding_attention"] * 5 + ["full_attention"], hidden_size=4096)
+    plan = resolved(
+        model=config,
+        rules="0.33",
+        platform=platform,
+        block_size=64,
+        max_model_len=65536,
+        max_num_batched_tokens=2048,
+    )
+    sliding = next(group for group in plan.cache.groups if group.spec.window_tokens)
+    held = 1023 + batches * 2048
+    assert blocks_in_group(plan, sliding, 65536) == -(-held // sliding.spec.block_size) + 1

@@ -251,3 +251,32 @@ def test_a_typed_layout_of_0_33_is_had_or_is_one_problem(model, backend):
             f"VLLM_KV_CACHE_LAYOUT={name} does not satisfy every supported set; valid layouts: "
             f"{list(possible_layouts(plan))}."
         )
+
+
+@pytest.mark.parametrize(
+    "backend",
+    ["FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "ROCM_AITER_MLA_SPARSE", "XPU_MLA_SPARSE"],
+)
+def test_sparse_latents_lie_in_logical_order_without_declaring_it(backend):
+    """As the classes of 0.23 answered: NotImplementedError without text."""
+    layout = BACKENDS[backend].cache
+    for with_layers in (False, True):
+        with pytest.raises(LayoutError) as caught:
+            layout.stride_order("HND", with_layers=with_layers)
+        assert (caught.value.vllm_exception, caught.value.vllm_text) == ("NotImplementedError", "")
+    assert layout.memory_order("HND") == (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("fields", "allowed"),
+    [
+        ({"backend": "ULTRAQUANT", "kv_cache_dtype": "ultraquant_4bit"}, ("LBNHC",)),
+        (
+            {"backend": "TRITON_FLASHINFER", "compute_capability": "10.0"},
+            ("LBHNC", "BLHNC"),
+        ),
+    ],
+)
+def test_layouts_that_0_33_allows_as_its_classes_answered(fields, allowed):
+    plan = wb.resolve(wb.Scenario(model="qwen3-8b", rules="0.33", **fields))
+    assert possible_layouts(plan) == allowed

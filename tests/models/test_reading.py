@@ -321,6 +321,23 @@ def test_yarn_stretches_its_original_length_in_one_version_only(changes, lengths
 
 
 @pytest.mark.parametrize(
+    ("model", "chunk"),
+    [
+        (bamba(mamba_chunk_size=None), 256),
+        (granitemoehybrid(mamba_chunk_size=None), 256),
+        (falcon_h1(mamba_chunk_size=None), 256),
+        (zamba2(chunk_size=None), 256),
+        (mamba2(chunk_size=None), 256),
+        (nemotron_h(chunk_size=None), 128),
+        (jamba(), 2048),
+    ],
+)
+def test_a_chunk_that_is_left_out_is_as_in_the_configuration_class(model, chunk):
+    """What mode "all" rounds to; 2048 is vLLM's own, for classes without the field."""
+    assert read_model(model, "x").chunk_size == chunk
+
+
+@pytest.mark.parametrize(
     ("model", "field", "value"),
     [
         (qwen3_5(head_dim=None), "head_size", 256),

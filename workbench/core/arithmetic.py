@@ -44,6 +44,12 @@ def choose(condition: Any, one: Any, other: Any) -> Any:
     return one if condition else other
 
 
+def smaller(one: int, two: int) -> int:
+    """`min` of two; for numbers of a sweep, each by its own."""
+    found: int = choose(one < two, one, two)
+    return found
+
+
 def gcd(*numbers: int) -> int:
     """The greatest common divisor; 0 of none."""
     try:

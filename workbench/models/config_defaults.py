@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
+MAMBA_CHUNK = "mamba_chunk_size"
 
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
-    "bamba": {LENGTH: 262144, KV_HEADS: 8},
+    "bamba": {LENGTH: 262144, KV_HEADS: 8, MAMBA_CHUNK: 256},
     "cohere2": {LENGTH: 8192, WINDOW: 4096},
     "deepseek_v2": {LENGTH: 2048},
     "deepseek_v3": {LENGTH: 4096},
@@ -20,7 +21,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "ernie4_5": {LENGTH: 131072, KV_HEADS: 2, "head_dim": 128},
     "ernie4_5_moe": {LENGTH: 131072, KV_HEADS: 4},
     "exaone4": {LENGTH: 2048, KV_HEADS: 32},
-    "falcon_h1": {LENGTH: 8192, KV_HEADS: 8, "mamba_d_ssm": 1024},
+    "falcon_h1": {LENGTH: 8192, KV_HEADS: 8, "mamba_d_ssm": 1024, MAMBA_CHUNK: 256},
     "gemma": {LENGTH: 8192, KV_HEADS: 16, "head_dim": 256},
     "gemma2": {LENGTH: 8192, KV_HEADS: 4, "head_dim": 256, WINDOW: 4096},
     "gemma3_text": {
@@ -47,7 +48,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     },
     "granite": {LENGTH: 2048},
     "granitemoe": {LENGTH: 2048},
-    "granitemoehybrid": {LENGTH: 2048},
+    "granitemoehybrid": {LENGTH: 2048, MAMBA_CHUNK: 256},
     "hunyuan_v1_dense": {LENGTH: 2048},
     "jamba": {LENGTH: 262144, KV_HEADS: 8},
     "kimi_k2": {LENGTH: 4096},
@@ -55,11 +56,12 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "lfm2_moe": {LENGTH: 128000, KV_HEADS: 8},
     "llama": {LENGTH: 2048},
     "longcat_flash": {LENGTH: 131072},
+    "mamba2": {"chunk_size": 256},
     "minimax": {LENGTH: 131072, KV_HEADS: 8},
     "minimax_m2": {LENGTH: 196608, KV_HEADS: 8, "head_dim": 128},
     "mistral": {LENGTH: 131072, KV_HEADS: 8, WINDOW: 4096},
     "mixtral": {LENGTH: 131072, KV_HEADS: 8},
-    "nemotron_h": {LENGTH: 4096, KV_HEADS: 8, "head_dim": 128},
+    "nemotron_h": {LENGTH: 4096, KV_HEADS: 8, "head_dim": 128, "chunk_size": 128},
     "olmo2": {LENGTH: 2048},
     "olmo3": {LENGTH: 2048},
     "olmo_hybrid": {LENGTH: 65536},
@@ -80,7 +82,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "seed_oss": {LENGTH: 524288, KV_HEADS: 8, "head_dim": 128},
     "smollm3": {LENGTH: 32768, KV_HEADS: 4, "use_sliding_window": False},
     "starcoder2": {LENGTH: 4096, KV_HEADS: 2},
-    "zamba2": {LENGTH: 4096},
+    "zamba2": {LENGTH: 4096, "chunk_size": 256},
 }
 """Text model_type -> field -> value."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.core.arithmetic import cdiv, choose, gcd, lcm
+from workbench.core.arithmetic import cdiv, choose, gcd, lcm, smaller
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.equality import different
@@ -22,8 +22,8 @@ from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
 from workbench.core.sized import Sized
 
-WINDOW_KINDS = SLIDING_KINDS | {ATTENTION_SPECS[CHUNKED]}
-"""Classes whose blocks are given back while a request goes on."""
+NOT_OVERLAPPED = "cpu"
+"""The platform that switches asynchronous scheduling off: a step ends before the next begins."""
 STATES_PER_REQUEST = {"none": 1, "align": 2}
 """Cache mode -> blocks that one request holds in a mamba group, without drafts."""
 
@@ -160,20 +160,29 @@ def _num_blocks(available: int, grouping: Grouping) -> int:
 
 def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
     """Blocks that one request of `length` tokens takes in a group with this spec, at most."""
-    rules = sized.rules.groups
     if spec.is_mamba:
         drafts = sized.settings.num_speculative_tokens
         states = STATES_PER_REQUEST.get(sized.mamba_cache_mode)
         if states is None:
             return cdiv(length, spec.block_size) + drafts
         return states + drafts + checkpoint_blocks(sized)
-    window = spec.window_tokens
-    if window is None or spec.kind not in WINDOW_KINDS:
-        return cdiv(length, spec.block_size)
-    budget = sized.max_num_batched_tokens * rules.batches_in_flight
-    slides = spec.kind in SLIDING_KINDS
-    reach = window + budget - slides
-    return cdiv(choose(reach < length, reach, length), spec.block_size) + slides
+    budget, window = tokens_in_flight(sized), spec.window_tokens
+    if spec.kind in SLIDING_KINDS and window is not None:
+        return cdiv(smaller(window - 1 + budget, length), spec.block_size) + 1
+    if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
+        return cdiv(smaller(window + budget, length), spec.block_size)
+    return cdiv(length, spec.block_size)
+
+
+def tokens_in_flight(sized: Sized) -> int:
+    """Tokens of steps that may not be settled yet, which a window must hold besides its own.
+
+    Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
+    """
+    overlapped = sized.settings.platform != NOT_OVERLAPPED
+    return sized.max_num_batched_tokens * (
+        sized.rules.groups.batches_in_flight if overlapped else 1
+    )
 
 
 def checkpoint_blocks(sized: Sized) -> int:

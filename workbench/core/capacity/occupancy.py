@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks
+from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks, tokens_in_flight
 from workbench.core.equality import by_key
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.grouping import Group
@@ -76,8 +76,7 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
     if not group.spec.is_mamba:
         length = prompt_tokens
         if group.spec.window_tokens is not None:
-            in_flight = plan.max_num_batched_tokens * plan.rules.groups.batches_in_flight
-            reach = group.spec.window_tokens - 1 + in_flight
+            reach = group.spec.window_tokens - 1 + tokens_in_flight(plan)
             length = min(prompt_tokens, reach + group.spec.block_size)
         return cdiv(length, group.spec.block_size)
     drafts = plan.settings.num_speculative_tokens

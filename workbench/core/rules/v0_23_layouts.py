@@ -91,12 +91,9 @@ LATENT = CacheLayout(
     orders=_whatever_the_name(0, 1, 2),
     orders_with_layers=_whatever_the_name(0, 1, 2, 3),
 )
-PACKED_LATENT = CacheLayout(
-    LATENT.axes,
-    elements=_fp8_ds_mla,
-    orders=LATENT.orders,
-    orders_with_layers=LATENT.orders_with_layers,
-)
+SPARSE_LATENT = CacheLayout(LATENT.axes)
+"""As `LATENT` in memory; the sparse backends of MLA declare no order."""
+PACKED_LATENT = CacheLayout(LATENT.axes, elements=_fp8_ds_mla)
 FLASH_ATTN_DIFFERENT_VALUES = CacheLayout(
     (NUM_BLOCKS, TOKENS, HEADS, "key_and_value"),
     elements=lambda geometry: geometry.head_size + (geometry.value_head_size or geometry.head_size),

@@ -16,7 +16,12 @@ from workbench.core.backends import (
     LayerQuery,
     MultipleOf,
 )
-from workbench.core.rules.v0_23_layouts import HIDDEN_STATES, LATENT, PACKED_LATENT
+from workbench.core.rules.v0_23_layouts import (
+    HIDDEN_STATES,
+    LATENT,
+    PACKED_LATENT,
+    SPARSE_LATENT,
+)
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 MLA_HEADS = HeadSizes(exact=(320, 576))
@@ -172,7 +177,7 @@ SPARSE_MLA = (
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         accepts_capability=_major(10),
         cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
+        cache=SPARSE_LATENT,
         layout="HND",
     ),
     Backend(
@@ -183,7 +188,7 @@ SPARSE_MLA = (
         is_sparse=True,
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache=LATENT,
+        cache=SPARSE_LATENT,
     ),
     Backend(
         "XPU_MLA_SPARSE",
@@ -192,7 +197,7 @@ SPARSE_MLA = (
         is_mla=True,
         is_sparse=True,
         head_sizes=SPARSE_HEADS,
-        cache=LATENT,
+        cache=SPARSE_LATENT,
     ),
 )
 

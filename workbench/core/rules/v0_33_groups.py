@@ -34,9 +34,12 @@ GROUPS = GroupRules(
         "HPC_ATTN": ("LBNHC",),
         "ROCM_AITER_FA": ("LBHNC", "LHBNC"),
         "ROCM_AITER_UNIFIED_ATTN": ("LBHNC", "LHBNC"),
+        "ROCM_AITER_MLA_SPARSE": ("LBNHC", "LBHNC", "BLHNC"),
         "ROCM_ATTN": ("LHBNC", "LBHNC"),
         "ROCM_OCTAVE": ("LBHNC", "LBNHC"),
+        "TRITON_FLASHINFER:10": ("LBHNC", "BLHNC"),
         "TURBOQUANT": ("LBNHC",),
+        "ULTRAQUANT": ("LBNHC",),
     },
     promotion_refused="Failed to promote local KV cache specs to one unified type.",
 )
