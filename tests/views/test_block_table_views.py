@@ -63,6 +63,11 @@ def test_neighbours_differ_and_the_null_block_has_a_colour_of_its_own():
     assert 0 not in colours[2:]
 
 
+def test_few_columns_have_a_tick_each():
+    layout = block_tables(step(ratio=33)).layout
+    assert (layout.xaxis.dtick, layout.xaxis2.dtick) == (1, None)
+
+
 def test_slots_are_told_for_every_new_token():
     [cells] = slot_map(step()).data
     assert cells.customdata[0][0].endswith("slot 163 = kernel block 10 x 16 + 3")

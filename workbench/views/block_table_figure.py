@@ -21,6 +21,8 @@ MAX_ROWS = 16
 MAX_CELLS = 1500
 """Every cell carries its own words, so this bounds the size of a figure."""
 TEXT_COLUMNS = 16
+FEW_COLUMNS = 10
+"""So few that plotly by itself would put a tick between two of them."""
 NULL = 0.0
 
 
@@ -61,6 +63,9 @@ def block_tables(step: TableStep, group: int = 0, theme: str = "auto") -> go.Fig
     figure.update_xaxes(
         showgrid=False, zeroline=False, title={"text": "column of the row"}, rangemode="tozero"
     )
+    for side, rows in enumerate((blocks, table), start=1):
+        few = max(map(len, rows), default=0) <= FEW_COLUMNS
+        figure.update_xaxes(dtick=1 if few else None, col=side)
     return figure
 
 
