@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import sqlite3
 import statistics
 import tempfile
@@ -21,12 +22,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench.core.resolve import resolve
 from workbench.core.settings import Settings
 from workbench.models import load_model
 from workbench.run.store import Key, ResultStore, Row
 from workbench.run.store.row import packed
 from workbench.run.sweeps import Space, evaluate
+from workbench.run.sweeps.pareto import undominated
 
 BUDGET_MILLION_S = 1.0
 BUDGET_COMMIT_S = 5e-3
@@ -51,9 +55,10 @@ class Figure:
     """One row of the table."""
 
     what: str
-    seconds: float
-    budget_seconds: float | None = None
+    value: float
+    budget: float | None = None
     note: str = ""
+    unit: str = "s"
 
 
 def main() -> None:
@@ -65,12 +70,13 @@ def main() -> None:
     scale = 0.02 if options.quick else 1.0
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "model": MODEL}
     print(*(f"{name}: {value}" for name, value in machine.items()), sep="\n", end="\n\n")
+    machine["load"] = round(os.getloadavg()[0], 1)
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         print("Other work keeps these cores busy: times are longer than on a quiet machine.\n")
     figures = [*sweeps(scale), *commits(scale), *resuming(scale)]
     for figure in figures:
-        budget = "" if figure.budget_seconds is None else f"  (budget {figure.budget_seconds:g} s)"
-        print(f"{figure.what:46} {figure.seconds:12.6f} s{budget}  {figure.note}")
+        budget = "" if figure.budget is None else f"  (budget {figure.budget:g} s)"
+        print(f"{figure.what:46} {figure.value:12.6f} {figure.unit}{budget}  {figure.note}")
     if options.json:
         told = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
         options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
@@ -86,44 +92,97 @@ def seconds_of(work: Callable[[], object], rounds: int = 5) -> float:
     return statistics.median(times)
 
 
-def sweeps(scale: float) -> Iterator[Figure]:
-    """A million points: typical, with everything discrete, and beside resolving one by one."""
-    model = {MODEL: load_model(MODEL)}
+def spaces(scale: float) -> Iterator[tuple[str, dict[str, tuple[Any, ...]], Settings]]:
+    """(what, axes, the other settings) of sweeps of about a million points."""
     count = max(1, round(26 * scale))
     memory = tuple(GIB * (1 + 3 * number) for number in range(count))
-    typical = {
-        **DISCRETE,
-        "max_model_len": (8192, 32768, 131072),
-        "kv_cache_memory_bytes": memory,
-    }
-    many = tuple(range(16, 16 * (1 + round(78 * scale) or 2), 16))
-    discrete = {**DISCRETE, "max_num_batched_tokens": tuple(64 * size for size in many)}
-    long = max(3, round(180 * scale**0.5))
-    worst = {
-        "block_size": tuple(16 * (1 + number) for number in range(long)),
-        "mamba_block_size": tuple(8 * (1 + number) for number in range(long)),
-        "mamba_cache_mode": ("all",),
-        "enable_prefix_caching": (True,),
-    }
+    typical = {"max_model_len": (8192, 32768, 131072), "kv_cache_memory_bytes": memory}
+    budgets = tuple(range(1024, 1024 * (1 + round(78 * scale) or 2), 1024))
     known = Settings(kv_cache_memory_bytes=20 * GIB)
-    one = seconds_of(lambda: resolve(model[MODEL], known).cache)
-    for name, axes, settings in (
-        ("typical: names, memory and lengths", typical, Settings()),
-        ("everything discrete, memory fixed", discrete, known),
-        ("nearly every point with inputs of its own", worst, known),
-    ):
+    long = range(1, 1 + max(20, round(1000 * scale**0.5)))
+    blocks = tuple(16 * number for number in long)
+    shares = tuple(number / (1 + len(long)) for number in long)
+    devices = tuple(GIB // 5 * number for number in long)
+    always: dict[str, tuple[Any, ...]] = {"enable_prefix_caching": (True,)}
+    yield "typical: names, memory and lengths", {**DISCRETE, **typical}, Settings()
+    yield "all discrete, memory fixed", {**DISCRETE, "max_num_batched_tokens": budgets}, known
+    yield (
+        "long: device memory x utilisation",
+        {"device_memory_bytes": devices, "gpu_memory_utilization": shares},
+        Settings(weights_bytes=8 * GIB),
+    )
+    yield (
+        "long: block size x token budget",
+        {"block_size": blocks, "max_num_batched_tokens": tuple(64 * number for number in long)},
+        known,
+    )
+    yield (
+        "long: block size x fitted length by memory",
+        {"block_size": blocks, "kv_cache_memory_bytes": devices, "max_model_len": (-1,)},
+        known,
+    )
+    yield (
+        "unlike: block x budget, align mode",
+        {
+            "block_size": blocks[: len(blocks) // 3],
+            "max_num_batched_tokens": tuple(64 * number for number in long[: len(blocks) // 3]),
+            "mamba_cache_mode": ("align",),
+            **always,
+        },
+        known,
+    )
+    yield (
+        "unlike: block x mamba block, mode all",
+        {
+            "block_size": blocks[: len(blocks) // 3],
+            "mamba_block_size": tuple(8 * number for number in long[: len(blocks) // 3]),
+            "mamba_cache_mode": ("all",),
+            **always,
+        },
+        known,
+    )
+
+
+def sweeps(scale: float) -> Iterator[Figure]:
+    """A million points of every kind, beside resolving one by one; the most memory that it took."""
+    model = {MODEL: load_model(MODEL)}
+    known = Settings(kv_cache_memory_bytes=20 * GIB)
+    for name, axes, settings in spaces(scale):
         space = Space(model, settings, axes)
-        evaluate(space)
-        seconds = seconds_of(lambda space=space: evaluate(space), 3)
         table = evaluate(space)
+        alone, seconds = in_turn(
+            lambda: resolve(model[MODEL], known).cache, lambda space=space: evaluate(space)
+        )
         million = seconds / len(table) * 1e6
         yield Figure(
             name,
             million,
             BUDGET_MILLION_S,
             f"for a million; {len(table):,} points measured, stages ran {table.evaluations:,} "
-            f"times, {one * len(table) / seconds:,.0f} times as fast as one by one",
+            f"times, {alone * len(table) / seconds:,.0f} times as fast as one by one",
         )
+    costs = np.random.default_rng(0).random((round(1e6 * scale), 3))
+    yield Figure(
+        "the front of as many points",
+        seconds_of(lambda: undominated(costs)),
+        note=f"of {len(costs):,} random points, {len(undominated(costs)):,} that no other beats",
+    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    yield Figure("most memory", peak, unit="MiB", note="of this process, with all of the above")
+
+
+def in_turn(one: Callable[[], object], two: Callable[[], object]) -> tuple[float, float]:
+    """Medians of CPU seconds of both, measured by turns; the first a hundred times each."""
+    ones, twos = [], []
+    for _ in range(3):
+        start = time.process_time()
+        for _ in range(100):
+            one()
+        between = time.process_time()
+        two()
+        ones.append((between - start) / 100)
+        twos.append(time.process_time() - between)
+    return statistics.median(ones), statistics.median(twos)
 
 
 def commits(scale: float) -> Iterator[Figure]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.capacity.blocks import measured_bytes
@@ -127,6 +128,7 @@ class SweepResult:
         return (
             f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
             f"{counts['identical']:,} identical; {len(self.front)} that no other beats"
+            + (f"; {counts['missing']:,} not reached" if counts["missing"] else "")
         )
 
     def _changes(self, point: int) -> dict[str, Any]:
@@ -146,12 +148,14 @@ def sweep(
     axes: Mapping[str, Sequence[Any]] | None = None,
     *,
     prompt_tokens: int = DEFAULT_PROMPT_TOKENS,
+    stop: Event | Callable[[], bool] | None = None,
     **more: Sequence[Any],
 ) -> SweepResult:
     """Every combination of the values of some fields: `sweep(scenario, tensor_parallel=(1, 2))`.
 
     axes: field -> values, "model" too (names); sizes may carry units. prompt_tokens: of the
-    request whose waste is told. Errors: ScenarioError for a field or a value that no scenario has.
+    request whose waste is told. stop: ends it from another thread; see `evaluate`. Errors:
+    ScenarioError for a field or a value that no scenario has.
     """
     from workbench.run.sweeps import Space, evaluate
 
@@ -161,7 +165,7 @@ def sweep(
     names = checked.pop("model", None) or (start.model,)
     models = {str(name) if isinstance(name, str) else "model": load_model(name) for name in names}
     space = Space(models, start, checked, illegal)
-    return SweepResult(start, evaluate(space, prompt_tokens), prompt_tokens)
+    return SweepResult(start, evaluate(space, prompt_tokens, stop=stop), prompt_tokens)
 
 
 def _checked_axes(

@@ -1,6 +1,14 @@
-"""Integer arithmetic that the rules share."""
+"""Integer arithmetic that the rules share.
+
+A sweep computes with numbers that stand for many (workbench.run.sweeps): they compare and count as
+numbers do and have a `gcd` and an `lcm` of their own, but no hash.
+"""
 
 from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
 
 
 def cdiv(dividend: int, divisor: int) -> int:
@@ -27,3 +35,34 @@ def divisors(value: int) -> tuple[int, ...]:
     """All positive divisors of `value`, ascending."""
     small = [d for d in range(1, int(value**0.5) + 1) if value % d == 0]
     return tuple(sorted({*small, *(value // d for d in small)}))
+
+
+def choose(condition: Any, one: Any, other: Any) -> Any:
+    """`one` if the condition holds, else `other`; for numbers of a sweep, each by its own."""
+    if hasattr(condition, "choose"):
+        return condition.choose(one, other)
+    return one if condition else other
+
+
+def gcd(*numbers: int) -> int:
+    """The greatest common divisor; 0 of none."""
+    try:
+        return math.gcd(*numbers)
+    except TypeError:
+        return reduce(lambda one, two: _of_two("gcd", one, two), numbers)
+
+
+def lcm(*numbers: int) -> int:
+    """The least common multiple; 1 of none."""
+    try:
+        return math.lcm(*numbers)
+    except TypeError:
+        return reduce(lambda one, two: _of_two("lcm", one, two), numbers)
+
+
+def _of_two(name: str, one: Any, two: Any) -> Any:
+    """By the method of whichever has one, else by that of the standard library."""
+    for number, other in ((one, two), (two, one)):
+        if hasattr(number, name):
+            return getattr(number, name)(other)
+    return getattr(math, name)(one, two)

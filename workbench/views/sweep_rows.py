@@ -107,16 +107,22 @@ def counts_html(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     why = f"<details><summary>why illegal</summary><ul>{told}</ul></details>" if told else ""
     return document(
         f"<p><b>{counts['points']:,}</b> points: <b>{counts['kept']:,}</b> kept, "
-        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one</p>",
+        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one"
+        f"{_missing(counts)}</p>",
         why,
     )
+
+
+def _missing(counts: Mapping[str, int]) -> str:
+    missing = counts.get("missing", 0)
+    return f", {missing:,} not reached before it was stopped" if missing else ""
 
 
 def counts_text(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     """The same for a terminal."""
     first = (
         f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
-        f"{counts['identical']:,} identical to an earlier one"
+        f"{counts['identical']:,} identical to an earlier one{_missing(counts)}"
     )
     return "\n".join([first, *(f"  illegal, {code}: {n:,}" for code, n in reasons.items())])
 

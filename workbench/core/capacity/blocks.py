@@ -8,11 +8,11 @@ Source: `get_max_concurrency_for_kv_cache_config`, `check_enough_kv_cache_memory
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, lcm
 
-from workbench.core.arithmetic import cdiv
+from workbench.core.arithmetic import cdiv, choose, gcd, lcm
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.equality import different
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
 from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
@@ -22,6 +22,8 @@ from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
 from workbench.core.sized import Sized
 
+WINDOW_KINDS = SLIDING_KINDS | {ATTENTION_SPECS[CHUNKED]}
+"""Classes whose blocks are given back while a request goes on."""
 STATES_PER_REQUEST = {"none": 1, "align": 2}
 """Cache mode -> blocks that one request holds in a mamba group, without drafts."""
 
@@ -165,12 +167,13 @@ def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
         if states is None:
             return cdiv(length, spec.block_size) + drafts
         return states + drafts + checkpoint_blocks(sized)
-    budget, window = sized.max_num_batched_tokens * rules.batches_in_flight, spec.window_tokens
-    if spec.kind in SLIDING_KINDS and window is not None:
-        return cdiv(min(window - 1 + budget, length), spec.block_size) + 1
-    if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
-        return cdiv(min(window + budget, length), spec.block_size)
-    return cdiv(length, spec.block_size)
+    window = spec.window_tokens
+    if window is None or spec.kind not in WINDOW_KINDS:
+        return cdiv(length, spec.block_size)
+    budget = sized.max_num_batched_tokens * rules.batches_in_flight
+    slides = spec.kind in SLIDING_KINDS
+    reach = window + budget - slides
+    return cdiv(choose(reach < length, reach, length), spec.block_size) + slides
 
 
 def checkpoint_blocks(sized: Sized) -> int:
@@ -191,7 +194,7 @@ def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
     """Block ids of one request of `length` tokens in one group: the most that a layer needs."""
     if not group.has_own_specs:
         return blocks_of_group(sized, group.spec, length)
-    return max(blocks_of_group(sized, spec, length) for spec in set(group.own_specs))
+    return max(blocks_of_group(sized, spec, length) for spec in group.different_specs)
 
 
 def blocks_by_group(sized: Sized, grouping: Grouping, length: int) -> tuple[int, ...]:
@@ -219,7 +222,7 @@ def bytes_of_blocks(sized: Sized, grouping: Grouping, blocks: int) -> int:
     if sized.rules.groups.one_allocation or not tuples:
         return grouping.bytes_per_block * blocks
     named = [dict(zip(group.layers, group.own_specs, strict=True)) for group in groups]
-    one_tuple = sum({spec.page_size_bytes for spec in groups[0].own_specs})
+    one_tuple = sum(different(spec.page_size_bytes for spec in groups[0].own_specs))
     return max(map(layers_a_page, named)) * one_tuple * blocks
 
 
@@ -248,10 +251,8 @@ def longest_request(sized: Sized, grouping: Grouping, available: int) -> int:
     low, high = 0, sized.max_model_len
     while low < high:
         middle = (low + high + 1) // 2
-        if needed_bytes(sized, grouping, middle) <= usable:
-            low = middle
-        else:
-            high = middle - 1
+        fits = needed_bytes(sized, grouping, middle) <= usable
+        low, high = choose(fits, middle, low), choose(fits, high, middle - 1)
     return low
 
 

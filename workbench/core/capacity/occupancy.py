@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks
+from workbench.core.equality import by_key
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
@@ -109,7 +109,8 @@ def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
     for group in cache.groups:
         blocks = request_blocks(plan, group, prompt_tokens)
         empty += (cache.grouping.bytes_per_block - group.layers_bytes) * blocks
-        for spec, layers in Counter(group.layer_specs).items():
+        for spec, alike in by_key((spec, spec) for spec in group.layer_specs):
+            layers = len(alike)
             own, padded = spec.content_bytes, spec.padding_bytes * blocks * layers
             if not spec.is_mamba:
                 filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes

@@ -133,7 +133,7 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     if not all(spec.kind in kinds and spec.window_tokens == first.window_tokens for spec in specs):
         return False
     same_pages = first.is_mamba and rules.pads_pages
-    return not same_pages or len({spec.page_size_bytes for spec in specs}) == 1
+    return not same_pages or all(spec.page_size_bytes == first.page_size_bytes for spec in specs)
 
 
 def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
@@ -176,7 +176,8 @@ def _check_windows(
 def _full_block(specs: Mapping[str, CacheSpec], rules: GroupRules) -> int | None:
     """The block that a promoted layer takes; None where full attention has several."""
     full = [spec.block_size for spec in specs.values() if spec.kind in FULL_KINDS]
-    return None if rules.promotes_block_size and len(set(full)) > 1 else full[0]
+    differ = any(block != full[0] for block in full)
+    return None if rules.promotes_block_size and differ else full[0]
 
 
 def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:

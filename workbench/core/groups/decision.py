@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import (
     FULL_KINDS,
     HIDDEN_SPEC,
@@ -59,13 +60,13 @@ def group_layers(
         specs = promoted(specs, rules)
     if not specs:
         return Grouping((), 0, "no layer keeps a cache", layout)
-    different = tuple(dict.fromkeys(specs.values()))
-    if share_one_spec(different, rules):
-        group = Group(_shared(different), tuple(specs))
+    once = tuple(different(specs.values()))
+    if share_one_spec(once, rules):
+        group = Group(_shared(once), tuple(specs))
         return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
-    if are_one_type(different, rules):
+    if are_one_type(once, rules):
         group = group_of(dict(specs))
-        sizes = len({spec.page_size_bytes for spec in different})
+        sizes = len(different(spec.page_size_bytes for spec in once))
         reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
         return Grouping((group,), len(specs), reason, layout)
     if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
@@ -135,7 +136,7 @@ def _grouping(
     if layout is not None:
         largest = max(len(group.layers) for group in groups)
         return Grouping(groups, largest, reason, layout, notes)
-    slots = sum(Grouping(groups, 0, reason).slots_by_page.values())
+    slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
     return Grouping(tuple(_padded(group, slots) for group in groups), slots, reason, None, notes)
 
 
@@ -184,13 +185,11 @@ def _split(
 
 def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str]]:
     """Names of layers with equal specs, in the order of first appearance."""
-    equal: dict[CacheSpec, list[str]] = {}
-    for name, spec in specs.items():
-        equal.setdefault(spec, []).append(name)
+    equal = by_key((spec, name) for name, spec in specs.items())
     if not rules.merges_buckets:
-        return list(equal.values())
+        return [names for _spec, names in equal]
     merged: list[tuple[list[CacheSpec], list[str]]] = []
-    for spec, names in equal.items():
+    for spec, names in equal:
         for members, layers in merged:
             if share_one_spec((*members, spec), rules):
                 members.append(spec)

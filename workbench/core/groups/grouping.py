@@ -5,11 +5,12 @@ Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_stri
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.layouts.packed_views import Placed, place
 
@@ -48,7 +49,7 @@ class Group:
     @property
     def different_specs(self) -> tuple[CacheSpec, ...]:
         """Every spec that some layer has, once."""
-        return tuple(dict.fromkeys(self.own_specs)) or (self.spec,)
+        return tuple(different(self.own_specs)) or (self.spec,)
 
     def layers_with(self, spec: CacheSpec) -> tuple[str, ...]:
         """The layers that have this spec."""
@@ -63,16 +64,17 @@ class Group:
         return self.layers_bytes if self.own_specs else self.spec.page_size_bytes
 
     @property
-    def layers_by_page(self) -> Mapping[int, int]:
-        """Page in bytes -> how many layers have it."""
+    def layers_by_page(self) -> Sequence[tuple[int, int]]:
+        """(page in bytes, how many layers have it) of every size."""
         if not self.own_specs:
-            return {self.spec.page_size_bytes: len(self.layers)}
-        return Counter(spec.page_size_bytes for spec in self.own_specs)
+            return ((self.spec.page_size_bytes, len(self.layers)),)
+        pages = by_key((spec.page_size_bytes, spec) for spec in self.own_specs)
+        return tuple((page, len(specs)) for page, specs in pages)
 
     @property
     def layers_bytes(self) -> int:
         """Bytes that one block of this group takes over its layers, empty slots left out."""
-        return sum(page * layers for page, layers in self.layers_by_page.items())
+        return sum(page * layers for page, layers in self.layers_by_page)
 
 
 def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
@@ -124,18 +126,15 @@ class Grouping:
     notes: tuple[str, ...] = ()
 
     @cached_property
-    def slots_by_page(self) -> Mapping[int, int]:
-        """Page in bytes -> slots of that size: as many as the group with most such layers needs."""
-        found: dict[int, int] = defaultdict(int)
-        for group in self.groups:
-            for page, layers in group.layers_by_page.items():
-                found[page] = max(found[page], layers)
-        return found
+    def slots_by_page(self) -> Sequence[tuple[int, int]]:
+        """(page in bytes, slots of that size): as many as the group with most such layers needs."""
+        pages = by_key(told for group in self.groups for told in group.layers_by_page)
+        return tuple((page, max(layers)) for page, layers in pages)
 
     @property
     def page_size_bytes(self) -> int:
         """Bytes of one block in one slot; the largest page where `has_equal_pages` is false."""
-        return max(self.slots_by_page, default=0)
+        return max((page for page, _slots in self.slots_by_page), default=0)
 
     @property
     def has_equal_pages(self) -> bool:
@@ -171,7 +170,7 @@ class Grouping:
     def bytes_per_block(self) -> int:
         """Bytes that one block id takes: in all tensors, or those of the largest group."""
         if self.layout is None:
-            return sum(page * slots for page, slots in self.slots_by_page.items())
+            return sum(page * slots for page, slots in self.slots_by_page)
         return max((group.layers_bytes for group in self.groups), default=0)
 
     @property

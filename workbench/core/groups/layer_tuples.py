@@ -6,10 +6,11 @@ Source: `group_and_unify_kv_cache_specs`, `_get_kv_cache_groups_uniform_groups` 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.equality import by_key
 from workbench.core.groups.cache_spec import MLA_KINDS, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group, group_of
 from workbench.core.groups.unification import PagesNotUnifiableError
@@ -28,7 +29,8 @@ def approximate_divisor(counts: Sequence[int], smallest: int) -> int:
 
 def layers_a_page(specs: Mapping[str, CacheSpec]) -> int:
     """The number of layers with the most frequent page: the repeats of the layer pattern."""
-    return max(Counter(spec.page_size_bytes for spec in specs.values()).values())
+    pages = by_key((spec.page_size_bytes, name) for name, spec in specs.items())
+    return max(len(names) for _page, names in pages)
 
 
 def layer_tuple_groups(specs: Mapping[str, CacheSpec]) -> tuple[Group, ...] | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from workbench.core.backends import Backend
+from workbench.core.equality import different, remembered
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
@@ -30,7 +29,7 @@ def grouping_of(sized: Sized) -> Grouping:
     )
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _grouping(
     specs: LayerSpecs, rules: GroupRules, layout: str | None, hybrid_manager: bool
 ) -> Grouping:
@@ -70,7 +69,7 @@ def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str
     if not sized.rules.groups.layouts:
         return ()
     found = common_layouts(sized) or layouts_of_backends(sized)[0]
-    shapes = {_shape(spec) for spec in (specs or layer_specs(sized)).different}
+    shapes = different(map(_shape, (specs or layer_specs(sized)).different))
     if len(shapes) > 1:
         found = tuple(order for order in found if order[:2] in {"LB", "BL"})
     return found

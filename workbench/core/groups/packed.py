@@ -5,11 +5,11 @@ Source: `_get_packed_kv_cache_groups` of 0.33.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
+from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import SLIDING_KINDS, CacheSpec, are_one_type
 from workbench.core.groups.grouping import Group, group_of
 from workbench.core.groups.layer_tuples import approximate_divisor, layers_a_page
@@ -22,7 +22,7 @@ class _Bucket:
     """Layers of one type; `by_page`: their names by page size."""
 
     specs: dict[str, CacheSpec]
-    by_page: dict[int, list[str]]
+    by_page: list[tuple[int, list[str]]]
 
     @property
     def first(self) -> CacheSpec:
@@ -31,7 +31,7 @@ class _Bucket:
     @property
     def is_balanced(self) -> bool:
         """Whether there are as many layers of each page size: a pattern that repeats."""
-        return len({len(names) for names in self.by_page.values()}) == 1
+        return len({len(names) for _page, names in self.by_page}) == 1
 
     @property
     def repeats(self) -> int:
@@ -39,7 +39,7 @@ class _Bucket:
 
     def widest_bytes(self, groups: int) -> int:
         """Bytes of a block in the largest of so many groups."""
-        return sum(cdiv(len(names), groups) * page for page, names in self.by_page.items())
+        return sum(cdiv(len(names), groups) * page for page, names in self.by_page)
 
     def dealt_out(self, groups: int) -> list[Group]:
         if groups == 1:
@@ -49,7 +49,7 @@ class _Bucket:
                 "layers with one window have pages of several sizes and are cut into "
                 f"{groups} groups: some layer would be in none, or some group without a layer"
             )
-        rows = list(zip(*self.by_page.values(), strict=True))
+        rows = list(zip(*(names for _page, names in self.by_page), strict=True))
         return [
             group_of({name: self.specs[name] for row in rows[first::groups] for name in row})
             for first in range(groups)
@@ -62,7 +62,7 @@ def packed_groups(specs: Mapping[str, CacheSpec], rules: GroupRules) -> tuple[Gr
     Types whose layers repeat one pattern of pages are cut to the same number of repeats; states
     and windows are cut until they fit the block that the others need.
     """
-    if len({spec.page_size_bytes for spec in specs.values()}) <= 1:
+    if len(different(spec.page_size_bytes for spec in specs.values())) <= 1:
         return None
     buckets = _buckets(specs, rules)
     balanced = [bucket for bucket in buckets if bucket.is_balanced]
@@ -102,10 +102,7 @@ def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[_Bucket]
                 break
         else:
             found.append({name: spec})
-    buckets = []
-    for bucket in found:
-        by_page: dict[int, list[str]] = defaultdict(list)
-        for name, spec in bucket.items():
-            by_page[spec.page_size_bytes].append(name)
-        buckets.append(_Bucket(bucket, dict(by_page)))
-    return buckets
+    return [
+        _Bucket(bucket, by_key((spec.page_size_bytes, name) for name, spec in bucket.items()))
+        for bucket in found
+    ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks
+from workbench.core.equality import different
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
@@ -105,11 +106,11 @@ def caching_with(sized: Sized, cache: CachePlan) -> Caching:
     """The same for anything that is resolved, with the cache that is built from it."""
     specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
     drafts = sized.settings.num_speculative_tokens > 0
-    states = {spec.block_size for spec in specs if spec.is_mamba}
+    states = [spec.block_size for spec in specs if spec.is_mamba]
     return Caching(
         mode=sized.mamba_cache_mode,
         is_on=sized.prefix_caching,
-        attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
+        attention_blocks=tuple(sorted(different(s.block_size for s in specs if not s.is_mamba))),
         state_block=min(states, default=None),
         alignment_tokens=cache.scheduler_block_size,
         budget_tokens=sized.max_num_batched_tokens,
@@ -178,10 +179,11 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
         return min((prefix for prefix in found if prefix is not None), default=None)
     if not prefix_hit(caching, prompt_tokens, prompt_tokens).cached_tokens:
         return None
+    earlier = caching.prefill(prompt_tokens)
     low, high = 0, prompt_tokens
     while high - low > 1:
         middle = (low + high) // 2
-        if prefix_hit(caching, prompt_tokens, middle).cached_tokens:
+        if hit_after(caching, earlier, prompt_tokens, middle).cached_tokens:
             high = middle
         else:
             low = middle

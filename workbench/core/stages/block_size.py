@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import product
-from math import lcm
 
+from workbench.core.arithmetic import lcm
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
 from workbench.core.run import Run

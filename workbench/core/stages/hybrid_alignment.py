@@ -6,9 +6,7 @@ arithmetic ran inside the model configuration, with a granule that no backend ha
 
 from __future__ import annotations
 
-from math import lcm
-
-from workbench.core.arithmetic import cdiv, round_up
+from workbench.core.arithmetic import cdiv, lcm, round_up
 from workbench.core.block_sizes import describe, smallest_base
 from workbench.core.run import Run
 from workbench.core.trace import Rule

@@ -7,9 +7,8 @@ Source: `kv_cache_dtype_skip_layers` in the alignment of 0.23 (packed caches onl
 from __future__ import annotations
 
 from dataclasses import replace
-from math import lcm
 
-from workbench.core.arithmetic import cdiv
+from workbench.core.arithmetic import cdiv, lcm
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
 from workbench.core.groups.layer_specs import unquantized_layers

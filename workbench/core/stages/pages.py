@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from math import lcm
-
+from workbench.core.arithmetic import lcm
 from workbench.core.block_sizes import (
     BlockSize,
     base_of,

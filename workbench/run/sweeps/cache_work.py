@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from workbench.core.capacity.blocks import (
     CachePlan,
     blocks_per_request,
@@ -27,8 +29,10 @@ from workbench.core.prefix.hits import (
     is_inert,
     smallest_prefix,
 )
+from workbench.core.prefix.prefill import ALIGN
 from workbench.core.problems import WARNING
 from workbench.run.sweeps.recorder import SETTING, Recorder
+from workbench.run.sweeps.trees import cut
 
 GROUPED = ("kinds", "bytes_per_block", "held_back_bytes")
 REQUEST = ("blocks_per_request", "printed_blocks", "needed_bytes")
@@ -58,6 +62,7 @@ MADE_FROM = frozenset(
 """What groups are made from, and what nothing else about a request depends on."""
 
 MAX_GROUPS = 50_000
+FIRST = np.zeros(1, dtype=np.intp)
 NO_REQUEST: Mapping[str, Any] = {
     "max_model_len": 1,
     "max_num_batched_tokens": 1,
@@ -91,7 +96,9 @@ def grouped(run: Recorder) -> None:
             tuple((spec.kind, spec.stored) for spec in group.different_specs)
             for group in plan.groups
         )
-        run.written["kinds"] = _samples.setdefault(kinds, _Groups(plan, {}))
+        if kinds not in _samples:
+            _samples[kinds] = _Groups(cut(plan, FIRST) if run.together else plan, {})
+        run.written["kinds"] = _samples[kinds]
         run.written["bytes_per_block"] = plan.grouping.bytes_per_block if plan.groups else 0
 
 
@@ -100,6 +107,9 @@ _groups: dict[tuple[Any, ...], _Groups] = {}
 
 def _same_groups(run: Recorder, plan: CachePlan) -> _Groups:
     """One object for all caches with equal groups: equal inputs are told by identity."""
+    if run.together:
+        given = {name: run.given[name] for name in MADE_FROM if name in run.given}
+        return _Groups(plan, given)
     if len(_groups) > MAX_GROUPS:
         _groups.clear()  # costs time only
     key = (run.model.name, run.rules.name, plan.grouping, plan.scheduler_block_size)
@@ -136,20 +146,26 @@ def requested(run: Recorder) -> None:
         run.written["needed_bytes"] = needed_bytes(one, grouping, length)
 
 
+def cached(run: Recorder) -> None:
+    """What hits depend on; nothing where prefix caching is off."""
+    groups = run.read("cache")
+    is_on = groups is not None and run.prefix_caching
+    run.written["caching"] = _capped(caching_with(run, groups.plan)) if is_on else None
+
+
 def hits(run: Recorder) -> None:
     """The smallest prefix that is found again."""
-    groups = run.read("cache")
-    caching = None if groups is None else _capped(caching_with(run, groups.plan))
-    run.written["smallest_prefix"] = None if caching is None else _smallest(caching)
+    caching = run.read("caching")
+    run.written["smallest_prefix"] = None if caching is None else smallest_prefix(caching)
 
 
 def hits_and_problem(run: Recorder) -> None:
     """The same, and the problem of `inert_prefix_caching`."""
     hits(run)
-    groups = run.read("cache")
-    if groups is None or not (run.prefix_caching and run.model.is_hybrid):
+    caching = run.read("caching")
+    if caching is None or run.written["smallest_prefix"] is not None or not run.model.is_hybrid:
         return
-    if _inert(_capped(caching_with(run, groups.plan))):
+    if is_inert(caching):
         run.problem("prefix_caching_inert", severity=WARNING)
 
 
@@ -180,18 +196,18 @@ def wasted(run: Recorder) -> None:
 
 
 def _capped(caching: Caching) -> Caching:
-    """The same with lengths cut down to where longer ones change nothing: fewer distinct inputs."""
+    """The same with lengths cut down to where longer ones change nothing: fewer distinct inputs.
+
+    The budget matters where steps end at blocks.
+    """
     blocks = (*caching.attention_blocks, caching.state_block or 0)
     enough = caching.alignment_tokens + max(blocks) + 2
+    has_stops = caching.mode == ALIGN and caching.state_block is not None
     return replace(
         caching,
         max_model_len=min(caching.max_model_len, enough),
-        budget_tokens=min(caching.budget_tokens, enough),
+        budget_tokens=min(caching.budget_tokens, enough) if has_stops else 1,
     )
-
-
-_smallest = cache(smallest_prefix)
-_inert = cache(is_inert)
 
 
 def _graphs_need_blocks(run: Recorder, plan: CachePlan) -> bool:

@@ -12,18 +12,20 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.rule_set import RuleSet
 from workbench.core.settings import Settings
+from workbench.run.sweeps.arrays import Codes, narrowed
 from workbench.run.sweeps.columns import (
-    Codes,
+    Collected,
+    Combinations,
     along,
     combinations,
     constant,
     from_choice,
-    narrowed,
 )
+from workbench.run.sweeps.paths import Path, Paths
 from workbench.run.sweeps.recorder import ATTRIBUTES, SETTING, ReadsMoreError, Recorder, initial
 
 Work = Callable[[Recorder], None]
-Problems = tuple[tuple[str, str], ...]
+Problems = Sequence[tuple[str, str]]
 MAX_PROBLEMS = 63
 NOTHING: Mapping[str, Any] = {}
 
@@ -35,7 +37,8 @@ class Frame:
     """One model and one rule set over a grid of settings.
 
     axes: (field, values) in the order of the grid. columns: value of every setting and attribute.
-    bits: (code, severity) -> bit in `problems`. evaluations: how often a stage really ran.
+    bits: (code, severity) -> bit in `problems`. checked: called between runs of stages, may raise.
+    evaluations: how often a stage really ran.
     """
 
     def __init__(
@@ -45,12 +48,14 @@ class Frame:
         settings: Settings,
         axes: Sequence[tuple[str, Sequence[Any]]],
         bits: dict[tuple[str, str], int],
+        checked: Callable[[], None] = lambda: None,
     ) -> None:
         self.model, self.rules, self.bits = model, rules, bits
+        self._checked = checked
         self.shape = tuple(len(values) for _, values in axes)
         self.evaluations = 0
         self.problems: list[npt.NDArray[np.int64]] = []
-        self._errors: list[tuple[Codes, tuple[Exception | None, ...]]] = []
+        self._errors: list[tuple[Codes, tuple[Exception, ...]]] = []
         size = len(axes)
         self.columns = {
             SETTING + name: constant(size, getattr(settings, name)) for name in vars(settings)
@@ -91,11 +96,17 @@ class Frame:
         return column.values[column.codes[place]]
 
     def apply(
-        self, work: Work, *, hidden: Mapping[str, Any] = NOTHING, writes: Sequence[str] = ()
+        self,
+        work: Work,
+        *,
+        hidden: Mapping[str, Any] = NOTHING,
+        writes: Sequence[str] = (),
+        families: Sequence[str] = (),
     ) -> None:
         """Run a stage over the whole grid. hidden: inputs that it sees as these values.
 
-        writes: columns that it adds besides attributes of a run.
+        writes: columns that it adds besides attributes of a run; families: those of them whose
+        values stay together, with the numbers of many points inside.
         """
         reads = tuple(
             name
@@ -104,58 +115,65 @@ class Frame:
         )
         while True:
             try:
-                reads, found, runs = self._run_all(work, reads, hidden)
+                found, paths = self._run_all(work, reads, hidden)
             except ReadsMoreError as more:
                 if more.name not in self.columns:
                     raise KeyError(f"a stage read {more.name!r}, which no stage wrote") from more
                 reads = (*reads, more.name)
                 continue
-            written = {name for run in runs for name in run.written}
+            written = {name for path in paths for name in path.run.written}
             partly = {
                 name
                 for name in written - set(reads) - set(writes)
-                if any(name not in run.written for run in runs)
+                if any(name not in path.run.written for path in paths)
             }
             if not partly:
                 break
             reads = (*reads, *sorted(partly))
         _known_reads[work] = reads
         for name in sorted({*written, *writes}):
-            values = [
-                run.written[name] if name in run.written else run.given.get(name) for run in runs
-            ]
-            self.columns[name] = from_choice(found, values)
-        self._keep_problems(found, [tuple(run.found) for run in runs])
+            collected = Collected(len(found.rows), keeps_families=name in families)
+            for path in paths:
+                self._checked()
+                told = path.run.written
+                collected.add(path.points, told[name] if name in told else path.run.given.get(name))
+            self.columns[name] = collected.column(found.which)
+        self._keep_problems(found, paths)
+        self._keep_errors(found, paths)
 
     def _run_all(
         self, work: Work, reads: tuple[str, ...], hidden: Mapping[str, Any]
-    ) -> tuple[tuple[str, ...], Codes, list[Recorder]]:
+    ) -> tuple[Combinations, list[Path]]:
         columns = [self.columns[name] for name in reads]
         found = combinations(columns, len(self.shape))
-        tables = [column.values for column in columns]
-        runs: list[Recorder] = []
-        errors: list[Exception | None] = []
-        for row in found.rows.tolist():
-            given = {
-                name: table[code] for name, table, code in zip(reads, tables, row, strict=True)
-            }
-            run = Recorder(self.model, self.rules, given, hidden)
-            error = None
-            try:
-                work(run)
-            except Exception as raised:  # noqa: BLE001 - judged below, where it is known who got here
-                error = raised
-            runs.append(run)
-            errors.append(error)
-        self.evaluations += len(runs)
-        if any(errors):
-            self._errors.append((found.which, tuple(errors)))
-        return reads, found.which, runs
+        runs = Paths(
+            work,
+            reads,
+            columns,
+            lambda given, *, together: Recorder(
+                self.model, self.rules, given, hidden, together=together
+            ),
+            self._checked,
+        )
+        paths = list(runs.over(found.rows))
+        self.evaluations += len(paths)
+        return found, paths
 
-    def _keep_problems(self, which: Codes, found: Sequence[Problems]) -> None:
-        if any(found):
-            masks = np.array([self.mask(problems) for problems in found], dtype=np.int64)
-            self.problems.append(narrowed(masks[which]))
+    def _keep_problems(self, found: Combinations, paths: Sequence[Path]) -> None:
+        if any(path.run.found for path in paths):
+            masks = np.zeros(len(found.rows), dtype=np.int64)
+            for path in paths:
+                masks[path.points] = self.mask(path.run.found)
+            self.problems.append(narrowed(masks[found.which]))
+
+    def _keep_errors(self, found: Combinations, paths: Sequence[Path]) -> None:
+        failed = [path for path in paths if path.error is not None]
+        if failed:
+            numbers = np.full(len(found.rows), -1, dtype=np.int32)
+            for number, path in enumerate(failed):
+                numbers[path.points] = number
+            errors = tuple(path.error for path in failed if path.error is not None)
+            self._errors.append((narrowed(numbers[found.which]), errors))
 
     def mask(self, problems: Problems) -> int:
         """The bits of these problems."""
@@ -167,35 +185,29 @@ class Frame:
             bits |= 1 << number
         return bits
 
-    def full(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The array in the shape of the grid."""
-        return np.broadcast_to(array, self.shape)
-
     def all_problems(self) -> npt.NDArray[np.int64]:
-        """The bits of every point."""
+        """The bits of every point, in a shape that broadcasts to the grid's."""
         total = np.zeros([1] * len(self.shape), dtype=np.int64)
         for part in sorted(self.problems, key=lambda part: part.size):
             total = total | part
-        return self.full(total)
+        return total
 
     def refusals(self, codes: dict[str, int]) -> npt.NDArray[np.int16]:
-        """For each point the number of the code that refused it first, -1 for none.
+        """For each point the number of the code that refused it first, -1 for none; it broadcasts.
 
         A stage also ran for points that an earlier one had refused; what it raised there, no
         single resolution would have met. What it raises elsewhere is raised here.
         """
         refused = np.full([1] * len(self.shape), -1, dtype=np.int16)
         for which, errors in self._errors:
-            table = np.full(len(errors), -1, dtype=np.int16)
+            table = np.full(len(errors) + 1, -1, dtype=np.int16)
             for index, error in enumerate(errors):
                 if isinstance(error, WorkbenchError):
                     table[index] = codes.setdefault(error.code, len(codes))
-                elif error is not None:
-                    met = (which == index) & (refused < 0)
-                    if met.any():
-                        raise error
+                elif ((which == index) & (refused < 0)).any():
+                    raise error
             refused = np.where(refused < 0, table[which], refused)
-        return self.full(refused)
+        return refused
 
 
 def _with(settings: Settings, changes: Mapping[str, Any]) -> Settings:

@@ -41,7 +41,7 @@ OWN_STAGES = (memory_stages.memory, hit_stages.inert_prefix_caching)
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Per point, in the grid's shape; -1 or NaN where there is none.
+    """Per point, in shapes that broadcast to the grid's; -1 or NaN where there is none.
 
     waste_share: of the bytes that a request reserves, what holds neither keys, values nor the
     running state. smallest_prefix_tokens: -1 where no prefix is ever found again.
@@ -59,8 +59,14 @@ def sizes(frame: Frame, prompt_tokens: int, *, own_problems: bool) -> Sizes:
     own_problems: tell the problems of `OWN_STAGES` too, which have then not run.
     """
     hidden = {**dict.fromkeys(HIDDEN), **cache_work.NO_REQUEST}
-    frame.apply(cache_work.grouped, hidden=hidden, writes=("cache", *cache_work.GROUPED))
+    frame.apply(
+        cache_work.grouped,
+        hidden=hidden,
+        writes=("cache", *cache_work.GROUPED),
+        families=("cache",),
+    )
     frame.apply(cache_work.requested, hidden=dict.fromkeys(HIDDEN), writes=cache_work.REQUEST)
+    frame.apply(cache_work.cached, writes=("caching",))
     frame.apply(
         cache_work.hits_and_problem if own_problems else cache_work.hits,
         writes=("smallest_prefix",),
@@ -69,12 +75,13 @@ def sizes(frame: Frame, prompt_tokens: int, *, own_problems: bool) -> Sizes:
     frame.apply(cache_work.prompted(prompt_tokens), writes=("prompt",))
     frame.apply(cache_work.wasted, writes=("waste_share",))
     frame.apply(cache_work.measured, writes=("measured_bytes",))
+    del frame.columns["cache"], frame.columns["caching"]  # the largest, and nobody needs them now
     blocks, concurrency = _capacity(frame, own_problems)
     return Sizes(
-        frame.full(blocks),
-        frame.full(concurrency),
-        frame.full(frame.columns["smallest_prefix"].array(np.int64)),
-        frame.full(frame.columns["waste_share"].array(np.float64)),
+        blocks,
+        concurrency,
+        frame.columns["smallest_prefix"].array(np.int64),
+        frame.columns["waste_share"].array(np.float64),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,6 +16,8 @@ GOALS: Mapping[str, int] = {
     "waste_share": -1,
 }
 """Column -> 1 where more is better, -1 where less is."""
+SAMPLE = 256
+"""Rows whose front is taken first: it beats nearly all of the others."""
 
 
 def pareto(table: SweepTable, goals: Mapping[str, int] = GOALS) -> npt.NDArray[np.int64]:
@@ -30,8 +33,7 @@ def pareto(table: SweepTable, goals: Mapping[str, int] = GOALS) -> npt.NDArray[n
     if not len(kept):
         return kept
     costs = np.stack([_cost(table, kept, name, sign) for name, sign in goals.items()], axis=1)
-    values, first = np.unique(costs, axis=0, return_index=True)
-    return kept[first[_undominated(values)]]
+    return kept[undominated(costs)]
 
 
 def _cost(
@@ -43,12 +45,42 @@ def _cost(
     return np.where(missing, np.inf, -sign * found)
 
 
-def _undominated(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """Rows that no row beats; they are different and sorted, so only earlier ones can."""
-    front: list[int] = []
-    rest = np.empty((0, values.shape[1]))
-    for index, row in enumerate(values):
-        if not (rest <= row).all(axis=1).any():
-            front.append(index)
-            rest = values[front]
-    return np.array(front, dtype=np.int64)
+def undominated(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Rows that no row beats, in ascending order of their costs; of equal ones the first.
+
+    costs: [point, goal], of at most three goals; less is better.
+    """
+    points, goals = costs.shape
+    padded = np.zeros((points, len(GOALS)))
+    padded[:, :goals] = costs
+    left = np.arange(points)
+    some = padded[np.linspace(0, points - 1, min(points, SAMPLE)).astype(np.intp)]
+    for row in some[_front(some)]:
+        found = padded[left]
+        beaten = (found >= row).all(axis=1) & (found > row).any(axis=1)
+        left = left[~beaten]
+    return left[_front(padded[left])]
+
+
+def _front(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """The same row by row: only an earlier one in sorted order can beat a row.
+
+    The second and third costs of what was met so far are kept as stairs: the one ascends, the
+    other descends.
+    """
+    second: list[float] = []
+    third: list[float] = []
+    found = []
+    order = np.lexsort(costs.T[::-1])
+    for index, (_first, two, three) in zip(order.tolist(), costs[order].tolist(), strict=True):
+        at = bisect_right(second, two)
+        if at and third[at - 1] <= three:
+            continue
+        found.append(index)
+        end = at
+        while end < len(third) and third[end] >= three:
+            end += 1
+        if at and second[at - 1] == two:
+            at -= 1
+        second[at:end], third[at:end] = [two], [three]
+    return np.array(found, dtype=np.intp)

@@ -57,7 +57,8 @@ class _Settings:
 class Recorder(Run):
     """The run of one combination of inputs. given: input -> value; what is written is kept apart.
 
-    hidden: inputs that read as these values whatever they are.
+    hidden: inputs that read as these values whatever they are. together: whether it stands for
+    several combinations, with a `Many` for some numbers.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class Recorder(Run):
         rules: RuleSet,
         given: Mapping[str, Any],
         hidden: Mapping[str, Any],
+        *,
+        together: bool = False,
     ) -> None:
         for name, value in (
             ("model", model),
@@ -74,6 +77,7 @@ class Recorder(Run):
             ("log_lines", _Nothing()),
             ("given", given),
             ("hidden", hidden),
+            ("together", together),
             ("written", {}),
             ("found", []),
         ):
@@ -81,8 +85,13 @@ class Recorder(Run):
 
     given: Mapping[str, Any]
     hidden: Mapping[str, Any]
+    together: bool
     written: dict[str, Any]
     found: list[tuple[str, str]]
+
+    def close(self) -> None:
+        """The stage is over: what leads from the settings back to here would keep both alive."""
+        object.__setattr__(self, "settings", None)
 
     def read(self, name: str) -> Any:
         """The value of an input. Raises ReadsMoreError for one that is not given."""

@@ -11,6 +11,7 @@ from typing import Any
 from workbench.core.errors import ScenarioError, nearest_names
 from workbench.core.model import Model
 from workbench.core.settings import Settings
+from workbench.run.sweeps.grids import Grid, grids
 
 FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
 MODEL = "model"
@@ -98,40 +99,6 @@ class Space:
         model = self.models[changes.pop(MODEL)]
         return model, dataclasses.replace(self.settings, **changes)
 
-    def parts(self) -> Iterator[tuple[tuple[Any, ...], Model, Settings, dict[str, Sequence[Any]]]]:
-        """Sub-grids with one model and one rule set each.
-
-        (place in the grid, model, settings, the axes left, in their order): where `rules` is an
-        axis, its place is a number, and a fitted max_model_len (-1) is apart from typed ones.
-        """
-        for number, model in enumerate(self.models.values()):
-            yield from self._split(
-                (slice(number, number + 1),), model, self.settings, {}, list(self.axes.items())
-            )
-
-    def _split(
-        self,
-        place: tuple[Any, ...],
-        model: Model,
-        settings: Settings,
-        kept: dict[str, Sequence[Any]],
-        left: list[tuple[str, Sequence[Any]]],
-    ) -> Iterator[tuple[tuple[Any, ...], Model, Settings, dict[str, Sequence[Any]]]]:
-        if not left:
-            yield place, model, settings, kept
-            return
-        (field, values), *rest = left
-        if field == "rules":
-            for at, value in enumerate(values):
-                changed = dataclasses.replace(settings, rules=value)
-                yield from self._split((*place, slice(at, at + 1)), model, changed, kept, rest)
-            return
-        if field == "max_model_len" and -1 in values and len(values) > 1:
-            for wanted in (True, False):
-                those = [index for index, value in enumerate(values) if (value == -1) == wanted]
-                some = {**kept, field: [values[index] for index in those]}
-                yield from self._split((*place, those), model, settings, some, rest)
-            return
-        yield from self._split(
-            (*place, slice(None)), model, settings, {**kept, field: values}, rest
-        )
+    def grids(self, largest: int) -> Iterator[tuple[Grid, ...]]:
+        """What is evaluated by itself, see `workbench.run.sweeps.grids`."""
+        return grids(self.models, self.settings, self.axes, largest)

@@ -13,6 +13,7 @@ from workbench.core.problems import ERROR
 from workbench.run.sweeps.space import Space
 
 Bools = npt.NDArray[np.bool_]
+MISSING = -2
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,10 @@ class SweepTable:
     """The points of a space in order; every array has one entry a point.
 
     Sizes in tokens, bytes and blocks per rank; -1 or NaN where a point has none, and everywhere
-    where `refused_by` tells a code (-1: not refused). page_size_bytes: of the states where the
-    model has any, padded, else of the attention. problem_bits: bit -> (code, severity) of
-    `problems`. is_copy: an earlier point decides everything in the same way.
+    where `refused_by` tells a code (-1: not refused; MISSING: the sweep was stopped before).
+    page_size_bytes: of the states where the model has any, padded, else of the attention.
+    problem_bits: bit -> (code, severity) of `problems`. is_copy: an earlier point decides
+    everything in the same way.
     """
 
     space: Space
@@ -46,6 +48,11 @@ class SweepTable:
         return self.space.size
 
     @property
+    def is_missing(self) -> Bools:
+        """Points that were not reached before the sweep was stopped."""
+        return self.refused_by == MISSING
+
+    @property
     def is_illegal(self) -> Bools:
         """Points that vLLM refuses, or does not start with."""
         errors = sum(
@@ -56,17 +63,21 @@ class SweepTable:
     @property
     def is_kept(self) -> Bools:
         """Points that start and that no earlier point equals."""
-        return ~self.is_illegal & ~self.is_copy
+        return ~(self.is_illegal | self.is_copy | self.is_missing)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Points in all, illegal ones, further ones that equal an earlier one, and those kept."""
-        illegal = self.is_illegal
+        """Points in all, illegal ones, further ones that equal an earlier one, and those kept.
+
+        missing: not reached before the sweep was stopped.
+        """
+        illegal, missing = self.is_illegal, self.is_missing
         return {
             "points": len(self),
             "illegal": int(illegal.sum()),
-            "identical": int((self.is_copy & ~illegal).sum()),
-            "kept": int(self.is_kept.sum()),
+            "identical": int((self.is_copy & ~(illegal | missing)).sum()),
+            "kept": int((~(self.is_copy | illegal | missing)).sum()),
+            "missing": int(missing.sum()),
         }
 
     @property
@@ -83,14 +94,14 @@ class SweepTable:
 
     def row(self, index: int) -> dict[str, Any]:
         """One point by name: what it `sets`, and what follows; None where it has no such thing."""
-        refused = int(self.refused_by[index])
+        refused, nothing = int(self.refused_by[index]), self.refused_by[index] != -1
         told: dict[str, Any] = {"point": index, "sets": self.space.changes(index)}
-        told["refused"] = None if refused < 0 else self.codes[refused]
+        told["refused"] = self.codes[refused] if refused >= 0 else None
         told["problems"] = self.problems_of(index)
         for name in NUMBERS:
             value = getattr(self, name)[index].item()
-            told[name] = None if isnan(value) or value == -1 or refused >= 0 else value
-        told["backend_used"] = None if refused >= 0 else self.backends[self.backend[index]]
+            told[name] = None if nothing or isnan(value) or value == -1 else value
+        told["backend_used"] = None if nothing else self.backends[self.backend[index]]
         return told
 
     def problems_of(self, index: int) -> tuple[tuple[str, str], ...]:
