@@ -177,10 +177,12 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
     if prompt_tokens is None:
         found = [smallest_prefix(caching, length) for length in _allowed_prompts(caching)]
         return min((prefix for prefix in found if prefix is not None), default=None)
-    if not prefix_hit(caching, prompt_tokens, prompt_tokens).cached_tokens:
-        return None
+    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
     earlier = caching.prefill(prompt_tokens)
-    low, high = 0, prompt_tokens
+    if not hit_after(caching, earlier, prompt_tokens, prompt_tokens).cached_tokens:
+        return None
+    # a hit is a multiple of the alignment, and never longer than what is shared
+    low, high = caching.alignment_tokens - 1, prompt_tokens
     while high - low > 1:
         middle = (low + high) // 2
         if hit_after(caching, earlier, prompt_tokens, middle).cached_tokens:
