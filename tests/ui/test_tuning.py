@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -244,16 +245,20 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     assert not kernels.start.disabled
 
 
+def plant(monkeypatch, **changes):
+    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
+    planted = {
+        "measure": "tests.run.sweep_measures:sometimes",
+        "choose": lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
+    }
+    kernel = replace(KERNELS["flex"], **{**planted, **changes})
+    monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": kernel})
+
+
 def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypatch):
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
-    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
-    planted = replace(
-        KERNELS["flex"],
-        measure="tests.run.sweep_measures:sometimes",
-        choose=lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
-    )
-    monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": planted})
+    plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
     assert kernels.wait(120)
@@ -261,4 +266,66 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     assert "3 failed" in kernels._text.value
     for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
         assert words in kernels._table.value
+    assert not kernels.start.disabled
+
+
+def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    began, gate = threading.Event(), threading.Event()
+
+    def slow(_target, _bitwise):
+        began.set()
+        assert gate.wait(60)
+
+    plant(monkeypatch, choose=slow)
+    kernels.file.value = str(tmp_path / "results.db")
+    kernels.start.click()
+    assert began.wait(30)
+    kernels.stop.click()
+    assert kernels.wait(10)
+    gate.set()
+    assert "Stopped before anything" in kernels._text.value
+    assert not kernels.start.disabled
+    with ResultStore(tmp_path / "results.db") as store:
+        assert store.rows() == ()
+
+
+@pytest.mark.slow
+def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    kernels.file.value = str(tmp_path / "results.db")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    plant(monkeypatch)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster:
+        kernels.where.value = f" {cluster.scheduler_address} "
+        kernels.start.click()
+        assert kernels.wait(120)
+        assert "4 of 4" in kernels._text.value
+        assert "3 failed" in kernels._text.value
+        for words in ("✕ crashed", "tcp://", "✕ oom", "✓ ok"):
+            assert words in kernels._table.value
+        plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+        kernels.file.value = str(tmp_path / "stopped.db")
+        kernels.start.click()
+        end = time.monotonic() + 60
+        while kernels.sweep is None or not kernels.sweep.progress.is_running:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)
+        kernels.stop.click()
+        assert kernels.wait(60)
+        assert "0 of 4" in kernels._text.value
+        assert "stopped" in kernels._text.value
+    kernels.start.click()
+    assert kernels.wait(60)
+    assert "No Dask scheduler answers" in kernels._error.value
+    kernels.where.value = "this machine"
+    kernels.start.click()
+    assert kernels.wait(60)
+    assert "no address of a Dask scheduler" in kernels._error.value
     assert not kernels.start.disabled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from concurrent.futures import Future, wait
 from dataclasses import asdict
 from html import escape
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.run.store import ResultStore, Row, StoreError
+from workbench.run.sweeps.cluster import ClusterError, cluster
 from workbench.run.sweeps.execute import Sweep
-from workbench.run.sweeps.kernel_session import KERNELS, SweptKernel
+from workbench.run.sweeps.kernel_session import KERNELS, Chosen, SweptKernel
+from workbench.run.sweeps.lanes import LaneLostError, in_thread
+from workbench.run.sweeps.place import Place, here
 from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views import html
 from workbench.views.sweep_progress import (
@@ -48,6 +52,12 @@ class KernelTuning:
             continuous_update=False,
             layout=widgets.Layout(width="360px"),
         )
+        self.where = widgets.Text(
+            placeholder="this machine",
+            description="Measure on",
+            tooltip="This machine, or the address of a Dask scheduler: tcp://host:8786",
+            continuous_update=False,
+        )
         self.bitwise = widgets.Checkbox(
             description="equal bits",
             tooltip="One configuration for every batch, so that bits do not depend on it",
@@ -63,9 +73,9 @@ class KernelTuning:
         row = widgets.Layout(flex_flow="row wrap")
         self.widget = widgets.VBox(
             [
-                widgets.HTML(html.document("<h4>Measure a kernel on this machine</h4>")),
+                widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
                 self._error,
-                widgets.HBox([self.kernel, self.file, self.bitwise], layout=row),
+                widgets.HBox([self.kernel, self.where, self.file, self.bitwise], layout=row),
                 widgets.HBox([self.start, self.stop, self.bar, self._text], layout=row),
                 self._notes,
                 self._winners,
@@ -103,12 +113,12 @@ class KernelTuning:
         self._text.value = "Choosing what is legal and fits ..."
         kernel = KERNELS[self.kernel.value]
         bitwise = self.bitwise.value and not kernel.one_for_all
-        given = (self.file.value.strip(), kernel, bitwise)
+        given = (self.file.value.strip(), self.where.value.strip(), kernel, bitwise)
         self._thread = threading.Thread(target=self._run, args=given, daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, path: str, kernel: SweptKernel, bitwise: bool) -> None:
+    def _run(self, path: str, where: str, kernel: SweptKernel, bitwise: bool) -> None:
         try:
             with ResultStore(path) as store:
                 if store.read_only:
@@ -116,9 +126,9 @@ class KernelTuning:
                     self._text.value = ""
                 else:
                     self._notes.value = note_html(store.notes)
-                    self._measure(store, kernel, bitwise)
+                    self._measure(store, where, kernel, bitwise)
                 self._show_stored(kernel.rows(store), kernel, bitwise)
-        except StoreError as error:
+        except (StoreError, ClusterError, LaneLostError) as error:
             self._text.value = ""
             self._error.value = html.document(
                 f'<div class="wb-problem">✕ {escape(str(error))}</div>'
@@ -127,22 +137,29 @@ class KernelTuning:
             self.sweep = None
             self.start.disabled, self.stop.disabled = False, True
 
-    def _measure(self, store: ResultStore, kernel: SweptKernel, bitwise: bool) -> None:
-        chosen = kernel.chosen(bitwise=bitwise)
-        told = f"; {chosen.candidates.left_out}"
-        if self._stopping.is_set():
-            self._text.value = "Stopped before anything was measured."
-            return
-        self.sweep = sweep = kernel.sweep(store, chosen, on_row=self._arrived)
-        sweep.start()
-        while not sweep.join(REFRESH_S):
+    def _measure(self, store: ResultStore, where: str, kernel: SweptKernel, bitwise: bool) -> None:
+        def choose() -> tuple[Place, Chosen]:
+            place = cluster(where) if where else here()
+            return place, kernel.chosen(place, bitwise=bitwise)
+
+        choosing = in_thread(choose)
+        while not wait([choosing], REFRESH_S).done:
             if self._stopping.is_set():
-                sweep.stop()
-            self._show(sweep, kernel, told)
-        sweep.close()
-        self._show(sweep, kernel, told + (", stopped" if self._stopping.is_set() else ", done"))
-        if sweep.error is not None:
-            raise sweep.error
+                choosing.add_done_callback(_close_place)
+                self._text.value = "Stopped before anything was measured."
+                return
+        place, chosen = choosing.result()
+        with place:
+            told = f" on {place.device}; {chosen.candidates.left_out}"
+            self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=self._arrived)
+            sweep.start()
+            while not sweep.join(REFRESH_S):
+                if self._stopping.is_set():
+                    sweep.stop()
+                self._show(sweep, kernel, told)
+            self._show(sweep, kernel, told + (", stopped" if self._stopping.is_set() else ", done"))
+            if sweep.error is not None:
+                raise sweep.error
 
     def _arrived(self, row: Row) -> None:
         self._rows.append(row.to_dict())
@@ -174,3 +191,8 @@ class KernelTuning:
         self._stopping.set()
         if self.sweep is not None:
             self.sweep.stop()
+
+
+def _close_place(choosing: Future[tuple[Place, Chosen]]) -> None:
+    if choosing.exception() is None:
+        choosing.result()[0].close()
