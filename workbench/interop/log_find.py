@@ -7,7 +7,8 @@ from typing import Any
 
 from workbench.interop.log_message import Message
 from workbench.interop.log_messages import MESSAGES
-from workbench.interop.log_text import MAX_TOLD, Line, bare, short, windows
+from workbench.interop.log_text import MAX_TOLD, Line, bare, is_begun, short
+from workbench.interop.log_wrapped import continuation, dumps, width_of, windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +37,18 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
     """Every known message, in the order of the log; what several ranks say alike counts once."""
     entries = tuple(MESSAGES.values())
     begins = tuple({entry.begins for entry in entries})
+    width = width_of(lines)
     found: dict[tuple[Any, ...], Found] = {}
     told: dict[str, int] = {}
     for at, line in enumerate(lines):
-        text = line.text
-        if not any(begin in text for begin in begins):
+        here = {begin for begin in begins if begin in line.text}
+        here |= _wrapped_begins(lines, at, begins)
+        if not here:
             continue
         for entry in entries:
-            if entry.begins not in text:
+            if entry.begins not in here:
                 continue
-            values = _values(entry, lines, at)
+            values = _values(entry, lines, at, width)
             if values is None and not entry.is_distinct:
                 continue
             key = (entry.name, None if values is None else tuple(sorted(values.items())))
@@ -65,11 +68,43 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
     return (*whole, *_begun(lines, entries))
 
 
-def _values(entry: Message, lines: list[Line], at: int) -> dict[str, Any] | None:
-    for text in windows(lines, at):
-        if (values := entry.read(text)) is not None:
-            return values
-    return None
+def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[str]:
+    """Words of messages that begin in this line and are wrapped themselves."""
+    after = continuation(lines, at, 1)
+    if not after:
+        return set()
+    line, following = lines[at].text.rstrip(), bare(after[0])
+    reach = max(map(len, begins))
+    end, start = line[-reach:], following[:reach]
+    return {
+        begin
+        for begin in begins
+        if (begin in end + start or begin in f"{end} {start}")
+        and begin not in line
+        and begin not in following
+    }
+
+
+def _values(entry: Message, lines: list[Line], at: int, width: int | None) -> dict[str, Any] | None:
+    """What the message says that has its `begins` in this line, or in this one and the next."""
+    text = lines[at].text
+    after = "".join(continuation(lines, at, 1))
+    is_cut = bool(after) and (
+        (width is not None and len(text.rstrip()) >= width - 1)
+        or (text[-1:].isdigit() and after[0].isdigit())
+    )
+    before = lines[at - 1].text if at and not is_begun(text) else ""
+    for window in dumps(lines, at) if entry.is_dump else windows(lines, at):
+        values = entry.read(window)
+        if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
+            continue
+        # What stands before it can make it the end of another message.
+        return entry.read(f"{before.rstrip()} {bare(window)}") if before else values
+    if before and entry.read(before) is None:
+        for window in windows(lines, at - 1):  # it began a line before the words that find it
+            if (values := entry.read(window)) is not None:
+                return values
+    return entry.read(text)
 
 
 def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[Found, ...]:

@@ -144,9 +144,7 @@ class ResultStore:
     ) -> None:
         self.close()
 
-    def _intact(
-        self, where: str = "", values: tuple[Any, ...] = ()
-    ) -> tuple[bytes, ...]:
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
         """The JSON of every row whose checksum is right; the others are put away.
 
         A damaged file can show the same row twice: it is told once.
