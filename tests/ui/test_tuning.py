@@ -111,7 +111,7 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     _panel, tuning_panel = tab
     right, gate, began = tuning.sweep, threading.Event(), threading.Event()
 
-    def slow(scenario, axes):
+    def slow(scenario, axes, stop):
         began.set()
         assert gate.wait(60)
         return right(scenario, axes)
@@ -131,6 +131,52 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     first.join(60)
     assert len(tuning_panel.found) == 2
     assert "<b>2</b> points" in tuning_panel._counts.value
+
+
+MANY = """model = qwen3.5-4b, nemotron-3-nano-30b-a3b, falcon-h1-7b, jamba-1.5-mini, bamba-9b
+tensor_parallel = 1, 2, 4, 8
+block_size = null, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 256, 512
+num_speculative_tokens = 0, 1, 2, 3, 4, 5, 6, 7
+kv_cache_dtype = auto, fp8
+mamba_cache_mode = null, align, all
+enable_prefix_caching = true, false
+kv_cache_memory_bytes = 4 GiB, 8 GiB, 16 GiB, 20 GiB, 24 GiB, 32 GiB, 40 GiB, 48 GiB, 64 GiB
+"""
+
+
+def test_stop_ends_the_work_and_keeps_what_is_whole(tab):
+    _panel, tuning_panel = tab
+    tuning_panel.axes.value = MANY
+    tuning_panel.start.click()
+    time.sleep(0.2)
+    tuning_panel.stop.click()
+    assert tuning_panel.wait(10)
+    assert "Stopped" in tuning_panel.progress.value
+    assert not tuning_panel.start.disabled
+    if tuning_panel.found is not None:  # some of the models were done
+        assert "not reached" in tuning_panel._counts.value
+
+
+def test_a_sweep_that_was_stopped_half_way_shows_its_half(tab, monkeypatch):
+    _panel, tuning_panel = tab
+    right, asked = tuning.sweep, []
+    axes = {"model": ("qwen3.5-4b",), "tensor_parallel": (1, 2)}
+    right(wb.Scenario(), axes, stop=lambda: asked.append(None) is not None)
+    first_model = len(asked)
+
+    def stopped_in_the_second_model(scenario, axes, stop):
+        asked.clear()
+        return right(
+            scenario, axes, stop=lambda: stop() or len(asked) > first_model or asked.append(None)
+        )
+
+    monkeypatch.setattr(tuning, "sweep", stopped_in_the_second_model)
+    tuning_panel.axes.value = "model = qwen3.5-4b, jamba-1.5-mini\ntensor_parallel = 1, 2"
+    swept(tuning_panel)
+    counts = tuning_panel.found.table.counts
+    assert 0 < counts["missing"] < counts["points"]
+    assert f"{counts['missing']:,} not reached" in tuning_panel._counts.value
+    assert "what is shown had been resolved" in tuning_panel.progress.value
 
 
 def test_without_a_memory_size_nothing_is_better_in_concurrency():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import INTERRUPTED, fail
 
 if TYPE_CHECKING:
     from workbench.sweeping import SweepResult
@@ -131,6 +131,9 @@ def _resolved(
         if why is None:
             return found
         typer.echo(why_text(present, found.plan_of(why)))
+    except KeyboardInterrupt:
+        typer.echo("Stopped.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     except (WorkbenchError, IndexError) as error:
         code = getattr(error, "code", "out_of_range")
         fail(f"error [{code}] {error}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import INTERRUPTED, fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from workbench.run.store import ResultStore, Row
     from workbench.run.sweeps.kernel_session import SweptKernel
     from workbench.run.sweeps.place import Place
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)

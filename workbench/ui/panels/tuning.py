@@ -41,7 +41,7 @@ class TuningPanel(Panel):
         self._plan: Plan | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._newest = 0
+        self._newest = threading.Event()  # set: stop
         self.axes = widgets.Textarea(
             description="Vary",
             tooltip="A line for each field: field = value, value",
@@ -107,39 +107,46 @@ class TuningPanel(Panel):
             self._error.value = html.document(html.refusal_html(error))
             return
         scenario = self._plan.scenario
+        stopping = threading.Event()
         with self._lock:
-            self._newest += 1
-            number = self._newest
+            self._newest.set()
+            self._newest = stopping
         self.start.disabled, self.stop.disabled = True, False
         self.progress.value = "Resolving ..."
-        self._thread = threading.Thread(
-            target=self._run, args=(number, lambda: sweep(scenario, axes)), daemon=True
-        )
+
+        def work() -> SweepResult:
+            return sweep(scenario, axes, stop=stopping.is_set)
+
+        self._thread = threading.Thread(target=self._run, args=(stopping, work), daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, number: int, work: Callable[[], SweepResult]) -> None:
+    def _run(self, stopping: threading.Event, work: Callable[[], SweepResult]) -> None:
         try:
             found = work()
         except WorkbenchError as error:
-            if self._is_newest(number):
+            if self._is_newest(stopping):
                 self._error.value = html.document(html.refusal_html(error))
             return
         finally:
-            if self._is_newest(number):
+            if self._is_newest(stopping) and not stopping.is_set():
                 self.start.disabled, self.stop.disabled = False, True
                 self.progress.value = ""
-        if self._is_newest(number):
+        if not self._is_newest(stopping):
+            return
+        counts = found.table.counts
+        if counts["missing"] < counts["points"]:
             self._arrived(found)
+            if counts["missing"]:
+                self.progress.value = "Stopped: what is shown had been resolved by then."
 
-    def _is_newest(self, number: int) -> bool:
+    def _is_newest(self, stopping: threading.Event) -> bool:
         with self._lock:
-            return number == self._newest
+            return stopping is self._newest
 
     @guarded
     def _stop(self, _button: Any) -> None:
-        with self._lock:
-            self._newest += 1
+        self._newest.set()
         self.start.disabled, self.stop.disabled = False, True
         self.progress.value = "Stopped: what is shown is from before."
 
