@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -179,6 +180,29 @@ def test_a_sweep_that_was_stopped_half_way_shows_its_half(tab, monkeypatch):
     assert "what is shown had been resolved" in tuning_panel.progress.value
 
 
+def test_the_best_points_are_taken_to_vllm(tab):
+    _panel, tuning_panel = tab
+    swept(tuning_panel)
+    found = tuning_panel.found
+    records = json.loads(tuning_panel.servers.text)
+    assert [record["_benchmark_name"] for record in records] == [f"point-{n}" for n in found.front]
+    tuning_panel.axes.value = "model = qwen3.5-4b, nemotron-3-nano-30b-a3b"
+    swept(tuning_panel)
+    assert tuning_panel.servers.text.startswith("# ")
+
+
+def test_a_picture_of_some_points_tells_how_many_there_are(tab):
+    _panel, tuning_panel = tab
+    sizes = ", ".join(str(2**30 + number * 2**20) for number in range(3000))
+    tuning_panel.axes.value = f"kv_cache_memory_bytes = {sizes}"
+    swept(tuning_panel)
+    title = figure(tuning_panel).layout.title.text
+    counts = tuning_panel.found.table.counts
+    assert counts["kept"] > 2000
+    assert f" of {counts['kept']:,} points are not beaten" in title
+    assert "others drawn" in title
+
+
 def test_without_a_memory_size_nothing_is_better_in_concurrency():
     found = wb.sweep(wb.Scenario(model="qwen3.5-4b"), kv_cache_memory_bytes=("20 GiB",))
     told = found.why(0)
@@ -207,7 +231,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
         time.sleep(0.05)
     kernels.stop.click()
     assert kernels.wait(200)
-    assert "stopped" in kernels._text.value
+    assert "Stopped at " in kernels._text.value
     assert "illegal" in kernels._text.value
     assert "no time" in kernels._table.value
     first = len(kernels._rows)
@@ -215,7 +239,8 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
         assert len(store.rows()) == first
     kernels.start.click()
     assert kernels.wait(200)
-    assert "done" in kernels._text.value
+    assert "Done: " in kernels._text.value
+    assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
     assert not kernels.start.disabled
     with ResultStore(tmp_path / "results.db") as store:
@@ -366,7 +391,7 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
         kernels.stop.click()
         assert kernels.wait(60)
         assert "0 of 4" in kernels._text.value
-        assert "stopped" in kernels._text.value
+        assert "Stopped at " in kernels._text.value
     kernels.start.click()
     assert kernels.wait(60)
     assert "No Dask scheduler answers" in kernels._error.value

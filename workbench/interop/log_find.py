@@ -15,7 +15,8 @@ from workbench.interop.log_wrapped import continuation, dumps, width_of, windows
 class Found:
     """One message with its values, where it first stands, and how often it is said.
 
-    values: None where the line is cut off before all of them are there.
+    line: with the whole message, also where it is wrapped. values: None where the line is cut off
+    before all of them are there.
     """
 
     message: Message
@@ -25,7 +26,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """The message as it was pasted, shortened."""
+        """The message without its head, shortened."""
         return short(self.line.text)
 
 
@@ -48,7 +49,7 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
         for entry in entries:
             if entry.begins not in here:
                 continue
-            values = _values(entry, lines, at, width)
+            values, text = _read(entry, lines, at, width)
             if values is None and not entry.is_distinct:
                 continue
             key = (entry.name, None if values is None else tuple(sorted(values.items())))
@@ -56,7 +57,7 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
                 found[key] = replace(found[key], times=found[key].times + 1)
             elif told.get(entry.name, 0) < MAX_TOLD:
                 told[entry.name] = told.get(entry.name, 0) + 1
-                found[key] = Found(entry, line, values)
+                found[key] = Found(entry, Line(line.number, text), values)
     read = {seen.line.number for seen in found.values() if seen.values is not None}
     whole = []
     for seen in found.values():
@@ -85,8 +86,10 @@ def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[
     }
 
 
-def _values(entry: Message, lines: list[Line], at: int, width: int | None) -> dict[str, Any] | None:
-    """What the message says that has its `begins` in this line, or in this one and the next."""
+def _read(
+    entry: Message, lines: list[Line], at: int, width: int | None
+) -> tuple[dict[str, Any] | None, str]:
+    """Values and whole text of the message that has its `begins` in this line, or partly so."""
     text = lines[at].text
     after = "".join(continuation(lines, at, 1))
     is_cut = bool(after) and (
@@ -99,12 +102,12 @@ def _values(entry: Message, lines: list[Line], at: int, width: int | None) -> di
         if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
             continue
         # What stands before it can make it the end of another message.
-        return entry.read(f"{before.rstrip()} {bare(window)}") if before else values
+        return entry.read(f"{before.rstrip()} {bare(window)}") if before else values, window
     if before and entry.read(before) is None:
         for window in windows(lines, at - 1):  # it began a line before the words that find it
             if (values := entry.read(window)) is not None:
-                return values
-    return entry.read(text)
+                return values, window
+    return entry.read(text), text
 
 
 def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[Found, ...]:

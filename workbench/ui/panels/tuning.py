@@ -10,8 +10,10 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError
+from workbench.exchange import sweep_file
 from workbench.plan import Plan
 from workbench.sweeping import SweepResult, default_axes, parse_axes, sweep
+from workbench.ui.copy_box import CopyBox
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.tuning_kernels import KernelTuning
@@ -55,6 +57,8 @@ class TuningPanel(Panel):
         self.use = widgets.Button(description="Use this point", disabled=True)
         self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
         self._figure = LiveFigure()
+        self.servers = CopyBox(label="the best points for vllm bench sweep serve --serve-params")
+        self._servers = widgets.Accordion([self.servers], titles=["To vLLM's own sweep"])
         self.kernels = KernelTuning(session)
         self._place = widgets.VBox(layout=widgets.Layout(width="100%"))
         self._outcome = widgets.VBox(
@@ -65,6 +69,7 @@ class TuningPanel(Panel):
                 widgets.HBox([self.point, self.use]),
                 self._why,
                 self._table,
+                self._servers,
             ],
             layout=widgets.Layout(display="none"),
         )
@@ -161,6 +166,7 @@ class TuningPanel(Panel):
         self.point.options = [(_label(row, names), row["point"]) for row in rows]
         self.point.value = rows[0]["point"] if rows else None
         self.use.disabled = not rows
+        self.servers.text = _servers_text(found)
         self._tell(None)
         if self._plan is not None:
             self.show(self._plan)
@@ -191,6 +197,17 @@ class TuningPanel(Panel):
             return
         wanted = self.found.scenario_of(self.point.value)
         self.session.request(wanted)
+
+
+def _servers_text(found: SweepResult) -> str:
+    """The front as the file that vLLM reads, or why there is none."""
+    points = found.front[:MAX_CHOICES]
+    try:
+        return sweep_file(
+            [found.scenario_of(one) for one in points], [f"point-{n}" for n in points]
+        )
+    except WorkbenchError as error:
+        return f"# {error.message}"
 
 
 def _label(row: Mapping[str, Any], names: tuple[str, ...]) -> str:

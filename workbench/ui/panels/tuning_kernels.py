@@ -150,25 +150,27 @@ class KernelTuning:
                 return
         place, chosen = choosing.result()
         with place:
-            told = f" on {place.device}; {chosen.candidates.left_out}"
+            told = f"; on {place.device}; {chosen.candidates.left_out}"
             self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=self._arrived)
             sweep.start()
             while not sweep.join(REFRESH_S):
                 if self._stopping.is_set():
                     sweep.stop()
                 self._show(sweep, kernel, told)
-            self._show(sweep, kernel, told + (", stopped" if self._stopping.is_set() else ", done"))
+            self._show(sweep, kernel, told, "Stopped at " if self._stopping.is_set() else "Done: ")
             if sweep.error is not None:
                 raise sweep.error
 
     def _arrived(self, row: Row) -> None:
         self._rows.append(row.to_dict())
 
-    def _show(self, sweep: Sweep, kernel: SweptKernel, told: str) -> None:
+    def _show(self, sweep: Sweep, kernel: SweptKernel, told: str, state: str = "") -> None:
         at = sweep.progress
         self.bar.max, self.bar.value = max(1, at.total), at.done
-        text = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
-        self._text.value = text + told
+        left = None if state else at.remaining_s
+        text = progress_text(at.done, at.total, at.per_second, left, at.failed)
+        resumed = f", {at.resumed:,} of them from before" if at.resumed else ""
+        self._text.value = state + text + resumed + escape(told)
         self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
 
     def _show_stored(self, rows: Iterable[Row], kernel: SweptKernel, bitwise: bool) -> None:
