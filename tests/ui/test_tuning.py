@@ -193,7 +193,7 @@ def test_the_best_points_are_taken_to_vllm(tab):
 
 def test_a_picture_of_some_points_tells_how_many_there_are(tab):
     _panel, tuning_panel = tab
-    sizes = ", ".join(str(2**30 + number * 2**20) for number in range(3000))
+    sizes = ", ".join(str((320 + number) * 2**26) for number in range(3000))
     tuning_panel.axes.value = f"kv_cache_memory_bytes = {sizes}"
     swept(tuning_panel)
     title = figure(tuning_panel).layout.title.text
