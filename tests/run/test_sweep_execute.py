@@ -8,7 +8,7 @@ import time
 import pytest
 
 from workbench.run.store import Key, ResultStore, Row, StoreError
-from workbench.run.sweeps.execute import Newest, Sweep
+from workbench.run.sweeps.execute import Sweep
 from workbench.run.sweeps.lanes import InlineLane, ProcessLane, process_lanes
 from workbench.run.sweeps.replay import Replay, compare
 
@@ -99,19 +99,6 @@ def test_stop_ends_within_a_second_and_gives_the_point_back(store, lane):
     assert len(store.rows()) == 1
     with ResultStore(store.path) as other:
         assert other.claim(wanted[1])
-
-
-def test_the_newest_request_wins(store, lane):
-    runs = Newest()
-    first = Sweep(store, keys(50, seconds=60), f"{MEASURES}:slow", [lane])
-    runs.start(first)
-    wait_for(lambda: first.progress.is_running)
-    second = Sweep(store, keys(4), f"{MEASURES}:quick")
-    runs.start(second)
-    assert second.join(20)
-    assert not first.progress.is_running
-    assert second.progress.measured == 4
-    assert runs.stop()
 
 
 def test_what_takes_too_long_is_ended_and_said(store, lane):

@@ -225,7 +225,6 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     kernels = tuning_panel.kernels
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.start.disabled
     end = time.monotonic() + 120
     while not kernels._rows and time.monotonic() < end:
         time.sleep(0.05)
@@ -242,7 +241,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     assert "Done: " in kernels._text.value
     assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == kernels.bar.max
         assert {row.status for row in store.rows()} == {"ok"}
@@ -313,7 +312,7 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value
     assert path.read_bytes() == before
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
 
 
 def plant(monkeypatch, **changes):
@@ -337,7 +336,30 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     assert "3 failed" in kernels._text.value
     for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
         assert words in kernels._table.value
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
+
+
+def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+    kernels.file.value = str(tmp_path / "first.db")
+    kernels.start.click()
+    end = time.monotonic() + 60
+    while kernels.sweep is None or not kernels.sweep.progress.is_running:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    kernels.kernel.value = "block-table"
+    kernels.file.value = str(tmp_path / "second.db")
+    kernels.start.click()
+    kernels.start.click()
+    assert kernels.wait(200)
+    assert "4 of 4" in kernels._text.value
+    with ResultStore(tmp_path / "first.db") as first, ResultStore(tmp_path / "second.db") as second:
+        assert first.rows() == ()
+        [[claimed]] = first._connection.execute("SELECT count(*) FROM claims")
+        assert claimed == 0
+        assert len(second.rows()) == 4
 
 
 def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
@@ -357,7 +379,7 @@ def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
     assert kernels.wait(10)
     gate.set()
     assert "Stopped before anything" in kernels._text.value
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
     with ResultStore(tmp_path / "results.db") as store:
         assert store.rows() == ()
 
@@ -399,4 +421,4 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
     kernels.start.click()
     assert kernels.wait(60)
     assert "no address of a Dask scheduler" in kernels._error.value
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled

@@ -251,24 +251,3 @@ def _row(key: Key, found: Mapping[str, Any]) -> Row:
         return Row(key, **found, measured_at=time.time())
     except (TypeError, ValueError) as error:
         return Row(key, "failed", f"not a row: {error}"[:500], measured_at=time.time())
-
-
-class Newest:
-    """At most one sweep runs: starting one stops the one before it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.sweep: Sweep | None = None
-
-    def start(self, sweep: Sweep) -> None:
-        """Stop what runs, then start this one."""
-        with self._lock:
-            if self.sweep is not None:
-                self.sweep.stop()
-            self.sweep = sweep
-            sweep.start()
-
-    def stop(self) -> bool:
-        """Stop what runs; whether it has ended."""
-        with self._lock:
-            return self.sweep is None or self.sweep.stop()

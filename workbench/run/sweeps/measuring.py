@@ -41,11 +41,12 @@ def _limits() -> tuple[tuple[str, float], ...]:
 
 
 def provenance(kernel_hash: str) -> dict[str, Any]:
-    """Device, driver, versions, mode, source hash, clocks and temperature."""
+    """Machine, device, driver, versions, mode, source hash, clocks, temperature, other users."""
     from workbench.kernels.mode import triton_mode
 
     decided = triton_mode()
     told = {
+        "host": platform.node(),
         "mode": decided.mode,
         "device": decided.device,
         "torch": decided.torch_version,
@@ -83,6 +84,17 @@ def _of_the_gpu() -> dict[str, Any]:
             "device_hash": gpu_hash(),
             "sm_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
             "temperature_c": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "other_processes": _others(handle),
         }
     except Exception as error:  # noqa: BLE001 - the driver's absence is no reason not to measure
         return {"driver": f"unknown: {type(error).__name__}"}
+
+
+def _others(handle: Any) -> int | None:
+    """Processes on the GPU besides this one; None where the driver does not tell."""
+    import pynvml
+
+    try:
+        return max(0, len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1)
+    except pynvml.NVMLError:
+        return None

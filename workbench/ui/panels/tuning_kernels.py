@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
@@ -30,6 +30,17 @@ REFRESH_S = 0.25
 READ_ONLY = "Nothing is measured; this is what the file holds."
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request: where results are kept and points are measured, and the way to stop it."""
+
+    path: str
+    where: str
+    kernel: SweptKernel
+    bitwise: bool
+    stopping: threading.Event
+
+
 class KernelTuning:
     """Controls, a progress bar, the newest rows of a kernel sweep, and who wins."""
 
@@ -37,7 +48,7 @@ class KernelTuning:
         self.session = session
         self.sweep: Sweep | None = None
         self._rows: list[dict[str, Any]] = []
-        self._stopping = threading.Event()
+        self._newest = _Asked("", "", next(iter(KERNELS.values())), False, threading.Event())
         self._thread: threading.Thread | None = None
         self.kernel = widgets.Dropdown(
             options=[(kernel.title, name) for name, kernel in KERNELS.items()],
@@ -105,29 +116,40 @@ class KernelTuning:
 
     @guarded
     def _start(self, _button: Any) -> None:
-        self._error.value = self._notes.value = self._winners.value = self._table.value = ""
-        self._stopping.clear()
-        self._rows.clear()
-        self.bar.value = 0
-        self.start.disabled, self.stop.disabled = True, False
-        self._text.value = "Choosing what is legal and fits ..."
+        """The newest request wins: what is measured is stopped, and its points stay missing."""
         kernel = KERNELS[self.kernel.value]
-        bitwise = self.bitwise.value and not kernel.one_for_all
-        given = (self.file.value.strip(), self.where.value.strip(), kernel, bitwise)
-        self._thread = threading.Thread(target=self._run, args=given, daemon=True)
+        asked = _Asked(
+            self.file.value.strip(),
+            self.where.value.strip(),
+            kernel,
+            self.bitwise.value and not kernel.one_for_all,
+            threading.Event(),
+        )
+        self._newest.stopping.set()
+        self._newest = asked
+        self._thread = threading.Thread(target=self._run, args=(asked, self._thread), daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, path: str, where: str, kernel: SweptKernel, bitwise: bool) -> None:
+    def _run(self, asked: _Asked, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        if asked is not self._newest:
+            return
+        self._error.value = self._notes.value = self._winners.value = self._table.value = ""
+        self._rows.clear()
+        self.bar.value = 0
+        self.stop.disabled = False
+        self._text.value = "Choosing what is legal and fits ..."
         try:
-            with ResultStore(path) as store:
+            with ResultStore(asked.path) as store:
                 if store.read_only:
                     self._notes.value = note_html((*store.notes, READ_ONLY))
                     self._text.value = ""
                 else:
                     self._notes.value = note_html(store.notes)
-                    self._measure(store, where, kernel, bitwise)
-                self._show_stored(kernel.rows(store), kernel, bitwise)
+                    self._measure(store, asked)
+                self._show_stored(asked.kernel.rows(store), asked)
         except (StoreError, ClusterError, LaneLostError) as error:
             self._text.value = ""
             self._error.value = html.document(
@@ -135,16 +157,18 @@ class KernelTuning:
             )
         finally:
             self.sweep = None
-            self.start.disabled, self.stop.disabled = False, True
+            self.stop.disabled = True
 
-    def _measure(self, store: ResultStore, where: str, kernel: SweptKernel, bitwise: bool) -> None:
+    def _measure(self, store: ResultStore, asked: _Asked) -> None:
+        kernel, stopping = asked.kernel, asked.stopping
+
         def choose() -> tuple[Place, Chosen]:
-            place = cluster(where) if where else here()
-            return place, kernel.chosen(place, bitwise=bitwise)
+            place = cluster(asked.where) if asked.where else here()
+            return place, kernel.chosen(place, bitwise=asked.bitwise)
 
         choosing = in_thread(choose)
         while not wait([choosing], REFRESH_S).done:
-            if self._stopping.is_set():
+            if stopping.is_set():
                 choosing.add_done_callback(_close_place)
                 self._text.value = "Stopped before anything was measured."
                 return
@@ -154,10 +178,10 @@ class KernelTuning:
             self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=self._arrived)
             sweep.start()
             while not sweep.join(REFRESH_S):
-                if self._stopping.is_set():
+                if stopping.is_set():
                     sweep.stop()
                 self._show(sweep, kernel, told)
-            self._show(sweep, kernel, told, "Stopped at " if self._stopping.is_set() else "Done: ")
+            self._show(sweep, kernel, told, "Stopped at " if stopping.is_set() else "Done: ")
             if sweep.error is not None:
                 raise sweep.error
 
@@ -173,9 +197,9 @@ class KernelTuning:
         self._text.value = state + text + resumed + escape(told)
         self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
 
-    def _show_stored(self, rows: Iterable[Row], kernel: SweptKernel, bitwise: bool) -> None:
+    def _show_stored(self, rows: Iterable[Row], asked: _Asked) -> None:
         """Everything that the file holds of this kernel, newest first, and who wins."""
-        told = sorted(rows, key=lambda row: row.measured_at)
+        told, kernel = sorted(rows, key=lambda row: row.measured_at), asked.kernel
         self._table.value = measured_html(
             [row.to_dict() for row in told], ("bucket", *kernel.fields)
         )
@@ -185,12 +209,12 @@ class KernelTuning:
                 {bucket: asdict(found) for bucket, found in one.winners.items()},
                 kernel.fields,
             )
-            for one in kernel.winners(told, bitwise=bitwise)
+            for one in kernel.winners(told, bitwise=asked.bitwise)
         )
 
     @guarded
     def _stop(self, _button: Any) -> None:
-        self._stopping.set()
+        self._newest.stopping.set()
         if self.sweep is not None:
             self.sweep.stop()
 
