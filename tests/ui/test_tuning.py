@@ -311,6 +311,7 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     assert kernels._error.value == ""
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value
+    assert f"workbench results export {path} FOLDER --best" in kernels._winners.value
     assert path.read_bytes() == before
     assert kernels.stop.disabled
 

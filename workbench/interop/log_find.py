@@ -15,8 +15,8 @@ from workbench.interop.log_wrapped import continuation, dumps, width_of, windows
 class Found:
     """One message with its values, where it first stands, and how often it is said.
 
-    line: with the whole message, also where it is wrapped. values: None where the line is cut off
-    before all of them are there.
+    line: as far as it takes for all values, also where it is wrapped. values: None where the line
+    is cut off before all of them are there.
     """
 
     message: Message
@@ -89,7 +89,7 @@ def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[
 def _read(
     entry: Message, lines: list[Line], at: int, width: int | None
 ) -> tuple[dict[str, Any] | None, str]:
-    """Values and whole text of the message that has its `begins` in this line, or partly so."""
+    """Values of the message that has its `begins` here, or partly so, and the text they are in."""
     text = lines[at].text
     after = "".join(continuation(lines, at, 1))
     is_cut = bool(after) and (

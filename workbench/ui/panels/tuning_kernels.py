@@ -20,6 +20,7 @@ from workbench.run.sweeps.place import Place, here
 from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views import html
 from workbench.views.sweep_progress import (
+    export_hint,
     measured_html,
     note_html,
     progress_text,
@@ -203,14 +204,17 @@ class KernelTuning:
         self._table.value = measured_html(
             [row.to_dict() for row in told], ("bucket", *kernel.fields)
         )
-        self._winners.value = "".join(
+        shown = [
             winners_html(
                 f"{one.device}, kernel {one.kernel_hash}",
                 {bucket: asdict(found) for bucket, found in one.winners.items()},
                 kernel.fields,
             )
             for one in kernel.winners(told, bitwise=asked.bitwise)
-        )
+        ]
+        if shown and kernel.name == "flex":
+            shown.append(export_hint(asked.path, bitwise=asked.bitwise))
+        self._winners.value = "".join(shown)
 
     @guarded
     def _stop(self, _button: Any) -> None:
