@@ -245,6 +245,8 @@ def test_winners_are_told_without_a_gpu(measured):
     assert "Winners of flex on NVIDIA H100, kernel abc" in done.output
     assert "Winners of flex on NVIDIA H100, kernel older" in done.output
     assert "200.0 us  block_m=64" in done.output
+    assert "100.0 us  block_m=64" in done.output  # the geometric mean of 200 and 50
+    assert "on all batches together" in done.output
     assert "bitwise: " in done.output
     replayed = run("sweep", "--kernel", "flex", "--replay", "--results", measured)
     assert replayed.exit_code == 0

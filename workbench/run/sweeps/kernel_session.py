@@ -12,7 +12,7 @@ from workbench.run.sweeps import flex_kernels, table_kernels
 from workbench.run.sweeps.execute import Sweep
 from workbench.run.sweeps.fitting import Candidates
 from workbench.run.sweeps.place import Place, here
-from workbench.run.sweeps.winners import Shape, Winner, keys, winners
+from workbench.run.sweeps.winners import Shape, Winner, keys, winner, winners
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,13 @@ class Chosen:
         return Chosen(few, self.shapes)
 
 
+EVERY = "all batches together"
+"""The winner for who can set one configuration only: by geometric mean over every bucket."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Bucket -> its winner, on one device with one version of a kernel."""
+    """Bucket -> its winner, on one device with one version of a kernel; and that of EVERY."""
 
     device: str
     kernel_hash: str
@@ -96,6 +100,9 @@ class SweptKernel:
         for (device, version), own in sorted(groups.items()):
             buckets = tuple(dict.fromkeys(row.key.config_values["bucket"] for row in own))
             best = winners(own, buckets, bitwise=bitwise or self.one_for_all)
+            if best and not (bitwise or self.one_for_all):
+                one = winner(own, buckets)
+                best |= {} if one is None else {EVERY: one}
             if best:
                 found.append(Standing(device, version, best))
         return tuple(found)
