@@ -58,7 +58,7 @@ def keys(count, device="dask", **more):
     return [Key.of({"number": number, **more}, device, "kernel") for number in range(count)]
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "nothing happened"
@@ -82,7 +82,7 @@ def test_every_point_once_and_one_at_a_time_on_each_worker(place, store):
 
 
 def test_a_point_that_kills_its_worker_is_a_row_and_the_others_go_on(place, store):
-    progress = Sweep(store, keys(8), f"{MEASURES}:sometimes", place.lanes, timeout_s=60).run()
+    progress = Sweep(store, keys(8), f"{MEASURES}:sometimes", place.lanes, timeout_s=300).run()
     rows = {row.key.config_values["number"]: row for row in store.rows()}
     assert progress.measured == 8
     said = [rows[number].status for number in range(8)]
@@ -99,7 +99,7 @@ def test_a_killed_worker_costs_its_own_point_only(place, store):
     sweep.start()
     wait_for(lambda: seen)
     os.kill(seen[0].provenance["pid"], signal.SIGKILL)
-    assert sweep.join(60)
+    assert sweep.join(300)
     rows = store.rows()
     assert len(rows) == 6
     assert sorted(row.status for row in rows) == ["crashed"] + 5 * ["ok"]
@@ -112,8 +112,8 @@ def test_stop_ends_at_once_and_the_points_are_given_back(place, store):
     wait_for(lambda: sweep.progress.measured == 1)
     time.sleep(0.5)
     began = time.monotonic()
-    assert sweep.stop(timeout_s=10)
-    assert time.monotonic() - began < 5  # a second on a quiet machine
+    assert sweep.stop(timeout_s=60)
+    assert time.monotonic() - began < 30  # a second on a quiet machine
     place.close()
     with ResultStore(store.path) as other:
         assert all(other.claim(key) for key in wanted[1:])
@@ -125,7 +125,7 @@ def test_the_workers_are_free_after_stop(address, place, store):
     sweep.start()
     wait_for(lambda: sweep.progress.is_running)
     time.sleep(0.5)
-    assert sweep.stop(10)
+    assert sweep.stop(60)
     place.close()
     with cluster(address) as again:
         assert len(again.lanes) == 2
@@ -152,7 +152,7 @@ def alone(tmp_path):
         with subprocess.Popen((*dask, "worker", "--nthreads", "1", *known), **ours) as worker:
             found = json.loads(told.read_text())["address"]
             with distributed.Client(found, set_as_default=False) as client:
-                client.wait_for_workers(1, timeout=60)
+                client.wait_for_workers(1, timeout=300)
             yield found, scheduler
             scheduler.kill()
             worker.terminate()
@@ -167,7 +167,7 @@ def test_a_scheduler_that_goes_ends_the_sweep_and_its_points_are_given_back(alon
     wait_for(lambda: sweep.progress.is_running)
     time.sleep(0.5)
     scheduler.kill()
-    assert sweep.join(60)
+    assert sweep.join(300)
     assert isinstance(sweep.error, LaneLostError)
     assert "scheduler" in str(sweep.error)
     place.close()
@@ -240,7 +240,7 @@ def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tm
         told = [line for line, _ in zip(running.stdout, range(3), strict=False)]
         running.send_signal(signal.SIGINT)
         told += running.stdout.readlines()
-        assert running.wait(60) == 130, told
+        assert running.wait(300) == 130, told
     assert "the same command goes on" in "".join(told)
     assert "Traceback" not in "".join(told)
     with ResultStore(file) as store:

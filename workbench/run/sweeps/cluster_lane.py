@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-RESTART_S = 30.0
+RESTART_S = 120.0
 POLL_S = 0.1
 
 
