@@ -125,6 +125,28 @@ def commands_of(plan: Plan) -> dict[str, str]:
     }
 
 
+def report_of(
+    plan: Plan,
+    title: str = "",
+    notes: str = "",
+    *,
+    warnings: Sequence[str] = (),
+    figures: bool = True,
+) -> str:
+    """One HTML page about a plan that needs neither a kernel nor a network; 5 MB with figures."""
+    from workbench.views.report import Page, report_html
+
+    page = Page(
+        title=title,
+        notes=notes,
+        warnings=tuple(warnings),
+        commands=commands_of(plan),
+        made_with={"workbench": __version__, "rules": plan.scenario.rules},
+        figures=figures,
+    )
+    return report_html(plan, page, plan.remedies)
+
+
 def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
     """The file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
     return serve_params([resolve(scenario) for scenario in scenarios], names)

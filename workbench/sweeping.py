@@ -103,9 +103,12 @@ class SweepResult:
 
     def pareto_figure(self, **options: Any) -> go.Figure:
         """Trade-offs: see `workbench.views.sweep_figure.pareto_front`."""
-        from workbench.views.sweep_figure import pareto_front
+        from workbench.views.sweep_figure import AXES, pareto_front
 
-        return pareto_front(self.rows(), self.front, self.present_row(), **options)
+        x, y = options.get("x", AXES[0]), options.get("y", AXES[1])
+        total = int((self.table.is_kept & self.table.has(x) & self.table.has(y)).sum())
+        told = self.rows(), self.front, self.present_row()
+        return pareto_front(*told, **{"total": total, **options})
 
     def parallel_figure(self, **options: Any) -> go.Figure:
         """Parallel coordinates over what is set and what follows."""

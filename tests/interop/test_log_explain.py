@@ -70,6 +70,47 @@ EXPECTED = {
         {"platform": "told", "architecture": "known"},
     ),
     "pages_not_divisible": ({}, {"pages_not_divisible": "unsure"}),
+    "bench_report_0_24": (
+        {"kv_cache_dtype": "fp8", "max_num_seqs": 1, "tensor_parallel": 1},
+        {"typed_arguments": "told", "engine_config": "told", "tokens": "unsure"},
+    ),
+    "compose_0_8": ({"max_model_len": 8192}, {"tokens": "unsure", "concurrency": "unsure"}),
+    "kimi_0_11": (
+        {"enable_prefix_caching": False, "max_num_batched_tokens": 64000},
+        {"prefix_caching_not_supported": "told", "mamba_padding": "unsure"},
+    ),
+    "host_time": ({}, {"pages_not_divisible": "unsure"}),
+    "double_spaced_0_9": (
+        {"tensor_parallel": 8, "platform": "cuda", "max_num_batched_tokens": 5120},
+        {"engine_config": "told"},
+    ),
+    "one_line_0_8": (
+        {"platform": "cuda", "tensor_parallel": 2, "max_model_len": 8192},
+        {"version": "known", "all_arguments": "told"},
+    ),
+    "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "known", "num_blocks": "unsure"}),
+    "stored_in_cache_0_6": (
+        {"max_model_len": 29000},
+        {"longer_than_cache": "unsure", "num_blocks": "unsure"},
+    ),
+    "padded_to_the_window": (
+        {"tensor_parallel": 2, "max_num_batched_tokens": 4096, "max_model_len": 32768},
+        {"version": "known", "typed_arguments": "told"},
+    ),
+    "models_max_seq_0_11": (
+        {"max_model_len": 262144, "kv_cache_memory_bytes": round(13.69 * 2**30)},
+        {"not_enough_memory": "unsure"},
+    ),
+    "shell_between": ({"max_model_len": 32768}, {"concurrency": "unsure"}),
+    "engine_core_0": ({"max_model_len": 40000}, {"tokens": "unsure"}),
+    "all_arguments_0_6": (
+        {"model": "qwen3-8b", "max_model_len": 16384, "kv_cache_dtype": "fp8"},
+        {"all_arguments": "told"},
+    ),
+    "progress_and_override": (
+        {"num_gpu_blocks_override": 512, "kv_cache_memory_bytes": round(6.9 * 2**30)},
+        {"override": "told", "concurrency": "unsure"},
+    ),
     "whole_start_0_23": (
         {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "mamba_cache_mode": "align"},
         {

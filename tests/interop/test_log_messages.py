@@ -11,6 +11,7 @@ from workbench.interop.log_text import bare, lines_of
 LINES = {
     "version": "vLLM API server version 0.23.0",
     "typed_arguments": "non-default args: {'model': 'Qwen/Qwen3-8B'}",
+    "all_arguments": "args: Namespace(host=None, model='Qwen/Qwen3-8B', dtype='auto')",
     "platform": "Automatically detected platform cuda.",
     "architecture": "Resolved architecture: NemotronHForCausalLM",
     "max_model_len": "Using max model len 32768",
@@ -24,6 +25,8 @@ LINES = {
     "cache_mode_fallback": "Hybrid or mamba-based model detected without support for prefix "
     "caching "
     "with Mamba cache 'all' mode: falling back to 'align' mode.",
+    "prefix_caching_not_supported": "Hybrid or mamba-based model detected without support for "
+    "prefix caching: disabling.",
     "preferred_block": "Setting kv cache block size to 64 for FLASH_ATTN backend.",
     "attention_block_size": "Setting attention block size to 528 tokens to ensure that attention "
     "page size is >= mamba page size.",
@@ -36,6 +39,7 @@ LINES = {
     "available_memory": "Available KV cache memory: 20.0 GiB",
     "graphs": "Graph capturing finished in 12 secs, took 0.88 GiB",
     "override": "Overriding num_gpu_blocks=8676 with num_gpu_blocks_override=4338",
+    "num_blocks": "# GPU blocks: 1478, # CPU blocks: 2048",
     "padding_layers": "Add 1 padding layers, may waste at most 4.35% KV cache memory",
     "tokens_and_concurrency": "XPU KV cache size: 1,676,933 tokens, Maximum concurrency for "
     "262,144 tokens per request: 6.40x",
@@ -45,6 +49,8 @@ LINES = {
     "not_enough_memory": "ValueError: To serve at least one request with the model's max seq len "
     "(100000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory "
     "(4.25 GiB). Based on the available memory, the estimated maximum model length is 99792.",
+    "longer_than_cache": "The model's max seq len (29000) is larger than the maximum number of "
+    "tokens that can be stored in KV cache (23648). Try increasing `gpu_memory_utilization`",
     "no_memory": "ValueError: No available memory for the cache blocks. Try increasing "
     "`gpu_memory_utilization` when initializing the engine.",
     "cannot_auto_fit": "Cannot auto-fit max_model_len: not enough GPU memory available",
@@ -119,7 +125,14 @@ def test_a_line_is_its_message_and_no_other_whatever_stands_before_it(name, head
     }
 
 
-DUMPS = {"typed_arguments", "engine_config", "backend", "backend_not_valid", "layout_unknown"}
+DUMPS = {
+    "typed_arguments",
+    "all_arguments",
+    "engine_config",
+    "backend",
+    "backend_not_valid",
+    "layout_unknown",
+}
 """Messages that end in a printed object: of one that is cut, what is left is read."""
 
 

@@ -17,8 +17,10 @@ def quick(config):
 
 
 def slow(config):
+    began = time.time()
     time.sleep(config.get("seconds", 30))
-    return quick(config)
+    found = quick(config)
+    return {**found, "provenance": {**found["provenance"], "began": began, "ended": time.time()}}
 
 
 def sometimes(config):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import workbench as wb
 from tests.core.strategies import scenarios
 from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.errors import ScenarioError
@@ -228,3 +229,11 @@ def test_a_scenario_gives_plain_settings():
     assert type(space.settings) is Settings
     assert space.axes == {"block_size": (16,)}
     assert space.point(0)[1].tensor_parallel == 2
+
+
+def test_models_alone_can_be_swept():
+    found = wb.sweep(wb.Scenario(), model=("qwen3.5-4b", "llama-3.1-8b"))
+    assert [row["block_size"] for row in found.rows((0, 1))] == [
+        found.plan_of(point).block_size for point in (0, 1)
+    ]
+    assert found.table.counts["kept"] == 2

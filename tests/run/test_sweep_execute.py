@@ -8,8 +8,8 @@ import time
 import pytest
 
 from workbench.run.store import Key, ResultStore, Row, StoreError
-from workbench.run.sweeps.execute import Newest, Sweep
-from workbench.run.sweeps.lanes import InlineLane, ProcessLane, dask_lanes, process_lanes
+from workbench.run.sweeps.execute import Sweep
+from workbench.run.sweeps.lanes import InlineLane, ProcessLane, process_lanes
 from workbench.run.sweeps.replay import Replay, compare
 
 MEASURES = "tests.run.sweep_measures"
@@ -101,19 +101,6 @@ def test_stop_ends_within_a_second_and_gives_the_point_back(store, lane):
         assert other.claim(wanted[1])
 
 
-def test_the_newest_request_wins(store, lane):
-    runs = Newest()
-    first = Sweep(store, keys(50, seconds=60), f"{MEASURES}:slow", [lane])
-    runs.start(first)
-    wait_for(lambda: first.progress.is_running)
-    second = Sweep(store, keys(4), f"{MEASURES}:quick")
-    runs.start(second)
-    assert second.join(20)
-    assert not first.progress.is_running
-    assert second.progress.measured == 4
-    assert runs.stop()
-
-
 def test_what_takes_too_long_is_ended_and_said(store, lane):
     Sweep(store, keys(1, seconds=60), f"{MEASURES}:slow", [lane], timeout_s=2).run()
     [row] = store.rows()
@@ -175,44 +162,3 @@ def test_times_of_different_kernels_do_not_compare_unless_asked():
     assert len(compare(rows("old", 1), rows("old", 3))) == 3
     failed = [Row(keys(1)[0], "oom")]
     assert compare(failed, failed) == ()
-
-
-@pytest.mark.slow
-def test_two_dask_workers_share_a_sweep_and_a_dead_one_is_a_row(store):
-    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, processes=True
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.run(_see_the_tests, str(store.path))
-        lanes = dask_lanes(client)
-        assert len(lanes) == 2
-        progress = Sweep(store, keys(12, seconds=0.2), f"{MEASURES}:slow", lanes).run()
-        assert (progress.measured, progress.failed) == (12, 0)
-        assert len({row.provenance["pid"] for row in store.rows()}) == 2
-        wanted = [Key.of({"number": n}, "dask", "kernel") for n in range(3)]
-        progress = Sweep(store, wanted, f"{MEASURES}:sometimes", lanes).run()
-        rows = {row.key.config_values["number"]: row for row in store.rows("dask")}
-        assert [rows[n].status for n in range(3)] == ["ok", "crashed", "oom"]
-
-
-def _see_the_tests(_path):
-    import os
-    import sys
-
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109
-
-
-@pytest.mark.slow
-def test_dask_workers_with_two_threads_are_refused():
-    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=2, dashboard_address=None, processes=False
-        ) as cluster,
-        distributed.Client(cluster) as client,
-        pytest.raises(ValueError, match="--nthreads 1"),
-    ):
-        dask_lanes(client)

@@ -14,6 +14,8 @@ from workbench.kernels.mode import triton_mode
 from workbench.run.store import ResultStore
 from workbench.run.sweeps.kernel_session import KERNELS
 from workbench.run.sweeps.lanes import InlineLane
+from workbench.run.sweeps.measuring import NO_GPU
+from workbench.run.sweeps.place import Place
 from workbench.run.sweeps.table_kernels import AXES, candidates, spec_names, tiles_of
 from workbench.run.sweeps.table_measure import kernel_hash, measure
 from workbench.run.sweeps.table_path import Tiles, tuned_path
@@ -98,7 +100,8 @@ def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     chosen = kernel.chosen()
     assert chosen.candidates.illegal
     with ResultStore(tmp_path / "results.db") as store:
-        progress = kernel.sweep(store, chosen.first(1), lanes=[InlineLane()]).run()
+        place = Place(NO_GPU, None, [InlineLane()])
+        progress = kernel.sweep(store, chosen.first(1), place=place).run()
         rows = kernel.rows(store)
     assert (progress.measured, progress.failed) == (2, 0)
     assert {row.key.config_values["bucket"] for row in rows} == {"W2 reduced", "W5 reduced"}

@@ -17,6 +17,7 @@ from tests.ui.panels import (
 )
 from tests.views.plans import EVIL, evil_config
 from workbench.core.errors import ScenarioError
+from workbench.exchange import commands_of
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.ui.controls import ENGINE
@@ -99,6 +100,7 @@ def assert_shows_its_plan(panel):
     taken = panel.open("Copy")
     assert taken.code.text == plan.to_code()
     assert taken.flags.text == plan.to_vllm_command()
+    assert taken.python.text == commands_of(plan)["vLLM in Python"]
     for picker in panel._pickers:
         shown = picker.read(picker.widget.value)
         in_list = picker.field == "model" and shown is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -110,7 +112,7 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     _panel, tuning_panel = tab
     right, gate, began = tuning.sweep, threading.Event(), threading.Event()
 
-    def slow(scenario, axes):
+    def slow(scenario, axes, stop):
         began.set()
         assert gate.wait(60)
         return right(scenario, axes)
@@ -130,6 +132,75 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     first.join(60)
     assert len(tuning_panel.found) == 2
     assert "<b>2</b> points" in tuning_panel._counts.value
+
+
+MANY = """model = qwen3.5-4b, nemotron-3-nano-30b-a3b, falcon-h1-7b, jamba-1.5-mini, bamba-9b
+tensor_parallel = 1, 2, 4, 8
+block_size = null, 16, 32, 48, 64, 80, 96, 112, 128, 144, 160, 256, 512
+num_speculative_tokens = 0, 1, 2, 3, 4, 5, 6, 7
+kv_cache_dtype = auto, fp8
+mamba_cache_mode = null, align, all
+enable_prefix_caching = true, false
+kv_cache_memory_bytes = 4 GiB, 8 GiB, 16 GiB, 20 GiB, 24 GiB, 32 GiB, 40 GiB, 48 GiB, 64 GiB
+"""
+
+
+def test_stop_ends_the_work_and_keeps_what_is_whole(tab):
+    _panel, tuning_panel = tab
+    tuning_panel.axes.value = MANY
+    tuning_panel.start.click()
+    time.sleep(0.2)
+    tuning_panel.stop.click()
+    assert tuning_panel.wait(10)
+    assert "Stopped" in tuning_panel.progress.value
+    assert not tuning_panel.start.disabled
+    if tuning_panel.found is not None:  # some of the models were done
+        assert "not reached" in tuning_panel._counts.value
+
+
+def test_a_sweep_that_was_stopped_half_way_shows_its_half(tab, monkeypatch):
+    _panel, tuning_panel = tab
+    right, asked = tuning.sweep, []
+    axes = {"model": ("qwen3.5-4b",), "tensor_parallel": (1, 2)}
+    right(wb.Scenario(), axes, stop=lambda: asked.append(None) is not None)
+    first_model = len(asked)
+
+    def stopped_in_the_second_model(scenario, axes, stop):
+        asked.clear()
+        return right(
+            scenario, axes, stop=lambda: stop() or len(asked) > first_model or asked.append(None)
+        )
+
+    monkeypatch.setattr(tuning, "sweep", stopped_in_the_second_model)
+    tuning_panel.axes.value = "model = qwen3.5-4b, jamba-1.5-mini\ntensor_parallel = 1, 2"
+    swept(tuning_panel)
+    counts = tuning_panel.found.table.counts
+    assert 0 < counts["missing"] < counts["points"]
+    assert f"{counts['missing']:,} not reached" in tuning_panel._counts.value
+    assert "what is shown had been resolved" in tuning_panel.progress.value
+
+
+def test_the_best_points_are_taken_to_vllm(tab):
+    _panel, tuning_panel = tab
+    swept(tuning_panel)
+    found = tuning_panel.found
+    records = json.loads(tuning_panel.servers.text)
+    assert [record["_benchmark_name"] for record in records] == [f"point-{n}" for n in found.front]
+    tuning_panel.axes.value = "model = qwen3.5-4b, nemotron-3-nano-30b-a3b"
+    swept(tuning_panel)
+    assert tuning_panel.servers.text.startswith("# ")
+
+
+def test_a_picture_of_some_points_tells_how_many_there_are(tab):
+    _panel, tuning_panel = tab
+    sizes = ", ".join(str((320 + number) * 2**26) for number in range(3000))
+    tuning_panel.axes.value = f"kv_cache_memory_bytes = {sizes}"
+    swept(tuning_panel)
+    title = figure(tuning_panel).layout.title.text
+    counts = tuning_panel.found.table.counts
+    assert counts["kept"] > 2000
+    assert f" of {counts['kept']:,} points are not beaten" in title
+    assert "others drawn" in title
 
 
 def test_without_a_memory_size_nothing_is_better_in_concurrency():
@@ -154,13 +225,12 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     kernels = tuning_panel.kernels
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.start.disabled
     end = time.monotonic() + 120
     while not kernels._rows and time.monotonic() < end:
         time.sleep(0.05)
     kernels.stop.click()
     assert kernels.wait(200)
-    assert "stopped" in kernels._text.value
+    assert "Stopped at " in kernels._text.value
     assert "illegal" in kernels._text.value
     assert "no time" in kernels._table.value
     first = len(kernels._rows)
@@ -168,9 +238,10 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
         assert len(store.rows()) == first
     kernels.start.click()
     assert kernels.wait(200)
-    assert "done" in kernels._text.value
+    assert "Done: " in kernels._text.value
+    assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == kernels.bar.max
         assert {row.status for row in store.rows()} == {"ok"}
@@ -240,20 +311,25 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     assert kernels._error.value == ""
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value
+    assert f"workbench results export {path} FOLDER --best" in kernels._winners.value
     assert path.read_bytes() == before
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
+
+
+def plant(monkeypatch, **changes):
+    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
+    planted = {
+        "measure": "tests.run.sweep_measures:sometimes",
+        "choose": lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
+    }
+    kernel = replace(KERNELS["flex"], **{**planted, **changes})
+    monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": kernel})
 
 
 def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypatch):
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
-    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
-    planted = replace(
-        KERNELS["flex"],
-        measure="tests.run.sweep_measures:sometimes",
-        choose=lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
-    )
-    monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": planted})
+    plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
     assert kernels.wait(120)
@@ -261,4 +337,89 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     assert "3 failed" in kernels._text.value
     for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
         assert words in kernels._table.value
-    assert not kernels.start.disabled
+    assert kernels.stop.disabled
+
+
+def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+    kernels.file.value = str(tmp_path / "first.db")
+    kernels.start.click()
+    end = time.monotonic() + 60
+    while kernels.sweep is None or not kernels.sweep.progress.is_running:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    kernels.kernel.value = "block-table"
+    kernels.file.value = str(tmp_path / "second.db")
+    kernels.start.click()
+    kernels.start.click()
+    assert kernels.wait(200)
+    assert "4 of 4" in kernels._text.value
+    with ResultStore(tmp_path / "first.db") as first, ResultStore(tmp_path / "second.db") as second:
+        assert first.rows() == ()
+        [[claimed]] = first._connection.execute("SELECT count(*) FROM claims")
+        assert claimed == 0
+        assert len(second.rows()) == 4
+
+
+def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    began, gate = threading.Event(), threading.Event()
+
+    def slow(_target, _bitwise):
+        began.set()
+        assert gate.wait(60)
+
+    plant(monkeypatch, choose=slow)
+    kernels.file.value = str(tmp_path / "results.db")
+    kernels.start.click()
+    assert began.wait(30)
+    kernels.stop.click()
+    assert kernels.wait(10)
+    gate.set()
+    assert "Stopped before anything" in kernels._text.value
+    assert kernels.stop.disabled
+    with ResultStore(tmp_path / "results.db") as store:
+        assert store.rows() == ()
+
+
+@pytest.mark.slow
+def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    _panel, tuning_panel = tab
+    kernels = tuning_panel.kernels
+    kernels.file.value = str(tmp_path / "results.db")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    plant(monkeypatch)
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster:
+        kernels.where.value = f" {cluster.scheduler_address} "
+        kernels.start.click()
+        assert kernels.wait(120)
+        assert "4 of 4" in kernels._text.value
+        assert "3 failed" in kernels._text.value
+        for words in ("✕ crashed", "tcp://", "✕ oom", "✓ ok"):
+            assert words in kernels._table.value
+        plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+        kernels.file.value = str(tmp_path / "stopped.db")
+        kernels.start.click()
+        end = time.monotonic() + 60
+        while kernels.sweep is None or not kernels.sweep.progress.is_running:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)
+        kernels.stop.click()
+        assert kernels.wait(60)
+        assert "0 of 4" in kernels._text.value
+        assert "Stopped at " in kernels._text.value
+    kernels.start.click()
+    assert kernels.wait(60)
+    assert "No Dask scheduler answers" in kernels._error.value
+    kernels.where.value = "this machine"
+    kernels.start.click()
+    assert kernels.wait(60)
+    assert "no address of a Dask scheduler" in kernels._error.value
+    assert kernels.stop.disabled

@@ -68,6 +68,10 @@ def value(text: str) -> Any:
         return text
 
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+
 def fail(message: str) -> NoReturn:
     """Say why, and exit with 2."""
     typer.echo(message, err=True)

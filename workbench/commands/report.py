@@ -41,24 +41,15 @@ def report(
 
     Exit status: 0 for a page, also about a scenario that would not start; 2 where there is none.
     """
-    from workbench import __version__
-    from workbench.exchange import commands_of, save_design
-    from workbench.views.report import Page, report_html
+    from workbench.exchange import report_of, save_design
 
     plan, page_title, page_notes, warnings = _subject(scenario, setting or [])
-    page = Page(
-        title=title or page_title,
-        notes=notes or page_notes,
-        warnings=warnings,
-        commands=commands_of(plan),
-        made_with={"workbench": __version__, "rules": plan.scenario.rules},
-        figures=figures,
-    )
-    text = report_html(plan, page, plan.remedies)
+    title, notes = title or page_title, notes or page_notes
+    text = report_of(plan, title, notes, warnings=warnings, figures=figures)
     try:
         output.write_text(text, encoding="utf-8")
         if design is not None:
-            save_design(plan.scenario, design, page.title, page.notes)
+            save_design(plan.scenario, design, title, notes)
     except OSError as error:
         fail(f"{error.filename} cannot be written: {error.strerror}.")
     size = len(text.encode())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import INTERRUPTED, fail
 
 if TYPE_CHECKING:
     from workbench.sweeping import SweepResult
@@ -54,6 +54,10 @@ def sweep(
     limit: Annotated[
         int | None, typer.Option(min=1, help="With --kernel: no more configurations than this.")
     ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(help="With --kernel: measure on the workers of this Dask scheduler."),
+    ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="With --kernel: measure nothing, tell stored rows.")
     ] = False,
@@ -78,10 +82,10 @@ def sweep(
         others |= {"--why": why is not None, "--serve-params": serve_params}
         others["--format csv (see `workbench results export`)"] = output == "csv"
         _refuse(others, "--kernel measures, and does not take")
-        asked = Asked(results, bitwise, limit, replay, as_json=output == "jsonl")
+        asked = Asked(results, bitwise, limit, dask, replay, as_json=output == "jsonl")
         sweep_kernel(kernel, asked)
         return
-    own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit}
+    own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit, "--dask": dask}
     _refuse({**own, "--replay": replay}, "only --kernel takes")
     if why is not None:
         _refuse({"--serve-params": serve_params}, "--why tells about one point and does not take")
@@ -127,6 +131,9 @@ def _resolved(
         if why is None:
             return found
         typer.echo(why_text(present, found.plan_of(why)))
+    except KeyboardInterrupt:
+        typer.echo("Stopped.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     except (WorkbenchError, IndexError) as error:
         code = getattr(error, "code", "out_of_range")
         fail(f"error [{code}] {error}")

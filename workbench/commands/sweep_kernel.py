@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import INTERRUPTED, fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from workbench.run.store import ResultStore, Row
     from workbench.run.sweeps.kernel_session import SweptKernel
-
-INTERRUPTED = 130
+    from workbench.run.sweeps.place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Asked:
     results: Path
     bitwise: bool
     limit: int | None
+    dask: str | None
     replay: bool
     as_json: bool
 
@@ -40,6 +41,8 @@ def sweep_kernel(name: str, asked: Asked) -> None:
         kernel = kernel_named(name)
     except ValueError as error:
         fail(str(error))
+    if asked.replay and asked.dask:
+        fail("--replay measures nothing, and does not take --dask.")
     if asked.bitwise and kernel.one_for_all:
         fail(f"--bitwise is for flex; {name} has one configuration for all batches anyway.")
     try:
@@ -61,25 +64,40 @@ def sweep_kernel(name: str, asked: Asked) -> None:
 
 
 def _measure(store: ResultStore, kernel: SweptKernel, asked: Asked) -> None:
+    from workbench.run.sweeps.lanes import LaneLostError
     from workbench.views.sweep_progress import progress_text
 
-    chosen = kernel.chosen(bitwise=asked.bitwise)
-    typer.echo(chosen.candidates.left_out, err=True)
-    if asked.limit is not None:
-        chosen = chosen.first(asked.limit)
-    sweep = kernel.sweep(store, chosen, on_row=lambda row: _tell(row, kernel, asked))
     try:
-        sweep.run()
+        with _place(asked.dask) as place:
+            count = len(place.lanes)
+            typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
+            chosen = kernel.chosen(place, bitwise=asked.bitwise)
+            typer.echo(chosen.candidates.left_out, err=True)
+            if asked.limit is not None:
+                chosen = chosen.first(asked.limit)
+            on_row = partial(_tell, kernel=kernel, asked=asked)
+            sweep = kernel.sweep(store, chosen, place=place, on_row=on_row)
+            sweep.run()
     except KeyboardInterrupt:
         typer.echo("Stopped; the same command goes on where this ended.", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    finally:
-        sweep.close()
+    except LaneLostError as error:
+        fail(f"{error} The same command goes on where this ended.")
     at = sweep.progress
     told = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
     resumed = f"; {at.resumed} were there already" if at.resumed else ""
     elsewhere = f"; {at.elsewhere} are measured by another session" if at.elsewhere else ""
     typer.echo(f"{told}{resumed}{elsewhere}", err=True)
+
+
+def _place(address: str | None) -> Place:
+    from workbench.run.sweeps.cluster import ClusterError, cluster
+    from workbench.run.sweeps.place import here
+
+    try:
+        return cluster(address) if address else here()
+    except ClusterError as error:
+        fail(str(error))
 
 
 def _tell(row: Row, kernel: SweptKernel, asked: Asked) -> None:

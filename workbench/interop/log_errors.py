@@ -14,7 +14,8 @@ def _needed_gib(plan: Plan) -> float | None:
     return round(plan.cache.needed_bytes / GIB, 2) if plan.cache else None
 
 
-def _blocks(plan: Plan) -> int | None:
+def num_blocks(plan: Plan) -> int | None:
+    """Blocks of the pool; None where the memory is unknown."""
     return plan.cache.num_blocks if plan.cache else None
 
 
@@ -29,13 +30,23 @@ ERRORS = (
     message(
         "not_enough_memory",
         "To serve at least one request",
-        r"To serve at least one request with the model's max seq len \((?P<max_model_len>\d+)\), "
+        r"To serve at least one request with the models?'s max seq len \((?P<max_model_len>\d+)\), "
         r"\((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is larger than the available KV "
         r"cache memory \((?P<available_gib>[\d.]+) GiB\)",
         "One request of full length does not fit into the cache, so vLLM does not start.",
         "Type the estimated length as --max-model-len, or free memory for the cache.",
         fields=_enough,
         compares=(Compare("needed_gib", _needed_gib, ("block_size", "num_blocks"), "GiB", 0.011),),
+        codes=("not_enough_memory",),
+    ),
+    message(
+        "longer_than_cache",
+        "is larger than the maximum number of tokens",
+        r"max seq len \((?P<max_model_len>\d+)\) is larger than the maximum number of tokens that "
+        r"can be stored in KV cache \((?P<tokens>\d+)\)",
+        "One request of full length does not fit into the cache; how versions before 0.9 said it.",
+        "At most the number of tokens as --max-model-len, or more memory for the cache.",
+        fields=lambda values: {"max_model_len": values["max_model_len"]},
         codes=("not_enough_memory",),
     ),
     message(
@@ -64,7 +75,7 @@ ERRORS = (
         "than max_num_seqs (vllm#49064).",
         "--max-num-seqs at most the number of blocks, or more memory, or a shorter block.",
         fields=lambda values: {"max_num_seqs": values["max_num_seqs"]},
-        compares=(Compare("num_blocks", _blocks, ("num_blocks",), "blocks", rounded=True),),
+        compares=(Compare("num_blocks", num_blocks, ("num_blocks",), "blocks", rounded=True),),
         codes=("max_num_seqs_above_blocks",),
     ),
     message(
@@ -200,7 +211,7 @@ ERRORS = (
     message(
         "layout_unknown",
         "Cannot determine layout for tensor of shape",
-        r"Cannot determine layout for tensor of shape (?P<shape>[^\n]+)",
+        r"Cannot determine layout for tensor of shape (?P<shape>torch\.Size\(\[[\d, ]*\]\))",
         "A runner guesses from the shape which dimension counts blocks; with two both could.",
         "Give the pool more than two blocks (vllm#37236).",
     ),

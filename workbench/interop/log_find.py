@@ -7,14 +7,16 @@ from typing import Any
 
 from workbench.interop.log_message import Message
 from workbench.interop.log_messages import MESSAGES
-from workbench.interop.log_text import MAX_TOLD, Line, bare, short, windows
+from workbench.interop.log_text import MAX_TOLD, Line, bare, is_begun, short
+from workbench.interop.log_wrapped import continuation, dumps, width_of, windows
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """One message with its values, where it first stands, and how often it is said.
 
-    values: None where the line is cut off before all of them are there.
+    line: as far as it takes for all values, also where it is wrapped. values: None where the line
+    is cut off before all of them are there.
     """
 
     message: Message
@@ -24,7 +26,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """The message as it was pasted, shortened."""
+        """The message without its head, shortened."""
         return short(self.line.text)
 
 
@@ -36,16 +38,18 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
     """Every known message, in the order of the log; what several ranks say alike counts once."""
     entries = tuple(MESSAGES.values())
     begins = tuple({entry.begins for entry in entries})
+    width = width_of(lines)
     found: dict[tuple[Any, ...], Found] = {}
     told: dict[str, int] = {}
     for at, line in enumerate(lines):
-        text = line.text
-        if not any(begin in text for begin in begins):
+        here = {begin for begin in begins if begin in line.text}
+        here |= _wrapped_begins(lines, at, begins)
+        if not here:
             continue
         for entry in entries:
-            if entry.begins not in text:
+            if entry.begins not in here:
                 continue
-            values = _values(entry, lines, at)
+            values, text = _read(entry, lines, at, width)
             if values is None and not entry.is_distinct:
                 continue
             key = (entry.name, None if values is None else tuple(sorted(values.items())))
@@ -53,7 +57,7 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
                 found[key] = replace(found[key], times=found[key].times + 1)
             elif told.get(entry.name, 0) < MAX_TOLD:
                 told[entry.name] = told.get(entry.name, 0) + 1
-                found[key] = Found(entry, line, values)
+                found[key] = Found(entry, Line(line.number, text), values)
     read = {seen.line.number for seen in found.values() if seen.values is not None}
     whole = []
     for seen in found.values():
@@ -65,11 +69,45 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
     return (*whole, *_begun(lines, entries))
 
 
-def _values(entry: Message, lines: list[Line], at: int) -> dict[str, Any] | None:
-    for text in windows(lines, at):
-        if (values := entry.read(text)) is not None:
-            return values
-    return None
+def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[str]:
+    """Words of messages that begin in this line and are wrapped themselves."""
+    after = continuation(lines, at, 1)
+    if not after:
+        return set()
+    line, following = lines[at].text.rstrip(), bare(after[0])
+    reach = max(map(len, begins))
+    end, start = line[-reach:], following[:reach]
+    return {
+        begin
+        for begin in begins
+        if (begin in end + start or begin in f"{end} {start}")
+        and begin not in line
+        and begin not in following
+    }
+
+
+def _read(
+    entry: Message, lines: list[Line], at: int, width: int | None
+) -> tuple[dict[str, Any] | None, str]:
+    """Values of the message that has its `begins` here, or partly so, and the text they are in."""
+    text = lines[at].text
+    after = "".join(continuation(lines, at, 1))
+    is_cut = bool(after) and (
+        (width is not None and len(text.rstrip()) >= width - 1)
+        or (text[-1:].isdigit() and after[0].isdigit())
+    )
+    before = lines[at - 1].text if at and not is_begun(text) else ""
+    for window in dumps(lines, at) if entry.is_dump else windows(lines, at):
+        values = entry.read(window)
+        if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
+            continue
+        # What stands before it can make it the end of another message.
+        return entry.read(f"{before.rstrip()} {bare(window)}") if before else values, window
+    if before and entry.read(before) is None:
+        for window in windows(lines, at - 1):  # it began a line before the words that find it
+            if (values := entry.read(window)) is not None:
+                return values, window
+    return entry.read(text), text
 
 
 def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[Found, ...]:

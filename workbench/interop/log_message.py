@@ -53,7 +53,8 @@ class Message:
     begins: words that every wording of it holds, to find it; pattern: the whole message, its
     values as named groups (whole numbers and decimals become numbers). means, advice: in our own
     words. fields: scenario fields that the line tells, weaker than what was typed. codes: problems
-    and refusals of a plan that stand for this message.
+    and refusals of a plan that stand for this message. is_distinct: nothing else holds `begins`.
+    is_dump: it ends in a printed configuration, which may be hundreds of lines when wrapped.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Message:
     compares: tuple[Compare, ...] = ()
     codes: tuple[str, ...] = ()
     is_distinct: bool = True
+    is_dump: bool = False
 
     def read(self, text: str) -> dict[str, Any] | None:
         """The values of this message in `text`; None where it is not there as a whole."""
@@ -73,6 +75,11 @@ class Message:
             return None
         values = found.groupdict().items()
         return {name: value if name in TEXTS else _value(value) for name, value in values if value}
+
+    def reads_to_the_end(self, text: str) -> bool:
+        """Whether its last value ends with the text, and would go on if the text did."""
+        found = self.pattern.search(text)
+        return found is not None and any(found.end(name) == len(text) for name in found.groupdict())
 
 
 def message(

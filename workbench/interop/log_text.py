@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from workbench.core.errors import ScenarioError
 
 MAX_LOG_BYTES = 256 * 2**20
 PROBE = 65_536
 SHOWN = 220
-JOINED_LINES = 4
-"""A terminal or a chat wraps one message into at most this many lines."""
 MAX_TOLD = 40
 """One message is explained at most this often with different numbers; ranks repeat each other."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m")
-PREFIXES = re.compile(
+CARRIER = re.compile(
     r"""\s*(?:
-        \([A-Za-z_][\w.]*(?:\s+(?:pid|ip)=[^)]*)\)      # (EngineCore pid=12), Ray's (Worker pid=1)
-      | [\w.-]+\s+\|                                    # docker compose: vllm-1  |
-      | \d{4}-\d\d-\d\dT[\d:.]+Z?                       # kubectl --timestamps
-      | \w{3,4}\.?\s+\d{1,2}\s[\d:]{8}\s\S+\s\S+\[\d+\]:  # journald
+        [\w.@/-]+\s+\|                                   # docker compose and swarm: vllm-1  |
+      | \[pod/[^\]]+\]                                   # kubectl --prefix
+      | \d{4}-\d\d-\d\dT[\d:]{8}(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?(?:\s\S+\s[\w.@/-]+\[\d+\]:)?
+      | (?:stdout|stderr)\s[FP]\b                        # containerd, after its time
+      | \w{3,4}\.?\s+\d{1,2}\s[\d:]{8}\s\S+\s[\w.@/-]+(?:\[\d+\])?:  # journald
+      | \[\d*,?(?:rank)?\d+\](?:<\w+>)?:                 # torchrun, mpirun
+    )[ ]?""",
+    re.VERBOSE,
+)
+"""What a container, a journal or a launcher puts before every line, also before a wrapped one."""
+HEAD = re.compile(
+    r"""\s*(?:
+        \([A-Za-z_][\w.]*(?:\s+(?:rank|pid|ip)=[^)]*)\)  # (EngineCore pid=12), Ray's (Worker pid=1)
       | (?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b
       | \d\d-\d\d\s[\d:]{8}
-      | \d{4}-\d\d-\d\d[\sT][\d:]{8}(?:[.,]\d+)?
-      | \[[\w.]+\.py:\d+\]
-      | [\w.]+\.py:\d+\]
+      | \[?\d{4}-\d\d-\d\d[\sT][\d:]{8}(?:[.,]\d+)?(?:[+-]\d\d:\d\d)?\]?
+      | -\s[\w.]+\s-\s(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\s-
+      | \[[\w.*]+\.py:\d+\]
+      | [\w.]+\.py:\d+[\]:]
       | \[repeated\ \d+x\ across\ cluster\]
     )\s*""",
     re.VERBOSE,
 )
+"""What vLLM and Ray put before a message."""
+PROGRESS = re.compile(r"\d%\|")
+MESSAGE_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload", "event", "line", "body")
+"""Where the log lines of JSON keep the text, the first that is there."""
 ENGINES = {
     "SGLang": ("sglang", "server_args=ServerArgs(", "[TP0] Load weight"),
     "llama.cpp": ("llama_model_loader", "llama_kv_cache", "llm_load_print_meta"),
@@ -82,29 +95,63 @@ def lines_of(text: str) -> list[Line]:
         )
     if "\x1b[" in text or "[0m" in text or "^[[" in text:
         text = COLOUR.sub("", text)
-    return [Line(at, line) for at, line in enumerate(text.rstrip().splitlines(), 1)]
+    found: list[Line] = []
+    goes_on = False
+    for at, physical in enumerate(text.rstrip().splitlines(), 1):
+        carrier, line, is_part = _carried(physical)
+        if goes_on:
+            found[-1] = Line(found[-1].number, found[-1].text + line)
+        else:
+            found += [Line(at, one) for one in (carrier + line).splitlines() or [""]]
+        goes_on = is_part
+    return found
+
+
+def _carried(line: str) -> tuple[str, str, bool]:
+    """What a container put before a line, the line, and whether the next one goes on with it."""
+    at = 0
+    is_part = False
+    while (found := CARRIER.match(line, at)) is not None:
+        at = found.end()
+        is_part = found.group().strip() in {"stdout P", "stderr P"}
+    carrier, line = line[:at], line[at:]
+    if not line.startswith("{"):
+        return carrier, line, is_part
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        return carrier, line, is_part
+    told = _message_of(read)
+    if told is None:
+        return carrier, line, is_part
+    # Docker cuts long lines: all but the last piece lack the end of the line.
+    is_part = read.keys() >= {"log", "stream"} and not told.endswith("\n")
+    return carrier, told.rstrip("\r\n"), is_part
+
+
+def _message_of(read: Any) -> str | None:
+    if not isinstance(read, dict):
+        return None
+    for key in MESSAGE_KEYS:
+        if isinstance(read.get(key), str):
+            return str(read[key])
+    return _message_of(read.get("jsonPayload"))
 
 
 def bare(text: str) -> str:
     """A line without time, process, level and place in the source."""
     at = 0
-    while found := PREFIXES.match(text, at):
+    while found := CARRIER.match(text, at) or HEAD.match(text, at):
         at = found.end()
     return text[at:].strip() or text.strip()
 
 
-def windows(lines: list[Line], at: int) -> Iterator[str]:
-    """The line at this place, then joined with the lines after it as if it had been wrapped.
-
-    A wrapped line goes on behind a space, or in the middle of a word.
-    """
-    yield lines[at].text
-    following = [line.text for line in lines[at + 1 : at + JOINED_LINES]]
-    indented = bool(following) and following[0][:1].isspace()
-    parts = [lines[at].text, *map(bare, following)]
-    for count in range(2, len(parts) + 1):
-        for glue in (" ",) if indented else ("", " "):
-            yield glue.join(parts[:count])
+def is_begun(text: str) -> bool:
+    """Whether something begins in this line; a wrapped message goes on without a head."""
+    at = 0
+    while found := CARRIER.match(text, at):
+        at = found.end()
+    return HEAD.match(text, at) is not None or PROGRESS.search(text, at) is not None
 
 
 def short(text: str) -> str:

@@ -30,12 +30,14 @@ def pareto_front(
     *,
     x: str = AXES[0],
     y: str = AXES[1],
+    total: int | None = None,
     theme: str = "auto",
 ) -> go.Figure:
     """Points by two measures; those on the front are diamonds, the present plan is a cross.
 
     front: numbers of the points that no other point beats. Points without a measure are left out,
-    and so are all beyond some hundred, the front first.
+    and so are all beyond some hundred, the front first. total: points that have both measures,
+    where `rows` are some of them.
     """
     on_front = set(front)
     has = [row for row in rows if row[x] is not None and row[y] is not None]
@@ -59,13 +61,14 @@ def pareto_front(
         ),
     ]
     colours = THEMES[theme]
-    left = "" if step == 1 else f", one of {step} others drawn"
+    count = len(has) if total is None else total
+    drawn = "" if len(best) + len(shown) == count else f", {len(shown):,} others drawn"
     return go.Figure(
         traces,
         layout={
             "height": 420,
             "title": {
-                "text": f"<b>{len(best):,} of {len(has):,} points are not beaten{left}</b>",
+                "text": f"<b>{len(best):,} of {count:,} points are not beaten{drawn}</b>",
                 "x": 0,
                 "xref": "paper",
             },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from shlex import quote
 from typing import Any
 
 from workbench.views.html import document, table
@@ -76,6 +77,13 @@ def winners_html(
     header = ("best on", "mean time", *map(escape, fields), "ties")
     body = [tuple(map(escape, row)) for row in winners_rows(winners, fields)]
     return document(f"<h4>Winners: {escape(place)}</h4>", table(header, body))
+
+
+def export_hint(path: str, *, bitwise: bool) -> str:
+    """How the winners of flex attention are taken away."""
+    more = " --bitwise" if bitwise else ""
+    command = f"workbench results export {quote(path)} FOLDER --best{more}"
+    return document(f"<p>A file for each device: <code>{escape(command)}</code></p>")
 
 
 def note_html(notes: Sequence[str]) -> str:

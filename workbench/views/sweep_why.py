@@ -12,6 +12,7 @@ from workbench.core.plan import Plan
 from workbench.core.settings import Settings
 from workbench.core.trace import Step, show
 from workbench.views.html import document, table
+from workbench.views.sweep_rows import value_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,11 @@ def why_html(present: Plan, other: Plan, measures: Mapping[str, tuple[str, str, 
     """What changed between two plans. measures: name -> both values and a verdict, as text."""
     rows = [(escape(name), *map(escape, told)) for name, told in measures.items()]
     settings = [
-        (f"<code>{escape(name)}</code>", escape(show(one)), escape(show(two)))
-        for name, (one, two) in changed_settings(present, other).items()
+        (
+            f"<code>{escape(name)}</code>",
+            *(escape(value_text(name, value, typed=True)) for value in pair),
+        )
+        for name, pair in changed_settings(present, other).items()
     ]
     steps = [
         (

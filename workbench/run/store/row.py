@@ -47,6 +47,12 @@ class Key:
         digest = hashlib.sha256(self.config.encode()).hexdigest()[:32]
         return digest, self.device, self.kernel_hash, self.round
 
+    @property
+    def identity(self) -> bytes:
+        """The columns as one value."""
+        config_hash, device, kernel_hash, number = self.columns
+        return f"{config_hash}\0{device}\0{kernel_hash}\0{number}".encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -103,11 +109,9 @@ def canonical(values: Mapping[str, Any]) -> str:
 def packed(row: Row) -> tuple[Any, ...]:
     """What the file holds of a row: the columns of its key, its JSON, and the checksum of both."""
     body = canonical(row.to_dict())
-    config_hash, device, kernel_hash, number = row.key.columns
-    texts = (config_hash.encode(), device.encode(), kernel_hash.encode())
-    return (*row.key.columns, body, checksum(texts, number, body.encode()))
+    return (*row.key.columns, body, checksum(row.key.identity, body.encode()).decode())
 
 
-def checksum(texts: tuple[bytes, bytes, bytes], number: int, body: bytes) -> str:
-    """Sixteen hex digits over a row's key (three texts and the round) and its JSON."""
-    return hashlib.sha256(b"\0".join((*texts, b"%d" % number, body))).hexdigest()[:16]
+def checksum(identity: bytes, body: bytes) -> bytes:
+    """Sixteen hex digits over what row it is and its JSON."""
+    return hashlib.sha256(b"%b\0%b" % (identity, body)).hexdigest()[:16].encode()

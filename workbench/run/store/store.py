@@ -31,7 +31,6 @@ UNCLAIM = f"DELETE FROM claims {KEY}"  # noqa: S608
 READ = "SELECT config_hash, device, kernel_hash, round, body, checksum FROM results "
 COUNT = "UPDATE totals SET value = value + ? WHERE name = 'results'"
 NAMES = ("config_hash", "device", "kernel_hash", "round")
-Columns = tuple[bytes, bytes, bytes, int]
 
 
 class ResultStore:
@@ -90,22 +89,22 @@ class ResultStore:
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         """The keys without an intact row, in their order: what a resumed sweep measures."""
-        present: set[Columns] = set()
+        present: set[bytes] = set()
         bad = []
         with self._reading() as connection:
             for raw in connection.execute(READ):
-                columns = _columns(raw)
-                if columns is None:
+                identity = _identity(raw)
+                if identity is None:
                     bad.append(raw)
                 else:
-                    present.add(columns)
+                    present.add(identity)
         if bad:
             self._put_away(bad)
-        return tuple(key for key in keys if _as_read(key) not in present)
+        return tuple(key for key in keys if key.identity not in present)
 
     def get(self, key: Key) -> Row | None:
         """The row of a key; None when there is none, or none that is intact."""
-        for _, body in self._intact(KEY, key.columns):
+        for body in self._intact(KEY, key.columns):
             return Row.from_dict(json.loads(body))
         return None
 
@@ -118,7 +117,7 @@ class ResultStore:
         given = {name: value for name, value in asked.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
         found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
-        return tuple(Row.from_dict(json.loads(body)) for _, body in found)
+        return tuple(Row.from_dict(json.loads(body)) for body in found)
 
     def lost(self) -> int:
         """Rows that were committed and are neither there nor in quarantine: the file is damaged."""
@@ -145,23 +144,21 @@ class ResultStore:
     ) -> None:
         self.close()
 
-    def _intact(
-        self, where: str = "", values: tuple[Any, ...] = ()
-    ) -> tuple[tuple[Columns, bytes], ...]:
-        """Key columns and JSON of every row whose checksum is right; the others are put away.
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
+        """The JSON of every row whose checksum is right; the others are put away.
 
         A damaged file can show the same row twice: it is told once.
         """
-        good: dict[Columns, bytes] = {}
+        good: dict[bytes, bytes] = {}
         bad = []
         with self._reading() as connection:
             for raw in connection.execute(READ + where, values):
-                columns = _columns(raw)
-                if columns is None or good.setdefault(columns, raw[4]) != raw[4]:
+                identity = _identity(raw)
+                if identity is None or good.setdefault(identity, raw[4]) != raw[4]:
                     bad.append(raw)
         if bad:
             self._put_away(bad)
-        return tuple(good.items())
+        return tuple(good.values())
 
     def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
         self.quarantined += len(bad)
@@ -203,20 +200,15 @@ class ResultStore:
                 raise
 
 
-def _columns(raw: tuple[Any, ...]) -> Columns | None:
-    """The key columns of an intact row, as they are read; None for a damaged one."""
-    *texts, number, body, written = raw
-    if type(number) is not int or not all(type(text) is bytes for text in (*texts, body)):
+def _identity(raw: tuple[Any, ...]) -> bytes | None:
+    """`Key.identity` of an intact row; None for a damaged one, whose columns may be anything."""
+    config_hash, device, kernel_hash, number, body, written = raw
+    try:
+        identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
+        is_intact = type(number) is int and checksum(identity, body) == written
+    except TypeError:
         return None
-    config_hash, device, kernel_hash = texts
-    if checksum((config_hash, device, kernel_hash), number, body).encode() != written:
-        return None
-    return config_hash, device, kernel_hash, number
-
-
-def _as_read(key: Key) -> Columns:
-    config_hash, device, kernel_hash, number = key.columns
-    return config_hash.encode(), device.encode(), kernel_hash.encode(), number
+    return identity if is_intact else None
 
 
 def _is_stored(name: str, value: Any) -> str:

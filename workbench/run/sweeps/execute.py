@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.run.store import Key, ResultStore, Row
-from workbench.run.sweeps.lanes import InlineLane, ProcessLane, WorkerDiedError
+from workbench.run.sweeps.lanes import InlineLane, Lane, LaneLostError, WorkerDiedError
 
 POLL_S = 0.1
 LEASE_S = 120.0
@@ -70,7 +70,7 @@ class Sweep:
     measure: "module:function", a function of one configuration (a mapping) that tells fields of a
     row; it is imported where the lane is. lanes: one point at a time each. on_row: called with
     every row as soon as it is on the disk, on the thread that runs. timeout_s: a process that
-    takes longer is ended, and the row says so.
+    takes longer is ended, and the row says so. Errors of `run`: LaneLostError when no lane is left.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Sweep:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._beginning: Key | None = None
+        self._lost: LaneLostError | None = None
         self._progress = Progress(len(self.keys))
         self._began = 0.0
         self.error: BaseException | None = None
@@ -113,14 +114,14 @@ class Sweep:
         """Begin nothing more, and end the processes that measure; whether everything has ended."""
         self._stopping.set()
         for lane in self._lanes:
-            if isinstance(lane, ProcessLane):
+            if isinstance(lane, Lane):
                 lane.kill()
         return self.join(timeout_s)
 
     def close(self) -> None:
-        """End the processes of the lanes; those of a cluster are not ours."""
+        """End the processes of the lanes. Those of a cluster are not ours: they are waited for."""
         for lane in self._lanes:
-            if isinstance(lane, ProcessLane):
+            if isinstance(lane, Lane):
                 lane.shutdown()
 
     def join(self, timeout_s: float | None = None) -> bool:
@@ -145,11 +146,13 @@ class Sweep:
                 done, _ = wait(running, POLL_S, FIRST_COMPLETED) if running else (set(), None)
                 for future in done:
                     if not self._stopping.is_set():
-                        self._keep(running.pop(future), future, free)
+                        self._keep(running.pop(future), future, free, pending)
+                if lost := self._lost if not (free or running) else None:
+                    raise lost
                 self._look_after(running, free)
         finally:
             for left in running.values():
-                if isinstance(left.lane, ProcessLane):
+                if isinstance(left.lane, Lane):
                     left.lane.kill()
                 self.store.release(left.key)
             if self._beginning is not None:
@@ -176,12 +179,23 @@ class Sweep:
         running[future] = _Running(key, lane, now, now)
         self._beginning = None
 
-    def _keep(self, one: _Running, future: Future[Any], free: list[Executor]) -> None:
-        free.append(one.lane)
+    def _keep(
+        self,
+        one: _Running,
+        future: Future[Any],
+        free: list[Executor],
+        pending: deque[Key],
+    ) -> None:
         error = future.exception()
+        if isinstance(error, LaneLostError):
+            self._lost = error
+            self.store.release(one.key)
+            pending.appendleft(one.key)
+            return
+        free.append(one.lane)
         if error is None:
             self._store(_row(one.key, future.result()))
-        elif isinstance(error, WorkerDiedError) or type(error).__name__ == "KilledWorker":
+        elif isinstance(error, WorkerDiedError):
             self._store(Row(one.key, "crashed", str(error)[:500], measured_at=time.time()))
         else:
             told = f"{type(error).__name__}: {error}"
@@ -203,7 +217,7 @@ class Sweep:
                 running[future] = replace(one, claimed=now)
             if now - one.began > self._timeout_s and not future.done():
                 del running[future]
-                if isinstance(one.lane, ProcessLane):
+                if isinstance(one.lane, Lane):
                     one.lane.kill()
                     free.append(one.lane)
                 message = f"no answer within {self._timeout_s:g} s"
@@ -237,24 +251,3 @@ def _row(key: Key, found: Mapping[str, Any]) -> Row:
         return Row(key, **found, measured_at=time.time())
     except (TypeError, ValueError) as error:
         return Row(key, "failed", f"not a row: {error}"[:500], measured_at=time.time())
-
-
-class Newest:
-    """At most one sweep runs: starting one stops the one before it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.sweep: Sweep | None = None
-
-    def start(self, sweep: Sweep) -> None:
-        """Stop what runs, then start this one."""
-        with self._lock:
-            if self.sweep is not None:
-                self.sweep.stop()
-            self.sweep = sweep
-            sweep.start()
-
-    def stop(self) -> bool:
-        """Stop what runs; whether it has ended."""
-        with self._lock:
-            return self.sweep is None or self.sweep.stop()

@@ -1,9 +1,8 @@
-"""Kernel sweeps ready to start, for this machine: on its GPUs, or small in the interpreter."""
+"""Kernel sweeps ready to start: on GPUs here or of a cluster, or small in the interpreter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -12,8 +11,8 @@ from workbench.run.store import ResultStore, Row
 from workbench.run.sweeps import flex_kernels, table_kernels
 from workbench.run.sweeps.execute import Sweep
 from workbench.run.sweeps.fitting import Candidates
-from workbench.run.sweeps.lanes import process_lanes
-from workbench.run.sweeps.winners import Shape, Winner, keys, winners
+from workbench.run.sweeps.place import Place, here
+from workbench.run.sweeps.winners import Shape, Winner, keys, winner, winners
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,13 @@ class Chosen:
         return Chosen(few, self.shapes)
 
 
+EVERY = "all batches together"
+"""The winner for who can set one configuration only: by geometric mean over every bucket."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Bucket -> its winner, on one device with one version of a kernel."""
+    """Bucket -> its winner, on one device with one version of a kernel; and that of EVERY."""
 
     device: str
     kernel_hash: str
@@ -59,9 +62,12 @@ class SweptKernel:
     choose: Callable[[str | None, bool], Chosen]
     hash_of: Callable[[], str]
 
-    def chosen(self, *, bitwise: bool = False) -> Chosen:
-        """What is worth measuring on this machine. On a GPU this compiles for a minute or more."""
-        return self.choose(_target(), bitwise)
+    def chosen(self, place: Place | None = None, *, bitwise: bool = False) -> Chosen:
+        """What is worth measuring at a place (this machine if none is given).
+
+        For a GPU this compiles for a minute or more; the GPU need not be here.
+        """
+        return self.choose((place or here()).target, bitwise)
 
     def sweep(
         self,
@@ -69,17 +75,13 @@ class SweptKernel:
         chosen: Chosen,
         *,
         rounds: int = 1,
-        lanes: Sequence[Executor] | None = None,
+        place: Place | None = None,
         on_row: Callable[[Row], None] | None = None,
     ) -> Sweep:
-        """The sweep over these; lanes: one process for each GPU (one without) if none are given."""
-        from workbench.run.sweeps.measuring import device_name
-
-        wanted = keys(
-            self.name, chosen.configs, chosen.shapes, device_name(), self.hash_of(), rounds
-        )
-        own = process_lanes() if lanes is None else lanes
-        return Sweep(store, wanted, self.measure, own, on_row=on_row)
+        """The sweep over these, at a place (this machine if none is given)."""
+        at = place or here()
+        wanted = keys(self.name, chosen.configs, chosen.shapes, at.device, self.hash_of(), rounds)
+        return Sweep(store, wanted, self.measure, at.lanes, on_row=on_row)
 
     def rows(self, store: ResultStore, device: str | None = None) -> tuple[Row, ...]:
         """What a store holds of this kernel, whichever version; needs no GPU."""
@@ -98,6 +100,9 @@ class SweptKernel:
         for (device, version), own in sorted(groups.items()):
             buckets = tuple(dict.fromkeys(row.key.config_values["bucket"] for row in own))
             best = winners(own, buckets, bitwise=bitwise or self.one_for_all)
+            if best and not (bitwise or self.one_for_all):
+                one = winner(own, buckets)
+                best |= {} if one is None else {EVERY: one}
             if best:
                 found.append(Standing(device, version, best))
         return tuple(found)
@@ -163,19 +168,3 @@ def kernel_named(name: str) -> SweptKernel:
     near = get_close_matches(name, KERNELS, 1)
     hint = f" Nearest: {near[0]}." if near else ""
     raise ValueError(f"No kernel {name!r} is swept.{hint} Kernels: {', '.join(KERNELS)}.")
-
-
-def _target() -> str | None:
-    """The inspector's name of this GPU's architecture; None without one that it knows."""
-    from workbench.kernels.inspection.targets import TARGETS
-    from workbench.kernels.mode import triton_mode
-
-    if triton_mode().mode != "gpu":
-        return None
-    import torch
-
-    if torch.version.hip is not None:
-        name = torch.cuda.get_device_properties(0).gcnArchName.partition(":")[0]
-    else:
-        name = "sm_{}{}".format(*torch.cuda.get_device_capability())
-    return name if name in TARGETS else None

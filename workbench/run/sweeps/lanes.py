@@ -1,4 +1,4 @@
-"""Where points are measured: here, in a process of one GPU, or on the workers of a Dask cluster.
+"""Where points are measured: here, or in a process of one GPU; `cluster` has other machines.
 
 Every lane is a `concurrent.futures.Executor` that has one point at a time: two timings never share
 a device.
@@ -11,7 +11,8 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -26,6 +27,18 @@ class WorkerDiedError(RuntimeError):
     """The process of a lane ended before it answered; the message says how."""
 
 
+class LaneLostError(RuntimeError):
+    """A lane takes no more points; the message says what is gone. The point was not measured."""
+
+
+class Lane(Executor):
+    """An executor that can end what it is doing: for Stop, and for a point that takes too long."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End what runs; the lane takes the next point."""
+
+
 class InlineLane(Executor):
     """Runs a point in the calling thread, for what is quick: one that runs cannot be stopped."""
 
@@ -38,14 +51,25 @@ class InlineLane(Executor):
     ) -> Future[Result]:
         """Run now; the future is done."""
         future: Future[Result] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - the future carries it
-            future.set_exception(error)
+        _fill(future, lambda: fn(*args, **kwargs))
         return future
 
 
-class ProcessLane(Executor):
+def in_thread(work: Callable[[], Result]) -> Future[Result]:
+    """Begin work that may be given up: a daemon thread, unlike a pool's, holds up no exit."""
+    future: Future[Result] = Future()
+    threading.Thread(target=_fill, args=(future, work), daemon=True).start()
+    return future
+
+
+def _fill(future: Future[Result], work: Callable[[], Result]) -> None:
+    try:
+        future.set_result(work())
+    except Exception as error:  # noqa: BLE001 - the future carries it
+        future.set_exception(error)
+
+
+class ProcessLane(Lane):
     """One process of its own, started fresh (spawn); a crash ends it, and the next point a new one.
 
     device: what CUDA_VISIBLE_DEVICES is in it; None leaves it as it is. Takes importable functions
@@ -169,26 +193,3 @@ def visible_devices() -> tuple[str, ...]:
         return tuple(str(number) for number in range(pynvml.nvmlDeviceGetCount()))
     except Exception:  # noqa: BLE001 - no driver, no GPU
         return ()
-
-
-def dask_lanes(client: Any) -> tuple[Executor, ...]:
-    """One lane for each worker of a Dask cluster (extra `dask`); nothing is run twice.
-
-    Every worker must have one thread, so that it has one point at a time. Errors: ValueError.
-    """
-    threads: Mapping[str, int] = client.nthreads()
-    if not threads:
-        raise ValueError("The cluster has no workers: start one for each GPU (dask cuda worker).")
-    busy = sorted(address for address, count in threads.items() if count != 1)
-    if busy:
-        raise ValueError(
-            f"Workers with more than one thread would time two points at once: {', '.join(busy)}. "
-            "Start them with --nthreads 1."
-        )
-    client.run_on_scheduler(_never_again)
-    return tuple(client.get_executor(pure=False, retries=0) for _ in threads)
-
-
-def _never_again(dask_scheduler: Any) -> None:
-    """A point that killed its worker kills no other one."""
-    dask_scheduler.allowed_failures = 0

@@ -41,11 +41,12 @@ def _limits() -> tuple[tuple[str, float], ...]:
 
 
 def provenance(kernel_hash: str) -> dict[str, Any]:
-    """Device, driver, versions, mode, source hash, clocks and temperature."""
+    """Machine, device, driver, versions, mode, source hash, clocks, temperature, other users."""
     from workbench.kernels.mode import triton_mode
 
     decided = triton_mode()
     told = {
+        "host": platform.node(),
         "mode": decided.mode,
         "device": decided.device,
         "torch": decided.torch_version,
@@ -56,20 +57,44 @@ def provenance(kernel_hash: str) -> dict[str, Any]:
     return {**told, **_of_the_gpu()} if decided.mode == "gpu" else told
 
 
+def gpu_hash() -> str | None:
+    """Which GPU of its kind measures here, without telling its number; None without one."""
+    from workbench.kernels.mode import triton_mode
+
+    if triton_mode().mode != "gpu":
+        return None
+    return hashlib.sha256(_gpu_uuid().encode()).hexdigest()[:12]
+
+
+def _gpu_uuid() -> str:
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+
+
 def _of_the_gpu() -> dict[str, Any]:
     """What NVIDIA's driver says now; empty where it says nothing."""
     try:
         import pynvml
-        import torch
 
         pynvml.nvmlInit()
-        uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        handle = pynvml.nvmlDeviceGetHandleByUUID(_gpu_uuid())
         return {
             "driver": pynvml.nvmlSystemGetDriverVersion(),
-            "device_hash": hashlib.sha256(uuid.encode()).hexdigest()[:12],
+            "device_hash": gpu_hash(),
             "sm_clock_mhz": pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
             "temperature_c": pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+            "other_processes": _others(handle),
         }
     except Exception as error:  # noqa: BLE001 - the driver's absence is no reason not to measure
         return {"driver": f"unknown: {type(error).__name__}"}
+
+
+def _others(handle: Any) -> int | None:
+    """Processes on the GPU besides this one; None where the driver does not tell."""
+    import pynvml
+
+    try:
+        return max(0, len(pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) - 1)
+    except pynvml.NVMLError:
+        return None

@@ -92,6 +92,11 @@ class SweepTable:
                 found[code] = found.get(code, 0) + count
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
+    def has(self, name: str) -> Bools:
+        """Points with a value in a column of numbers."""
+        values = getattr(self, name)
+        return (values != -1) & ~np.isnan(values)
+
     def row(self, index: int) -> dict[str, Any]:
         """One point by name: what it `sets`, and what follows; None where it has no such thing."""
         refused, nothing = int(self.refused_by[index]), self.refused_by[index] != -1

@@ -10,8 +10,10 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import WorkbenchError
+from workbench.exchange import sweep_file
 from workbench.plan import Plan
 from workbench.sweeping import SweepResult, default_axes, parse_axes, sweep
+from workbench.ui.copy_box import CopyBox
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.tuning_kernels import KernelTuning
@@ -41,7 +43,7 @@ class TuningPanel(Panel):
         self._plan: Plan | None = None
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._newest = 0
+        self._newest = threading.Event()  # set: stop
         self.axes = widgets.Textarea(
             description="Vary",
             tooltip="A line for each field: field = value, value",
@@ -55,6 +57,8 @@ class TuningPanel(Panel):
         self.use = widgets.Button(description="Use this point", disabled=True)
         self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
         self._figure = LiveFigure()
+        self.servers = CopyBox(label="the best points for vllm bench sweep serve --serve-params")
+        self._servers = widgets.Accordion([self.servers], titles=["To vLLM's own sweep"])
         self.kernels = KernelTuning(session)
         self._place = widgets.VBox(layout=widgets.Layout(width="100%"))
         self._outcome = widgets.VBox(
@@ -65,6 +69,7 @@ class TuningPanel(Panel):
                 widgets.HBox([self.point, self.use]),
                 self._why,
                 self._table,
+                self._servers,
             ],
             layout=widgets.Layout(display="none"),
         )
@@ -107,39 +112,46 @@ class TuningPanel(Panel):
             self._error.value = html.document(html.refusal_html(error))
             return
         scenario = self._plan.scenario
+        stopping = threading.Event()
         with self._lock:
-            self._newest += 1
-            number = self._newest
+            self._newest.set()
+            self._newest = stopping
         self.start.disabled, self.stop.disabled = True, False
         self.progress.value = "Resolving ..."
-        self._thread = threading.Thread(
-            target=self._run, args=(number, lambda: sweep(scenario, axes)), daemon=True
-        )
+
+        def work() -> SweepResult:
+            return sweep(scenario, axes, stop=stopping.is_set)
+
+        self._thread = threading.Thread(target=self._run, args=(stopping, work), daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, number: int, work: Callable[[], SweepResult]) -> None:
+    def _run(self, stopping: threading.Event, work: Callable[[], SweepResult]) -> None:
         try:
             found = work()
         except WorkbenchError as error:
-            if self._is_newest(number):
+            if self._is_newest(stopping):
                 self._error.value = html.document(html.refusal_html(error))
             return
         finally:
-            if self._is_newest(number):
+            if self._is_newest(stopping) and not stopping.is_set():
                 self.start.disabled, self.stop.disabled = False, True
                 self.progress.value = ""
-        if self._is_newest(number):
+        if not self._is_newest(stopping):
+            return
+        counts = found.table.counts
+        if counts["missing"] < counts["points"]:
             self._arrived(found)
+            if counts["missing"]:
+                self.progress.value = "Stopped: what is shown had been resolved by then."
 
-    def _is_newest(self, number: int) -> bool:
+    def _is_newest(self, stopping: threading.Event) -> bool:
         with self._lock:
-            return number == self._newest
+            return stopping is self._newest
 
     @guarded
     def _stop(self, _button: Any) -> None:
-        with self._lock:
-            self._newest += 1
+        self._newest.set()
         self.start.disabled, self.stop.disabled = False, True
         self.progress.value = "Stopped: what is shown is from before."
 
@@ -154,6 +166,7 @@ class TuningPanel(Panel):
         self.point.options = [(_label(row, names), row["point"]) for row in rows]
         self.point.value = rows[0]["point"] if rows else None
         self.use.disabled = not rows
+        self.servers.text = _servers_text(found)
         self._tell(None)
         if self._plan is not None:
             self.show(self._plan)
@@ -184,6 +197,17 @@ class TuningPanel(Panel):
             return
         wanted = self.found.scenario_of(self.point.value)
         self.session.request(wanted)
+
+
+def _servers_text(found: SweepResult) -> str:
+    """The front as the file that vLLM reads, or why there is none."""
+    points = found.front[:MAX_CHOICES]
+    try:
+        return sweep_file(
+            [found.scenario_of(one) for one in points], [f"point-{n}" for n in points]
+        )
+    except WorkbenchError as error:
+        return f"# {error.message}"
 
 
 def _label(row: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict
+from concurrent.futures import Future, wait
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
 from workbench.run.store import ResultStore, Row, StoreError
+from workbench.run.sweeps.cluster import ClusterError, cluster
 from workbench.run.sweeps.execute import Sweep
-from workbench.run.sweeps.kernel_session import KERNELS, SweptKernel
+from workbench.run.sweeps.kernel_session import KERNELS, Chosen, SweptKernel
+from workbench.run.sweeps.lanes import LaneLostError, in_thread
+from workbench.run.sweeps.place import Place, here
 from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views import html
 from workbench.views.sweep_progress import (
+    export_hint,
     measured_html,
     note_html,
     progress_text,
@@ -26,6 +31,17 @@ REFRESH_S = 0.25
 READ_ONLY = "Nothing is measured; this is what the file holds."
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request: where results are kept and points are measured, and the way to stop it."""
+
+    path: str
+    where: str
+    kernel: SweptKernel
+    bitwise: bool
+    stopping: threading.Event
+
+
 class KernelTuning:
     """Controls, a progress bar, the newest rows of a kernel sweep, and who wins."""
 
@@ -33,7 +49,7 @@ class KernelTuning:
         self.session = session
         self.sweep: Sweep | None = None
         self._rows: list[dict[str, Any]] = []
-        self._stopping = threading.Event()
+        self._newest = _Asked("", "", next(iter(KERNELS.values())), False, threading.Event())
         self._thread: threading.Thread | None = None
         self.kernel = widgets.Dropdown(
             options=[(kernel.title, name) for name, kernel in KERNELS.items()],
@@ -47,6 +63,12 @@ class KernelTuning:
             tooltip="What is in the file already is not measured again",
             continuous_update=False,
             layout=widgets.Layout(width="360px"),
+        )
+        self.where = widgets.Text(
+            placeholder="this machine",
+            description="Measure on",
+            tooltip="This machine, or the address of a Dask scheduler: tcp://host:8786",
+            continuous_update=False,
         )
         self.bitwise = widgets.Checkbox(
             description="equal bits",
@@ -63,9 +85,9 @@ class KernelTuning:
         row = widgets.Layout(flex_flow="row wrap")
         self.widget = widgets.VBox(
             [
-                widgets.HTML(html.document("<h4>Measure a kernel on this machine</h4>")),
+                widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
                 self._error,
-                widgets.HBox([self.kernel, self.file, self.bitwise], layout=row),
+                widgets.HBox([self.kernel, self.where, self.file, self.bitwise], layout=row),
                 widgets.HBox([self.start, self.stop, self.bar, self._text], layout=row),
                 self._notes,
                 self._winners,
@@ -95,82 +117,112 @@ class KernelTuning:
 
     @guarded
     def _start(self, _button: Any) -> None:
-        self._error.value = self._notes.value = self._winners.value = self._table.value = ""
-        self._stopping.clear()
-        self._rows.clear()
-        self.bar.value = 0
-        self.start.disabled, self.stop.disabled = True, False
-        self._text.value = "Choosing what is legal and fits ..."
+        """The newest request wins: what is measured is stopped, and its points stay missing."""
         kernel = KERNELS[self.kernel.value]
-        bitwise = self.bitwise.value and not kernel.one_for_all
-        given = (self.file.value.strip(), kernel, bitwise)
-        self._thread = threading.Thread(target=self._run, args=given, daemon=True)
+        asked = _Asked(
+            self.file.value.strip(),
+            self.where.value.strip(),
+            kernel,
+            self.bitwise.value and not kernel.one_for_all,
+            threading.Event(),
+        )
+        self._newest.stopping.set()
+        self._newest = asked
+        self._thread = threading.Thread(target=self._run, args=(asked, self._thread), daemon=True)
         self._thread.start()
 
     @guarded
-    def _run(self, path: str, kernel: SweptKernel, bitwise: bool) -> None:
+    def _run(self, asked: _Asked, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        if asked is not self._newest:
+            return
+        self._error.value = self._notes.value = self._winners.value = self._table.value = ""
+        self._rows.clear()
+        self.bar.value = 0
+        self.stop.disabled = False
+        self._text.value = "Choosing what is legal and fits ..."
         try:
-            with ResultStore(path) as store:
+            with ResultStore(asked.path) as store:
                 if store.read_only:
                     self._notes.value = note_html((*store.notes, READ_ONLY))
                     self._text.value = ""
                 else:
                     self._notes.value = note_html(store.notes)
-                    self._measure(store, kernel, bitwise)
-                self._show_stored(kernel.rows(store), kernel, bitwise)
-        except StoreError as error:
+                    self._measure(store, asked)
+                self._show_stored(asked.kernel.rows(store), asked)
+        except (StoreError, ClusterError, LaneLostError) as error:
             self._text.value = ""
             self._error.value = html.document(
                 f'<div class="wb-problem">✕ {escape(str(error))}</div>'
             )
         finally:
             self.sweep = None
-            self.start.disabled, self.stop.disabled = False, True
+            self.stop.disabled = True
 
-    def _measure(self, store: ResultStore, kernel: SweptKernel, bitwise: bool) -> None:
-        chosen = kernel.chosen(bitwise=bitwise)
-        told = f"; {chosen.candidates.left_out}"
-        if self._stopping.is_set():
-            self._text.value = "Stopped before anything was measured."
-            return
-        self.sweep = sweep = kernel.sweep(store, chosen, on_row=self._arrived)
-        sweep.start()
-        while not sweep.join(REFRESH_S):
-            if self._stopping.is_set():
-                sweep.stop()
-            self._show(sweep, kernel, told)
-        sweep.close()
-        self._show(sweep, kernel, told + (", stopped" if self._stopping.is_set() else ", done"))
-        if sweep.error is not None:
-            raise sweep.error
+    def _measure(self, store: ResultStore, asked: _Asked) -> None:
+        kernel, stopping = asked.kernel, asked.stopping
+
+        def choose() -> tuple[Place, Chosen]:
+            place = cluster(asked.where) if asked.where else here()
+            return place, kernel.chosen(place, bitwise=asked.bitwise)
+
+        choosing = in_thread(choose)
+        while not wait([choosing], REFRESH_S).done:
+            if stopping.is_set():
+                choosing.add_done_callback(_close_place)
+                self._text.value = "Stopped before anything was measured."
+                return
+        place, chosen = choosing.result()
+        with place:
+            told = f"; on {place.device}; {chosen.candidates.left_out}"
+            self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=self._arrived)
+            sweep.start()
+            while not sweep.join(REFRESH_S):
+                if stopping.is_set():
+                    sweep.stop()
+                self._show(sweep, kernel, told)
+            self._show(sweep, kernel, told, "Stopped at " if stopping.is_set() else "Done: ")
+            if sweep.error is not None:
+                raise sweep.error
 
     def _arrived(self, row: Row) -> None:
         self._rows.append(row.to_dict())
 
-    def _show(self, sweep: Sweep, kernel: SweptKernel, told: str) -> None:
+    def _show(self, sweep: Sweep, kernel: SweptKernel, told: str, state: str = "") -> None:
         at = sweep.progress
         self.bar.max, self.bar.value = max(1, at.total), at.done
-        text = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
-        self._text.value = text + told
+        left = None if state else at.remaining_s
+        text = progress_text(at.done, at.total, at.per_second, left, at.failed)
+        resumed = f", {at.resumed:,} of them from before" if at.resumed else ""
+        self._text.value = state + text + resumed + escape(told)
         self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
 
-    def _show_stored(self, rows: Iterable[Row], kernel: SweptKernel, bitwise: bool) -> None:
+    def _show_stored(self, rows: Iterable[Row], asked: _Asked) -> None:
         """Everything that the file holds of this kernel, newest first, and who wins."""
-        told = sorted(rows, key=lambda row: row.measured_at)
+        told, kernel = sorted(rows, key=lambda row: row.measured_at), asked.kernel
         self._table.value = measured_html(
             [row.to_dict() for row in told], ("bucket", *kernel.fields)
         )
-        self._winners.value = "".join(
+        shown = [
             winners_html(
                 f"{one.device}, kernel {one.kernel_hash}",
                 {bucket: asdict(found) for bucket, found in one.winners.items()},
                 kernel.fields,
             )
-            for one in kernel.winners(told, bitwise=bitwise)
-        )
+            for one in kernel.winners(told, bitwise=asked.bitwise)
+        ]
+        if shown and kernel.name == "flex":
+            shown.append(export_hint(asked.path, bitwise=asked.bitwise))
+        self._winners.value = "".join(shown)
 
     @guarded
     def _stop(self, _button: Any) -> None:
-        self._stopping.set()
+        self._newest.stopping.set()
         if self.sweep is not None:
             self.sweep.stop()
+
+
+def _close_place(choosing: Future[tuple[Place, Chosen]]) -> None:
+    if choosing.exception() is None:
+        choosing.result()[0].close()

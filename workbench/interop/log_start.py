@@ -1,0 +1,170 @@
+"""The messages that tell what was asked for and what vLLM settled, in the order of a start."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from workbench.interop.log_facts import argument_fields, engine_fields, entries
+from workbench.interop.log_message import Compare, Values, message
+
+BACKENDS = {
+    "Flash Attention": "FLASH_ATTN",
+    "FlashInfer": "FLASHINFER",
+    "Triton": "TRITON_ATTN",
+    "Triton MLA": "TRITON_MLA",
+}
+
+
+def _version_fields(values: Values) -> dict[str, Any]:
+    return engine_fields(entries(str(values.get("config", ""))))
+
+
+def _all_fields(values: Values) -> dict[str, Any]:
+    fields = argument_fields(entries(str(values["arguments"])))
+    return {name: value for name, value in fields.items() if name != "block_size"}  # 16: a default
+
+
+def _backend_fields(values: Values) -> dict[str, Any]:
+    name = str(values["backend"]).removeprefix("AttentionBackendEnum.")
+    name = BACKENDS.get(name, name)
+    first = re.match(r"\W*(\w+)", str(values.get("candidates", "")))
+    # The order of the list is the platform's: FlashInfer leads it on compute capability 10 only.
+    known = {"compute_capability": "10.0"} if first and first.group(1) == "FLASHINFER" else {}
+    return {"backend": name, **known}
+
+
+START = (
+    message(
+        "version",
+        "version ",
+        r"(?:vLLM (?:API )?server|▀▄▀ █ ) ?version (?P<version>\d+\.[\w.+-]+)",
+        "Which vLLM runs, so which rules hold.",
+        is_distinct=False,
+    ),
+    message(
+        "typed_arguments",
+        "non-default args",
+        r"non-default args: (?P<arguments>\{.*)",
+        "What was typed and differs from vLLM's defaults; everything else is a default.",
+        fields=lambda values: argument_fields(entries(str(values["arguments"]))),
+        is_dump=True,
+    ),
+    message(
+        "all_arguments",
+        "args: Namespace(",
+        r"args: Namespace\((?P<arguments>.*)",
+        "Every argument, defaults as well, as versions before 0.9 printed them.",
+        fields=_all_fields,
+        is_dump=True,
+    ),
+    message(
+        "platform",
+        "Automatically detected platform",
+        r"Automatically detected platform (?P<platform>\w+)",
+        "Which platform picks the attention backend.",
+        fields=lambda values: (
+            {"platform": values["platform"]}
+            if values["platform"] in {"cuda", "rocm", "xpu", "cpu"}
+            else {}
+        ),
+    ),
+    message(
+        "architecture",
+        "Resolved architecture",
+        r"Resolved architecture: (?P<architecture>\w+)",
+        "The model class, from `architectures` in config.json.",
+    ),
+    message(
+        "max_model_len",
+        "Using max model len",
+        r"Using max model len (?P<max_model_len>\d+)",
+        "The longest request, prompt and answer together.",
+        "With prefix caching off, a mamba block holds this many tokens.",
+        fields=lambda values: {"max_model_len": values["max_model_len"]},
+        compares=(Compare("max_model_len", lambda plan: plan.max_model_len, ("max_model_len",)),),
+    ),
+    message(
+        "token_budget",
+        "Chunked prefill is enabled with",
+        r"Chunked prefill is enabled with max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)",
+        "Tokens that one scheduler step may take. In cache mode align a block must fit into it.",
+        fields=lambda values: {"max_num_batched_tokens": values["max_num_batched_tokens"]},
+    ),
+    message(
+        "engine_config",
+        "LLM engine (v",
+        r"Initializing an? (?:V\d )?LLM engine \(v(?P<version>[^)]+)\) with config: (?P<config>.*)",
+        "The engine's settings after the defaults were filled in.",
+        fields=_version_fields,
+        is_dump=True,
+    ),
+    message(
+        "backend",
+        "attention backend out of potential",
+        r"Using (?P<backend>[\w.]+) attention backend out of potential backends: "
+        r"(?P<candidates>\[[^\]]*\])",
+        "The first backend of the platform's order that nothing speaks against.",
+        "Ask for another one with --attention-backend; tab `Backends by TP` compares them.",
+        fields=_backend_fields,
+        compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
+    ),
+    message(
+        "backend_in_words",
+        "Using ",
+        r"Using (?P<backend>Flash Attention|FlashInfer|Triton MLA|Triton"
+        r"|AttentionBackendEnum\.\w+) backend(?: on V1 engine)?\.",
+        "The attention backend, as XPU and older versions print it.",
+        fields=_backend_fields,
+        compares=(
+            Compare(
+                "backend",
+                lambda plan: plan.backend,
+                ("backend",),
+                otherwise=lambda plan, said: (
+                    f"{said} is another word for it."
+                    if BACKENDS.get(said) == plan.backend
+                    else None
+                ),
+            ),
+        ),
+        is_distinct=False,
+    ),
+    message(
+        "cache_mode",
+        "Mamba cache mode is set to '",
+        r"Mamba cache mode is set to '(?P<mamba_cache_mode>all|align)' for (?P<architecture>\w+) "
+        r"by default",
+        "Prefix caching is on and no mode was typed, so vLLM chose how states are kept.",
+        "align keeps a state at block ends only, all keeps one per block (not in 0.33).",
+        fields=lambda _values: {"enable_prefix_caching": True},
+        compares=(
+            Compare("mamba_cache_mode", lambda plan: plan.mamba_cache_mode, ("mamba_cache_mode",)),
+        ),
+    ),
+    message(
+        "cache_mode_none",
+        "Mamba cache mode is set to 'none'",
+        r"Mamba cache mode is set to 'none' when prefix caching is disabled",
+        "A cache mode was typed, but without prefix caching there is nothing to keep.",
+        "Add --enable-prefix-caching, or leave --mamba-cache-mode out.",
+        fields=lambda _values: {"enable_prefix_caching": False},
+    ),
+    message(
+        "cache_mode_fallback",
+        "falling back to 'align' mode",
+        r"cache 'all' mode: falling back to 'align' mode",
+        "This model cannot keep a state for every block, so align takes the place of all.",
+        "Type --mamba-cache-mode align to silence it.",
+        fields=lambda _values: {"enable_prefix_caching": True},
+    ),
+    message(
+        "prefix_caching_not_supported",
+        "support for prefix caching: disabling",
+        r"without support for prefix caching: disabling",
+        "This version cannot find the states of this model again, so it turned prefix caching off.",
+        "Newer versions cache hybrid models; see --mamba-cache-mode.",
+        fields=lambda _values: {"enable_prefix_caching": False},
+    ),
+)
+"""What a start says of its settings."""

@@ -1,0 +1,137 @@
+"""Points on other machines: the workers of a Dask cluster (extra `dask`), one point a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from workbench.run.sweeps.cluster_lane import ClusterLane, workers_of
+from workbench.run.sweeps.lanes import Lane
+from workbench.run.sweeps.place import Place, about_here
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+ANSWER_S = 5.0
+INSTALL = "pip install 'hybrid-kv-workbench[dask]'"
+
+
+class ClusterError(RuntimeError):
+    """No place to measure: the message says what is wrong with the cluster and what to do."""
+
+
+def cluster(address: str) -> Place:
+    """The workers behind a scheduler, such as "tcp://host:8786"; use it in `with`.
+
+    Every worker has one thread and a GPU of its own, and all have the same GPU and kernels, for
+    their times are filed under one name. Errors: ClusterError, within seconds.
+    """
+    client = _connected(address)
+    try:
+        lanes = dask_lanes(client)
+        found = _agreed(client)
+    except BaseException:
+        client.close()
+        raise
+    return Place(str(found["device"]), found["target"], lanes, client.close)
+
+
+def dask_lanes(client: Client) -> tuple[Lane, ...]:
+    """One lane for each worker of a cluster; nothing is run twice.
+
+    Every worker has one thread, so that it has one point at a time, and a nanny, so that it can be
+    ended and comes back. Errors: ClusterError.
+    """
+    workers = workers_of(client)
+    if not workers:
+        raise ClusterError(
+            "The cluster has no workers. Start one for each GPU: `dask cuda worker ADDRESS` "
+            "(package dask-cuda), or `dask worker ADDRESS --nthreads 1` with CUDA_VISIBLE_DEVICES."
+        )
+    if busy := sorted(name for name, worker in workers.items() if worker["nthreads"] != 1):
+        raise ClusterError(
+            f"Workers with more than one thread would time two points at once: {', '.join(busy)}. "
+            "Start them with --nthreads 1."
+        )
+    if alone := sorted(name for name, worker in workers.items() if not worker["nanny"]):
+        raise ClusterError(
+            f"Workers without a nanny could not be stopped, nor come back: {', '.join(alone)}. "
+            "Start them without --no-nanny."
+        )
+    try:
+        client.run_on_scheduler(_never_again)
+    except Exception as error:  # noqa: BLE001 - whatever it raised
+        raise ClusterError(
+            f"The scheduler cannot do as it is asked: {type(error).__name__}: {error}. Start it "
+            "where the same workbench is installed as here."
+        ) from None
+    executor = client.get_executor(pure=False, retries=0)
+    return tuple(ClusterLane(client, executor, worker["nanny"]) for worker in workers.values())
+
+
+def _connected(address: str) -> Client:
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ClusterError(
+            f"Other machines need the package `{error.name}`: {INSTALL}, here and on the workers."
+        ) from None
+    try:
+        client = Client(address, timeout=ANSWER_S, set_as_default=False)
+    except (OSError, TimeoutError):
+        raise ClusterError(
+            f"No Dask scheduler answers at {address} within {ANSWER_S:g} s. `dask scheduler` "
+            "starts one and prints its address; a firewall between the machines looks the same."
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise ClusterError(
+            f"{address!r} is no address of a Dask scheduler ({error}): tcp://HOST:8786 is one."
+        ) from None
+    return client
+
+
+def _agreed(client: Client) -> Mapping[str, Any]:
+    """What all workers tell about themselves. Errors: ClusterError where they differ."""
+    own = about_here()
+    told: Mapping[str, Any] = client.run(about_here, on_error="return")
+    for worker, about in told.items():
+        if isinstance(about, BaseException):
+            raise ClusterError(
+                f"The worker {worker} cannot measure: {type(about).__name__}: {about}. It needs "
+                "the same workbench as this machine."
+            )
+    return agreed(told, own["kernels"])
+
+
+def agreed(told: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, str]) -> Mapping[str, Any]:
+    """What workers have in common. told: worker -> as `about_here` tells; kernels: name -> hash.
+
+    Errors: ClusterError for kernels that differ from these, for two kinds of devices, and for two
+    workers on one GPU.
+    """
+    first_worker, first = next(iter(told.items()))
+    owner: dict[str, str] = {}
+    for worker, about in told.items():
+        if about["kernels"] != kernels:
+            raise ClusterError(
+                f"The worker {worker} has other kernels than this machine: install the same "
+                "workbench on both."
+            )
+        if about["device"] != first["device"]:
+            raise ClusterError(
+                f"Times of different devices do not mix: {first['device']} on {first_worker}, "
+                f"{about['device']} on {worker}. Use a cluster for each kind."
+            )
+        gpu = about["gpu"]
+        if gpu is not None and gpu in owner:
+            raise ClusterError(
+                f"The workers {owner[gpu]} and {worker} share a GPU and would disturb each other: "
+                "give each its own by CUDA_VISIBLE_DEVICES (`dask cuda worker` does)."
+            )
+        owner[gpu] = worker
+    return first
+
+
+def _never_again(dask_scheduler: Any) -> None:
+    """A point that killed its worker kills no other one."""
+    dask_scheduler.allowed_failures = 0

@@ -1,0 +1,140 @@
+"""A lane that measures on a worker of a Dask cluster, can end it, and knows when it has gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from workbench.run.sweeps.lanes import Lane, LaneLostError, WorkerDiedError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+RESTART_S = 120.0
+POLL_S = 0.1
+
+
+class ClusterLane(Lane):
+    """One point at a time on the worker of one nanny, which outlives its workers.
+
+    Errors of a future: WorkerDiedError, LaneLostError, or what the function raised.
+    """
+
+    def __init__(self, client: Client, executor: Executor, nanny: str) -> None:
+        self._client, self._executor, self._nanny = client, executor, nanny
+        self._lock = threading.Lock()
+        self._newest: Future[Any] | None = None
+        self._sent: tuple[str, str, Future[Any]] | None = None
+        self._ending: threading.Thread | None = None
+
+    def submit(
+        self,
+        fn: Callable[Parameters, Result],
+        /,
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Future[Result]:
+        """Send the call to the worker, as soon as there is one again."""
+        told: Future[Result] = Future()
+        with self._lock:
+            self._newest = told
+        call = partial(self._executor.submit, fn, *args, **kwargs)
+        threading.Thread(target=self._send, args=(told, call), daemon=True).start()
+        return told
+
+    def kill(self) -> None:
+        """End the worker that has the point, unless others use it; does not wait for the end."""
+        with self._lock:
+            sent, self._sent, self._newest = self._sent, None, None
+        if sent is not None and not sent[2].done():
+            self._ending = threading.Thread(target=self._end, args=sent)
+            self._ending.start()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """The cluster is not ours: only a worker that was ended is waited for."""
+        if self._ending is not None:
+            self._ending.join()
+
+    def _send(self, told: Future[Any], call: Callable[..., Future[Any]]) -> None:
+        self.shutdown()
+        try:
+            worker = self._worker()
+            task = f"{self._client.id}-{uuid.uuid4().hex}"
+            with self._lock:
+                if self._newest is not told:
+                    return
+                sent = call(key=task, workers=[worker])
+                self._sent = worker, task, sent
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be sent there
+            lost = f"The worker of {self._nanny}, or its scheduler, has gone ({error})."
+            told.set_exception(LaneLostError(lost))
+            return
+        sent.add_done_callback(lambda done: _tell(done, told))
+
+    def _end(self, worker: str, task: str, point: Future[Any]) -> None:
+        """A point ends only with its process: Dask forgets a cancelled one, and it runs on."""
+        with suppress(Exception):  # a cluster that has gone measures nothing
+            processing: Mapping[str, tuple[str, ...]] = self._client.processing([worker])
+            point.cancel()
+            if tuple(processing.get(worker, ())) == (task,):
+                self._client.run(_end_worker, worker, workers=[worker], nanny=True)
+                self._worker(other_than=worker)
+
+    def _worker(self, other_than: str = "") -> str:
+        """The worker that there is now; a nanny starts another one for one that ended."""
+        until = time.monotonic() + RESTART_S
+        while time.monotonic() < until:
+            for address, worker in workers_of(self._client).items():
+                if worker["nanny"] == self._nanny and address != other_than:
+                    found = self._client.run(_ready_worker, workers=[address], nanny=True)
+                    if address in found.values():
+                        return address
+            time.sleep(POLL_S)
+        raise TimeoutError(f"no new one within {RESTART_S:g} s")
+
+
+def _ready_worker(dask_worker: Any) -> str | None:
+    """Runs in a nanny. One whose worker dies while it starts gives up for good: None until then."""
+    process = dask_worker.process
+    is_ready = process is not None and process.status.name == "running"
+    return str(dask_worker.worker_address) if is_ready else None
+
+
+def _end_worker(worker: str, dask_worker: Any) -> None:
+    """Runs in the nanny, for a worker that measures may not listen."""
+    if _ready_worker(dask_worker) == worker:
+        os.kill(dask_worker.pid, signal.SIGKILL)
+
+
+def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
+    """Address -> what the scheduler knows of the worker."""
+    found: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1).get("workers", {})
+    return found
+
+
+def _tell(done: Future[Any], told: Future[Any]) -> None:
+    """Pass on what a point came to, in our words where it came to nothing."""
+    if done.cancelled():
+        told.set_exception(LaneLostError("The Dask scheduler has gone."))
+    elif (error := done.exception()) is None:
+        told.set_result(done.result())
+    elif type(error).__name__ == "KilledWorker":
+        worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
+        told.set_exception(
+            WorkerDiedError(
+                f"the worker {worker} ended while it measured: an illegal memory access, or killed "
+                "as the system does when memory runs out; its log says which"
+            )
+        )
+    else:
+        told.set_exception(error)
