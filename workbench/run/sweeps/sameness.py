@@ -68,8 +68,10 @@ def copies(
     first[which[::-1]] = np.arange(which.size)[::-1]
     if seen is not None:
         first = first[_are_new(found.rows, columns, seen)]
+    later = np.ones(which.size, dtype=bool)
+    later[first] = False
     result = np.ones(frame.shape, dtype=bool)
-    result[np.unravel_index(first, found.which.shape)] = False
+    result[tuple(map(slice, found.which.shape))] = later.reshape(found.which.shape)
     return result
 
 
