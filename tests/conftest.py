@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -31,3 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # Settle where kernels run before any test imports triton by way of torch.
     triton_mode()
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay to the end: no collection looks at them again."""
+    gc.collect()
+    gc.freeze()

@@ -11,7 +11,7 @@ from math import lcm
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, event, given
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from tests.core.strategies import HYBRID, scenarios
@@ -479,6 +479,7 @@ def test_every_remedy_lifts_its_refusal(scenario, tensor_parallel):
         assume(False)
 
 
+@settings(max_examples=settings.default.max_examples // 4)  # each is dozens of plans
 @given(any_scenario)
 def test_sensitivity_lists_exactly_the_changes_that_matter(scenario):
     plan = plan_or_skip(scenario)

@@ -92,10 +92,8 @@ class Writes(RuleBasedStateMachine):
 
 
 # fewer than the profile's examples, each of them a sequence of many launches
-Writes.TestCase.settings = settings(max_examples=12, stateful_step_count=25)
+QUICK = settings.default.max_examples < 500
+Writes.TestCase.settings = settings(
+    max_examples=12 if QUICK else 30, stateful_step_count=25 if QUICK else 40
+)
 TestWrites = Writes.TestCase
-
-
-@pytest.mark.slow
-class TestManyWrites(Writes.TestCase):
-    settings = settings(max_examples=30, stateful_step_count=40)

@@ -150,7 +150,7 @@ def test_the_order_of_requests_is_nobodys_business():
 
 
 @pytest.mark.slow
-@settings(max_examples=60 if INTERPRETED else 500)
+@settings(max_examples=25 if INTERPRETED else 500)
 @given(
     st.integers(1, 300),
     st.integers(1, 40),
