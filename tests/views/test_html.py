@@ -133,6 +133,11 @@ def test_the_headline_says_where():
         assert word in words
 
 
+def test_the_headline_names_every_backend_of_attention():
+    plan = plan_of(model="llama-3.1-8b", kv_cache_dtype="turboquant_k8v4")
+    assert "cuda · TURBOQUANT + FLASH_ATTN · TP 1" in html.headline_html(plan)
+
+
 def test_facts_carry_their_published_name():
     plan = plan_of(model="nemotron-3-nano-30b-a3b")
     facts = Page(html.plan_html(plan)).with_attribute("data-fact")

@@ -45,8 +45,9 @@ def plan_html(plan: Plan) -> str:
 
 def headline_html(plan: Plan) -> str:
     """The block size in large type, and what it is the block size of."""
+    backends = " + ".join(dict.fromkeys(filter(None, (plan.backend, plan.plain_backend))))
     where = " · ".join(
-        filter(None, (plan.settings.platform, plan.backend, f"TP {plan.settings.tensor_parallel}"))
+        filter(None, (plan.settings.platform, backends, f"TP {plan.settings.tensor_parallel}"))
     )
     return (
         '<div class="wb-headline">'

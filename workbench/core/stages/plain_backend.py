@@ -86,13 +86,15 @@ def _first_valid(run: Run, query: LayerQuery, beside: Backend | None) -> Backend
 
 
 def _refused(run: Run, main: Backend, reasons: list[str], numbers: list[int]) -> None:
+    refusal, way_out = f"no backend of {run.platform.title} takes them", ""
+    if reasons:
+        refusal = f"{main.name} does not take them: {', '.join(reasons)}"
+        way_out = " Leave the backend to the engine: then every layer gets one of its own."
     run.problem(
         "plain_layers_refused",
         "backend",
         f"The layers {', '.join(map(str, numbers))} keep the model's dtype beside "
-        f"kv_cache_dtype = {run.kv_cache_dtype}, and no backend takes them: {main.name}: "
-        f"{', '.join(reasons) or 'not valid'}. Leave the backend to the engine, so that every "
-        "layer gets one of its own.",
+        f"kv_cache_dtype = {run.kv_cache_dtype}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
         vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"
         if reasons
