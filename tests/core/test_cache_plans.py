@@ -87,6 +87,33 @@ def test_worked_numbers_for_20_gib(name):
     assert f"GPU KV cache size: {tokens:,} tokens" in plan.log_lines
 
 
+def test_nemotron_on_four_ranks_for_20_gib():
+    plan = resolved(
+        model="nemotron-3-nano-30b-a3b",
+        tensor_parallel=4,
+        enable_prefix_caching=True,
+        mamba_cache_mode="align",
+        max_model_len=32768,
+        max_num_batched_tokens=8192,
+        kv_cache_memory_bytes=20 * GIB,
+    )
+    assert (plan.block_size, plan.cache.num_blocks, plan.cache.blocks_per_request) == (
+        1056, 6619, 40,
+    )  # fmt: skip
+    assert f"{plan.cache.max_concurrency:.2f}" == "165.47"
+    assert plan.cache.printed_tokens == 5_422_284
+
+
+def test_tensors_and_drafts_at_one_block_size():
+    """Eight tensors of 1241 pages; three drafts take nine more blocks of the same 528 tokens."""
+    cache = resolved(model="qwen3.5-4b", max_model_len=32768, kv_cache_memory_bytes=20 * GIB).cache
+    assert [tensor.size_bytes for tensor in cache.tensors] == [2_683_895_808] * 8
+    with_drafts = replace(cache, printed_blocks=cache.printed_blocks + 3 * 3)
+    assert with_drafts.printed_blocks == 75
+    assert f"{with_drafts.max_concurrency:.2f}" == "16.55"
+    assert with_drafts.printed_tokens == 542_201
+
+
 def test_drafts_take_a_block_of_every_mamba_group():
     plan = resolved(model="qwen3.5-4b", max_model_len=32768, num_speculative_tokens=3)
     mamba = sum(group.spec.is_mamba for group in plan.cache.groups)
