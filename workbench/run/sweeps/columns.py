@@ -5,7 +5,7 @@ A column has one axis for every axis of the grid, of length 1 where its value do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -193,8 +193,13 @@ class Combinations:
     which: Codes
 
 
-def combinations(columns: Sequence[Column], axes: int) -> Combinations:
-    """The combinations that occur on the grid, put together in as small arrays as can be."""
+def combinations(
+    columns: Sequence[Column], axes: int, checked: Callable[[], None] = lambda: None
+) -> Combinations:
+    """The combinations that occur on the grid, put together in as small arrays as can be.
+
+    checked: called before every column, may raise.
+    """
     which: Codes = np.zeros([1] * axes, dtype=np.int32)
     rows = np.zeros((1, len(columns)), dtype=np.int32)
     left = []
@@ -204,6 +209,7 @@ def combinations(columns: Sequence[Column], axes: int) -> Combinations:
         else:
             left.append(index)
     while left:
+        checked()
         shapes = {index: _both(which.shape, columns[index].codes.shape) for index in left}
         index = min(left, key=lambda index: (prod(shapes[index]), columns[index].codes.size))
         left.remove(index)

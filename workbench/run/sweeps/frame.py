@@ -51,7 +51,7 @@ class Frame:
         checked: Callable[[], None] = lambda: None,
     ) -> None:
         self.model, self.rules, self.bits = model, rules, bits
-        self._checked = checked
+        self.checked = checked
         self.shape = tuple(len(values) for _, values in axes)
         self.evaluations = 0
         self.problems: list[npt.NDArray[np.int64]] = []
@@ -121,7 +121,9 @@ class Frame:
                     raise KeyError(f"a stage read {more.name!r}, which no stage wrote") from more
                 reads = (*reads, more.name)
                 continue
+            self.checked()
             written = {name for path in paths for name in path.run.written}
+            self.checked()
             partly = {
                 name
                 for name in written - set(reads) - set(writes)
@@ -134,10 +136,12 @@ class Frame:
         for name in sorted({*written, *writes}):
             collected = Collected(len(found.rows), keeps_families=name in families)
             for path in paths:
-                self._checked()
+                self.checked()
                 told = path.run.written
                 collected.add(path.points, told[name] if name in told else path.run.given.get(name))
+            self.checked()
             self.columns[name] = collected.column(found.which)
+        self.checked()
         self._keep_problems(found, paths)
         self._keep_errors(found, paths)
 
@@ -145,7 +149,7 @@ class Frame:
         self, work: Work, reads: tuple[str, ...], hidden: Mapping[str, Any]
     ) -> tuple[Combinations, list[Path]]:
         columns = [self.columns[name] for name in reads]
-        found = combinations(columns, len(self.shape))
+        found = combinations(columns, len(self.shape), self.checked)
         runs = Paths(
             work,
             reads,
@@ -153,7 +157,7 @@ class Frame:
             lambda given, *, together: Recorder(
                 self.model, self.rules, given, hidden, together=together
             ),
-            self._checked,
+            self.checked,
         )
         paths = list(runs.over(found.rows))
         self.evaluations += len(paths)

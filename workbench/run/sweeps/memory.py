@@ -76,7 +76,9 @@ def sizes(frame: Frame, prompt_tokens: int, *, own_problems: bool) -> Sizes:
     frame.apply(cache_work.wasted, writes=("waste_share",))
     frame.apply(cache_work.measured, writes=("measured_bytes",))
     del frame.columns["cache"], frame.columns["caching"]  # the largest, and nobody needs them now
+    frame.checked()
     blocks, concurrency = _capacity(frame, own_problems)
+    frame.checked()
     return Sizes(
         blocks,
         concurrency,
@@ -90,13 +92,18 @@ def _capacity(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Blocks (-1: unknown) and concurrency (NaN) of the points, and the problems of `memory`."""
     columns = frame.columns
-    per_block = columns["bytes_per_block"].array(np.int64)
-    per_request = columns["blocks_per_request"].array(np.int64)
-    printed = columns["printed_blocks"].array(np.int64)
-    needed = columns["needed_bytes"].array(np.int64)
-    override = columns[SETTING + "num_gpu_blocks_override"].array(np.int64)
+
+    def ints(name: str) -> npt.NDArray[np.int64]:
+        frame.checked()
+        return columns[name].array(np.int64)
+
+    per_block = ints("bytes_per_block")
+    per_request = ints("blocks_per_request")
+    printed = ints("printed_blocks")
+    needed = ints("needed_bytes")
+    override = ints(SETTING + "num_gpu_blocks_override")
     known_bytes = _is_given(columns["measured_bytes"])
-    measured = columns["measured_bytes"].array(np.int64)
+    measured = ints("measured_bytes")
     has_cache, has_groups = per_block >= 0, per_block > 0
     divisor = np.maximum(per_block, 1)
     counted = np.where(override >= 0, override, np.maximum(measured, 0) // divisor)
@@ -107,11 +114,11 @@ def _capacity(
     if not own_problems:
         return blocks.astype(np.int64), concurrency.astype(np.float64)
     available = np.where(override >= 0, _product(override, per_block), measured)
-    checked = available - columns["held_back_bytes"].array(np.int64)
+    checked = available - ints("held_back_bytes")
     empty = known & (checked <= 0)
     short = known & ~empty & (needed > checked)
     fine = known & ~empty & ~short & (printed > 0)
-    typed = columns[SETTING + "max_num_seqs"].array(np.int64)
+    typed = ints(SETTING + "max_num_seqs")
     wanted = np.where(typed > 0, typed, DEFAULT_MAX_NUM_SEQS[-1])
     crowded = fine & columns["graphs_need_blocks"].array(np.int8).astype(bool) & (wanted > blocks)
     uncounted = not frame.rules.groups.counts_null_block

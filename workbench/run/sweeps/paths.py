@@ -61,7 +61,7 @@ class Paths:
 
     def over(self, rows: npt.NDArray[np.int32]) -> Iterator[Path]:
         """Every combination once. rows: [combination, column], the code in each column."""
-        groups, alone = _alike(rows, self.columns)
+        groups, alone = self._alike(rows)
         left = [alone]
         for points in groups:
             for start in range(0, len(points), LONGEST):
@@ -120,6 +120,7 @@ class Paths:
     def _one_by_one(self, rows: npt.NDArray[np.int32], points: Points) -> Iterator[Path]:
         tables = [column.values for column in self.columns]
         members = [column.has_members for column in self.columns]
+        self.checked()
         for point, row in zip(points.tolist(), rows[points].tolist(), strict=True):
             given = {}
             for name, table, code, is_member in zip(self.names, tables, row, members, strict=True):
@@ -135,20 +136,22 @@ class Paths:
             run.close()
             yield Path(point, run, error)
 
+    def _alike(self, rows: npt.NDArray[np.int32]) -> tuple[list[Points], Points]:
+        """Groups of combinations that agree in all but numbers, and those of small groups."""
+        everyone = np.arange(len(rows))
+        if len(rows) <= FEW:
+            return [], everyone
+        which, kinds = joined(self._kinds(rows), len(rows))
+        is_large = (np.bincount(which, minlength=kinds) > FEW)[which]
+        large = everyone[is_large]
+        order = large[np.argsort(which[large], kind="stable")]
+        groups = np.split(order, np.flatnonzero(np.diff(which[order])) + 1) if len(order) else []
+        return groups, everyone[~is_large]
 
-def _alike(rows: npt.NDArray[np.int32], columns: Sequence[Column]) -> tuple[list[Points], Points]:
-    """Groups of combinations that agree in everything but numbers, and those of small groups."""
-    everyone = np.arange(len(rows))
-    if len(rows) <= FEW:
-        return [], everyone
-    parts = (
-        (column.kinds[rows[:, index]], int(column.kinds.max()) + 1)
-        for index, column in enumerate(columns)
-        if not column.is_constant
-    )
-    which, kinds = joined(parts, len(rows))
-    is_large = (np.bincount(which, minlength=kinds) > FEW)[which]
-    large = everyone[is_large]
-    order = large[np.argsort(which[large], kind="stable")]
-    groups = np.split(order, np.flatnonzero(np.diff(which[order])) + 1) if len(order) else []
-    return groups, everyone[~is_large]
+    def _kinds(self, rows: npt.NDArray[np.int32]) -> Iterator[tuple[npt.NDArray[np.int64], int]]:
+        for index, column in enumerate(self.columns):
+            self.checked()
+            if not column.is_constant:
+                kinds = column.kinds
+                self.checked()
+                yield kinds[rows[:, index]], int(kinds.max()) + 1

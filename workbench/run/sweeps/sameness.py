@@ -62,7 +62,7 @@ def copies(
         Column(codes.reshape(num_blocks.shape).astype(np.int32), tuple(values.tolist())),
         *_decided(frame),
     ]
-    found = combinations(columns, len(frame.shape))
+    found = combinations(columns, len(frame.shape), frame.checked)
     first = np.empty(len(found.rows), dtype=np.intp)
     which = found.which.reshape(-1)
     first[which[::-1]] = np.arange(which.size)[::-1]
