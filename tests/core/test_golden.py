@@ -333,3 +333,26 @@ def test_exact_sizes_count_by_modulo_for_managers_and_by_equality_for_kernels():
 def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_block):
     plan = plan_of(NANO_30B, tensor_parallel=tensor_parallel, **FP8_32)
     assert (plan.block_size, plan.kernel_block_size) == (block_size, kernel_block)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "granule", "block_size", "padding_percent"),
+    [
+        (kimi_linear(), {"tensor_parallel": 2}, 64, 960, 1.89),  # as vllm#28228 logs it
+        (kimi_linear(), {"tensor_parallel": 2, "backend": "FLASH_ATTN_MLA"}, 32, 960, 1.89),
+        (kimi_linear(), {"tensor_parallel": 2, "backend": "CUTLASS_MLA"}, 128, 1024, 8.68),
+        (NANO_30B, {"tensor_parallel": 4}, 16, 1056, 1.34),
+        (NANO_30B, {"tensor_parallel": 4, "block_size": 64}, 16, 1056, 1.34),
+        (QWEN_4B, {"compute_capability": "9.0"}, 16, 528, None),
+        (QWEN_4B, {"compute_capability": "10.0"}, 32, 544, None),
+        (QWEN_4B, {"compute_capability": "10.0", "backend": "TRITON_ATTN"}, 16, 528, None),
+    ],
+)
+def test_before_37467_the_granule_is_a_constant(
+    model, settings, granule, block_size, padding_percent
+):
+    plan = plan_of(model, rules="before-37467", **settings)
+    assert plan.trace.step("alignment_granule").result == granule
+    assert plan.block_size == block_size
+    if padding_percent is not None:
+        assert round(plan.padding_percent, 2) == padding_percent

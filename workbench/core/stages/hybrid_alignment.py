@@ -27,6 +27,18 @@ GRANULE_0_33 = Rule(
     "tokens",
     "vLLM 0.33, Platform._align_hybrid_block_size",
 )
+GRANULE_BEFORE_37467 = Rule(
+    "alignment_granule",
+    "Alignment granule A",
+    "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, typed "
+    "FLASH_ATTN_MLA 32, typed CUTLASS_MLA 128",
+    "tokens",
+    "vLLM before #37467, HybridAttentionMambaModelConfig",
+)
+MLA_CONSTANTS = {"FLASH_ATTN_MLA": 32, "CUTLASS_MLA": 128}
+"""Typed backend -> granule of MLA before #37467, in tokens."""
+MLA_CONSTANT = 64
+LARGE_HEAD, LARGE_HEAD_CONSTANT = 256, 32
 TOKENS_NEEDED = Rule(
     "tokens_needed",
     "Tokens that outweigh one mamba page",
@@ -81,24 +93,29 @@ MAMBA_BLOCK_SIZE = Rule(
 
 def hybrid_alignment(run: Run) -> None:
     """Phase 2 with the granule of the chosen backend."""
-    if run.backend is None:
-        align(run, smallest_base(run.supported))
-    else:
-        align(run, smallest_base(run.first_backend[1]))
+    if _is_needed(run):
+        supported = run.supported if run.backend is None else run.first_backend[1]
+        _align(run, _granule(run, smallest_base(supported)))
 
 
 def align_without_backend(run: Run) -> None:
-    """The alignment before #37467: no backend is known yet, the granule is the default size."""
-    align(run, run.rules.default_block_size)
+    """The alignment before #37467: no backend is known yet, the granule is a constant."""
+    if _is_needed(run):
+        _align(run, _constant_granule(run))
 
 
-def align(run: Run, smallest: int) -> None:
-    """Choose the block size and the padding; `smallest` is the smallest kernel block in tokens."""
+def _is_needed(run: Run) -> bool:
+    if run.model.is_hybrid and run.attention_bytes_per_token and run.mamba_page_size_bytes:
+        return True
+    run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
+    return False
+
+
+def _align(run: Run, granule: int) -> None:
+    """Choose the block size and the padding; granule in tokens."""
     tok, mamba_page = run.attention_bytes_per_token, run.mamba_page_size_bytes
-    if not run.model.is_hybrid or tok is None or not mamba_page:
-        run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
-        return
-    granule = _granule(run, smallest)
+    assert tok is not None
+    assert mamba_page is not None
     run.step(
         TOKENS_NEEDED,
         mamba_page / tok,
@@ -122,6 +139,26 @@ def align(run: Run, smallest: int) -> None:
         typed=run.settings.mamba_block_size,
     )
     _pad(run, tok, mamba_page)
+
+
+def _constant_granule(run: Run) -> int:
+    """A before #37467: it knows a typed backend and the head, and no size that is typed."""
+    attention, backend = run.model.attention, run.settings.backend
+    assert attention is not None
+    sm10x = run.capability is not None and run.capability[0] == 10
+    granule = run.rules.default_block_size
+    if attention.use_mla:
+        granule = MLA_CONSTANTS.get(backend or "", MLA_CONSTANT)
+    elif sm10x and attention.head_size == LARGE_HEAD and backend in {None, "FLASHINFER"}:
+        granule = LARGE_HEAD_CONSTANT
+    run.step(
+        GRANULE_BEFORE_37467,
+        granule,
+        use_mla=attention.use_mla,
+        head_size=attention.head_size,
+        backend=backend or "not known yet",
+    )
+    return granule
 
 
 def _granule(run: Run, smallest: int) -> int:
