@@ -14,6 +14,7 @@ from workbench.exercises.solutions import SOLUTIONS
 FOLDER = Path(__file__).parents[2] / "notebooks" / "lessons"
 LESSONS = sorted(FOLDER.glob("*.ipynb"))
 OPEN, WRONG, RIGHT = "[data-severity=warning]", ".wb-problem", ".wb-good"
+LOOKS = ((DARK, 1280), (LIGHT, 1920), (DARK, 1920))
 IMPORTS = "from collections.abc import *\nfrom math import *\nfrom typing import Any\n\n"
 
 # JupyterLab draws only the cells in sight, so the cell is made the active one and scrolled to.
@@ -82,8 +83,9 @@ def test_a_learner_gets_a_hint_and_then_solves_it(lab: LabPage, path: Path, tmp_
     lab.screenshot(f"{path.stem}-open")
     cells = exercise_cells(path)
     assert cells
-    for theme, (name, (index, source)) in zip([DARK, LIGHT, DARK], cells.items(), strict=False):
+    for (theme, width), (name, (index, source)) in zip(LOOKS, cells.items(), strict=False):
         lab.set_theme(theme)
+        lab.set_viewport(width, 1000)
         lab.page.evaluate(SHOW_CELL, index)
         expect(verdict(lab, OPEN)).to_contain_text("Not answered yet")
         wrong = f"def {name}(*operands):\n    return 'no'\n"
@@ -100,3 +102,5 @@ def test_a_learner_gets_a_hint_and_then_solves_it(lab: LabPage, path: Path, tmp_
     assert lab.kernel_errors() == ()
     solved = lab.execute("import workbench as wb; print(*wb.progress().solved)").split()
     assert set(solved) == set(cells)
+    assert lab.execute("print(len(wb.reset_progress().solved))").strip() == "0"
+    assert not kept.exists()
