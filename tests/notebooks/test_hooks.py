@@ -48,3 +48,14 @@ def test_a_hook_stops_a_notebook_with_outputs(hook, fixture_path, tmp_path):
     notebook["cells"][3]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "3"}]
     path.write_text(json.dumps(notebook, indent=1) + "\n", encoding="utf-8")
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode != 0
+
+
+def test_no_notebook_and_no_browser_runs_where_make_test_does_not_look_for_them():
+    folders = re.search(
+        r"^ELSEWHERE = \$\(addprefix --ignore=tests/,(.*)\)$", MAKEFILE, re.MULTILINE
+    )
+    assert "$(ELSEWHERE)" in recipe("test")
+    files = [file for name in folders[1].split() for file in (ROOT / "tests" / name).rglob("*.py")]
+    assert files
+    marked = re.compile(r"mark\.(notebook|browser)\b")
+    assert [file for file in files if marked.search(file.read_text(encoding="utf-8"))] == []

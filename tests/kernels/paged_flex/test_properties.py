@@ -21,7 +21,7 @@ from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import random_request
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, Settings, Tile
 
-EXAMPLES = settings.default.max_examples // (4 if INTERPRETED else 1)
+EXAMPLES = settings.default.max_examples // (6 if INTERPRETED else 1)
 sizes = st.lists(st.tuples(st.integers(1, 300), st.integers(0, 40)), min_size=1, max_size=3)
 SMALL = Settings(Tile(16, 16), Tile(16, 32), 32)
 hows = st.sampled_from([SPLIT, ONE_PATH, FOLDED, FAST, BITWISE, SMALL])
