@@ -93,6 +93,11 @@ class Agreement:
         return self.max_error <= self.tolerance
 
 
+SCORE_ROUNDINGS = 16
+"""A score is a float32 sum of head_size products, which errs by sqrt(head_size) roundings or so (16
+for 256), and what a score errs by, its weight errs by relatively: whoever sums in another order."""
+
+
 def agreement(
     result: torch.Tensor,
     query: torch.Tensor,
@@ -135,7 +140,8 @@ def agreement_of(
         return Agreement(float("inf"), 0.0)
     largest = _largest(exact)
     own = _largest(rough - exact)
-    band = torch.finfo(dtype).eps * largest + torch.finfo(dtype).tiny
+    eps = torch.finfo(dtype).eps + SCORE_ROUNDINGS * torch.finfo(torch.float32).eps
+    band = eps * largest + torch.finfo(dtype).tiny
     return Agreement(_largest(given - exact), 2 * (own + band))
 
 

@@ -10,6 +10,7 @@ import torch
 from tests.kernels.paged_flex.cases import DEVICE, INTERPRETED, ONE_PATH, SPLIT, Case, requests
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.masks import Mask
+from workbench.kernels.paged_flex.reference import agreement_of
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, Settings, Tile
 
 SIZES = ((150, 33), (300, 1), (17, 17))
@@ -159,3 +160,10 @@ def test_shipped_settings_with_every_head(settings, dim, group, block_size):
 def test_every_mask_page_and_tile(name, block_size, tile):
     settings = Settings(tile, Tile(16, 32), split_tokens=32, as_given=True)
     Case(requests(*SIZES), block_size, guarded=True).check(MASKS[name], settings=settings)
+
+
+@pytest.mark.parametrize(("roundings", "ok"), [(1, True), (16, True), (64, False)])
+def test_a_weight_errs_by_what_its_score_errs(roundings, ok):
+    exact = torch.linspace(-1, 1, 64, dtype=torch.float64)
+    given = exact * (1 + roundings * torch.finfo(torch.float32).eps)
+    assert agreement_of(given, exact, exact, torch.float32).ok is ok
