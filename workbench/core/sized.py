@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from workbench.core.rule_set import RuleSet
 
 
+def backend_name(backend: Backend | str | None) -> str | None:
+    """The name of what a run holds as a record and a plan by its name."""
+    return backend if isinstance(backend, str | None) else backend.name
+
+
 class Sized(Protocol):
     """A model whose block sizes and pages are known. Sizes in tokens or bytes, per rank."""
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from workbench.core.errors import ScenarioError, nearest_names
+from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.interop.command_words import (
     SEPARATORS,
     command_words,
@@ -22,7 +23,6 @@ from workbench.interop.given import (
     whole_number,
 )
 from workbench.interop.vllm_args import (
-    ATTENTION_CONFIG,
     GDN_PREFILL,
     HIDDEN_STATE_IDS,
     HIDDEN_STATES,
@@ -171,7 +171,7 @@ class _Reader:
                 self.give("hidden_state_layers", layers, said)
             return
         for key, value in values.items():
-            if key in ATTENTION_CONFIG:
+            if key in FLEX_FIELDS:
                 self.give(key, value, said)
             elif key == "backend" and isinstance(value, str):
                 self.give("backend", value.upper(), said)

@@ -6,8 +6,9 @@ import ast
 import re
 from typing import Any
 
+from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.interop.given import DTYPES, catalog_name, local_config
-from workbench.interop.vllm_args import ATTENTION_CONFIG, VALUE_FLAGS
+from workbench.interop.vllm_args import VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -97,7 +98,7 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
     if isinstance(attention, str):
         attention = entries(attention[attention.find("(") + 1 :])
     if isinstance(attention, dict):
-        given = {name: attention.get(name) for name in ATTENTION_CONFIG}
+        given = {name: attention.get(name) for name in FLEX_FIELDS}
         fields |= {name: value for name, value in given.items() if value is not None}
     return _named({**fields, **_drafts(arguments)})
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.core.model import Model
 from workbench.core.settings import Settings
 
@@ -27,13 +28,6 @@ VALUE_FLAGS = {
     "num_gpu_blocks_override": "--num-gpu-blocks-override",
     "max_num_batched_tokens": "--max-num-batched-tokens",
 }
-ATTENTION_CONFIG = (
-    "flex_attn_block_m",
-    "flex_attn_block_n",
-    "flex_attn_q_block_size",
-    "flex_attn_kv_block_size",
-)
-"""Fields without a flag of their own: keys of `--attention-config`."""
 SKIPPED_LAYERS = "--kv-cache-dtype-skip-layers"
 HYBRID_MANAGER = "--disable-hybrid-kv-cache-manager"
 GDN_PREFILL = ("--gdn-prefill-backend", "flashinfer")
@@ -75,7 +69,7 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
         args += [SKIPPED_LAYERS, *settings.kv_cache_dtype_skip_layers]
     if settings.gdn_flashinfer_prefill:
         args += GDN_PREFILL
-    flex = {field: getattr(settings, field) for field in ATTENTION_CONFIG}
+    flex = {field: getattr(settings, field) for field in FLEX_FIELDS}
     if given := {field: value for field, value in flex.items() if value is not None}:
         args += ["--attention-config", json.dumps(given)]
     return tuple(args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from workbench.core.groups.alike import layer_number
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.plan import Plan
@@ -93,4 +94,4 @@ def _cell(name: str, spec: CacheSpec) -> tuple[float, str, str]:
     kind = KIND_STATE if spec.is_mamba else KIND_ATTENTION
     padding = f", {spec.padding_bytes:,} of them padding" if spec.padding_bytes else ""
     words = f"{name}, blocks of {spec.block_size:,} tokens, {spec.page_size_bytes:,} bytes{padding}"
-    return kind, name.split(".")[2], words
+    return kind, str(layer_number(name)), words

@@ -13,6 +13,7 @@ from workbench.core.byte_map.segments import (
     VALUE,
     Segment,
 )
+from workbench.core.groups.alike import layer_number
 
 HIDDEN = "hidden state"
 NAMED_LAYERS = 4
@@ -129,7 +130,7 @@ def layers_text(groups: tuple[GroupBytes, ...]) -> str:
     """As in "attention layer 3" or "state layers 0, 1, 2"."""
     kind = "state" if groups[0].is_state else "attention"
     kind = "hidden states" if groups[0].parts[0].name == HIDDEN else kind
-    numbers = [group.layer.split(".")[2] for group in groups]
+    numbers = [str(layer_number(group.layer)) for group in groups]
     shown = ", ".join(numbers[:NAMED_LAYERS]) + (", ..." if len(numbers) > NAMED_LAYERS else "")
     return f"{kind} layer{'' if len(numbers) == 1 else 's'} {shown}"
 

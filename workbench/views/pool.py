@@ -10,6 +10,7 @@ from typing import NamedTuple
 from workbench.core.capacity.blocks import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
 from workbench.core.capacity.pipeline import pipeline
+from workbench.core.groups.alike import layer_number
 from workbench.core.groups.graph_support import NONE
 from workbench.core.groups.grouping import Group
 from workbench.core.layouts.runners import (
@@ -240,6 +241,6 @@ def _sequence_bound(cache: CachePlan) -> str:
 
 
 def _short(layers: tuple[str, ...]) -> str:
-    numbers = [name.split(".")[2] for name in layers]
+    numbers = [str(layer_number(name)) for name in layers]
     shown = ", ".join(numbers[:8])
     return shown + (", ..." if len(numbers) > 8 else "")

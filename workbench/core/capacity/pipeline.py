@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from workbench.core.capacity.blocks import needed_bytes
 from workbench.core.errors import ScenarioError
+from workbench.core.groups.alike import layer_number
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.plan import Plan
 
@@ -92,7 +93,7 @@ def _projected(group: Group, layers: range) -> Group:
     kept = [
         (name, spec)
         for name, spec in zip(group.layers, group.layer_specs, strict=True)
-        if int(name.split(".")[2]) in layers
+        if layer_number(name) in layers
     ]
     own = tuple(spec for _name, spec in kept) if group.own_specs else ()
     return replace(group, layers=tuple(name for name, _spec in kept), own_specs=own)

@@ -19,6 +19,13 @@ LARGEST_BLOCK = 2**30
 """The largest power of two in the 32 bits of a size."""
 SMALL_SINCE = (2, 9)
 """The first torch whose flex attention takes mask blocks below 128; development builds count."""
+FLEX_FIELDS = (
+    "flex_attn_block_m",
+    "flex_attn_block_n",
+    "flex_attn_q_block_size",
+    "flex_attn_kv_block_size",
+)
+"""The four fields of a scenario; also keys of vLLM's `--attention-config`."""
 INVARIANT_TILE = 16
 """block_m and block_n under VLLM_BATCH_INVARIANT, where none is typed."""
 

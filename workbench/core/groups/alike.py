@@ -39,3 +39,8 @@ def alike_layers(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Alik
 def layer_name(layer: Layer) -> str:
     """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
     return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
+
+
+def layer_number(name: str) -> int:
+    """The number in a layer's name."""
+    return int(name.split(".")[2])

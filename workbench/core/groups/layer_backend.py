@@ -9,7 +9,7 @@ from __future__ import annotations
 from workbench.core.block_sizes import BlockSize
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.layer_specs import AS_THE_MODEL
-from workbench.core.sized import Sized
+from workbench.core.sized import Sized, backend_name
 
 CACHE_ONLY = "CACHE_ONLY_ATTN"
 """What keeps hidden states; it reads blocks of any size."""
@@ -27,8 +27,7 @@ def layer_backend(sized: Sized, spec: CacheSpec) -> str | None:
     if spec.kind == HIDDEN_SPEC:
         return CACHE_ONLY
     plain = sized.plain_backend if is_plain(sized, spec) else None
-    found = plain or sized.backend
-    return found if isinstance(found, str | None) else found.name
+    return backend_name(plain or sized.backend)
 
 
 def read_blocks(sized: Sized, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:

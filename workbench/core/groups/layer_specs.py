@@ -18,7 +18,7 @@ from workbench.core.groups.cache_spec import (
 )
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
-from workbench.core.sized import Sized
+from workbench.core.sized import Sized, backend_name
 
 __all__ = ["ATTENTION_SPECS", "CacheSpec", "LayerSpecs", "layer_specs", "unquantized_layers"]
 
@@ -114,8 +114,7 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
     kv_heads = attention.kv_heads_per_rank(sized.settings.tensor_parallel)
     page = sized.attention_page_size_bytes
     if own_geometry or dtype != sized.kv_cache_dtype:
-        backend = sized.backend if dtype == sized.kv_cache_dtype else None
-        name = backend if isinstance(backend, str) or backend is None else backend.name
+        name = backend_name(sized.backend) if dtype == sized.kv_cache_dtype else None
         token, _formula = sized.rules.layer_token_bytes(
             attention, kv_heads, dtype, sized.model_dtype, name
         )

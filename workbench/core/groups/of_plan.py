@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from workbench.core.backends import Backend
 from workbench.core.equality import different, remembered
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
@@ -10,7 +9,7 @@ from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
 from workbench.core.groups.rules import GroupRules
 from workbench.core.layer_query import capability_of
-from workbench.core.sized import Sized
+from workbench.core.sized import Sized, backend_name
 
 NAMES_OF_0_23 = {"NHD": "LBNHC", "HND": "LBHNC"}
 """The two old layout names, and what they mean since 0.33."""
@@ -75,10 +74,6 @@ def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str
     return found
 
 
-def _name(backend: Backend | str) -> str:
-    return backend if isinstance(backend, str) else backend.name
-
-
 def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
     """The orders that one backend reads, best first; nothing in versions without such orders."""
     layouts = sized.rules.groups.layouts
@@ -91,8 +86,8 @@ def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
 def layouts_of_backends(sized: Sized) -> tuple[tuple[str, ...], ...]:
     """What each backend declares that declares anything, else vLLM's preference alone (0.33)."""
     default = sized.rules.groups.layouts[""]
-    names = [_name(one) for one in (sized.backend, sized.plain_backend) if one is not None]
-    declared = (layouts_read_by(sized, name) for name in names)
+    names = map(backend_name, (sized.backend, sized.plain_backend))
+    declared = (layouts_read_by(sized, name) for name in names if name is not None)
     return tuple(orders for orders in declared if orders is not default) or (default,)
 
 
@@ -102,8 +97,6 @@ def common_layouts(sized: Sized) -> tuple[str, ...]:
     Source: `get_supported_kv_cache_layouts`, 0.33.
     """
     first, *others = lists = layouts_of_backends(sized)
-    if not others:
-        return first
     if all(orders == first for orders in others):
         return first
     shared = [order for order in OWN_ORDER if all(order in orders for orders in lists)]

@@ -8,6 +8,7 @@ from typing import Any
 from workbench.core.arithmetic import next_power_of_2
 from workbench.core.flex.plan import FLEX, FlexPlan, fields_of, flex_sizes
 from workbench.core.flex.sizes import (
+    FLEX_FIELDS,
     SMALL_BLOCK,
     FlexRefusal,
     supports_small_blocks,
@@ -35,12 +36,6 @@ MASK_BLOCK = Rule(
     "typed sizes, else 16 and the kernel block (torch >= 2.9), else 128 and 128",
     "tokens",
     "vLLM 0.23, FlexAttentionMetadataBuilder (#41252)",
-)
-FIELDS = (
-    "flex_attn_block_m",
-    "flex_attn_block_n",
-    "flex_attn_q_block_size",
-    "flex_attn_kv_block_size",
 )
 
 
@@ -162,7 +157,7 @@ def _below_the_floor(run: Run, smallest: int, block_m: int, block_n: int) -> Non
         f"{SMALLEST_TILE}.",
         severity=WARNING,
         operands={"BLOCK_M": block_m, "BLOCK_N": block_n, "smallest": SMALLEST_TILE},
-        candidates=({field: SMALLEST_TILE}, {field: None}, dict.fromkeys(FIELDS)),
+        candidates=({field: SMALLEST_TILE}, {field: None}, dict.fromkeys(FLEX_FIELDS)),
     )
 
 
@@ -204,7 +199,7 @@ def _candidates(run: Run, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]
 _OTHERS: tuple[Mapping[str, Any], ...] = (
     {"backend": None},
     {"backend": "TRITON_ATTN"},
-    {**dict.fromkeys(FIELDS), "flex_attn_kv_block_size": SMALL_BLOCK},
+    {**dict.fromkeys(FLEX_FIELDS), "flex_attn_kv_block_size": SMALL_BLOCK},
 )
 
 

@@ -43,6 +43,13 @@ def joined(parts: Iterable[tuple[npt.NDArray[Any], int]], size: int) -> tuple[Co
     return which, count
 
 
+def first_of_each(which: npt.NDArray[Any], count: int) -> npt.NDArray[np.intp]:
+    """The first place of every code; which: codes below `count`, each of them somewhere."""
+    first = np.empty(count, dtype=np.intp)
+    first[which[::-1]] = np.arange(which.size)[::-1]
+    return first
+
+
 def narrowed(codes: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same without the axes along which nothing changes."""
     for axis, length in enumerate(codes.shape):

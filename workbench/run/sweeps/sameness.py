@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.core.flex.plan import FLEX
+from workbench.core.flex.sizes import FLEX_FIELDS
+from workbench.run.sweeps.arrays import first_of_each
 from workbench.run.sweeps.columns import Column, combinations, identity
 from workbench.run.sweeps.frame import Frame
 from workbench.run.sweeps.memory import MEMORY_FIELDS
@@ -23,13 +25,7 @@ ON_THE_WAY = frozenset(
     }
 )
 """Attributes whose effect other attributes tell: `supported`, `state_dtypes`, the sizes."""
-FLEX_FIELDS = (
-    "flex_attn_block_m",
-    "flex_attn_block_n",
-    "flex_attn_q_block_size",
-    "flex_attn_kv_block_size",
-    "torch_version",
-)
+READ_BY_FLEX = (*FLEX_FIELDS, "torch_version")
 TOLD = frozenset(
     {
         "backend",
@@ -44,7 +40,7 @@ TOLD = frozenset(
         "max_model_len",
         "max_num_batched_tokens",
         *MEMORY_FIELDS,
-        *FLEX_FIELDS,
+        *READ_BY_FLEX,
     }
 )
 """Settings whose whole effect attributes and sizes tell; others reach the engine as they are."""
@@ -63,9 +59,8 @@ def copies(
         *_decided(frame),
     ]
     found = combinations(columns, len(frame.shape), frame.checked)
-    first = np.empty(len(found.rows), dtype=np.intp)
     which = found.which.reshape(-1)
-    first[which[::-1]] = np.arange(which.size)[::-1]
+    first = first_of_each(which, len(found.rows))
     if seen is not None:
         first = first[_are_new(found.rows, columns, seen)]
     later = np.ones(which.size, dtype=bool)
@@ -101,7 +96,7 @@ def _decided(frame: Frame) -> list[Column]:
 def _flex_sizes(frame: Frame) -> Column:
     """What is typed for flex attention, where that is the backend."""
     backend = frame.columns["backend"]
-    fields = [frame.columns[SETTING + name] for name in FLEX_FIELDS]
+    fields = [frame.columns[SETTING + name] for name in READ_BY_FLEX]
     typed = combinations(fields, len(frame.shape))
     is_flex = np.array([value is not None and value.name == FLEX for value in backend.values])
     codes = np.where(is_flex[backend.codes], typed.which + 1, 0)

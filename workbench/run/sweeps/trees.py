@@ -14,7 +14,7 @@ import numpy.typing as npt
 from workbench.core.backends import Backend
 from workbench.core.model import Model
 from workbench.core.rule_set import RuleSet
-from workbench.run.sweeps.arrays import joined
+from workbench.run.sweeps.arrays import first_of_each, joined
 from workbench.run.sweeps.many import Many
 
 Points = npt.NDArray[np.intp]
@@ -145,9 +145,7 @@ class _Taker:
 def _alike(arrays: Sequence[npt.NDArray[Any]], points: int) -> tuple[Points, Points]:
     """One point of each kind, and the kind of every point: alike ones have equal numbers."""
     which, kinds = joined(map(_coded, arrays), points)
-    first = np.empty(kinds, dtype=np.intp)
-    first[which[::-1]] = np.arange(points)[::-1]
-    return first, which.astype(np.intp)
+    return first_of_each(which, kinds), which.astype(np.intp)
 
 
 def _coded(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
