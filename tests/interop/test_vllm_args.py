@@ -13,9 +13,9 @@ from hypothesis import given
 
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused
+from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.core.settings import Settings
 from workbench.interop.vllm_args import (
-    ATTENTION_CONFIG,
     VALUE_FLAGS,
     vllm_args,
     vllm_command,
@@ -112,7 +112,7 @@ def args_of(**values):
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
     fields = {field.name for field in dataclasses.fields(Settings)}
-    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM | set(ATTENTION_CONFIG)
+    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM | set(FLEX_FIELDS)
     assert {field for field, _value, _args in FLAGS} | {"num_speculative_tokens"} == fields
 
 
@@ -214,7 +214,7 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
         for field in (*VALUE_FLAGS, *OWN_FORM)
         if getattr(scenario, field) != getattr(Settings(), field)
     ]
-    flex = {field: getattr(scenario, field) for field in ATTENTION_CONFIG}
+    flex = {field: getattr(scenario, field) for field in FLEX_FIELDS}
     changed += ["attention_config"] * any(value is not None for value in flex.values())
     drafts = {"hidden_state_layers", "num_speculative_tokens"} & set(changed)
     assert len(flags) == len(changed) - (len(drafts) == 2)
