@@ -1,6 +1,7 @@
 """The fast path: one copy of unexpanded ids, one apply launch, one launch for all the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -29,9 +30,13 @@ class FastPath:
     sources: per group [request, manager_block] -> physical manager block; tables: per group
     [batch row, kernel_block] -> physical kernel block; int32, rows of both start on a cache line.
     counts: [group, request] live manager blocks. slots: [group, token] int64.
+    slot_tokens, apply_ids: tokens and ids of one program; launch_options: what Triton takes
+    besides, as num_warps.
     """
 
     source_holds: SourceUnit = "manager blocks"
+    slot_tokens, apply_ids = TOKENS, IDS
+    launch_options: Mapping[str, int] = MappingProxyType({})
 
     def __init__(
         self,
@@ -112,8 +117,9 @@ class FastPath:
             self._sources,
             self.counts,
             self.max_requests,
-            IDS=IDS,
+            IDS=self.apply_ids,
             STEPS=self._write_steps,
+            **self.launch_options,
         )
 
     def upload_batch(self, batch: Batch) -> None:
@@ -156,12 +162,13 @@ class FastPath:
             self.max_requests,
             ROWS=self.plan.rows,
             COLUMNS=self.plan.columns,
-            TOKENS=TOKENS,
+            TOKENS=self.slot_tokens,
             STEPS=(self.max_requests - 1).bit_length(),
             POWER_OF_TWO=self._power_of_two,
             CP_SIZE=self.parallel.size,
             CP_RANK=self.parallel.rank,
             CP_INTERLEAVE=self.parallel.interleave,
+            **self.launch_options,
         )
 
 

@@ -158,7 +158,21 @@ class LabPage:
 
     def scroll_to(self, css: str) -> None:
         """Bring one shown element to the top of the window."""
-        self.element(css).evaluate("element => element.scrollIntoView({block: 'start'})")
+        _to_the_top(self.element(css))
+
+    def open_panel(self, notebook: str, width: int = 1280, height: int = 1100) -> None:
+        """Open a notebook in a window of this size, run it, and bring its main panel to the top."""
+        self.set_viewport(width, height)
+        self.open(notebook)
+        self.run_all()
+        self.hide_sidebar()
+        self.scroll_to(".wb-panel")
+
+    def open_tab(self, title: str) -> None:
+        """Open a tab of the main panel and bring it to the top."""
+        tab = self.page.get_by_role("tab", name=title, exact=True)
+        tab.click()
+        _to_the_top(tab)
 
     def hide_sidebar(self) -> None:
         """Give the notebook the whole width of the window."""
@@ -209,6 +223,10 @@ class LabPage:
         address = urlsplit(url)
         if address.hostname != "127.0.0.1" and address.scheme not in INSIDE_SCHEMES:
             self.outside_requests.append(url)
+
+
+def _to_the_top(shown: Locator) -> None:
+    shown.evaluate("element => element.scrollIntoView({block: 'start'})")
 
 
 def _traceback(error: dict[str, Any]) -> str:

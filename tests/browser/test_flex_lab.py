@@ -33,14 +33,8 @@ def expect_wide_picture(lab: LabPage, title: str) -> None:
 
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
-    shared_lab.set_viewport(1280, 1100)
-    shared_lab.open(NOTEBOOK.name)
-    shared_lab.run_all()
-    shared_lab.hide_sidebar()
-    shared_lab.scroll_to(".wb-panel")
-    title = shared_lab.page.get_by_role("tab", name="Flex attention")
-    title.click()
-    title.evaluate("element => element.scrollIntoView({block: 'start'})")
+    shared_lab.open_panel(NOTEBOOK.name)
+    shared_lab.open_tab("Flex attention")
     return shared_lab
 
 

@@ -12,14 +12,8 @@ LOG = Path(__file__).parents[1] / "data" / "logs" / "whole_start_0_23.log"
 
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
-    shared_lab.set_viewport(1280, 1100)
-    shared_lab.open(NOTEBOOK.name)
-    shared_lab.run_all()
-    shared_lab.hide_sidebar()
-    shared_lab.scroll_to(".wb-panel")
-    title = shared_lab.page.get_by_role("tab", name="Log", exact=True)
-    title.click()
-    title.evaluate("element => element.scrollIntoView({block: 'start'})")
+    shared_lab.open_panel(NOTEBOOK.name)
+    shared_lab.open_tab("Log")
     return shared_lab
 
 

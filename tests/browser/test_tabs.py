@@ -10,13 +10,6 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
 PANEL = ".wb-panel"
 
 
-def tab(lab: LabPage, name: str) -> None:
-    """Open a tab and bring it to the top."""
-    title = lab.page.get_by_role("tab", name=name)
-    title.click()
-    title.evaluate("element => element.scrollIntoView({block: 'start'})")
-
-
 def expect_picture(lab: LabPage, title: str) -> None:
     """A figure whose title contains this text is drawn, as wide as the panel."""
     drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
@@ -28,11 +21,7 @@ def expect_picture(lab: LabPage, title: str) -> None:
 
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
-    shared_lab.set_viewport(1400, 1200)
-    shared_lab.open(NOTEBOOK.name)
-    shared_lab.run_all()
-    shared_lab.hide_sidebar()
-    shared_lab.scroll_to(PANEL)
+    shared_lab.open_panel(NOTEBOOK.name, 1400, 1200)
     shared_lab.set_value("KV memory", "20 GiB")
     expect(shared_lab.element(".wb-good")).to_be_visible()
     return shared_lab
@@ -49,19 +38,19 @@ def panel(shared_lab: LabPage) -> LabPage:
     ],
 )
 def test_groups_and_capacity(panel, picture, title):
-    tab(panel, "Groups and capacity")
+    panel.open_tab("Groups and capacity")
     panel.choose("Picture", picture)
     expect_picture(panel, title)
 
 
 def test_pages(panel):
-    tab(panel, "Bytes of a page")
+    panel.open_tab("Bytes of a page")
     drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").first
     expect(drawn).to_be_visible()
 
 
 def test_prefix_hits_follow_a_typed_workload(panel):
-    tab(panel, "Prefix hits")
+    panel.open_tab("Prefix hits")
     panel.choose("Prefix caching", "on")
     expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible()
     panel.set_value("Requests", 10)
@@ -70,13 +59,13 @@ def test_prefix_hits_follow_a_typed_workload(panel):
 
 
 def test_offload_tells_the_check_that_stops_it(panel):
-    tab(panel, "Offload and transfer")
+    panel.open_tab("Offload and transfer")
     stops = panel.element(".wb-tab").filter(has_text="offload_hash_block_size").first
     expect(stops).to_be_visible()
 
 
 def test_block_tables_are_launched_and_agree(panel):
-    tab(panel, "Block tables")
+    panel.open_tab("Block tables")
     panel.set_value("Batch", "q70_2q1s900")
     panel.click("Start")
     agrees = panel.element(".wb-tab").filter(has_text="agrees with the plain-Python model").first
@@ -89,7 +78,7 @@ def test_block_tables_are_launched_and_agree(panel):
 
 
 def test_versions_are_compared(panel):
-    tab(panel, "Versions")
+    panel.open_tab("Versions")
     parts = panel.element(".wb-tab").filter(has_text="where the paths part").first
     expect(parts).to_be_visible()
     expect_picture(panel, "what differs")
@@ -102,6 +91,6 @@ def test_versions_are_compared(panel):
 def test_the_tabs_in_both_themes(panel, theme):
     panel.set_theme(theme)
     for name in ("Groups and capacity", "Bytes of a page", "Block tables", "Versions"):
-        tab(panel, name)
+        panel.open_tab(name)
         panel.screenshot(f"tab-{name.split()[0].lower()}-{theme.split()[-1].lower()}")
     assert panel.kernel_errors() == ()

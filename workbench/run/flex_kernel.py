@@ -39,13 +39,7 @@ def kernel_bits(batch: PagedBatch, request: int, head_size: int = 64, seed: int 
     queries = torch.randn(batch.num_tokens, 1, head_size, generator=generator)
     first = sum(batch.query_lens[:request])
     own = slice(first, first + batch.query_lens[request])
-    alone = PagedBatch(
-        (batch.rows[request],),
-        (batch.query_lens[request],),
-        (batch.seq_lens[request],),
-        batch.block_size,
-        batch.num_blocks,
-    )
+    alone = batch.alone(request)
     batched = _attend(batch, queries, cache, decided.torch_device)[own]
     single = _attend(alone, queries[own], cache, decided.torch_device)
     exact = _exact(alone, queries[own].double(), cache.double())

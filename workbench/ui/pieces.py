@@ -12,19 +12,23 @@ from workbench.ui.controls import WIDE
 LONGEST_TIP = 400
 
 
-def dropdown(label: str, options: Any) -> widgets.Dropdown:
-    """A picker as wide as its cell."""
-    return widgets.Dropdown(
-        description=label, options=options, style=WIDE, layout=widgets.Layout(width="auto")
+def dropdown(label: str, options: Any, value: Any = None) -> widgets.Dropdown:
+    """A picker as wide as its cell; the first option is picked unless `value` is one."""
+    made = widgets.Dropdown(
+        description=label, options=tuple(options), style=WIDE, layout=widgets.Layout(width="auto")
     )
+    if value is not None:
+        made.value = value
+    return made
 
 
-def text_box(label: str, value: str, hint: str = "") -> widgets.Text:
+def text_box(label: str, value: str = "", hint: str = "", tip: str = "") -> widgets.Text:
     """A text that counts when it is left."""
     return widgets.Text(
         value=value,
         description=label,
         placeholder=hint,
+        tooltip=tip,
         continuous_update=False,
         style=WIDE,
         layout=widgets.Layout(width="auto"),
@@ -47,11 +51,22 @@ def apply_button(
     return made
 
 
-def row(controls: Iterable[widgets.Widget]) -> widgets.GridBox:
-    """Controls side by side, as many as fit."""
+def count_box(label: str, most: int, tip: str = "") -> widgets.BoundedIntText:
+    """A whole number from 0 to `most`."""
+    return widgets.BoundedIntText(
+        description=label,
+        min=0,
+        max=most,
+        tooltip=tip,
+        style=WIDE,
+        layout=widgets.Layout(width="auto"),
+    )
+
+
+def row(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
+    """Controls side by side, as many as fit, none narrower than this."""
+    columns = f"repeat(auto-fill, minmax({narrowest_px}px, 1fr))"
     return widgets.GridBox(
         list(controls),
-        layout=widgets.Layout(
-            grid_template_columns="repeat(auto-fill, minmax(270px, 1fr))", grid_gap="2px 14px"
-        ),
+        layout=widgets.Layout(grid_template_columns=columns, grid_gap="2px 14px"),
     )

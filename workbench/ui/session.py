@@ -78,6 +78,10 @@ class Session:
         """Ask for `scenario` to be shown; while another thread shows, that thread takes it over."""
         self.change(lambda _present: scenario)
 
+    def replace(self, **changes: Any) -> None:
+        """Ask for the newest scenario with these fields."""
+        self.change(lambda present: present.replace(**changes))
+
     def change(self, change: Callable[[Scenario], Scenario]) -> None:
         """Ask for `change(newest scenario)`, worked out again if another thread came in between.
 

@@ -124,13 +124,7 @@ class OrderInversion:
 def order_inversion(batch: PagedBatch, request: int, q_block_size: int) -> OrderInversion:
     """Compare the page order of the first group that `request` has tokens in, alone and batched."""
     rule = MaskRule()
-    alone = PagedBatch(
-        (batch.rows[request],),
-        (batch.query_lens[request],),
-        (batch.seq_lens[request],),
-        batch.block_size,
-        batch.num_blocks,
-    )
+    alone = batch.alone(request)
     group = batch.owners.index(request) // q_block_size
     mine = {block for block, _logical in batch.places[request]}
 

@@ -97,6 +97,11 @@ class PagedBatch:
         """W: columns that the direct build looks at, those of the longest request."""
         return cdiv(max(self.seq_lens, default=0), self.block_size)
 
+    def alone(self, request: int) -> PagedBatch:
+        """The same step of one request only, over the same cache."""
+        step = (self.rows[request],), (self.query_lens[request],), (self.seq_lens[request],)
+        return PagedBatch(*step, self.block_size, self.num_blocks)
+
     def own_blocks(self, request: int) -> int:
         """Columns of a row that belong to its request."""
         return cdiv(self.seq_lens[request], self.block_size)

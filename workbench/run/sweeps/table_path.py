@@ -14,8 +14,6 @@ from workbench.kernels.block_table import api
 from workbench.kernels.block_table.arena import Arena, row_arena
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.fast import INTERPRETER_PROGRAMS, FastPath
-from workbench.kernels.block_table.fast_apply_kernel import apply_kernel
-from workbench.kernels.block_table.fast_kernel import gather_and_slots_kernel
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.numbers import is_power_of_two
 from workbench.kernels.block_table.plan import SLOTS, TABLE, LaunchPlan
@@ -78,6 +76,8 @@ class TunedPath(FastPath):
 
     def __init__(self, groups: Sequence[TableGroup], **given: Any) -> None:
         super().__init__(groups, **given)
+        self.slot_tokens, self.apply_ids = self.tiles.slot_tokens, self.tiles.apply_ids
+        self.launch_options = {"num_warps": self.tiles.num_warps}
         arena = row_arena([group.max_kernel_blocks for group in groups], self.max_requests)
         self.plan = _plan(self.tiles, arena, self.max_requests, self.max_tokens)
         self._entries = torch.from_numpy(self.plan.entries).to(self.device)
@@ -85,47 +85,11 @@ class TunedPath(FastPath):
         programs = -(-work // self.tiles.apply_ids)
         self._apply_programs = min(programs, self._resident())
 
-    def launch_apply(self) -> None:
-        """See `FastPath.launch_apply`."""
-        apply_kernel[(self._apply_programs,)](
-            self._staged,
-            self._layout,
-            self._sources,
-            self.counts,
-            self.max_requests,
-            IDS=self.tiles.apply_ids,
-            STEPS=self._write_steps,
-            num_warps=self.tiles.num_warps,
-        )
-
     def _resident(self) -> int:
         if self.device.type != "cuda":
             return INTERPRETER_PROGRAMS
         processors = torch.cuda.get_device_properties(self.device).multi_processor_count
         return processors * self.tiles.programs_per_processor
-
-    def _launch(self, entries: torch.Tensor) -> None:
-        gather_and_slots_kernel[(len(entries),)](
-            entries,
-            self._batch_header,
-            *self._batch_parts,
-            self._layout,
-            self._sources,
-            self.counts,
-            self._tables,
-            self._slots,
-            self._slots.stride(0),
-            self.max_requests,
-            ROWS=self.plan.rows,
-            COLUMNS=self.plan.columns,
-            TOKENS=self.tiles.slot_tokens,
-            STEPS=(self.max_requests - 1).bit_length(),
-            POWER_OF_TWO=self._power_of_two,
-            CP_SIZE=self.parallel.size,
-            CP_RANK=self.parallel.rank,
-            CP_INTERLEAVE=self.parallel.interleave,
-            num_warps=self.tiles.num_warps,
-        )
 
 
 def _plan(tiles: Tiles, tables: Arena, max_requests: int, max_tokens: int) -> LaunchPlan:

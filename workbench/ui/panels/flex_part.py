@@ -85,7 +85,7 @@ class Part:
 
     @guarded
     def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
-        self.session.change(lambda present: present.replace(**changes))
+        self.session.replace(**changes)
 
 
 class LaunchingPart(Part):

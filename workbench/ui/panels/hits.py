@@ -89,7 +89,7 @@ class HitsPanel(Panel):
 
     @guarded
     def _switch_on(self, _button: widgets.Button) -> None:
-        self.session.change(lambda present: present.replace(enable_prefix_caching=True))
+        self.session.replace(enable_prefix_caching=True)
 
     @guarded
     def _typed(self, _change: Any) -> None:

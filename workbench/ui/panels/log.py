@@ -16,6 +16,7 @@ from workbench.interop.command_line import read_command
 from workbench.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import apply_button
 from workbench.ui.session import Session, guarded
 from workbench.views.html import document, refusal_html
 from workbench.views.log_table import log_html, scenario_html
@@ -41,8 +42,8 @@ class LogPanel(Panel):
             tooltip="vLLM's start-up log, or a command line",
             layout=widgets.Layout(width="100%", height="160px"),
         )
-        self.explain = _button("Explain", "Explain every known line of this log")
-        self.clear = _button("Clear", "Empty the box and the table")
+        self.explain = apply_button("Explain", "Explain every known line of this log")
+        self.clear = apply_button("Clear", "Empty the box and the table")
         self._use = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         self._scenario, self._lines = widgets.HTML(), widgets.HTML()
         self.explain.on_click(self._explain)
@@ -102,9 +103,8 @@ class LogPanel(Panel):
     def _offer(self, scenarios: dict[str, Scenario]) -> None:
         buttons = []
         for label, scenario in scenarios.items():
-            button = _button(label, scenario.to_json())
-            button.on_click(partial(self._take_over, scenario))
-            buttons.append(button)
+            pressed = partial(self._take_over, scenario)
+            buttons.append(apply_button(label, scenario.to_json(), pressed))
         self._use.children = buttons
 
     @guarded
@@ -138,11 +138,3 @@ def _machine(scenario: Scenario) -> dict[str, Any]:
     """Fields of the present scenario that no command line holds."""
     names = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
     return {name: getattr(scenario, name) for name in names}
-
-
-def _button(label: str, tip: str) -> widgets.Button:
-    button = widgets.Button(
-        description=label, tooltip=tip[:400], layout=widgets.Layout(width="auto")
-    )
-    button.add_class("wb-apply")
-    return button

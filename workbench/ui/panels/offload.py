@@ -158,7 +158,7 @@ class OffloadPanel(Panel):
 
     @guarded
     def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
-        self.session.change(lambda present: present.replace(**changes))
+        self.session.replace(**changes)
 
     @guarded
     def _type(self, typed: dict[str, str], _button: widgets.Button) -> None:

@@ -17,6 +17,7 @@ from workbench.plan import Plan
 from workbench.ui.live_figure import ZOOMABLE, LiveFigure
 from workbench.ui.panels.pages_pool import PoolRaster, whole_number
 from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import count_box, dropdown, row, text_box
 from workbench.ui.session import Session, guarded
 from workbench.views.html import document
 from workbench.views.page_map import (
@@ -34,7 +35,7 @@ from workbench.views.page_map_places import place_limits, reference_group
 from workbench.views.page_map_rows import MAX_TENSORS
 from workbench.views.page_map_text import byte_words
 
-STYLE = {"description_width": "110px"}
+NARROWEST_PX = 230
 NUMBERS = ("tensor", "block", "kernel_block", "token", "head")
 ZOOM_HINT, ZOOM_BACK = "Drag to zoom, click to open", "Back to the whole level"
 USUAL = ""
@@ -58,39 +59,37 @@ class PagesPanel(Panel):
         self.map = LiveFigure(ZOOMABLE, self._listen)
         self._message, self._answer = widgets.HTML(), widgets.HTML()
         self.zoomed = widgets.ToggleButton(
-            description=ZOOM_HINT, disabled=True, tooltip="Undo the zoom of the figure"
+            description=ZOOM_HINT,
+            disabled=True,
+            tooltip="Undo the zoom of the figure",
+            layout=widgets.Layout(width="auto"),
         )
         self.zoomed.observe(self._zoom_toggled, names="value")
         self.raster = PoolRaster(self._pool_changed)
         self._raster_message = widgets.HTML()
         self.fill(
-            _grid(self.level, *self.numbers.values(), self.part),
-            _grid(self.blocks, self.layout, self.runner, self.compare),
+            row([self.level, *self.numbers.values(), self.part], NARROWEST_PX),
+            row([self.blocks, self.layout, self.runner, self.compare], NARROWEST_PX),
             self._message,
             self.map.widget,
-            _grid(self.byte, self.zoomed),
+            row([self.byte, self.zoomed], NARROWEST_PX),
             self._answer,
             widgets.HTML(document("<h4>The whole pool</h4>")),
-            _grid(*self.raster.controls),
+            row(self.raster.controls, NARROWEST_PX),
             self._raster_message,
             self.raster.figure.widget,
         )
 
     def _build_controls(self) -> None:
-        self.level = _dropdown("Level", [(name, name) for name in LEVELS], "block")
-        self.numbers = {
-            name: widgets.BoundedIntText(
-                description=name.replace("_", " ").capitalize(), min=0, max=0, style=STYLE
-            )
-            for name in NUMBERS
-        }
-        self.part = _dropdown("Part", [("the first", USUAL)], USUAL)
-        self.layout = _dropdown("Layout", [("not set", USUAL)], USUAL)
-        self.runner = _dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
+        self.level = dropdown("Level", LEVELS, "block")
+        self.numbers = {name: count_box(name.replace("_", " ").capitalize(), 0) for name in NUMBERS}
+        self.part = dropdown("Part", [("the first", USUAL)])
+        self.layout = dropdown("Layout", [("not set", USUAL)])
+        self.runner = dropdown("Model runner", [(name.upper(), name) for name in RUNNERS], "v1")
         rules = [(name, rule) for rule, name in COMPARISONS.items()]
-        self.compare = _dropdown("Beside it", [("nothing", USUAL), *rules], USUAL)
-        self.blocks = _text("Blocks", f"of the plan, or {DEFAULT_BLOCKS}")
-        self.byte = _text("What is byte", "a number, then Enter")
+        self.compare = dropdown("Beside it", [("nothing", USUAL), *rules])
+        self.blocks = text_box("Blocks", hint=f"of the plan, or {DEFAULT_BLOCKS}")
+        self.byte = text_box("What is byte", hint="a number, then Enter")
         for control in (self.blocks, self.layout, self.runner, self.compare):
             control.observe(self._layout_changed, names="value")
         for control in (self.level, self.part, *self.numbers.values()):
@@ -299,26 +298,3 @@ def _problem(error: WorkbenchError) -> str:
     if error.vllm_text:
         seen = f'<div class="wb-faint">vLLM says: <code>{escape(error.vllm_text)}</code></div>'
     return document(f'<div class="wb-problem">{escape(error.message)}{seen}</div>')
-
-
-def _dropdown(description: str, options: Any, value: str) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        description=description, options=tuple(options), value=value, style=STYLE
-    )
-
-
-def _text(description: str, placeholder: str) -> widgets.Text:
-    return widgets.Text(
-        description=description, placeholder=placeholder, continuous_update=False, style=STYLE
-    )
-
-
-def _grid(*controls: widgets.Widget) -> widgets.GridBox:
-    for control in controls:
-        control.layout.width = "auto"
-    return widgets.GridBox(
-        list(controls),
-        layout=widgets.Layout(
-            grid_template_columns="repeat(auto-fill, minmax(230px, 1fr))", grid_gap="2px 14px"
-        ),
-    )

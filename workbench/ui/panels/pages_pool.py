@@ -12,11 +12,11 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.layouts.error import LayoutError
 from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
+from workbench.ui.pieces import count_box, dropdown, text_box
 from workbench.views.pool_raster import VIEWS, raster_parts, usual_prompts
 from workbench.views.pool_raster_fill import MAX_FINISHED, fill_pool
 
 DEFAULT_BLOCKS = 10_000
-STYLE = {"description_width": "110px"}
 
 
 def whole_number(field: str, typed: str) -> int | None:
@@ -37,19 +37,18 @@ class PoolRaster:
     """Controls and figure. `changed` is called when a control was changed."""
 
     def __init__(self, changed: Callable[[Any], None]) -> None:
-        def text(description: str, placeholder: str, tip: str) -> widgets.Text:
-            return widgets.Text(
-                description=description, placeholder=placeholder, tooltip=tip,
-                continuous_update=False, style=STYLE,
-            )  # fmt: skip
-
-        self.blocks = text("Pool blocks", "of the plan", "Blocks of the pool, 1 to any number")
-        self.prompts = text("Prompt lengths", "a mix", "Tokens of the requests, in turn")
-        self.finished = widgets.BoundedIntText(
-            description="Finished every", min=0, max=MAX_FINISHED, style=STYLE,
-            tooltip="Every n-th request has finished and its blocks are free; 0: none",
-        )  # fmt: skip
-        self.by = widgets.Dropdown(description="Colour by", options=VIEWS, style=STYLE)
+        self.blocks = text_box(
+            "Pool blocks", hint="of the plan", tip="Blocks of the pool, 1 to any number"
+        )
+        self.prompts = text_box(
+            "Prompt lengths", hint="a mix", tip="Tokens of the requests, in turn"
+        )
+        self.finished = count_box(
+            "Finished every",
+            MAX_FINISHED,
+            "Every n-th request has finished and its blocks are free; 0: none",
+        )
+        self.by = dropdown("Colour by", VIEWS)
         self.figure = LiveFigure()
         for control in self.controls:
             control.observe(changed, names="value")
