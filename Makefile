@@ -46,15 +46,15 @@ lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 # No notebook and no browser there: what is not looked through costs no time.
 ELSEWHERE = $(addprefix --ignore=tests/,core interop kernels models run ui views)
 
-# The browser starts a server and kernels that compete for cores: not in parallel.
+# One test file of the browser after the other has the same server, page and kernel.
 test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
 	@status=0; \
 	$(LIMIT) $(PYTEST) -n $(WORKERS) --dist worksteal -m "not browser and not notebook" \
 		$(PYTEST_ARGS) || status=$$?; \
-	for part in "notebook and not matrix and not browser:$(WORKERS)" "browser:0"; do \
-		$(LIMIT) $(PYTEST) -n "$${part#*:}" -m "$${part%:*}" $(ELSEWHERE) $(PYTEST_ARGS) || \
+	for part in "notebook and not matrix and not browser:load" "browser:loadfile"; do \
+		$(LIMIT) $(PYTEST) -n $(WORKERS) --dist "$${part#*:}" -m "$${part%:*}" $(ELSEWHERE) $(PYTEST_ARGS) || \
 			{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
 	done; \
 	exit $$status

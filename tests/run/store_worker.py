@@ -15,7 +15,7 @@ def main(file, log, count, name):
     keys = [Key.of({"point": number}, "device", "kernel") for number in range(count)]
     with ResultStore(file) as store, open(log, "a", buffering=1) as measured:  # noqa: PTH123
         for key in store.missing(keys):
-            if not store.claim(key, lease_s=0.2 if name == "killed" else 60):
+            if not store.claim(key, lease_s=0.05 if name == "killed" else 60):
                 continue
             number = key.config_values["point"]
             measured.write(f"{number}\n")

@@ -40,7 +40,7 @@ def test_killed_at_random_points_it_loses_nothing(tmp_path, kills):
     points = 40 * kills
     for turn in range(kills):
         before = measured(log)
-        time.sleep(0.2)  # the claim of the killed process expires
+        time.sleep(0.06)  # the claim of the killed process expires
         process = started(file, log, points, "killed")
         for _ in range(chance.randrange(1, 40)):
             if line := process.stdout.readline():
@@ -60,7 +60,7 @@ def test_killed_at_random_points_it_loses_nothing(tmp_path, kills):
         again = measured(log) - before
         assert sum(1 for point in again if before[point]) <= 1
         assert max(measured(log).values()) <= kills
-    time.sleep(0.3)
+    time.sleep(0.06)
     finished = started(file, log, points, "last")
     finished.communicate()
     assert finished.returncode == 0
