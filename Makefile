@@ -14,6 +14,8 @@ PYTEST = $(BIN)/python -m pytest --notebook-time-scale $(TIME_SCALE)
 
 # Set on the command line, for example `make test PYTEST_ARGS="-k wheel" WORKERS=0`.
 WORKERS ?= 2
+# Whoever runs a notebook waits for its kernel a third of the time: three keep two cores busy.
+NOTEBOOK_WORKERS ?= $(shell echo $$(( $(WORKERS) * 3 / 2 )))
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 APP_ARGS ?=
@@ -46,17 +48,20 @@ lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 # No notebook and no browser there: what is not looked through costs no time.
 ELSEWHERE = $(addprefix --ignore=tests/,core interop kernels models run ui views)
 
-# One test file of the browser after the other has the same server, page and kernel.
+# $(call part,WORKERS,HOW THEY SHARE,MARKS): one pytest run of `make test`.
+part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
+# That PYTEST_ARGS leaves nothing of a part is no failure.
+NONE_LEFT = code=$$?; [ $$code -eq 5 ] || status=$$code
+
+# The tests of a browser's file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
 	@status=0; \
-	$(LIMIT) $(PYTEST) -n $(WORKERS) --dist worksteal -m "not browser and not notebook" \
-		$(PYTEST_ARGS) || status=$$?; \
-	for part in "notebook and not matrix and not browser:load" "browser:loadfile"; do \
-		$(LIMIT) $(PYTEST) -n $(WORKERS) --dist "$${part#*:}" -m "$${part%:*}" $(ELSEWHERE) $(PYTEST_ARGS) || \
-			{ code=$$?; [ $$code -eq 5 ] || status=$$code; }; \
-	done; \
+	$(call part,$(WORKERS),worksteal,not browser and not notebook) || status=$$?; \
+	$(call part,$(NOTEBOOK_WORKERS),load,notebook and not matrix and not browser) $(ELSEWHERE) || \
+		{ $(NONE_LEFT); }; \
+	$(call part,$(WORKERS),loadfile,browser) $(ELSEWHERE) || { $(NONE_LEFT); }; \
 	exit $$status
 
 quick: $(STAMP) ## Run the tests that take no browser, no notebook and no seconds

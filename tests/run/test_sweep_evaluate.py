@@ -95,7 +95,9 @@ def test_every_point_is_what_the_rules_say_of_it_alone(scenario, seed, prompt):
 def test_a_hundred_thousand_random_points():
     compared = 0
 
-    @settings(max_examples=ALL_POINTS // 250, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=ALL_POINTS // 250, deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(scenario=scenarios(memory=True), seed=st.integers(0, 2**32), prompt=st.integers(1, 9000))
     def compare(scenario, seed, prompt):
         nonlocal compared
