@@ -68,8 +68,8 @@ quick: $(STAMP) ## Run the tests that take no browser, no notebook and no second
 	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow" $(PYTEST_ARGS)
 
 # Executed notebooks, their results, index.html and junit.xml stay in test-output/notebooks.
-matrix: $(STAMP) ## Run every notebook of the whole matrix (WORKERS=2 MATRIX_ARGS="--only '05*'")
-	$(BIN)/workbench notebook run --matrix notebooks/matrix.toml --workers $(WORKERS) \
+matrix: $(STAMP) ## Run every notebook of the whole matrix (MATRIX_ARGS="--only '05*'")
+	$(BIN)/workbench notebook run --matrix notebooks/matrix.toml --workers $(NOTEBOOK_WORKERS) \
 		--output test-output/notebooks --junit test-output/notebooks/junit.xml $(MATRIX_ARGS)
 
 lint: $(STAMP) ## Check style, format and types

@@ -43,6 +43,8 @@ class Outcome:
 
 def run(request: Request) -> Outcome:
     """Execute INPUT into OUTPUT, both in the working directory."""
+    # jsonschema would build a grammar of IRIs for a second; no notebook has a format to check.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.exceptions import PapermillExecutionError
