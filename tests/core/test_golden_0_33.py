@@ -402,3 +402,65 @@ def test_large_pages_of_flashinfer_need_a_group_of_queries_on_every_rank(tensor_
         tensor_parallel=tensor_parallel,
     )
     assert max(plan.supported_kernel_block_sizes) == largest
+
+
+FLASH_ATTENTION = [
+    ("10.0", 128, "auto", True, 16),
+    ("10.0", 128, "fp8", True, 16),
+    ("10.0", 160, "auto", True, 16),
+    ("10.0", 160, "fp8", False, 16),
+    ("10.0", 192, "fp8", False, 16),
+    ("10.0", 256, "auto", True, 128),
+    ("10.0", 256, "fp8", False, 16),
+    ("10.0", 320, "auto", True, 16),
+    ("10.0", 320, "fp8", False, 16),
+    ("9.0", 256, "auto", True, 16),
+    ("9.0", 256, "fp8", True, 16),
+    ("9.0", 320, "auto", True, 16),
+    ("9.0", 320, "fp8", False, 16),
+    ("9.0", 512, "auto", True, 16),
+    ("9.0", 512, "fp8", True, 64),
+    ("12.0", 128, "auto", True, 16),
+    ("12.0", 128, "fp8", False, 16),
+]
+"""(capability, head size, KV dtype, whether FLASH_ATTN takes it, block) as vLLM 0.33 answers."""
+
+
+@pytest.mark.parametrize(("capability", "head_size", "dtype", "is_valid", "block"), FLASH_ATTENTION)
+def test_which_flash_attention_runs_decides_what_it_reads(
+    capability, head_size, dtype, is_valid, block
+):
+    plan = plan_of(
+        llama(head_dim=head_size),
+        compute_capability=capability,
+        kv_cache_dtype=dtype,
+        backend="FLASH_ATTN",
+    )
+    assert ("backend_not_valid" not in {problem.code for problem in plan.errors}) == is_valid
+    assert plan.block_size == block
+
+
+def test_capped_scores_and_whole_images_leave_the_pages_of_128_tokens():
+    """Heads of 256 on SM10x: FlashAttention 4 with pages of 128 does neither."""
+    here = {"compute_capability": "10.0", "backend": "FLASH_ATTN"}
+    assert plan_of(llama(head_dim=256), **here).block_size == 128
+    capped = llama(head_dim=256, model_type="gemma2", architectures=["Gemma2ForCausalLM"])
+    assert plan_of(capped, **here).block_size == 16
+    assert plan_of(gemma3(text_config={"head_dim": 256}), **here).block_size == 16
+
+
+@pytest.mark.parametrize(
+    ("block_size", "backend"),
+    [(None, "FLASH_ATTN_MLA"), (32, "TRITON_MLA"), (64, "FLASH_ATTN_MLA")],
+)
+def test_xpu_takes_flash_attention_for_mla_where_the_block_suits_it(block_size, backend):
+    plan = plan_of(deepseek_v3(), platform="xpu", block_size=block_size)
+    assert (plan.backend, plan.block_size) == (backend, block_size or 64)
+
+
+def test_aiter_reads_no_float32_any_more():
+    here = {"platform": "rocm", "backend": "ROCM_AITER_UNIFIED_ATTN", "dtype": "float32"}
+    new = plan_of(llama(), **here)
+    old = resolve(Scenario(model=llama(), rules="0.23", **here))
+    assert "backend_not_valid" in {problem.code for problem in new.errors}
+    assert "backend_not_valid" not in {problem.code for problem in old.errors}

@@ -652,14 +652,17 @@ def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
 
 
 def test_xpu_keeps_no_padding_where_the_pages_were_equal():
-    """GDN pages that fit exactly with a granule of 16 stop fitting when XPU rounds to 64."""
+    """GDN pages that fit exactly with a granule of 16 stop fitting when XPU rounds to 64.
+
+    vLLM's line about it cannot be printed: it wants a number of bytes.
+    """
     equal = {"model": qwen3_5(), "backend": "TRITON_ATTN", "num_speculative_tokens": 1}
     assert resolve(Scenario(**equal)).mamba_page_size_padded is None
     plan = resolve(Scenario(**equal, platform="xpu"))
     assert plan.block_size == 576
     assert plan.mamba_page_size_padded is None
     assert "pages_not_equal" in {problem.code for problem in plan.errors}
-    assert "set mamba_page_size_padded to None bytes" in plan.log_lines[-1]
+    assert not [line for line in plan.log_lines if "XPU" in line]
 
 
 def test_xpu_scales_the_padding_with_the_block():

@@ -59,6 +59,11 @@ class LayerQuery(NamedTuple):
     batch_invariant: bool = False
     trtllm_kernels: bool = False
 
+    @property
+    def major(self) -> int:
+        """The first number of the capability, 0 outside CUDA."""
+        return (self.capability or (0, 0))[0]
+
 
 Condition = Callable[[LayerQuery], bool]
 

@@ -21,7 +21,7 @@ ROCM = ("ROCM_ATTN", "ROCM_AITER_UNIFIED_ATTN", "TRITON_ATTN", "TURBOQUANT")
 
 def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
     """CUDA: by generation; on SM10x the sparse kinds depend on KV dtype and heads."""
-    sm10x = (query.capability or (0, 0))[0] == 10
+    sm10x = query.major == 10
     if not query.attention.use_mla:
         return SM10X if sm10x else CUDA
     if not sm10x:
@@ -39,11 +39,11 @@ def _rocm_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
-    """XPU takes the first match and tests nothing further."""
-    if query.attention.use_mla:
-        return ("XPU_MLA_SPARSE",) if query.attention.is_sparse else ("TRITON_MLA",)
+    """XPU takes the first match and tests nothing further; TurboQuant comes first, for MLA too."""
     if query.kv_cache_dtype.startswith("turboquant_"):
         return ("TURBOQUANT",)
+    if query.attention.use_mla:
+        return ("XPU_MLA_SPARSE",) if query.attention.is_sparse else ("TRITON_MLA",)
     return ("TRITON_ATTN",) if query.model_dtype == "float32" else ("FLASH_ATTN",)
 
 

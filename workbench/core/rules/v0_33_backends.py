@@ -24,6 +24,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.registry import Registry
+from workbench.core.rules import v0_33_flash_attention as flash_attention
 from workbench.core.rules.v0_23_backends import BACKENDS as BACKENDS_0_23
 from workbench.core.rules.v0_23_layouts import LATENT
 
@@ -31,33 +32,11 @@ M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
 FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
 
 
-def _major(query: LayerQuery) -> int:
-    return (query.capability or (0, 0))[0]
-
-
-def _fp8_heads_of_512(query: LayerQuery) -> bool:
-    """Hopper upgrades heads above 256 to FlashAttention 4, whose fp8 tile is 64 tokens."""
-    fp8 = query.kv_cache_dtype in FP8_E4M3
-    return _major(query) == 9 and fp8 and query.attention.head_size == 512
-
-
-def _heads_of_256_on_sm10x(query: LayerQuery) -> bool:
-    """FlashAttention 4 is the default of SM10x (not batch-invariant); its pages are 128 tokens."""
-    plain = not query.attention.use_mla and query.attention.head_size == 256
-    return _major(query) == 10 and plain and not query.batch_invariant
-
-
-def _flash_attention_4(query: LayerQuery) -> bool:
-    """Version 4 is what SM10x takes, for the head sizes that it has; it is not batch-invariant."""
-    size = query.attention.head_size
-    return _major(query) == 10 and not query.batch_invariant and (size <= 128 or size == 256)
-
-
 def _trtllm_sinks(query: LayerQuery) -> bool:
     """Sinks need TRT-LLM's kernels: all of them on SM10x, those for decoding on 9.0 and 12.x."""
     attention = query.attention
     whole = attention.num_heads % attention.num_kv_heads == 0
-    return query.trtllm_kernels and whole and _major(query) in {9, 10, 12}
+    return query.trtllm_kernels and whole and query.major in {9, 10, 12}
 
 
 def _large_trtllm_pages(query: LayerQuery) -> bool:
@@ -68,12 +47,12 @@ def _large_trtllm_pages(query: LayerQuery) -> bool:
     heads = query.heads_per_rank
     kv_heads = query.attention.kv_heads_per_rank(query.attention.num_heads // heads)
     grouped = heads // kv_heads > 1 and heads % kv_heads == 0
-    return query.trtllm_kernels and _major(query) == 10 and grouped
+    return query.trtllm_kernels and query.major == 10 and grouped
 
 
 def _nvfp4(query: LayerQuery) -> str | None:
     """4-bit caches: TRT-LLM's kernels on SM10x; elsewhere FlashAttention 2, with gaps."""
-    attention, major = query.attention, _major(query)
+    attention, major = query.attention, query.major
     if query.kv_cache_dtype not in NVFP4_DTYPES:
         return None
     if major == 10:
@@ -86,36 +65,21 @@ def _nvfp4(query: LayerQuery) -> str | None:
 
 
 def _quantized_on_sm10x(query: LayerQuery) -> bool:
-    return _major(query) == 10 and query.kv_cache_dtype in FP8_TYPES
-
-
-def _xpu_or_flash_attention_4(query: LayerQuery) -> bool:
-    return query.platform == "xpu" or _major(query) in {9, 10, 11}
-
-
-def _newer_flash_attention(query: LayerQuery) -> str | None:
-    """The causal half needs version 3 or 4; XPU has its own."""
-    if query.platform == "xpu" or _major(query) == 9:
-        return None
-    return None if _flash_attention_4(query) else "causal route requires FlashAttention v3 or v4"
-
-
-def _flash_attention_reads_fp8(query: LayerQuery) -> bool:
-    """Version 3 on Hopper and XPU, version 4 on SM10x."""
-    return query.platform == "xpu" or _major(query) in {9, 10}
+    return query.major == 10 and query.kv_cache_dtype in FP8_TYPES
 
 
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
         "with_float32_state": None,
-        "supports_mm_prefix": _flash_attention_4,
+        "supports_mm_prefix": flash_attention.reads_prefixes,
         "supported_on": {"xpu": M64},
-        "supported_when": (
-            (_fp8_heads_of_512, (64,)),
-            (_heads_of_256_on_sm10x, (128,)),
+        "supported_when": flash_attention.KERNEL_BLOCKS,
+        "extra_kv_cache_dtypes": (FP8_E4M3, flash_attention.reads_fp8),
+        "large_head_sizes": (
+            HeadSizes(multiple_of=8, at_most=512),
+            flash_attention.reads_large_heads,
         ),
-        "extra_kv_cache_dtypes": (FP8_E4M3, _flash_attention_reads_fp8),
-        "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), _xpu_or_flash_attention_4),
+        "own_reason": flash_attention.fp8_needs_version,
     },
     "FLASHINFER": {
         "supported_when": ((_large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
@@ -133,7 +97,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         ),
     },
     "ROCM_ATTN": {"supports_mm_prefix": never},
-    "ROCM_AITER_UNIFIED_ATTN": {"supports_mm_prefix": never},
+    "ROCM_AITER_UNIFIED_ATTN": {"supports_mm_prefix": never, "dtypes": ("float16", "bfloat16")},
     "CPU_ATTN": {"supported": M32, "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY)},
     "FLASH_ATTN_MLA": {
         "platforms": ("cuda", "xpu"),
@@ -154,12 +118,13 @@ NEW = (
         platforms=("cuda", "xpu"),
         supported=M16,
         supported_on={"xpu": M64},
+        supported_when=flash_attention.KERNEL_BLOCKS,
         head_sizes=HeadSizes(exact=(256, 512)),
         kv_cache_dtypes=UNQUANTIZED,
-        extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_reads_fp8),
-        accepts_capability=lambda capability: capability >= (8, 0),
+        extra_kv_cache_dtypes=(FP8_E4M3, flash_attention.reads_fp8),
+        accepts_capability=lambda capability: capability[0] == 9,
         supports_mm_prefix=always,
-        own_reason=_newer_flash_attention,
+        own_reason=flash_attention.needs_newer_version,
         cuda_graphs="UNIFORM_BATCH",
         cache=BACKENDS_0_23["FLASH_ATTN"].cache,
     ),

@@ -36,7 +36,7 @@ def selection_order(query: LayerQuery) -> tuple[str, ...]:
 
 def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
     """CUDA: composites first where images are seen whole; sparse kinds by generation and dtype."""
-    major, mla = (query.capability or (0, 0))[0], query.attention.use_mla
+    major, mla = query.major, query.attention.use_mla
     if not mla:
         composite = COMPOSITES.get(major) if query.attention.has_mm_prefix else None
         return (*filter(None, (composite,)), *v0_23.selection_order(query))
@@ -56,6 +56,7 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
     order = v0_23.selection_order(query)
     if order == ("TRITON_MLA",):
         fits = query.attention.head_size == 576 and query.model_dtype != "float32"
+        fits = fits and (query.block_size or 0) % 64 == 0
         plain = query.kv_cache_dtype in {"auto", "float16", "bfloat16"}
         return ("FLASH_ATTN_MLA", "TRITON_MLA") if fits and plain else order
     if order != ("FLASH_ATTN",):
@@ -73,6 +74,10 @@ def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
     if query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse:
         return CPU_MLA
     order = selection_order(query)
-    if query.platform == "xpu" and order in {("FLASH_ATTN",), ("TRITON_ATTN",)}:
-        return v0_23.choices_without_test(query)
-    return order
+    if query.platform != "xpu" or query.attention.use_mla or order == ("TURBOQUANT",):
+        return order
+    if query.attention.has_mm_prefix or query.batch_invariant:
+        return tuple(
+            dict.fromkeys(("FLASH_ATTN", "TRITON_ATTN", *order))
+        )  # honoured, with a warning
+    return v0_23.choices_without_test(query)

@@ -66,6 +66,8 @@ def _log_xpu_rounding(run: Run, padded: int | None) -> None:
                 f"[XPU]Scaled mamba_page_size_padded from {padded} to {new} bytes accordingly."
             )
         return
+    if padded is None:
+        return  # 0.23 has a line for this, too, which fails where a number is missing
     run.log_lines.append(
         f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
         f"{XPU_GDN_MULTIPLE}, set mamba_page_size_padded to {new} bytes "

@@ -230,8 +230,8 @@ def _trtllm_kernels(machine: Machine) -> None:
     """Whether TRT-LLM's kernels can be loaded is told: vLLM would look for them on the network."""
     flashinfer: Any = importlib.import_module("vllm.utils.flashinfer")
     there = bool(machine.host.get("trtllm_kernels"))
-    flashinfer.supports_trtllm_attention = lambda *_, **__: there
-    machine.stands_in("vllm.utils.flashinfer.supports_trtllm_attention", f"says {there}")
+    flashinfer.has_nvidia_artifactory = lambda: there
+    machine.stands_in("vllm.utils.flashinfer.has_nvidia_artifactory", f"says {there}")
     if hasattr(flashinfer, "has_flashinfer_sm90_nope_mla"):
         # It looks at the signature of a kernel that the empty package has not; sparse models ask.
         flashinfer.has_flashinfer_sm90_nope_mla = lambda: True

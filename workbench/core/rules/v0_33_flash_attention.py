@@ -1,0 +1,77 @@
+"""Which FlashAttention runs in vLLM 0.33, and what it reads: fp8, prefixes, large heads.
+
+Sources: `get_flash_attn_version`, `flash_attn_supports_kv_cache_dtype` and
+`FlashAttentionBackend.supports_combination` of 0.33; `TritonFlashAttentionBackend`.
+"""
+
+from __future__ import annotations
+
+from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
+
+
+def flash_attention_version(query: LayerQuery) -> int:
+    """The FlashAttention that runs a head size on CUDA: 3 on Hopper, 4 on SM10x, else 2.
+
+    Hopper takes 4 above 256. SM10x has 4 up to 128, and for 256 with pages of 128 tokens where the
+    cache is not quantized, scores are not capped and no prefix is bidirectional. Version 4 is not
+    batch-invariant there. Source: vLLM 0.33, get_flash_attn_version.
+    """
+    attention, major = query.attention, query.major
+    if major == 9:
+        return 3 if attention.head_size <= 256 else 4
+    if major != 10 or query.batch_invariant:
+        return 2
+    if attention.head_size == 256:
+        plain = attention.logits_soft_cap is None and not attention.has_mm_prefix
+        return 4 if plain and query.kv_cache_dtype in UNQUANTIZED else 2
+    return 4 if attention.head_size <= 128 else 2
+
+
+def fp8_heads_of_512(query: LayerQuery) -> bool:
+    """The fp8 tile of version 4 on Hopper is 64 tokens."""
+    fp8 = query.kv_cache_dtype in FP8_E4M3
+    return query.major == 9 and fp8 and query.attention.head_size == 512
+
+
+def heads_of_256_on_sm10x(query: LayerQuery) -> bool:
+    """The pages of version 4 are 128 tokens."""
+    plain = not query.attention.use_mla and query.attention.head_size == 256
+    return query.major == 10 and plain and flash_attention_version(query) == 4
+
+
+def reads_prefixes(query: LayerQuery) -> bool:
+    """Version 4 reads bidirectional prefixes, but not from the fp8 cache of Hopper."""
+    fp8_on_hopper = query.major == 9 and query.kv_cache_dtype in FP8_E4M3
+    return flash_attention_version(query) == 4 and not fp8_on_hopper
+
+
+def fp8_needs_version(query: LayerQuery) -> str | None:
+    """Version 3, version 4 for heads of 512 on Hopper, and version 4 on SM10x read fp8."""
+    if query.platform == "xpu" or query.kv_cache_dtype not in FP8_E4M3:
+        return None
+    version, major = flash_attention_version(query), query.major
+    if version == 3 or (version == 4 and (major == 10 or query.attention.head_size == 512)):
+        return None
+    return "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+
+
+def reads_large_heads(query: LayerQuery) -> bool:
+    """Heads above 256: where version 4 is built for, whichever version runs; XPU has its own."""
+    return query.platform == "xpu" or query.major in {9, 10, 11}
+
+
+def needs_newer_version(query: LayerQuery) -> str | None:
+    """The causal half needs version 3 or 4; XPU has its own."""
+    if query.platform == "xpu" or flash_attention_version(query) in {3, 4}:
+        return None
+    return "causal route requires FlashAttention v3 or v4"
+
+
+def reads_fp8(query: LayerQuery) -> bool:
+    """Version 3 on Hopper, version 4 on SM10x, XPU; for some head sizes."""
+    major = query.major
+    return query.platform == "xpu" or major == 9 or (major == 10 and not query.batch_invariant)
+
+
+KERNEL_BLOCKS = ((fp8_heads_of_512, (64,)), (heads_of_256_on_sm10x, (128,)))
+"""Lists of kernel block sizes where a condition holds, the first one wins."""
