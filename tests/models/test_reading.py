@@ -320,6 +320,25 @@ def test_yarn_stretches_its_original_length_in_one_version_only(changes, lengths
     assert tuple(found) == lengths
 
 
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize(("kind", "taken"), [("linear", 6144), ("dynamic", 6144)])
+def test_rope_stretches_the_length_that_is_assumed_too(kind, taken, rules):
+    """As both versions answered; whoever asks for a length gets it."""
+    config = mamba(rope_scaling={"rope_type": kind, "factor": 3.0})
+    assert "max_position_embeddings" not in config
+    assert resolve(Scenario(model=config, rules=rules)).max_model_len == taken
+    asked = Scenario(model=config, max_model_len=99_999, rules=rules)
+    assert resolve(asked).max_model_len == 99_999
+
+
+def test_head_dim_is_another_name_of_the_rope_dimension_in_one_class():
+    """As vLLM 0.23 and 0.33 answered: 512 + 160."""
+    changes = {"head_dim": 160, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    assert read_model(deepseek_v3(**changes), "x").attention.head_size == 576
+    lite = deepseek_v3(**changes, model_type="glm4_moe_lite")
+    assert read_model(lite, "x").attention.head_size == 672
+
+
 @pytest.mark.parametrize(
     ("model", "chunk"),
     [

@@ -13,6 +13,8 @@ SLIDING = "sliding_attention"
 CHUNKED = "chunked_attention"
 SSM = "ssm"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, SSM)
+DEFAULT_MAX_MODEL_LEN = 2048
+"""Tokens of the longest request where no field tells them, and nobody asks for a length."""
 
 
 class Layer(NamedTuple):

@@ -35,6 +35,8 @@ SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Of the whole file, not of its text part: models that see the tokens of an image at once."""
 SOFT_CAPPED = {"gemma2": 50.0}
+ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
+"""Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
 """model_type -> the cap of attention scores where config.json is silent; null means none."""
 
 
@@ -56,7 +58,8 @@ def read_attention(fields: Fields) -> Attention:
 
 def _read_mla(fields: Fields, heads: int) -> Attention:
     rank = fields.integer("kv_lora_rank")
-    rope = fields.integer("qk_rope_head_dim")
+    named = fields.model_type in ROPE_IS_HEAD_DIM and fields.has("head_dim")
+    rope = fields.integer("head_dim" if named else "qk_rope_head_dim")
     fields.note("head_size", rank + rope, "kv_lora_rank + qk_rope_head_dim (MLA)")
     return Attention(
         num_heads=heads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.models.fields import MAX_INTEGER, Fields
 
 LENGTH_FIELDS = (
@@ -36,7 +37,14 @@ def derived_max_model_len(fields: Fields) -> int | None:
     if length is None:
         fields.note(name, None, "config.json, which has no length field")
         return None
-    origin, factor = key, 1.0
+    tokens, origin = _scaled(fields, length, key)
+    fields.note(name, tokens, origin)
+    return tokens
+
+
+def _scaled(fields: Fields, length: int, origin: str) -> tuple[int, str]:
+    """A length as RoPE stretches it, and where it comes from."""
+    factor = 1.0
     tokens: float = length
     for place, kind, rope in _rope_scalings(fields):
         if kind in AS_WRITTEN:
@@ -47,8 +55,7 @@ def derived_max_model_len(fields: Fields) -> int | None:
             tokens, origin = written, f"{ORIGINAL} of yarn"
     if factor != 1.0:
         origin += f" * RoPE factor {factor:g}"
-    fields.note(name, int(tokens * factor), origin)
-    return int(tokens * factor)
+    return int(tokens * factor), origin
 
 
 def yarn_as_written(fields: Fields) -> int | None:
@@ -67,13 +74,21 @@ def yarn_as_written(fields: Fields) -> int | None:
 def default_max_model_len(fields: Fields) -> int | None:
     """L when none is asked for, where it is not the derived one: longrope's original length.
 
-    Only the field beside the length is read, not the one among the RoPE settings.
+    Only the field beside the length is read, not the one among the RoPE settings. Without any
+    length field: what RoPE makes of 2048 tokens.
     """
     if any(kind == "longrope" for _, kind, _ in _rope_scalings(fields)):
         default = SMALL_CONTEXT.get(fields.model_type)
         if fields.has(ORIGINAL) or default is not None:
             return fields.integer(ORIGINAL, default, name="default_max_model_len")
-    return None
+        return None
+    if _length_field(fields)[1] is not None:
+        return None
+    assumed, origin = _scaled(fields, DEFAULT_MAX_MODEL_LEN, "no length field")
+    if assumed == DEFAULT_MAX_MODEL_LEN:
+        return None
+    fields.note("default_max_model_len", assumed, origin)
+    return assumed
 
 
 def _length_field(fields: Fields) -> tuple[str, int | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from workbench.core.dtypes import NVFP4_DTYPES
 from workbench.core.errors import Refused
+from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.run import Run
 from workbench.core.trace import Rule
 
@@ -32,7 +33,6 @@ KV_CACHE_DTYPE = Rule(
     "",
     "vLLM 0.23, CacheConfig cache_dtype and model-specific configuration",
 )
-DEFAULT_MAX_MODEL_LEN = 2048
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
 """Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
