@@ -464,3 +464,42 @@ def test_aiter_reads_no_float32_any_more():
     old = resolve(Scenario(model=llama(), rules="0.23", **here))
     assert "backend_not_valid" in {problem.code for problem in new.errors}
     assert "backend_not_valid" not in {problem.code for problem in old.errors}
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_sinks_leave_flash_attention_where_bits_must_not_differ(rules):
+    """SM10x goes back to FlashAttention 2, and TRT-LLM's kernels are not batch-invariant either."""
+    here = {"model": gpt_oss(), "compute_capability": "10.3", "trtllm_kernels": True}
+    free = resolve(Scenario(**here, rules=rules))
+    assert free.backend in {"FLASH_ATTN", "FLASHINFER"}
+    assert resolve(Scenario(**here, rules=rules, batch_invariant=True)).backend == "TRITON_ATTN"
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings"),
+    [
+        ({}, {"kv_cache_dtype": "fp8"}),
+        ({"quantization_config": {"quant_method": "fp8"}}, {}),
+    ],
+)
+def test_xpu_is_batch_invariant_with_plain_numbers_only(changes, settings):
+    here = {"platform": "xpu", "batch_invariant": True, **settings}
+    with pytest.raises(Refused) as caught:
+        plan_of(llama(**changes), **here)
+    assert caught.value.code == "xpu_batch_invariance"
+    assert "VLLM_BATCH_INVARIANT" in caught.value.message
+    assert plan_of(llama(**changes), **{**here, "batch_invariant": False}).errors == ()
+    plain = plan_of(llama(), platform="xpu", batch_invariant=True)
+    assert (plain.backend, plain.errors) == ("TRITON_ATTN", ())
+
+
+def test_xpu_has_no_default_for_batch_invariant_mla():
+    """TRITON_ATTN is taken as if it had been typed, and knows no MLA."""
+    here = {"platform": "xpu", "batch_invariant": True}
+    plan = plan_of(deepseek_v3(), **here)
+    [problem] = [error for error in plan.errors if error.code == "no_valid_backend"]
+    assert "TRITON_MLA can be asked for" in problem.message
+    assert problem.vllm_text == "Invalid attention backend for"
+    assert {"backend": "TRITON_MLA"} in [dict(r.changes) for r in plan.remedies(problem)]
+    asked = plan_of(deepseek_v3(), **here, backend="TRITON_MLA")
+    assert "backend_not_valid" not in {error.code for error in asked.errors}

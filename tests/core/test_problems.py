@@ -488,6 +488,19 @@ REFUSALS = [
         id="quantized-float32",
     ),
     pytest.param(
+        {
+            "model": llama(),
+            "platform": "xpu",
+            "batch_invariant": True,
+            "kv_cache_dtype": "fp8",
+            "rules": "0.33",
+        },
+        "xpu_batch_invariance",
+        "XPU batch invariance currently does not support quantized KV caches",
+        {"batch_invariant": False},
+        id="xpu-batch-invariance",
+    ),
+    pytest.param(
         {"model": llama(), "max_model_len": 262145},
         "max_model_len_too_long",
         "User-specified max_model_len (262145) is greater than the derived max_model_len (",

@@ -46,7 +46,8 @@ class HeadSizes:
 class LayerQuery(NamedTuple):
     """What a layer asks of a backend. `capability` is None outside CUDA.
 
-    trtllm_kernels: FlashInfer can load TRT-LLM's kernels here.
+    trtllm_kernels: FlashInfer can load TRT-LLM's kernels here, and may: they are not
+    batch-invariant.
     """
 
     platform: str

@@ -27,5 +27,5 @@ def layer_query(sized: Sized) -> LayerQuery:
         sized.kv_cache_dtype,
         settings.block_size,
         settings.batch_invariant,
-        settings.trtllm_kernels,
+        settings.trtllm_kernels and not settings.batch_invariant,
     )

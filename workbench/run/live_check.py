@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,26 +50,26 @@ COPIED = (
 
 @dataclass(frozen=True)
 class Host:
-    """The machine that one process plays. Capability is (9, 0), None outside CUDA."""
+    """The machine and the environment that one process plays. Capability: None outside CUDA."""
 
     platform: str
     capability: tuple[int, int] | None = None
     trtllm_kernels: bool = False
+    batch_invariant: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Host:
         """The host that a scenario describes."""
-        return cls(settings.platform, capability_of(settings), settings.trtllm_kernels)
+        return cls(
+            settings.platform,
+            capability_of(settings),
+            settings.trtllm_kernels,
+            settings.batch_invariant,
+        )
 
     def to_json(self) -> str:
         """The argument of the process."""
-        return json.dumps(
-            {
-                "platform": self.platform,
-                "capability": self.capability,
-                "trtllm_kernels": self.trtllm_kernels,
-            }
-        )
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)

@@ -29,23 +29,24 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 
 def _flash_attention_3(query: LayerQuery) -> bool:
     """XPU's kernels count as version 3: fp8 caches, and every batch in a graph."""
-    return query.platform == "xpu" or (query.capability or (0, 0))[0] == 9
+    return query.platform == "xpu" or query.major == 9
 
 
 def _flash_attention_4(query: LayerQuery) -> bool:
     """Where a build of FlashAttention 4 exists, whichever version the layer then uses."""
-    return (query.capability or (0, 0))[0] in {9, 10, 11}
+    return query.major in {9, 10, 11}
 
 
 def _flash_attention_sinks(query: LayerQuery) -> bool:
-    """FlashAttention 3 and 4 are the defaults of these generations."""
-    return query.platform == "xpu" or (query.capability or (0, 0))[0] in {9, 10}
+    """FlashAttention 3 is the default of Hopper, 4 that of SM10x unless bits must not differ."""
+    version_4 = query.major == 10 and not query.batch_invariant
+    return query.platform == "xpu" or query.major == 9 or version_4
 
 
 def _trtllm_kernels(query: LayerQuery) -> bool:
     """Sinks and drafts in graphs need these: SM10x, and a whole number of queries per KV head."""
     attention = query.attention
-    sm10x = query.trtllm_kernels and (query.capability or (0, 0))[0] == 10
+    sm10x = query.trtllm_kernels and query.major == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0
 
 

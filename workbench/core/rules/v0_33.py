@@ -48,6 +48,7 @@ STAGES = (
     refusals.float_kv_cache_dtype,
     refusals.tensor_parallel,
     refusals.quantization_dtype,
+    refusals.xpu_batch_invariance,
     state_pages.cpu_state_dtype,
     cache_mode.cpu_mla_prefix_caching,
     refusals.nvfp4_with_mla,

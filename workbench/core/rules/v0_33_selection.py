@@ -17,6 +17,8 @@ SM10X_SPARSE = ("FLASH_ATTN_MLA_SPARSE_FA4", "FLASHINFER_MLA_SPARSE", "FLASHMLA_
 FEW_HEADS = 16
 SM12X_MLA = ("TRITON_MLA", "FLASHINFER_MLA_SPARSE_SM120")
 ROCM = (*v0_23.ROCM, "ULTRAQUANT")
+XPU_HONOURED = ("FLASH_ATTN", "TRITON_ATTN")
+"""What XPU takes when asked for, even where it warns that masks or bits will be wrong."""
 CPU_MLA = ("AMX_MLA", "CPU_MLA")
 """The first where the processor has AMX tiles, which is assumed; the second may be asked for."""
 
@@ -55,6 +57,8 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
     """XPU: FlashAttention for MLA where its test passes; Triton for invariance and whole images."""
     order = v0_23.selection_order(query)
     if order == ("TRITON_MLA",):
+        if query.batch_invariant:
+            return ()  # TRITON_ATTN is taken as typed, and knows no MLA
         fits = query.attention.head_size == 576 and query.model_dtype != "float32"
         fits = fits and (query.block_size or 0) % 64 == 0
         plain = query.kv_cache_dtype in {"auto", "float16", "bfloat16"}
@@ -73,11 +77,11 @@ def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
     """What may be asked for on XPU and CPU, which test nothing but know few backends."""
     if query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse:
         return CPU_MLA
-    order = selection_order(query)
+    order = selection_order(query._replace(batch_invariant=False))
     if query.platform != "xpu" or query.attention.use_mla or order == ("TURBOQUANT",):
         return order
-    if query.attention.has_mm_prefix or query.batch_invariant:
-        return tuple(
-            dict.fromkeys(("FLASH_ATTN", "TRITON_ATTN", *order))
-        )  # honoured, with a warning
+    if query.batch_invariant:
+        return XPU_HONOURED
+    if query.attention.has_mm_prefix:
+        return tuple(dict.fromkeys((*XPU_HONOURED, *order)))
     return v0_23.choices_without_test(query)

@@ -142,6 +142,9 @@ def _nearest_block_size(
 def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -> None:
     hint, nearest = _nearest_block_size(run, query, reasons)
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
+    others = valid_backends(run, query)
+    if others:
+        table = f"Nothing is tried by default; {', '.join(others)} can be asked for"
     run.problem(
         "no_valid_backend",
         "backend",
@@ -150,6 +153,7 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
         operands={"platform": run.platform.name, "reasons": dict(reasons)},
         candidates=(
             *nearest,
+            *({"backend": name} for name in others),
             {"block_size": None},
             {"kv_cache_dtype": "auto"},
             {"dtype": "bfloat16"},
@@ -160,6 +164,8 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
 
 
 def _said(run: Run, query: LayerQuery) -> str:
+    if run.platform.name == "xpu":
+        return "Invalid attention backend for"
     if run.platform.name != "cpu":
         return "No valid attention backend found for"
     if run.rules.cpu_checks_kv_cache_dtype:

@@ -5,6 +5,7 @@ Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in the
 
 from __future__ import annotations
 
+from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
@@ -87,6 +88,29 @@ def quantization_dtype(run: Run) -> None:
         operands={"dtype": dtype, "quantization": method, "allowed": list(allowed)},
         candidates=[{"dtype": value} for value in ("auto", *allowed)],
         vllm_text=f"torch.{dtype} is not supported for quantization method",
+    )
+
+
+def xpu_batch_invariance(run: Run) -> None:
+    """0.33: XPU is batch-invariant with plain weights and a plain KV cache only.
+
+    Source: XPUPlatform.check_and_update_config.
+    """
+    if not run.settings.batch_invariant or run.platform.name != "xpu":
+        return
+    method, dtype = run.model.quantization, run.kv_cache_dtype
+    if method is None and dtype in UNQUANTIZED:
+        return
+    what = f"weights quantized with {method}" if method else f"kv_cache_dtype = {dtype}"
+    kind = "supports only unquantized models" if method else "does not support quantized KV caches"
+    raise Refused(
+        "xpu_batch_invariance",
+        f"VLLM_BATCH_INVARIANT on XPU takes plain weights and a KV cache of auto, float16 or "
+        f"bfloat16; this has {what}. Switch batch_invariant off, or take a plain one.",
+        field="batch_invariant",
+        operands={"quantization": method, "kv_cache_dtype": dtype},
+        candidates=[{"batch_invariant": False}, *({"kv_cache_dtype": "auto"},) * (not method)],
+        vllm_text=f"XPU batch invariance currently {kind}",
     )
 
 

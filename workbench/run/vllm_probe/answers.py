@@ -17,6 +17,7 @@ ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
 NO_DEVICE = "Torch not compiled with CUDA enabled"
 """How torch says that something real would have been needed: no answer of vLLM's."""
+NOT_INVARIANT = "batch_invariant mode is not supported"
 LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
 
 
@@ -34,6 +35,10 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
         _sizes(config, machine, backend, layer, asked)
     except Refusal as refusal:
         return {**asked.told(), "refused": refusal.told}
+    except RuntimeError as error:
+        if NOT_INVARIANT not in str(error):
+            raise
+        return {**asked.told(), "refused": Refusal("get_mamba_attn_backend", error).told}
     return asked.told()
 
 

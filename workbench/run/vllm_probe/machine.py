@@ -144,13 +144,15 @@ class Machine:
 
 
 def play(host: dict[str, Any]) -> Machine:
-    """Make vLLM believe in `host`: {"platform": name, "capability": [major, minor] or null}.
+    """Make vLLM believe in `host`: platform, capability ([major, minor] or null), and switches.
 
     Errors: whatever importing vLLM or its platform class raises.
     """
     os.environ.update(
         HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", CUDA_VISIBLE_DEVICES="", VLLM_PLUGINS=""
     )
+    if host.get("batch_invariant"):
+        os.environ["VLLM_BATCH_INVARIANT"] = "1"
     if importlib.util.find_spec("vllm") is None:
         raise ModuleNotFoundError("No module named 'vllm'")
     machine = Machine(host)
