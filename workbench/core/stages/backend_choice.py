@@ -143,13 +143,15 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
     hint, nearest = _nearest_block_size(run, query, reasons)
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
     others = valid_backends(run, query)
+    none = "The platform has no backend of the kind that the model needs (MLA)"
     if others:
-        table = f"Nothing is tried by default; {', '.join(others)} can be asked for"
+        none = "Nothing is tried by default"
+        hint += f" {', '.join(others)} can be asked for."
     run.problem(
         "no_valid_backend",
         "backend",
-        f"No attention backend of {run.platform.title} takes this configuration. "
-        f"{table or 'The platform has no backend of the kind that the model needs (MLA)'}.{hint}",
+        f"No attention backend that {run.platform.title} tries takes this configuration. "
+        f"{table or none}.{hint}",
         operands={"platform": run.platform.name, "reasons": dict(reasons)},
         candidates=(
             *nearest,
