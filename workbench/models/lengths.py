@@ -42,12 +42,14 @@ def derived_max_model_len(fields: Fields) -> int | None:
     return tokens
 
 
-def _scaled(fields: Fields, length: int, origin: str) -> tuple[int, str]:
-    """A length as RoPE stretches it, and where it comes from."""
+def _scaled(
+    fields: Fields, length: int, origin: str, as_written: frozenset[str] = AS_WRITTEN
+) -> tuple[int, str]:
+    """A length as RoPE stretches it, and where it comes from; some kinds leave it as it is."""
     factor = 1.0
     tokens: float = length
     for place, kind, rope in _rope_scalings(fields):
-        if kind in AS_WRITTEN:
+        if kind in as_written:
             continue
         factor = _positive(fields, place, rope, "factor", factor)
         if kind == "yarn":
@@ -63,12 +65,8 @@ def yarn_as_written(fields: Fields) -> int | None:
 
     Source: vLLM 0.33, ModelConfig max_model_len.
     """
-    _, length = _length_field(fields)
-    factor = 1.0
-    for place, kind, rope in _rope_scalings(fields):
-        if kind not in AS_WRITTEN | YARN:
-            factor = _positive(fields, place, rope, "factor", factor)
-    return None if length is None else int(length * factor)
+    key, length = _length_field(fields)
+    return None if length is None else _scaled(fields, length, key, AS_WRITTEN | YARN)[0]
 
 
 def default_max_model_len(fields: Fields) -> int | None:

@@ -51,11 +51,14 @@ def apply_button(
     return made
 
 
-def count_box(label: str, most: int, tip: str = "") -> widgets.BoundedIntText:
-    """A whole number from 0 to `most`."""
+def count_box(
+    label: str, most: int, tip: str = "", *, least: int = 0, value: int = 0
+) -> widgets.BoundedIntText:
+    """A whole number from `least` to `most`."""
     return widgets.BoundedIntText(
+        value=value,
         description=label,
-        min=0,
+        min=least,
         max=most,
         tooltip=tip,
         style=WIDE,

@@ -32,12 +32,12 @@ def _flash_attention_3(query: LayerQuery) -> bool:
     return query.platform == "xpu" or query.major == 9
 
 
-def _flash_attention_4(query: LayerQuery) -> bool:
+def has_flash_attention_4(query: LayerQuery) -> bool:
     """Where a build of FlashAttention 4 exists, whichever version the layer then uses."""
     return query.major in {9, 10, 11}
 
 
-def _flash_attention_sinks(query: LayerQuery) -> bool:
+def newer_flash_attention(query: LayerQuery) -> bool:
     """FlashAttention 3 is the default of Hopper, 4 that of SM10x unless bits must not differ."""
     version_4 = query.major == 10 and not query.batch_invariant
     return query.platform == "xpu" or query.major == 9 or version_4
@@ -59,10 +59,10 @@ _ATTENTION = (
         preferred_at_least={"xpu": 64},
         batch_invariant=True,
         head_sizes=HeadSizes(multiple_of=8, at_most=256),
-        large_head_sizes=(HeadSizes(multiple_of=8, at_most=512), _flash_attention_4),
+        large_head_sizes=(HeadSizes(multiple_of=8, at_most=512), has_flash_attention_4),
         extra_kv_cache_dtypes=(FP8_E4M3, _flash_attention_3),
         accepts_capability=lambda capability: capability >= (8, 0),
-        supports_sinks=_flash_attention_sinks,
+        supports_sinks=newer_flash_attention,
         cuda_graphs="UNIFORM_BATCH",
         cuda_graphs_where=("ALWAYS", _flash_attention_3),
         cache=layouts.FLASH_ATTN,

@@ -26,6 +26,7 @@ from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPE
 from workbench.core.registry import Registry
 from workbench.core.rules import v0_33_flash_attention as flash_attention
 from workbench.core.rules.v0_23_backends import BACKENDS as BACKENDS_0_23
+from workbench.core.rules.v0_23_backends import newer_flash_attention
 from workbench.core.rules.v0_23_layouts import LATENT
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
@@ -74,7 +75,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "supports_mm_prefix": flash_attention.reads_prefixes,
         "supported_on": {"xpu": M64},
         "supported_when": flash_attention.KERNEL_BLOCKS,
-        "extra_kv_cache_dtypes": (FP8_E4M3, flash_attention.reads_fp8),
+        "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
         "large_head_sizes": (
             HeadSizes(multiple_of=8, at_most=512),
             flash_attention.reads_large_heads,
@@ -121,7 +122,7 @@ NEW = (
         supported_when=flash_attention.KERNEL_BLOCKS,
         head_sizes=HeadSizes(exact=(256, 512)),
         kv_cache_dtypes=UNQUANTIZED,
-        extra_kv_cache_dtypes=(FP8_E4M3, flash_attention.reads_fp8),
+        extra_kv_cache_dtypes=(FP8_E4M3, newer_flash_attention),
         accepts_capability=lambda capability: capability[0] == 9,
         supports_mm_prefix=always,
         own_reason=flash_attention.needs_newer_version,

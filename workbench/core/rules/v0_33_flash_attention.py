@@ -7,6 +7,7 @@ Sources: `get_flash_attn_version`, `flash_attn_supports_kv_cache_dtype` and
 from __future__ import annotations
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
+from workbench.core.rules.v0_23_backends import has_flash_attention_4
 
 
 def flash_attention_version(query: LayerQuery) -> int:
@@ -57,7 +58,7 @@ def fp8_needs_version(query: LayerQuery) -> str | None:
 
 def reads_large_heads(query: LayerQuery) -> bool:
     """Heads above 256: where version 4 is built for, whichever version runs; XPU has its own."""
-    return query.platform == "xpu" or query.major in {9, 10, 11}
+    return query.platform == "xpu" or has_flash_attention_4(query)
 
 
 def needs_newer_version(query: LayerQuery) -> str | None:
@@ -65,12 +66,6 @@ def needs_newer_version(query: LayerQuery) -> str | None:
     if query.platform == "xpu" or flash_attention_version(query) in {3, 4}:
         return None
     return "causal route requires FlashAttention v3 or v4"
-
-
-def reads_fp8(query: LayerQuery) -> bool:
-    """Version 3 on Hopper, version 4 on SM10x, XPU; for some head sizes."""
-    major = query.major
-    return query.platform == "xpu" or major == 9 or (major == 10 and not query.batch_invariant)
 
 
 KERNEL_BLOCKS = ((fp8_heads_of_512, (64,)), (heads_of_256_on_sm10x, (128,)))

@@ -7,7 +7,8 @@ told here is as in 0.23.
 from __future__ import annotations
 
 from workbench.core import selection as v0_23
-from workbench.core.backends import LayerQuery
+from workbench.core.backends import UNQUANTIZED, LayerQuery
+from workbench.core.rules.v0_33_backends import BACKENDS
 
 COMPOSITES = {9: "TRITON_FLASH_ATTN", 10: "TRITON_FLASHINFER"}
 """Major capability -> what masks images with Triton and runs the rest with something faster."""
@@ -19,6 +20,7 @@ SM12X_MLA = ("TRITON_MLA", "FLASHINFER_MLA_SPARSE_SM120")
 ROCM = (*v0_23.ROCM, "ULTRAQUANT")
 XPU_HONOURED = ("FLASH_ATTN", "TRITON_ATTN")
 """What XPU takes when asked for, even where it warns that masks or bits will be wrong."""
+XPU_MLA_HEAD = 576
 CPU_MLA = ("AMX_MLA", "CPU_MLA")
 """The first where the processor has AMX tiles, which is assumed; the second may be asked for."""
 
@@ -47,7 +49,7 @@ def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
     if major != 10:
         wide = query.attention.head_size == 512
         return (*DENSE_MLA, *(SM9X_SPARSE[-1:] + SM9X_SPARSE[:-1] if wide else SM9X_SPARSE))
-    if query.kv_cache_dtype not in {"auto", "float16", "bfloat16"}:
+    if query.kv_cache_dtype not in UNQUANTIZED:
         return (*v0_23.SM10X_MLA, "FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE")
     few = query.heads_per_rank <= FEW_HEADS
     return (*v0_23.SM10X_MLA, *(SM10X_SPARSE if few else SM10X_SPARSE[:0:-1]))
@@ -59,10 +61,10 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
     if order == ("TRITON_MLA",):
         if query.batch_invariant:
             return ()  # TRITON_ATTN is taken as typed, and knows no MLA
-        fits = query.attention.head_size == 576 and query.model_dtype != "float32"
-        fits = fits and (query.block_size or 0) % 64 == 0
-        plain = query.kv_cache_dtype in {"auto", "float16", "bfloat16"}
-        return ("FLASH_ATTN_MLA", "TRITON_MLA") if fits and plain else order
+        flash = BACKENDS["FLASH_ATTN_MLA"]
+        against = flash.reasons_against(query, flash.supported_on["xpu"])
+        fits = query.attention.head_size == XPU_MLA_HEAD and not against
+        return (flash.name, *order) if fits else order
     if order != ("FLASH_ATTN",):
         return order
     if query.batch_invariant:

@@ -17,7 +17,6 @@ ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
 NO_DEVICE = "Torch not compiled with CUDA enabled"
 """How torch says that something real would have been needed: no answer of vLLM's."""
-NOT_INVARIANT = "batch_invariant mode is not supported"
 LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
 
 
@@ -35,10 +34,6 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
         _sizes(config, machine, backend, layer, asked)
     except Refusal as refusal:
         return {**asked.told(), "refused": refusal.told}
-    except RuntimeError as error:
-        if NOT_INVARIANT not in str(error):
-            raise
-        return {**asked.told(), "refused": Refusal("get_mamba_attn_backend", error).told}
     return asked.told()
 
 
@@ -137,8 +132,9 @@ def _states(mamba: Any, asked: Asked) -> None:
     dtypes = asked.call("get_mamba_state_dtype_from_config", mamba.get_state_dtype)
     spec = MambaSpec(shapes=tuple(shapes), dtypes=tuple(dtypes), block_size=-1)
     asked.functions.append("MambaSpec.page_size_bytes")
+    backend = asked.call("get_mamba_attn_backend", mamba.get_attn_backend)
     asked.answers.update(
-        mamba_backend=mamba.get_attn_backend().get_name(),
+        mamba_backend=backend.get_name(),
         mamba_state_shapes=[list(shape) for shape in shapes],
         mamba_state_dtypes=[_dtype(dtype) for dtype in dtypes],
         mamba_page_size_bytes=spec.page_size_bytes,

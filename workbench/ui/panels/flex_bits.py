@@ -13,7 +13,7 @@ from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import BatchInput, LaunchingPart
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import button, dropdown, row
+from workbench.ui.pieces import button, count_box, dropdown, row
 from workbench.ui.session import guarded
 from workbench.views.flex_bits_figure import bits_figure
 from workbench.views.flex_bits_text import bits_html
@@ -42,14 +42,7 @@ class BitsPart(LaunchingPart):
         self.typed = typed
         self.request = dropdown("This request", ())
         self.dtype = dropdown("Compare in", DTYPES)
-        self.batches = widgets.BoundedIntText(
-            value=4,
-            min=1,
-            max=200,
-            description="Batches",
-            style={"description_width": "104px"},
-            layout=widgets.Layout(width="auto"),
-        )
+        self.batches = count_box("Batches", 200, least=1, value=4)
         self.compare_button = button("Compare bits", "Serve the request in every way, and compare")
         self.verdict = widgets.HTML()
         self.figure = LiveFigure()
