@@ -8,11 +8,6 @@
   const kernel = () => panel().sessionContext.session.kernel;
   const kernelErrors = [];
 
-  // anywidget gives up on a widget whose script has not loaded after two seconds, and the widget
-  // never hears of changes again. plotly's 5 MB take longer where the cores are busy with tests.
-  const patient = AbortSignal.timeout.bind(AbortSignal);
-  AbortSignal.timeout = (milliseconds) => patient(30 * milliseconds);
-
   const outputs = (cell) =>
     Array.from({ length: cell.outputs.length }, (_, i) => cell.outputs.get(i).toJSON());
 
@@ -26,6 +21,20 @@
         .filter(([key]) => !key.startsWith("_"))
         .map(([key, entry]) => [key, plain(entry)]),
     );
+  };
+
+  const drawn = (plot) => {
+    if (!plot?._fullData) return null;
+    // `data` may hold columns in base64; `_fullData` has the same columns decoded.
+    const decoded = (trace, full) =>
+      Object.fromEntries(
+        Object.entries(trace).map(([key, entry]) => [key, entry?.bdata ? full[key] : entry]),
+      );
+    const full = (i) => plot._fullData.find((trace) => trace.index === i) ?? {};
+    return {
+      data: plain(plot.data.map((trace, i) => decoded(trace, full(i)))),
+      layout: plain(plot.layout),
+    };
   };
 
   window.inPage = {
@@ -75,20 +84,19 @@
       getComputedStyle(document.body).getPropertyValue("--jp-layout-color0") !== "" &&
       document.getElementById("jupyterlab-splash") === null,
 
-    figure(within) {
-      const plot = document.querySelector(within)?.querySelector(".js-plotly-plot");
-      if (!plot?._fullData) return null;
-      // `data` may hold columns in base64; `_fullData` has the same columns decoded.
-      const decoded = (trace, full) =>
-        Object.fromEntries(
-          Object.entries(trace).map(([key, entry]) => [key, entry?.bdata ? full[key] : entry]),
-        );
-      const full = (i) => plot._fullData.find((trace) => trace.index === i) ?? {};
-      return {
-        data: plain(plot.data.map((trace, i) => decoded(trace, full(i)))),
-        layout: plain(plot.layout),
-      };
-    },
+    figure: (within) => drawn(document.querySelector(within)?.querySelector(".js-plotly-plot")),
+
+    // Every figure drawn in a panel that can be seen, with the revision that it is drawn from.
+    figures: (within) =>
+      Array.from(document.querySelectorAll(`${within} .wb-drawing[data-revision]`))
+        .filter((element) => element.clientWidth)
+        .map((element) => ({
+          revision: Number(element.dataset.revision),
+          ...drawn(element.querySelector(".js-plotly-plot")),
+        })),
+
+    modeBarButtons: () =>
+      Array.from(document.querySelectorAll(".modebar-btn"), ({ dataset }) => dataset.title),
 
     // JupyterLab lays its parts out one after the other, some time after the window's own event.
     fills(width) {

@@ -10,19 +10,20 @@ import ipywidgets as widgets
 import numpy as np
 import plotly.graph_objects as go
 from IPython.display import display
+from workbench.ui.live_figure import LiveFigure
 
 picker = widgets.Dropdown(options=[("one", 1), ("two", 2), ("three", 3)], description="Factor")
 count = widgets.BoundedIntText(value=3, min=1, max=9, description="Count")
 double = widgets.Button(description="Double")
 answer = widgets.HTML()
 errors = widgets.HTML()
-figure = go.FigureWidget([go.Bar(y=np.arange(3.0))], layout={"height": 250})
+figure = LiveFigure()
 """
 CALLBACK = """
 def show(factor: int) -> None:
     answer.value = f'<span class="answer" data-value="{factor * 11}">{factor} x 11</span>'
-    with figure.batch_update():
-        figure.data[0].y = np.arange(1.0, count.value + 1) * factor
+    bars = go.Bar(y=np.arange(1.0, count.value + 1) * factor)
+    figure.show(go.Figure([bars], layout={"height": 250}))
 
 def on_pick(change):
     try:
@@ -40,7 +41,7 @@ count.observe(lambda change: show(picker.value), "value")
 double.on_click(lambda button: show(2 * picker.value))
 show(1)
 """
-SHOW = "display(widgets.VBox([picker, count, double, answer, errors, figure]))"
+SHOW = "display(widgets.VBox([picker, count, double, answer, errors, figure.widget]))"
 
 
 @pytest.fixture(scope="module")

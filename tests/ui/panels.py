@@ -48,9 +48,9 @@ def input_error(panel: Explorer) -> str:
     return panel._problems._input_error.value
 
 
-def figure(panel: Explorer) -> go.FigureWidget:
-    """The live figure."""
-    return panel._figure._figure
+def figure(panel: Explorer) -> go.Figure | None:
+    """The page figure that is shown."""
+    return panel._figure.figure
 
 
 def is_stale(panel: Explorer) -> bool:

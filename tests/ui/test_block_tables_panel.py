@@ -65,7 +65,7 @@ def test_a_batch_goes_through_its_life(tab):
         assert "✓ agrees" in tables._status.value, name
         assert tables.row.options == rows
         assert tables._error.value == ""
-    assert len(tables._pictures.children) == 2
+    assert all(one.widget.layout.display is None for one in tables._figures)
     assert panel.session.errors == []
 
 
@@ -123,7 +123,7 @@ def test_another_plan_ends_what_was_running(tab):
     do(tables, "Start")
     panel.controls["tensor_parallel"].value = 2
     assert tables._step is None
-    assert tables._pictures.children == ()
+    assert all(one.widget.layout.display == "none" for one in tables._figures)
     assert tables.buttons["Decode 1"].disabled
     do(tables, "Start")
     assert "✓ agrees" in tables._status.value

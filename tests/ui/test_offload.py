@@ -120,10 +120,10 @@ def test_an_empty_memory_is_a_failed_check_and_no_error(shown):
 
 
 def test_the_figure_is_updated_in_place(shown):
-    figure = shown.panel._figure.figure
+    view = shown.panel._figure.view
     for changes in ({"enable_prefix_caching": True}, {"model": "llama-3.1-8b"}):
         shown.session.change(lambda present, new=changes: present.replace(**new))
-        assert shown.panel._figure.figure is figure
+        assert shown.panel._figure.view is view
 
 
 def test_pages_that_cannot_be_equal_leave_nothing_to_draw(shown):

@@ -115,6 +115,7 @@ def test_before_and_after_the_rewrite():
     assert marked.showlegend
     assert_drawn(panel)
     panel.compare.value = ""
+    marked = next(trace for trace in panel.map.figure.data if "another" in trace.name)
     assert not marked.x
     assert not marked.showlegend
     assert panel.session.errors == []
@@ -135,7 +136,7 @@ def test_a_runner_that_stops_says_so_and_recovers():
 
 
 def test_the_zoom_of_the_figure_redraws(pages):
-    pages.map.figure.layout.xaxis.range = [65_530.4, 65_544.2]
+    send(pages.map, event="zoom", range=[65_530.4, 65_544.2])
     assert pages.place.window == (65_530, 65_545)
     assert "(zoomed)" in title(pages)
     assert_drawn(pages)
@@ -144,34 +145,51 @@ def test_the_zoom_of_the_figure_redraws(pages):
     assert pages.zoomed.disabled
     assert pages.place.window is None
     assert_drawn(pages)
-    pages.map.figure.layout.xaxis.range = [-5e9, 5e9]
+    send(pages.map, event="zoom", range=[-5e9, 5e9])
     assert pages.place.window == (0, pages.pool.tensors[0].raw_bytes)
     pages.level.value = "tensor"
     assert pages.place.window is None
 
 
-class Points:
-    """What plotly tells of a click."""
+def send(live, **content):
+    """Do what the browser does: send a message to the figure's widget."""
+    live.view._handle_custom_msg(content, [])
 
-    def __init__(self, *indices: int) -> None:
-        self.point_inds = list(indices)
+
+def click(live, name, point):
+    """Click a point of the trace with this name."""
+    names = [trace.name for trace in live.figure.data]
+    send(live, event="click", trace=names.index(name), point=point)
 
 
 def test_a_click_goes_one_level_down(pages):
     pages.level.value = "pool"
-    selected = next(trace for trace in pages.map.figure.data if trace.name == "page")
-    pages._clicked(selected, Points(2), None)
+    click(pages.map, "page", 2)
     assert (pages.level.value, pages.numbers["tensor"].value) == ("tensor", 3)
-    page = next(trace for trace in pages.map.figure.data if trace.name == "page")
-    pages._clicked(page, Points(1), None)
+    click(pages.map, "page", 1)
     assert (pages.level.value, pages.numbers["block"].value) == ("block", 1)
-    values = next(trace for trace in pages.map.figure.data if trace.name == "V")
-    pages._clicked(values, Points(4), None)
+    click(pages.map, "V", 4)
     assert pages.place == replace(
         pages.place, level="kernel block", tensor=3, block=1, kernel_block=4, part="V"
     )
     assert_drawn(pages)
-    pages._clicked(values, Points(), None)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"event": "click", "trace": 0, "point": 10**6},
+        {"event": "click", "trace": -1, "point": 0},
+        {"event": "click", "trace": "0", "point": None},
+        {"event": "zoom", "range": [None, 5]},
+        {"event": "else"},
+        {},
+    ],
+)
+def test_a_message_of_the_browser_that_cannot_be_changes_nothing(pages, content):
+    before = pages.place
+    send(pages.map, **content)
+    assert pages.place == before
     assert_drawn(pages)
 
 
@@ -180,8 +198,7 @@ def test_a_click_on_one_of_many_tensors():
     panel.level.value = "pool"
     panel.numbers["tensor"].value = 30
     assert "10 of them shown" in title(panel)
-    others = next(trace for trace in panel.map.figure.data if trace.name == "page")
-    panel._clicked(others, Points(4), None)
+    click(panel.map, "page", 4)
     assert (panel.level.value, panel.numbers["tensor"].value) == ("tensor", 35)
     assert panel.session.errors == []
 
@@ -196,9 +213,9 @@ def test_tensors_of_several_sizes():
     assert panel.part.options[2] == ("K norm", "K norm")
     panel.level.value = "pool"
     assert "32 tensors: 4 of" in panel.map.figure.layout.title.text
-    panel._dragged(None, (0, 10**9))
+    send(panel.map, event="zoom", range=[0, 10**9])
     panel.level.value = "tensor"
-    panel._dragged(None, (0, 10**9))
+    send(panel.map, event="zoom", range=[0, 10**9])
     assert panel.place.window == (0, 3 * 17152)
     panel.byte.value = "60000"
     assert "Nearest valid: 51455" in panel._answer.value

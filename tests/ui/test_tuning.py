@@ -41,8 +41,7 @@ def swept(tuning_panel):
 
 
 def figure(tuning_panel):
-    [place] = tuning_panel._place.children
-    return place.children[0]
+    return tuning_panel._figure.figure
 
 
 def test_what_is_swept_by_default_can_be_swept(tab):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from workbench.core.flex.plan import flex_plan
 from workbench.core.offload.plan import OffloadRequest
 from workbench.core.plan import Plan
 from workbench.views import figures
+from workbench.views.palette import UPLOAD_BUTTON
 
 FILL = {
     "prompt_tokens": 1024,
@@ -64,6 +66,20 @@ def test_a_figure_carries_its_plan_and_is_drawn_from_it_alone(name):
     assert first.layout.meta == {"plan": plan.fingerprint}
     assert first.to_json() == again.to_json()
     assert draw(other, **arguments(draw, other)).layout.meta == {"plan": other.fingerprint}
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_no_figure_has_a_button_that_uploads_its_data(name):
+    plan = plan_of()
+    drawn = drawings()[name](plan, **arguments(drawings()[name], plan))
+    assert UPLOAD_BUTTON in drawn.layout.modebar.remove
+
+
+def test_every_module_that_lays_a_figure_out_uses_the_shared_surface():
+    for path in Path(figures.__file__).parent.rglob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        if "go.Layout(" in source or "update_layout(" in source:
+            assert ".surface" in source, path
 
 
 def test_the_fingerprint_differs_with_every_setting():

@@ -14,13 +14,14 @@ from workbench.models import catalog_names, load_model
 from workbench.plan import Plan, remedies_of_refusal
 from workbench.scenario import DEFAULT_MODEL, Scenario
 from workbench.ui.controls import ModelPath, Picker
-from workbench.ui.figure import PageFigure
+from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, error_html
 from workbench.ui.problems import ProblemList
 from workbench.ui.sections import Controls
 from workbench.ui.session import Outcome, RecordedError, Session, evaluate, guarded
 from workbench.ui.tabs import Tabs
 from workbench.views import html
+from workbench.views.page_figure import page
 from workbench.views.tables import plan_facts
 
 RESETS_BACKEND = frozenset({"model", "platform", "compute_capability", "rules"})
@@ -50,7 +51,7 @@ class Explorer:
         self._error_area = widgets.HTML()
         self._notice = widgets.HTML()
         self._facts = widgets.HTML()
-        self._figure = PageFigure()
+        self._figure = LiveFigure()
         self._problems = ProblemList(self._apply)
         self.session = Session(scenario, self._show)
         self._tabs = Tabs(self.session, self.show_error)
@@ -179,7 +180,7 @@ class Explorer:
         self._headline.value = html.document(html.headline_html(outcome.plan))
         self._facts.value = html.document(html.facts_html(plan_facts(outcome.plan)))
         self._problems.show(outcome.plan)
-        self._figure.show(outcome.plan)
+        self._figure.show(page(outcome.plan))
         self._tabs.show(outcome.plan)
         self._set_stale(result=False, verdict=False)
 

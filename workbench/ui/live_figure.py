@@ -1,95 +1,116 @@
-"""A figure that changes often: one FigureWidget, of which only what differs is sent."""
+"""A figure that changes often: one widget for its whole life, drawn by plotly in the browser."""
 
 from __future__ import annotations
 
+import gzip
+import threading
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
-import numpy as np
 import plotly.graph_objects as go
+from plotly.offline import get_plotlyjs, get_plotlyjs_version
+from traitlets import Bytes, Dict, Instance, Int, Unicode
 
-from workbench.ui.fit import Fit
-
-CONFIG = {"displaylogo": False, "responsive": True}
+CONFIG = {"displaylogo": False}
 ZOOMABLE = {
     **CONFIG,
     "doubleClick": False,
     "modeBarButtonsToRemove": ["autoScale2d", "resetScale2d", "select2d", "lasso2d"],
 }
-"""For figures that are drawn anew when zoomed: plotly's own resets lead back to the very first."""
+"""For figures that are drawn again when zoomed: plotly's own reset leads back to the first one."""
+
+
+class FigureState(widgets.Widget):
+    """What a view draws: plotly's JSON as a whole, and how often it has changed."""
+
+    figure = Unicode().tag(sync=True)
+    config = Dict().tag(sync=True)
+    revision = Int(0).tag(sync=True)
+
+
+class PlotlyScript(widgets.Widget):
+    """plotly's JavaScript, gzipped: one for all figures of a kernel."""
+
+    packed = Bytes().tag(sync=True)
+    version = Unicode().tag(sync=True)
+
+
+class FigureView(anywidget.AnyWidget):
+    """The drawing. It holds nothing itself, so it can be shown, hidden and shown again."""
+
+    _esm = Path(__file__).with_suffix(".js")
+    state = Instance(FigureState).tag(sync=True, **widgets.widget_serialization)
+    script = Instance(PlotlyScript).tag(sync=True, **widgets.widget_serialization)
 
 
 class LiveFigure:
-    """Shows one figure after the other; a new widget only where the forms of the traces differ.
+    """Shows one figure after another.
 
-    created: called with each new widget, to listen to it.
+    on_click: called with the trace and the index of the clicked point. on_zoom: called with both
+    ends of the x axis after a person has dragged it.
     """
 
     def __init__(
         self,
         config: Mapping[str, Any] = CONFIG,
-        created: Callable[[go.FigureWidget], None] | None = None,
+        on_click: Callable[[Any, int], None] | None = None,
+        on_zoom: Callable[[float, float], None] | None = None,
     ) -> None:
-        self.figure: go.FigureWidget | None = None
-        self._config, self._created = dict(config), created
-        self._drawn: list[dict[str, Any]] = []
-        self.widget = widgets.VBox(layout=widgets.Layout(width="100%"))
+        self.figure: go.Figure | None = None
+        self._on_click, self._on_zoom = on_click, on_zoom
+        self._state = FigureState(config=dict(config))
+        self.view = FigureView(state=self._state, script=_script())
+        self.view.on_msg(self._receive)
+        # Classes and layout are set here: the view may have stopped listening, see the script.
+        self.widget = widgets.VBox([self.view])
         self.widget.add_class("wb-figure")
 
     def show(self, new: go.Figure) -> None:
-        """Show `new`."""
+        """Show `new`, at the panel's width; what a person zoomed or hid is reset."""
         new.layout.autosize = True
-        before = self._drawn
-        self._drawn = [part.to_plotly_json() for part in (*new.data, new.layout)]
+        self.figure = new
+        with self._state.hold_sync():
+            self._state.figure = new.to_json()
+            self._state.revision += 1
         self.mark(stale=False)
-        if self.figure is None or _forms(before) != _forms(self._drawn):
-            outdated = self.widget.children
-            self.figure = go.FigureWidget(new)
-            self.figure.set_trait("_config", self._config)
-            self.widget.children = [self.figure, Fit()]
-            for widget in outdated:
-                widget.close()
-            if self._created is not None:
-                self._created(self.figure)
-            return
-        parts = (*self.figure.data, self.figure.layout)
-        with self.figure.batch_update():
-            for part, old, fresh in zip(parts, before, self._drawn, strict=True):
-                part.update(_changed(old, fresh), overwrite=False)
+        self.widget.layout.display = None
+
+    def hide(self) -> None:
+        """Take the figure off the screen until the next one is shown."""
+        self.widget.layout.display = "none"
 
     def mark(self, *, stale: bool) -> None:
         """Grey the figure out, or show it in full again."""
         (self.widget.add_class if stale else self.widget.remove_class)("wb-stale")
 
-
-def _forms(drawn: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """Kind of every trace and, of a heatmap, its rows and columns: plotly fails to change those."""
-    return [
-        (part.get("type"), *np.shape(part["z"]))
-        if part.get("type") == "heatmap"
-        else (part.get("type"),)
-        for part in drawn
-    ]
-
-
-def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """What differs, None for what is gone: setting what is there costs as much as changing it.
-
-    A person can drag the range of an axis to somewhere else, so that is always set.
-    """
-    found: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
-    for name, value in new.items():
-        present = old.get(name)
-        if isinstance(value, dict) and isinstance(present, dict):
-            if inside := _changed(present, value):
-                found[name] = inside
-        elif name == "range" or not _same(present, value):
-            found[name] = value
-    return found
+    def _receive(self, _view: FigureView, content: Mapping[str, Any], _buffers: Any) -> None:
+        if self.figure is None:
+            return
+        match content:
+            case {"event": "click", "trace": int(trace), "point": int(point)} if self._on_click:
+                if 0 <= trace < len(self.figure.data):
+                    self._on_click(self.figure.data[trace], point)
+            case {"event": "zoom", "range": [float() | int() as low, float() | int() as high]}:
+                if self._on_zoom:
+                    self._on_zoom(low, high)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return bool(one == other)
+_LOCK = threading.Lock()
+_SCRIPTS: list[PlotlyScript] = []
+
+
+def _script() -> PlotlyScript:
+    """Return the kernel's script, made again if somebody closed every widget."""
+    with _LOCK:
+        if not _SCRIPTS or _SCRIPTS[-1].comm is None:
+            _SCRIPTS[:] = [PlotlyScript(packed=_packed(), version=get_plotlyjs_version())]
+        return _SCRIPTS[-1]
+
+
+@cache
+def _packed() -> bytes:
+    return gzip.compress(get_plotlyjs().encode(), compresslevel=5, mtime=0)

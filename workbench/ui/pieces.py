@@ -73,3 +73,24 @@ def row(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.
         list(controls),
         layout=widgets.Layout(grid_template_columns=columns, grid_gap="2px 14px"),
     )
+
+
+def replace_children(box: widgets.Box, children: Iterable[widgets.Widget]) -> None:
+    """Show `children` in `box`, and close what they replace with everything that it holds."""
+    before, box.children = box.children, tuple(children)
+    for widget in before:
+        if widget not in box.children:
+            close_tree(widget)
+
+
+def close_tree(widget: widgets.Widget) -> None:
+    """Close a widget, its children, and the models of its layout and style.
+
+    ipywidgets keeps all of them, in the kernel and in the browser, until each is closed.
+    """
+    for child in getattr(widget, "children", ()):
+        close_tree(child)
+    for name in ("layout", "style"):
+        if part := getattr(widget, name, None):
+            part.close()
+    widget.close()

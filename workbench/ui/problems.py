@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.remedies import Remedy
 from workbench.plan import Plan
-from workbench.ui.pieces import apply_button
+from workbench.ui.pieces import apply_button, replace_children
 from workbench.views import html
 
 
@@ -33,13 +33,13 @@ class ProblemList:
         if not entries:
             good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
             entries = [widgets.HTML(html.document(good))]
-        self._found.children = entries
+        replace_children(self._found, entries)
 
     def show_refusal(self, error: WorkbenchError, remedies: Sequence[Remedy]) -> None:
         """Why there is no plan at all."""
         self.clear_input_error()
         card = widgets.HTML(html.document(html.refusal_html(error)))
-        self._found.children = [card, self._buttons(remedies)]
+        replace_children(self._found, [card, self._buttons(remedies)])
 
     def show_input_error(self, error: ScenarioError) -> None:
         """What cannot be a scenario; the last plan stays, and so does what was typed."""

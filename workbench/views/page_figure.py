@@ -32,8 +32,7 @@ MAX_RULES = 300
 def page(plan: Plan, theme: str = "auto") -> go.Figure:
     """The attention page and the mamba page of `plan` to scale, one below the other.
 
-    Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled. The
-    number and order of traces never change, so a FigureWidget can be updated in place.
+    Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled.
     """
     return go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
 

@@ -144,7 +144,6 @@ def map_layout(drawn: MapPicture, theme: str = "auto") -> go.Layout:
         **colours.surface,
         legend={**LEGEND_BELOW, "itemclick": False, "itemdoubleclick": False},
         hoverlabel={"align": "left"},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": colours.text, "activecolor": CURRENT},
         uniformtext={"minsize": 9, "mode": "hide"},
         dragmode="zoom",
         xaxis={

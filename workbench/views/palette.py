@@ -11,6 +11,8 @@ CONV = "#E69F00"
 RECURRENT = "#009E73"
 PADDING = "#999999"
 CURRENT = "#D55E00"
+UPLOAD_BUTTON: Final = "sendChartToCloud"
+"""plotly's "Share chart...": it would send the figure's data to somebody else's server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,12 @@ class Theme:
             "font": {"color": self.text},
             "paper_bgcolor": self.paper,
             "plot_bgcolor": self.paper,
+            "modebar": {
+                "bgcolor": "rgba(0,0,0,0)",
+                "color": self.text,
+                "activecolor": CURRENT,
+                "remove": [UPLOAD_BUTTON],
+            },
         }
 
 

@@ -220,7 +220,6 @@ def _layout(title: str, start: int, step: int, columns: int, rows: int, theme: s
         **colours.surface,
         legend={**LEGEND_BELOW, "itemclick": False, "itemdoubleclick": False},
         hoverlabel={"align": "left"},
-        modebar={"bgcolor": "rgba(0,0,0,0)", "color": colours.text, "activecolor": CURRENT},
         xaxis={
             "title": {"text": "block id, counted from the first of its row"},
             "tickformat": ",d",

@@ -102,7 +102,7 @@ class BlockTablesPanel(Panel):
         }
         self._status = widgets.HTML(html.document(EXPLAINED))
         self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
-        self._pictures = widgets.VBox()
+        self._figures = (self._tables_figure, self._slots_figure)
         self._damage, self._compiled = widgets.HTML(), widgets.HTML()
         self.target = widgets.Dropdown(
             options=[(target.title, name) for name, target in TARGETS.items()],
@@ -116,7 +116,7 @@ class BlockTablesPanel(Panel):
             widgets.HBox([self.row, *steps]),
             self._status,
             self.group,
-            self._pictures,
+            *(figure.widget for figure in self._figures),
             widgets.HBox([self.mistake, self.buttons["Make the mistake"]]),
             self._damage,
             widgets.HBox([self.target, self.buttons["Compile"]]),
@@ -134,7 +134,9 @@ class BlockTablesPanel(Panel):
             return
         self._plan, self._tables, self._step = plan, None, None
         self._status.value = html.document(EXPLAINED)
-        self._pictures.children, self._damage.value = (), ""
+        self._damage.value = ""
+        for figure in self._figures:
+            figure.hide()
         groups = () if plan.cache is None else plan.cache.groups
         self.group.options = [
             (f"{index}: {group.spec.kind.removesuffix('Spec')}", index)
@@ -248,9 +250,6 @@ class BlockTablesPanel(Panel):
         group = self.group.value or 0
         self._tables_figure.show(block_tables(self._step, group))
         self._slots_figure.show(slot_map(self._step, group))
-        shown = (self._tables_figure.widget, self._slots_figure.widget)
-        if self._pictures.children != shown:
-            self._pictures.children = shown
 
     def _enable(self, *, running: bool = False) -> None:
         """Only what can be done now can be pressed."""

@@ -47,10 +47,9 @@ class CapacityPanel(Panel):
             continuous_update=False,
             style={"description_width": "104px"},
         )
-        self._figures = {name: LiveFigure() for name in PICTURES}
-        self._place = widgets.VBox()
+        self._figure = LiveFigure()
         self._tables = widgets.HTML()
-        self.fill(widgets.HBox([self.picture, self.prompt]), self._place, self._tables)
+        self.fill(widgets.HBox([self.picture, self.prompt]), self._figure.widget, self._tables)
         for control in (self.picture, self.prompt):
             control.observe(self._picked, names="value")
 
@@ -67,13 +66,13 @@ class CapacityPanel(Panel):
             self._draw(self._plan)
         except ScenarioError as error:
             self._tables.value = pool_html(self._plan)
-            self.refuse_input(error, self._place)
+            self.refuse_input(error, self._figure.widget)
             return
-        self.accept_input(self._place)
+        self.accept_input(self._figure.widget)
 
     def _draw(self, plan: Plan) -> None:
         if plan.cache is None:
-            self._place.children = ()
+            self._figure.hide()
             self._tables.value = pool_html(plan)
             return
         if self.prompt.value == str(USUAL_PROMPT_TOKENS):
@@ -81,10 +80,7 @@ class CapacityPanel(Panel):
         else:
             prompt = self._prompt_tokens(plan)
         self._tables.value = pool_html(plan, prompt)
-        figure = self._figures[self.picture.value]
-        figure.show(PICTURES[self.picture.value](plan, prompt))
-        if self._place.children != (figure.widget,):
-            self._place.children = (figure.widget,)
+        self._figure.show(PICTURES[self.picture.value](plan, prompt))
 
     def _prompt_tokens(self, plan: Plan) -> int:
         typed = self.prompt.value.strip().replace(",", "")

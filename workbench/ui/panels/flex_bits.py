@@ -46,14 +46,13 @@ class BitsPart(LaunchingPart):
         self.compare_button = button("Compare bits", "Serve the request in every way, and compare")
         self.verdict = widgets.HTML()
         self.figure = LiveFigure()
-        self._pictures = widgets.VBox()
         self.widget.children = [
             widgets.HTML(document(EXPLAINED)),
             row([self.request, self.dtype, self.batches]),
             widgets.HBox([self.compare_button, self.stop_button]),
             self.status,
             self.verdict,
-            self._pictures,
+            self.figure.widget,
         ]
         self.compare_button.on_click(self._compare)
         typed.batch.observe(self._typed, names="value")
@@ -112,8 +111,6 @@ class BitsPart(LaunchingPart):
         self.verdict.value = bits_html(lab)
         self.verdict.remove_class("wb-stale")
         self.figure.show(bits_figure(plan, lab))
-        if not self._pictures.children:
-            self._pictures.children = (self.figure.widget,)
 
 
 def _name(index: int, request: BatchRequest) -> str:

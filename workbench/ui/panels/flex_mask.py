@@ -19,7 +19,7 @@ from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import BatchInput, Part
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import dropdown, row, text_box
+from workbench.ui.pieces import dropdown, replace_children, row, text_box
 from workbench.ui.session import guarded
 from workbench.views.flex_mask_figure import logical_mask, physical_mask, visit_order
 from workbench.views.flex_text import visits_html
@@ -95,10 +95,11 @@ class MaskPart(Part):
         except ScenarioError as error:
             self.error.value = document(refusal_html(error))
             refused = error.code == MASK_IS_REFUSED
-            self.remedies.children = self.remedy_buttons(plan) if refused else []
+            replace_children(self.remedies, self.remedy_buttons(plan) if refused else ())
             self.figure.mark(stale=True)
             return
-        self.error.value, self.remedies.children = "", []
+        self.error.value = ""
+        replace_children(self.remedies, ())
         self.figure.show(MASKS[self.picture.value](mask))
         self.cost.value = visits_html(mask.found, mask.lists.dropped)
 

@@ -15,7 +15,7 @@ from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.flex_part import Part
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import dropdown, row
+from workbench.ui.pieces import dropdown, replace_children, row
 from workbench.ui.session import guarded
 from workbench.views.flex_figure import legal_pairs, nested_grids
 from workbench.views.flex_memory_figure import mask_memory_figure
@@ -61,7 +61,7 @@ class SizesPart(Part):
         """See `Part.show`."""
         with self._lock:
             self._plan = plan
-            self.remedies.children = self.remedy_buttons(plan)
+            replace_children(self.remedies, self.remedy_buttons(plan))
             self._draw(plan)
 
     @guarded

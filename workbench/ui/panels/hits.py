@@ -48,7 +48,6 @@ class HitsPanel(Panel):
         self._text, self._workload = widgets.HTML(), widgets.HTML()
         self._report = widgets.HTML(html.document(REPORT))
         self._curve = LiveFigure()
-        self._place = widgets.VBox()
         self.switch_on = apply_button(
             "Apply enable_prefix_caching = yes",
             "See what this model could hit with prefix caching",
@@ -66,7 +65,8 @@ class HitsPanel(Panel):
         }
         self.fill(
             self._text,
-            self._place,
+            self.switch_on,
+            self._curve.widget,
             widgets.HTML(html.document("<h4>A workload of your own</h4>")),
             widgets.HBox(list(self.inputs.values()), layout=widgets.Layout(flex_flow="row wrap")),
             self._workload,
@@ -80,11 +80,12 @@ class HitsPanel(Panel):
         self._plan = plan
         self._text.value = hits_html(plan)
         if plan.cache is None or not plan.enable_prefix_caching:
-            self._place.children = () if plan.cache is None else (self.switch_on,)
+            self.switch_on.layout.display = "none" if plan.cache is None else None
+            self._curve.hide()
             self._workload.value = ""
             return
         self._curve.show(hit_curve(plan))
-        self._place.children = (self._curve.widget,)
+        self.switch_on.layout.display = "none"
         self._typed(None)
 
     @guarded

@@ -16,7 +16,7 @@ from workbench.interop.command_line import read_command
 from workbench.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import apply_button
+from workbench.ui.pieces import apply_button, replace_children
 from workbench.ui.session import Session, guarded
 from workbench.views.html import document, refusal_html
 from workbench.views.log_table import log_html, scenario_html
@@ -105,7 +105,7 @@ class LogPanel(Panel):
         for label, scenario in scenarios.items():
             pressed = partial(self._take_over, scenario)
             buttons.append(apply_button(label, scenario.to_json(), pressed))
-        self._use.children = buttons
+        replace_children(self._use, buttons)
 
     @guarded
     def _take_over(self, scenario: Scenario, _button: widgets.Button) -> None:
@@ -119,7 +119,7 @@ class LogPanel(Panel):
             self._empty()
 
     def _empty(self) -> None:
-        self._use.children = ()
+        replace_children(self._use, ())
         self._lines.value = self._scenario.value = ""
 
 

@@ -17,7 +17,7 @@ from workbench.plan import Plan
 from workbench.ui.controls import Memory, Number
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import STALE, Panel
-from workbench.ui.pieces import apply_button, dropdown, row
+from workbench.ui.pieces import apply_button, dropdown, replace_children, row
 from workbench.ui.session import Session, evaluate, guarded
 from workbench.views.html import document, refusal_html
 from workbench.views.offload import offload_html
@@ -113,12 +113,12 @@ class OffloadPanel(Panel):
 
     def _draw_offload(self, plan: Plan, request: OffloadRequest) -> None:
         self._offload.value = offload_html(plan, request)
-        self._figure.widget.layout.display = "none" if plan.cache is None else None
         if plan.cache is None:
-            self._buttons.children = []
+            replace_children(self._buttons, ())
+            self._figure.hide()
             return
         found = offload(plan, request)
-        self._buttons.children = self._remedies(plan, request, found)
+        replace_children(self._buttons, self._remedies(plan, request, found))
         self._figure.show(offload_figure(plan, request))
 
     def _draw_transfer(self, plan: Plan) -> None:

@@ -56,7 +56,7 @@ class PagesPanel(Panel):
         self._lock = threading.RLock()
         self._setting: int | None = None
         self._build_controls()
-        self.map = LiveFigure(ZOOMABLE, self._listen)
+        self.map = LiveFigure(ZOOMABLE, self._clicked, self._dragged)
         self._message, self._answer = widgets.HTML(), widgets.HTML()
         self.zoomed = widgets.ToggleButton(
             description=ZOOM_HINT,
@@ -131,21 +131,20 @@ class PagesPanel(Panel):
                 self._draw()
 
     @guarded
-    def _dragged(self, _layout: Any, shown: Any) -> None:
+    def _dragged(self, left: float, right: float) -> None:
         with self._lock:
             if not self._by_hand() or self.pool is None or self.level.value == "pool":
                 return
             whole = self.pool.tensor(self.numbers["tensor"].value).raw_bytes
-            low, high = max(0, floor(shown[0])), min(whole, ceil(shown[1]))
+            low, high = max(0, floor(left)), min(whole, ceil(right))
             self._window = (min(low, whole - 1), max(high, low + 1))
             self._draw()
 
     @guarded
-    def _clicked(self, trace: Any, points: Any, _selector: Any) -> None:
+    def _clicked(self, trace: Any, point: int) -> None:
         with self._lock:
-            if points.point_inds and self.pool is not None:
-                index = points.point_inds[0]
-                self._go_down(int(trace.y[index]), int(trace.base[index]))
+            if self.pool is not None and 0 <= point < len(trace.y):
+                self._go_down(int(trace.y[point]), int(trace.base[point]))
 
     @guarded
     def _byte_asked(self, _change: Any) -> None:
@@ -209,17 +208,8 @@ class PagesPanel(Panel):
             return
         self._message.value = ""
         self.clear_error()
-        self._setting = threading.get_ident()
-        try:
-            self.map.show(go.Figure(map_traces(drawn), layout=map_layout(drawn)))
-        finally:
-            self._setting = None
+        self.map.show(go.Figure(map_traces(drawn), layout=map_layout(drawn)))
         self._answer_byte()
-
-    def _listen(self, figure: go.FigureWidget) -> None:
-        figure.layout.on_change(self._dragged, "xaxis.range")
-        for trace in figure.data:
-            trace.on_click(self._clicked)
 
     def _offer(self, pool: ByteMap) -> None:
         """Bounds and parts of this pool; numbers that are too large go to the nearest."""

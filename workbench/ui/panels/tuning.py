@@ -60,12 +60,11 @@ class TuningPanel(Panel):
         self.servers = CopyBox(label="the best points for vllm bench sweep serve --serve-params")
         self._servers = widgets.Accordion([self.servers], titles=["To vLLM's own sweep"])
         self.kernels = KernelTuning(session)
-        self._place = widgets.VBox(layout=widgets.Layout(width="100%"))
         self._outcome = widgets.VBox(
             [
                 self._counts,
                 self.picture,
-                self._place,
+                self._figure.widget,
                 widgets.HBox([self.point, self.use]),
                 self._why,
                 self._table,
@@ -91,7 +90,7 @@ class TuningPanel(Panel):
             self.axes.value = default_text(plan)
         self._plan = plan
         stale = self.found is not None and self.found.scenario != plan.scenario
-        for part in (self._counts, self._place, self._why, self._table):
+        for part in (self._counts, self._figure.widget, self._why, self._table):
             (part.add_class if stale else part.remove_class)("wb-stale")
 
     def wait(self, timeout_s: float = 60.0) -> bool:
@@ -175,11 +174,7 @@ class TuningPanel(Panel):
     def _draw(self, _change: Any) -> None:
         if self.found is None:
             return
-        is_parallel = self.picture.value == "parallel coordinates"
-        figure = LiveFigure() if is_parallel else self._figure  # its number of axes changes
-        figure.show(PICTURES[self.picture.value](self.found))
-        if self._place.children != (figure.widget,):
-            self._place.children = (figure.widget,)
+        self._figure.show(PICTURES[self.picture.value](self.found))
 
     @guarded
     def _tell(self, _change: Any) -> None:

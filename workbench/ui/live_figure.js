@@ -1,0 +1,141 @@
+// Draws the figure that a state model holds, and draws it again whenever that changes.
+//
+// anywidget stops listening to Python for good when a script takes more than two seconds to load.
+// So this script is small, plotly's five megabytes come as the state of a plain widget model, once
+// per page, and the figure is the state of a plain model too: those never stop listening.
+const FIRST_WAIT_MS = 500, LAST_WAIT_MS = 8000;
+const WAITING = "The picture has not arrived yet; it is being asked for again.";
+
+const modelOf = (model, name) =>
+  model.widget_manager.get_model(model.get(name).replace(/^IPY_MODEL_/, ""));
+
+async function unpack(packed) {
+  const unzipped = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const text = await new Response(unzipped).text();
+  const source = `const module = { exports: {} };\n${text}\nexport default module.exports;`;
+  const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+  try {
+    return (await import(url)).default;
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+// All figures of a page share one plotly, also those of other panels and kernels.
+async function plotlyOf(model) {
+  const script = await modelOf(model, "script");
+  const place = Symbol.for(`hybrid-kv-workbench plotly ${script.get("version")}`);
+  globalThis[place] ??= unpack(script.get("packed"));
+  try {
+    return await globalThis[place];
+  } catch (error) {
+    delete globalThis[place];
+    throw error;
+  }
+}
+
+class Drawing {
+  constructor({ model, el }) {
+    Object.assign(this, { model, el, drawn: null, width: 0, busy: false, ended: false });
+    this.plot = document.createElement("div");
+    this.note = document.createElement("div");
+    this.note.className = "wb-figure-note";
+    el.append(this.note, this.plot);
+  }
+
+  async start() {
+    for (let wait = FIRST_WAIT_MS; !this.ended; wait = Math.min(2 * wait, LAST_WAIT_MS)) {
+      try {
+        const both = await Promise.all([plotlyOf(this.model), modelOf(this.model, "state")]);
+        if (!this.ended) this.begin(...both);
+        return;
+      } catch (error) {
+        console.warn(WAITING, error);
+        this.note.textContent = WAITING;
+        await new Promise((done) => setTimeout(done, wait));
+      }
+    }
+  }
+
+  begin(plotly, state) {
+    Object.assign(this, { plotly, state });
+    this.note.textContent = "";
+    this.changed = () => this.refresh();
+    state.on("change:revision", this.changed);
+    this.observer = new ResizeObserver(this.changed);
+    this.observer.observe(this.el);
+    this.refresh();
+  }
+
+  // One drawing at a time, and always the newest; nothing while the figure is hidden.
+  async refresh() {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      while (!this.ended && this.el.clientWidth && this.state.get("figure")) {
+        if (this.drawn !== this.state.get("revision")) await this.draw();
+        else if (this.width !== this.el.clientWidth) await this.fit();
+        else break;
+      }
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  async draw() {
+    const revision = this.state.get("revision");
+    this.drawn = revision;
+    this.width = this.el.clientWidth;
+    try {
+      const { data, layout } = JSON.parse(this.state.get("figure"));
+      await this.plotly.react(this.plot, data, layout, { ...this.state.get("config") });
+      if (!this.listening) this.listen();
+      this.note.textContent = "";
+      this.el.setAttribute("aria-label", layout.title?.text?.replace(/<[^>]*>/g, " ") ?? "Figure");
+    } catch (error) {
+      console.error(error);
+      this.note.textContent = `The picture could not be drawn: ${error.message ?? error}`;
+    }
+    this.el.dataset.revision = revision;
+  }
+
+  async fit() {
+    this.width = this.el.clientWidth;
+    await this.plotly.Plots.resize(this.plot);
+  }
+
+  listen() {
+    this.listening = true;
+    this.plot.on("plotly_click", ({ points: [{ curveNumber: trace, pointNumber: point }] }) =>
+      this.model.send({ event: "click", trace, point }),
+    );
+    this.plot.on("plotly_relayout", (changed) => {
+      const range = [changed["xaxis.range[0]"], changed["xaxis.range[1]"]];
+      if (range.every(Number.isFinite)) this.model.send({ event: "zoom", range });
+    });
+  }
+
+  end() {
+    this.ended = true;
+    this.observer?.disconnect();
+    this.state?.off("change:revision", this.changed);
+    if (this.listening) this.plotly.purge(this.plot);
+    this.el.replaceChildren();
+  }
+}
+
+// JupyterLab's command mode would take the arrow keys away from a focused control.
+function keepKeys({ target }) {
+  target.dataset.lmSuppressShortcuts = "true";
+}
+
+function render({ model, el }) {
+  el.setAttribute("role", "figure");
+  el.classList.add("wb-drawing");
+  const drawing = new Drawing({ model, el });
+  requestAnimationFrame(() => el.closest(".wb-panel")?.addEventListener("focusin", keepKeys));
+  drawing.start();
+  return () => drawing.end();
+}
+
+export default { render };
