@@ -182,6 +182,13 @@ def test_a_start_that_went_on_is_not_fatal(line):
     assert explain_log(f"{text}\n{LINES['no_memory']}").failure.message == "no_memory"
 
 
+def test_an_exception_that_was_caught_is_not_fatal():
+    """Some optional import fails, its traceback is printed, and the start goes on."""
+    caught = "ModuleNotFoundError: No module named 'flash_attn_3'"
+    text = start(f"{caught}\n{LINES['available_memory']}\n{LINES['concurrency']}")
+    assert explain_log(text).failure is None
+
+
 def test_a_warning_is_not_fatal():
     """VLLM_ALLOW_LONG_MAX_MODEL_LEN prints the words of the error as a warning."""
     text = START.format("0.23.0", "Qwen/Qwen3.5-4B", "") + HEAD.format("WARNING")
@@ -201,3 +208,11 @@ def test_other_numbers_are_said():
     failure = explain_log(text).failure
     assert failure.is_reproduced
     assert "with other numbers" in failure.summary
+
+
+def test_a_log_without_a_model_says_what_is_missing():
+    report = explain_log(HEAD.format("ERROR") + LINES["not_enough_memory"])
+    assert report.scenario is None
+    assert "states too little" in report.failure.summary
+    assert report.failure.missing[0].startswith("the model")
+    assert log_text(report.to_dict()).count(report.failure.missing[0]) == 1

@@ -168,3 +168,13 @@ def test_what_is_known_of_a_log_belongs_to_its_scenario_alone(tab):
     assert "do not find this problem" in panel._problems._found.children[0].value
     panel.controls["tensor_parallel"].value = 2
     assert "No start-up problem found" in panel._problems._found.children[0].value
+
+
+def test_the_whole_scenario_of_a_log_is_taken_over(tab):
+    panel, log = tab
+    paste(log, log_of("align_budget"))
+    log.use_buttons[0].click()
+    found = panel.scenario
+    assert (found.enable_prefix_caching, found.mamba_cache_mode) == (True, "align")
+    assert found.max_num_batched_tokens == 2048
+    assert [problem.code for problem in panel.plan.errors] == ["block_exceeds_token_budget"]

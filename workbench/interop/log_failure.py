@@ -77,10 +77,11 @@ def ending_of(lines: list[Line], found: Iterable[Found]) -> Ending | None:
     if fatal:
         last = max(fatal, key=lambda one: one.last)
         return Ending(last.last, last.text, _spaced(last.line.text), last)
+    went_on = max((one.last for one in found), default=0)  # an exception before it was caught
     exceptions = [
         at
         for at, line in enumerate(lines)
-        if line.number > started
+        if line.number > max(started, went_on)
         and EXCEPTION.match(bare(line.text))
         and not LEVEL_BELOW_ERROR.search(_head(line.text))
     ]

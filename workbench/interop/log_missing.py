@@ -60,6 +60,7 @@ def with_failure(
         message=name,
         problem=code,
         missing=unknown.facts,
+        has_scenario=report.told.is_resolved,
         has_other_numbers=any(
             line.verdict == DIFFERS and line.message == name for line in report.lines
         ),

@@ -71,7 +71,7 @@ class Failure:
     message: its name among the known ones. problem: the code with which the rules give the same
     error for the scenario of the log; None where they do not. missing: what the log would have to
     state for that, one sentence each. has_other_numbers: the rules give the error with numbers that
-    differ from the log's.
+    differ from the log's. has_scenario: False where the log states too little for the rules.
     """
 
     line: int
@@ -80,6 +80,7 @@ class Failure:
     problem: str | None
     missing: tuple[str, ...] = ()
     has_other_numbers: bool = False
+    has_scenario: bool = True
 
     @property
     def is_reproduced(self) -> bool:
@@ -93,6 +94,8 @@ class Failure:
         if self.is_reproduced:
             numbers = ", with other numbers" if self.has_other_numbers else ""
             return f"{start} - The rules give the same error [{self.problem}]{numbers}."
+        if not self.has_scenario:
+            return f"{start} - The log states too little to compare this with the rules."
         return f"{start} - The rules do not find this problem in the scenario of the log."
 
     def to_dict(self) -> dict[str, Any]:
