@@ -91,6 +91,18 @@ def test_a_value_that_vllm_refuses_stays_in_the_scenario():
     assert report.failure.problem == "max_model_len_too_long"
 
 
+def test_a_remedy_was_tried_on_the_refused_scenario():
+    """Without the refused field every change would seem to help."""
+    error = (
+        "ValueError: Total number of attention heads (16) must be divisible by tensor parallel "
+        "size (3)."
+    )
+    report = explain_log(start(error, more=", 'tensor_parallel_size': 3"))
+    advice = [text for line in report.lines for text in line.advice if "it helps" in text]
+    assert advice
+    assert all("tensor_parallel = " in text for text in advice)
+
+
 def test_rocm_is_the_platform_although_its_device_is_cuda():
     text = (
         "Automatically detected platform rocm.\n"

@@ -146,7 +146,13 @@ class _Explainer:
         refusal = self.told.refusal
         if self.plan is None or not isinstance(refusal, Refused):
             return ()
-        found = remedies_for_refusal(self.plan.model, self.plan.settings, refusal, type(self.plan))
+        refused = {
+            name: value
+            for name, value in self.told.fields.items()
+            if name not in self.told.compared
+        }
+        settings = replace(self.plan.settings, **refused)
+        found = remedies_for_refusal(self.plan.model, settings, refusal, type(self.plan))
         return tuple(f"Tried, and it helps: {one}" for one in found)
 
     def _compared(self, base: Explained, found: Found) -> Explained:
