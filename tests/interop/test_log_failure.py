@@ -122,6 +122,7 @@ def test_rocm_is_the_platform_although_its_device_is_cuda():
             "TRITON_ATTN",
         ),
         ("'kv_cache_dtype_skip_layers': ['0', '3']", "kv_cache_dtype_skip_layers", ("0", "3")),
+        ("'kv_cache_dtype_skip_layers': '0,3'", "kv_cache_dtype_skip_layers", ("0", "3")),
         ("'gdn_prefill_backend': 'flashinfer'", "gdn_flashinfer_prefill", True),
         ("'spec_tokens': 3", "num_speculative_tokens", 3),
         ("'max_num_batched_tokens': 4096", "max_num_batched_tokens", 4096),

@@ -13,7 +13,7 @@ from workbench.exchange import explain_log
 from workbench.interop.vllm_args import VALUE_FLAGS
 from workbench.random_scenarios import random_scenarios
 
-COUNT = 250
+COUNT = 150
 SHARES = (None, None, 0, 0.001, 0.4, 0.97, 0.999, 1.001, 1.2)
 """Memory as a share of what one request of full length needs; None leaves it unknown."""
 STATED = (
@@ -74,6 +74,12 @@ def errors_of(scenario):
         return {refusal.code}
 
 
+def cut(text, width):
+    """The text as a terminal cuts it, in the middle of words too."""
+    lines = text.split("\n")
+    return "\n".join(line[at : at + width] for line in lines for at in range(0, len(line), width))
+
+
 def check_verdict(report, scenario, problem):
     """The scenario of the log gives its error, or the report says plainly that it does not."""
     failure = report.failure
@@ -102,6 +108,8 @@ def test_the_scenario_of_a_log_has_its_facts_and_its_error(rules, seed):
             assert abs(report.scenario["kv_cache_memory_bytes"] - memory) <= 2**30 // 100
         check_verdict(report, scenario, problem)
         codes.add(problem.code)
+        wrapped = explain_log(cut(start_log(scenario, problem, plan), 120))
+        assert wrapped.failure.problem == report.failure.problem
     assert len(codes) > 4
 
 

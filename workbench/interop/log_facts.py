@@ -91,7 +91,8 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
     if arguments.get("disable_hybrid_kv_cache_manager") is True:
         fields["disable_hybrid_kv_cache_manager"] = True
     if skipped := arguments.get("kv_cache_dtype_skip_layers"):
-        fields["kv_cache_dtype_skip_layers"] = tuple(map(str, skipped))
+        layers = skipped.split(",") if isinstance(skipped, str) else skipped
+        fields["kv_cache_dtype_skip_layers"] = tuple(map(str, layers))
     if arguments.get(GDN_PREFILL[0][2:].replace("-", "_")) == GDN_PREFILL[1]:
         fields["gdn_flashinfer_prefill"] = True
     if model := arguments.get("model") or arguments.get("model_tag"):

@@ -40,8 +40,9 @@ HALF_A_HUNDREDTH_GIB = 2**30 // 200
 class Ending:
     """The fatal error of a log.
 
-    text: what is shown; whole: the message with the lines after it, for comparing. found: the known
-    message; None for an exception that is not one of them.
+    text: what is shown; whole: the message with the lines after it and without any spaces, which a
+    wrapped line may have lost, for comparing. found: the known message; None for an exception that
+    is not one of them.
     """
 
     line: int
@@ -76,7 +77,7 @@ def ending_of(lines: list[Line], found: Iterable[Found]) -> Ending | None:
     fatal = [one for one in found if one.message.is_fatal and _is_error(one) and one.last > started]
     if fatal:
         last = max(fatal, key=lambda one: one.last)
-        return Ending(last.last, last.text, _spaced(last.line.text), last)
+        return Ending(last.last, last.text, _unspaced(last.line.text), last)
     went_on = max((one.last for one in found), default=0)  # an exception before it was caught
     exceptions = [
         at
@@ -92,8 +93,8 @@ def ending_of(lines: list[Line], found: Iterable[Found]) -> Ending | None:
     text = bare(lines[at].text)
     if "ValidationError" in text and at + 1 < len(lines):
         text = f"{text}: {bare(lines[at + 1].text)}"
-    joined = " ".join(bare(line.text) for line in lines[at : at + JOINED_LINES])
-    return Ending(lines[at].number, short(text), _spaced(joined))
+    joined = "".join(bare(line.text) for line in lines[at : at + JOINED_LINES])
+    return Ending(lines[at].number, short(text), _unspaced(joined))
 
 
 def reproduced(
@@ -162,8 +163,8 @@ def _head(text: str) -> str:
 
 def _first_sentence(text: str) -> str:
     """Return what every release prints; advice after it changes more often."""
-    return _spaced(text).partition(". ")[0]
+    return _unspaced(text.partition(". ")[0])
 
 
-def _spaced(text: str) -> str:
-    return " ".join(text.split())
+def _unspaced(text: str) -> str:
+    return "".join(text.split())
