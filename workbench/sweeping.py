@@ -116,11 +116,18 @@ class SweepResult:
 
         return parallel_coordinates(self.rows(), self.front, **options)
 
-    def to_html(self) -> str:
-        """Counts, why points are left out, and the first rows."""
-        from workbench.views.sweep_rows import counts_html, sweep_table_html
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is compared per GPU, and what is assumed of the memory."""
+        from workbench.views.sweep_rows import comparison_notes
 
-        counts = counts_html(self.table.counts, self.table.reasons)
+        return comparison_notes(self.scenario, tuple(self.table.space.axes))
+
+    def to_html(self) -> str:
+        """Counts, why points are left out, what is compared, and the first rows."""
+        from workbench.views.sweep_rows import counts_html, notes_html, sweep_table_html
+
+        counts = counts_html(self.table.counts, self.table.reasons) + notes_html(self.notes)
         return counts + sweep_table_html(self.rows(self.shown_points()[:200]), self.front)
 
     def _repr_html_(self) -> str:
@@ -130,7 +137,7 @@ class SweepResult:
         counts = self.table.counts
         return (
             f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
-            f"{counts['identical']:,} identical; {len(self.front)} that no other beats"
+            f"{counts['identical']:,} identical; {len(self.front)} that no other beats per GPU"
             + (f"; {counts['missing']:,} not reached" if counts["missing"] else "")
         )
 
@@ -261,7 +268,7 @@ def _verdict(name: str, one: float | None, two: float | None) -> str:
 
     if name not in GOALS or one == two:
         return ""
-    if name == "max_concurrency" and None in (one, two):
+    if name == "concurrency_per_gpu" and None in (one, two):
         return "no memory size to compare with"
     if one is None or two is None:
         return "▲ better" if one is None else "▼ worse"

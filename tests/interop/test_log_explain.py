@@ -63,7 +63,7 @@ EXPECTED = {
         {"model": "nemotron-3-nano-30b-a3b", "max_num_batched_tokens": 2048},
         {"block_exceeds_budget": "agrees"},
     ),
-    "hybrid_manager_off": ({}, {"hybrid_manager_off": "known"}),
+    "hybrid_manager_off": ({}, {"hybrid_manager_off": "unsure"}),
     "hash_block_0_27": ({}, {"hash_block_not_divisible": "known"}),
     "rocm_arguments": (
         {"model": "qwen3-next-80b-a3b", "platform": "rocm", "tensor_parallel": 4},

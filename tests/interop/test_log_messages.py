@@ -16,8 +16,17 @@ LINES = {
     "architecture": "Resolved architecture: NemotronHForCausalLM",
     "max_model_len": "Using max model len 32768",
     "token_budget": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
+    "default_token_budget": "Defaulting max_num_batched_tokens to 8192 for OPENAI_API_SERVER usage "
+    "context.",
+    "default_sequences": "Defaulting max_num_seqs to 256 for LLM_CLASS usage context.",
+    "kv_cache_dtype": "Using fp8_e4m3 data type to store kv cache. It reduces the GPU memory",
+    "kv_cache_layout": "`VLLM_KV_CACHE_LAYOUT` environment variable detected. Setting KV cache "
+    "layout to HND.",
+    "resolved_layout": "Using LBHNC KV cache layout.",
+    "gdn_prefill": "Using FlashInfer GDN prefill kernel (requested=auto, head_k_dim=128).",
     "engine_config": "Initializing a V1 LLM engine (v0.23.0) with config: model='Qwen/Qwen3-8B',",
     "backend": "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER'].",
+    "rocm_backend": "Using ROCM_ATTN backend out of potential backends: ['ROCM_ATTN'].",
     "backend_in_words": "Using Flash Attention backend on V1 engine.",
     "cache_mode": "Mamba cache mode is set to 'align' for Qwen3NextForCausalLM by default when "
     "prefix caching is enabled",
@@ -37,6 +46,8 @@ LINES = {
     "attention page size are exactly equal.",
     "weights": "Model loading took 15.01 GiB memory and 58.123456 seconds",
     "available_memory": "Available KV cache memory: 20.0 GiB",
+    "reserved_memory": "Initial free memory 78.5 GiB, reserved 20.0 GiB memory for KV Cache as "
+    "specified by kv_cache_memory_bytes config and skipped memory profiling.",
     "graphs": "Graph capturing finished in 12 secs, took 0.88 GiB",
     "override": "Overriding num_gpu_blocks=8676 with num_gpu_blocks_override=4338",
     "num_blocks": "# GPU blocks: 1478, # CPU blocks: 2048",
@@ -130,6 +141,7 @@ DUMPS = {
     "all_arguments",
     "engine_config",
     "backend",
+    "rocm_backend",
     "backend_not_valid",
     "layout_unknown",
 }

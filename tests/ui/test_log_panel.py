@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ipywidgets as widgets
 import pytest
 
 import workbench as wb
+from tests.interop.test_log_messages import LINES
+from workbench.interop.log_errors import ERRORS
 from workbench.views.html import document
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 EVIL = "<img src=x onerror=alert(1)>"
+ARGUMENTS = (
+    "Automatically detected platform cuda.\n"
+    "non-default args: {'model': 'Qwen/Qwen3.5-4B'}\n"
+    "ERROR 11-20 10:00:20 [core.py:1108] "
+)
+"""The start of a log whose next line is an error."""
 
 
 @pytest.fixture
@@ -138,3 +147,34 @@ def test_a_refused_scenario_can_be_taken_over_and_is_refused_above(tab):
     assert "the rules give the same" in log._lines.value
     log.use_buttons[0].click()
     assert panel.scenario.model == "qwen3.5-4b"
+
+
+@pytest.mark.parametrize("name", [message.name for message in ERRORS])
+def test_a_fatal_log_never_becomes_a_scenario_without_a_problem(tab, name):
+    panel, log = tab
+    paste(log, ARGUMENTS + LINES[name])
+    assert "The log ends with a fatal error" in log._lines.value
+    log.use_buttons[0].click()
+    found = panel._problems._found.children
+    shown = "".join(part.value for part in found if isinstance(part, widgets.HTML))
+    assert "No start-up problem found" not in shown
+    assert 'data-severity="error"' in shown or "do not find this problem" in shown
+
+
+def test_what_is_known_of_a_log_belongs_to_its_scenario_alone(tab):
+    panel, log = tab
+    paste(log, ARGUMENTS + LINES["hash_block_not_divisible"])
+    log.use_buttons[0].click()
+    assert "do not find this problem" in panel._problems._found.children[0].value
+    panel.controls["tensor_parallel"].value = 2
+    assert "No start-up problem found" in panel._problems._found.children[0].value
+
+
+def test_the_whole_scenario_of_a_log_is_taken_over(tab):
+    panel, log = tab
+    paste(log, log_of("align_budget"))
+    log.use_buttons[0].click()
+    found = panel.scenario
+    assert (found.enable_prefix_caching, found.mamba_cache_mode) == (True, "align")
+    assert found.max_num_batched_tokens == 2048
+    assert [problem.code for problem in panel.plan.errors] == ["block_exceeds_token_budget"]

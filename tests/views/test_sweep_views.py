@@ -57,7 +57,7 @@ def test_the_front_is_what_no_point_beats(found):
     def cost(row):
         prefix = row["smallest_prefix_tokens"]
         return (
-            -row["max_concurrency"],
+            -row["concurrency_per_gpu"],
             float("inf") if prefix is None else prefix,
             row["waste_share"],
         )

@@ -31,7 +31,9 @@ def sweep(
     prompt_tokens: Annotated[
         int, typer.Option(min=1, help="The request whose waste is told.")
     ] = 4096,
-    front: Annotated[bool, typer.Option("--front", help="Only points that none beats.")] = False,
+    front: Annotated[
+        bool, typer.Option("--front", help="Only points that none beats, per GPU.")
+    ] = False,
     output: Annotated[
         str, typer.Option("--format", help="text, jsonl (a point a line), or csv.")
     ] = "text",
@@ -63,6 +65,8 @@ def sweep(
     ] = False,
 ) -> None:
     """Resolve every combination of some fields; illegal and identical points are counted.
+
+    Points are compared per GPU: concurrency is divided by tensor_parallel.
 
     With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C stops, and the same
     command goes on. Exit status: 0 for a table; 2 for a field or a value that no scenario has, for
@@ -104,6 +108,7 @@ def sweep(
         from workbench.views.sweep_rows import counts_text, sweep_text
 
         typer.echo(counts_text(found.table.counts, found.table.reasons))
+        typer.echo("\n".join(found.notes))
         typer.echo(sweep_text(rows[:SHOWN], found.front))
         if len(rows) > SHOWN:
             typer.echo(f"... and {len(rows) - SHOWN:,} more: --format jsonl prints them")

@@ -167,7 +167,7 @@ class _Reader:
             self.drafts |= values
             if (count := values.get("num_speculative_tokens")) is not None:
                 self.give("num_speculative_tokens", count, said)
-            if (layers := _hidden_state_layers(values)) is not None:
+            if (layers := hidden_state_layers(values)) is not None:
                 self.give("hidden_state_layers", layers, said)
             return
         for key, value in values.items():
@@ -191,8 +191,8 @@ class _Reader:
         return Given(self.fields, self.said, tuple(self.notes))
 
 
-def _hidden_state_layers(drafts: dict[str, Any]) -> int | None:
-    """How many layers `extract_hidden_states` keeps; None where nothing says so."""
+def hidden_state_layers(drafts: dict[str, Any]) -> int | None:
+    """Return how many layers `extract_hidden_states` keeps; None where it is not configured."""
     found: Any = drafts
     for key in ("draft_model_config", "hf_config", HIDDEN_STATE_IDS):
         found = found.get(key) if isinstance(found, dict) else None

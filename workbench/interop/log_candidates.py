@@ -153,16 +153,16 @@ def other_scenes(
     found: list[Scene] = []
     fewest = 0
     for changes in (*singles, *pairs):
-        if any(told.fields.get(name) == value for name, value in changes.items()):
+        if any(told.compared.get(name) == value for name, value in changes.items()):
             continue
         if found and len(changes) > fewest:
             break
-        plan = _tried(partial(resolve, {**told.fields, **changes}))
+        plan = _tried(partial(resolve, {**told.compared, **changes}))
         if plan is not None and all(target.hit(plan) for target in targets):
             words = " and ".join(_words(changes))
             fewest = len(changes)
             text = f"With {words} the rules give {_sizes(plan)}."
-            found.append(Scene({**told.fields, **changes}, words, text))
+            found.append(Scene({**told.compared, **changes}, words, text))
     return tuple(found[:FEW])
 
 

@@ -1,11 +1,12 @@
-"""The messages with which a start ends, or which cost something; see `log_messages`."""
+"""The messages with which a start ends; see `log_messages`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from workbench.core.plan import Plan
-from workbench.interop.log_message import Compare, Values, message
+from workbench.interop.log_facts import entries, selector_fields
+from workbench.interop.log_message import Compare, Values, fatal
 
 GIB = 2**30
 
@@ -26,8 +27,12 @@ def _enough(values: Values) -> dict[str, Any]:
     }
 
 
+def _flex(_values: Values) -> dict[str, Any]:
+    return {"backend": "FLEX_ATTENTION"}
+
+
 ERRORS = (
-    message(
+    fatal(
         "not_enough_memory",
         "To serve at least one request",
         r"To serve at least one request with the models?'s max seq len \((?P<max_model_len>\d+)\), "
@@ -39,7 +44,7 @@ ERRORS = (
         compares=(Compare("needed_gib", _needed_gib, ("block_size", "num_blocks"), "GiB", 0.011),),
         codes=("not_enough_memory",),
     ),
-    message(
+    fatal(
         "longer_than_cache",
         "is larger than the maximum number of tokens",
         r"max seq len \((?P<max_model_len>\d+)\) is larger than the maximum number of tokens that "
@@ -49,24 +54,26 @@ ERRORS = (
         fields=lambda values: {"max_model_len": values["max_model_len"]},
         codes=("not_enough_memory",),
     ),
-    message(
+    fatal(
         "no_memory",
         "No available memory for the cache blocks",
         r"No available memory for the cache blocks",
         "Weights and activations take everything; nothing is left for the cache.",
         "A higher --gpu-memory-utilization, more ranks, fewer tokens a step, a smaller checkpoint.",
+        fields=lambda _values: {"kv_cache_memory_bytes": 0},
         codes=("no_memory_for_blocks",),
     ),
-    message(
+    fatal(
         "cannot_auto_fit",
         "Cannot auto-fit max_model_len",
         r"Cannot auto-fit max_model_len",
         "--max-model-len -1, and not one token fits.",
         "Free memory for the cache.",
         fields=lambda _values: {"max_model_len": -1},
+        is_explicit=True,
         codes=("cannot_auto_fit",),
     ),
-    message(
+    fatal(
         "too_many_sequences",
         "exceeds available Mamba cache blocks",
         r"max_num_seqs \((?P<max_num_seqs>\d+)\) exceeds available Mamba cache blocks "
@@ -78,7 +85,7 @@ ERRORS = (
         compares=(Compare("num_blocks", num_blocks, ("num_blocks",), "blocks", rounded=True),),
         codes=("max_num_seqs_above_blocks",),
     ),
-    message(
+    fatal(
         "block_exceeds_budget",
         "In Mamba cache align mode, block_size",
         r"In Mamba cache align mode, block_size \((?P<block_size>\d+)\) must be <= "
@@ -89,6 +96,7 @@ ERRORS = (
         fields=lambda values: {
             "max_num_batched_tokens": values["max_num_batched_tokens"],
             "enable_prefix_caching": True,
+            "mamba_cache_mode": "align",
         },
         compares=(
             Compare(
@@ -106,7 +114,7 @@ ERRORS = (
         ),
         codes=("block_exceeds_token_budget",),
     ),
-    message(
+    fatal(
         "pages_not_divisible",
         "is not divisible by the maximum page size",
         r"page size (?:of the layer )?is not divisible by the maximum page size",
@@ -117,7 +125,7 @@ ERRORS = (
         codes=("pages_not_equal",),
         is_distinct=False,
     ),
-    message(
+    fatal(
         "no_common_block",
         "No common block size for",
         r"No common block size for (?P<block_size>\d+)[. ]",
@@ -126,7 +134,7 @@ ERRORS = (
         compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
         codes=("no_common_block_size",),
     ),
-    message(
+    fatal(
         "aligned_not_supported",
         "Aligned KV cache block size",
         r"Aligned KV cache block size (?P<block_size>\d+) is not supported by attention "
@@ -134,16 +142,17 @@ ERRORS = (
         "0.33: the block grew to fit a mamba state, and the backend takes no such size.",
         "Another backend, or a --block-size that it takes.",
         compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
-        codes=("aligned_block_not_supported", "no_common_block_size"),
+        codes=("no_common_block_size",),
     ),
-    message(
+    fatal(
         "no_shared_block",
         "share no supported KV cache block size",
         r"The attention backends share no supported KV cache block size",
         "0.33: layers run on several backends, and no size suits all of them.",
         "One backend for all layers (--attention-backend).",
+        codes=("no_shared_block_size",),
     ),
-    message(
+    fatal(
         "kernel_block_must_divide",
         "must divide",
         r"kernel_block_size (?P<kernel_block_size>\d+) must divide (?:\w+ )*?(?P<block_size>\d+)?",
@@ -152,7 +161,7 @@ ERRORS = (
         codes=("no_common_block_size",),
         is_distinct=False,
     ),
-    message(
+    fatal(
         "hash_block_not_divisible",
         "not divisible by",
         r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) not divisible by "
@@ -162,7 +171,7 @@ ERRORS = (
         "work.",
         is_distinct=False,
     ),
-    message(
+    fatal(
         "invalid_hash_block",
         "Invalid ",
         r"Invalid (?:hash_block_size|prefix_match_unit)=(?P<hash_block_size>\d+);",
@@ -170,63 +179,62 @@ ERRORS = (
         "A divisor of all group block sizes; tab `Offload and transfer` lists them.",
         is_distinct=False,
     ),
-    message(
+    fatal(
         "context_parallel",
         "do not support context parallelism",
         r"Hybrid KV cache groups with multiple block sizes do not support context parallelism",
         "Context parallelism wants one block size for all groups.",
         "--decode-context-parallel-size 1.",
     ),
-    message(
+    fatal(
         "hybrid_manager_off",
         "Hybrid KV cache manager is disabled but failed",
         r"Hybrid KV cache manager is disabled but failed to convert",
         "Attention and states cannot become one kind, and a flag or a connector turned the hybrid "
         "manager off.",
         "Leave --disable-hybrid-kv-cache-manager out; use a connector that supports hybrids.",
+        codes=("not_one_type",),
     ),
-    message(
+    fatal(
         "flex_power_of_two",
         "_block_size must be a power of 2",
         r"flex_attn_(?P<side>q|kv)_block_size must be a power of 2",
         "Flex attention's mask blocks have to be powers of two; an aligned block of a hybrid is "
         "none.",
         "--attention-config.flex_attn_kv_block_size 16, or a power of two as --block-size.",
+        fields=_flex,
+        codes=("flex_block_not_power_of_2", "flex_block_not_divisible"),
     ),
-    message(
+    fatal(
         "flex_tile_too_large",
         "must be <= cache block size",
         r"flex_attn_block_(?P<side>[mn]) \((?P<tile>\d+)\) must be <= cache block size "
         r"\((?P<block_size>\d+)\)",
         "Batch invariance ties the tile to the cache block, which is checked before it grows.",
         "A tile of at most --block-size.",
+        fields=lambda values: {
+            **_flex(values),
+            f"flex_attn_block_{values['side']}": values["tile"],
+            "batch_invariant": True,
+        },
+        codes=("flex_tile_exceeds_cache_block",),
     ),
-    message(
+    fatal(
         "flex_cache_block",
         "FlexAttention currently requires the cache block size",
         r"FlexAttention currently requires the cache block size",
         "The direct build of the mask takes one cache block per mask block.",
         "--attention-config.flex_attn_kv_block_size equal to the cache block, or 16.",
+        fields=_flex,
     ),
-    message(
+    fatal(
         "layout_unknown",
         "Cannot determine layout for tensor of shape",
         r"Cannot determine layout for tensor of shape (?P<shape>torch\.Size\(\[[\d, ]*\]\))",
         "A runner guesses from the shape which dimension counts blocks; with two both could.",
         "Give the pool more than two blocks (vllm#37236).",
     ),
-    message(
-        "block_size_precluded",
-        "precluded higher-priority backend",
-        r"--block-size (?P<block_size>\d+) precluded higher-priority backend\(s\) "
-        r"(?P<precluded>[\w, ]+)\. Using (?P<backend>\w+) instead",
-        "A faster backend was passed over only because it does not take the typed block size.",
-        "Leave --block-size out.",
-        fields=lambda values: {"block_size": values["block_size"]},
-        compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
-        codes=("block_size_precludes_backend",),
-    ),
-    message(
+    fatal(
         "backend_not_valid",
         "is not valid for this configuration",
         r"Selected backend (?:AttentionBackendEnum\.)?(?P<backend>\w+) is not valid for this "
@@ -236,15 +244,19 @@ ERRORS = (
         fields=lambda values: {"backend": values["backend"]},
         codes=("backend_not_valid",),
     ),
-    message(
+    fatal(
         "no_valid_backend",
         "No valid attention backend found",
-        r"No valid attention backend found for (?P<device>\w+) with",
+        r"No valid attention backend found for (?P<device>\w+) with "
+        r"(?:AttentionSelectorConfig\((?P<selector>[^()]*)\)|head_size)",
         "Every backend of the platform has a reason against it.",
         "Change what most reasons name: KV dtype, head size, block size or device.",
+        fields=lambda values: selector_fields(
+            str(values["device"]), entries(str(values.get("selector", "")))
+        ),
         codes=("no_valid_backend",),
     ),
-    message(
+    fatal(
         "too_long",
         "is greater than the derived max_model_len",
         r"max_model_len \((?P<max_model_len>\d+)\) is greater than the derived max_model_len "
@@ -255,7 +267,7 @@ ERRORS = (
         codes=("max_model_len_too_long",),
         is_distinct=False,
     ),
-    message(
+    fatal(
         "heads_not_divisible",
         "Total number of attention heads",
         r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel "
@@ -265,7 +277,7 @@ ERRORS = (
         fields=lambda values: {"tensor_parallel": values["tensor_parallel"]},
         codes=("heads_not_divisible",),
     ),
-    message(
+    fatal(
         "mamba_block_without_caching",
         "--mamba-block-size can only be set with",
         r"--mamba-block-size can only be set with --enable-prefix-caching",
@@ -274,16 +286,7 @@ ERRORS = (
         fields=lambda _values: {"enable_prefix_caching": False},
         codes=("mamba_block_size_without_prefix_caching",),
     ),
-    message(
-        "prefix_caching_off",
-        "Disabling prefix caching",
-        r"Disabling prefix caching(?: for (?P<backends>[\w/]+) with batch invariance|:)",
-        "vLLM turned prefix caching off by itself.",
-        "Another backend where batch invariance is the reason.",
-        fields=lambda _values: {"enable_prefix_caching": False},
-        is_distinct=False,
-    ),
-    message(
+    fatal(
         "nvfp4_with_mla",
         "nvfp4 KV cache is not supported with MLA",
         r"nvfp4 KV cache is not supported with MLA",
@@ -293,4 +296,4 @@ ERRORS = (
         codes=("nvfp4_with_mla",),
     ),
 )
-"""Errors and losses, in the order of a start."""
+"""Fatal errors, in the order of a start."""

@@ -12,9 +12,11 @@ from workbench.core.remedies import remedies_for, remedies_for_refusal
 from workbench.core.trace import show
 from workbench.core.what_if.sensitivity import changes_that_matter
 from workbench.interop.log_candidates import Scene, Target, candidates, other_scenes
+from workbench.interop.log_failure import HALF_A_HUNDREDTH_GIB, ending_of, reproduced
 from workbench.interop.log_find import Found, find_messages
-from workbench.interop.log_message import Compare
+from workbench.interop.log_message import Compare, Message
 from workbench.interop.log_messages import MESSAGES
+from workbench.interop.log_missing import with_failure
 from workbench.interop.log_report import (
     AGREES,
     CUT,
@@ -37,7 +39,6 @@ NO_CHANGE = (
     "No single change and no pair of changes of the scenario gives these sizes: another model, a "
     "build with other rules, or a cache that differs between layers."
 )
-HALF_A_HUNDREDTH_GIB = 2**30 // 200
 SIZE_LINES = ("attention_block_size", "xpu_block_size")
 MOST_CHANGES = 3
 
@@ -53,14 +54,19 @@ def explain_log(text: str, resolve: Resolve) -> LogReport:
     if not found:
         raise _nothing_known(other_engine(lines), len(lines))
     told = reconstruct(found, resolve)
+    ending = ending_of(lines, found)
+    code = None
+    if ending is not None:
+        told, code = reproduced(told, ending, found, resolve)
     targets = _targets(found)
     explained = _Explainer(told, targets, resolve)
     told_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
     scenes = explained.others or ()
-    if told.plan is None and told.refusal is None and targets:
+    if not told.is_resolved and targets:
         scenes = candidates(told.fields, told.architecture, targets)
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
-    return LogReport(told, told_lines, len(lines), scenes, sizes)
+    report = LogReport(told, told_lines, len(lines), scenes, sizes)
+    return report if ending is None else with_failure(report, ending, code, resolve)
 
 
 def _targets(found: tuple[Found, ...]) -> tuple[Target, ...]:
@@ -106,26 +112,31 @@ class _Explainer:
                 ),
                 advice=(),
             )
-        if message.codes:
-            base = self._with_problem(base, message.codes)
+        if message.codes or message.is_fatal:
+            base = self._with_problem(base, message)
         if message.compares:
             return self._compared(base, found)
         if base.verdict == KNOWN and message.fields(found.values):
             return replace(base, verdict=TOLD)
         return base
 
-    def _with_problem(self, base: Explained, codes: tuple[str, ...]) -> Explained:
+    def _with_problem(self, base: Explained, message: Message) -> Explained:
         """The plan's own words for the same message, and the remedies that were tried."""
-        if self.told.refusal is not None and self.told.refusal.code in codes:
+        refusal = self.told.refusal
+        if refusal is not None and message.stands_for(refusal.code, refusal.vllm_text):
             return replace(
                 base,
                 verdict=AGREES,
-                why=(self.told.refusal.message,),
+                why=(refusal.message,),
                 advice=(*self._lifting(), *base.advice),
             )
         if self.plan is None:
-            return replace(base, verdict=UNSURE)
-        problem = next((one for one in self.plan.problems if one.code in codes), None)
+            return replace(base, verdict=UNSURE) if message.codes else base
+        problem = next(
+            (one for one in self.plan.problems if message.stands_for(one.code, one.vllm_text)), None
+        )
+        if problem is None and not message.codes:
+            return base
         if problem is None:
             return replace(base, verdict=DIFFERS, why=(NOT_MET,))
         tried = tuple(f"Tried, and it helps: {one}" for one in remedies_for(self.plan, problem))
@@ -135,7 +146,13 @@ class _Explainer:
         refusal = self.told.refusal
         if self.plan is None or not isinstance(refusal, Refused):
             return ()
-        found = remedies_for_refusal(self.plan.model, self.plan.settings, refusal, type(self.plan))
+        refused = {
+            name: value
+            for name, value in self.told.fields.items()
+            if name not in self.told.compared
+        }
+        settings = replace(self.plan.settings, **refused)
+        found = remedies_for_refusal(self.plan.model, settings, refusal, type(self.plan))
         return tuple(f"Tried, and it helps: {one}" for one in found)
 
     def _compared(self, base: Explained, found: Found) -> Explained:
@@ -194,12 +211,12 @@ class _Explainer:
 
     def _span(self, compare: Compare) -> tuple[Any, Any] | None:
         """The least and the most that rounding the memory allows."""
-        memory = self.told.fields.get("kv_cache_memory_bytes")
+        memory = self.told.compared.get("kv_cache_memory_bytes")
         if memory is None or not compare.rounded:
             return None
         ends = []
         for change in (-HALF_A_HUNDREDTH_GIB, HALF_A_HUNDREDTH_GIB):
-            fields = {**self.told.fields, "kv_cache_memory_bytes": max(0, memory + change)}
+            fields = {**self.told.compared, "kv_cache_memory_bytes": max(0, memory + change)}
             try:
                 ends.append(compare.of(self._resolve(fields)))
             except WorkbenchError:

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
+from workbench.interop.command_line import hidden_state_layers
 from workbench.interop.given import DTYPES, catalog_name, local_config
-from workbench.interop.vllm_args import VALUE_FLAGS
+from workbench.interop.vllm_args import GDN_PREFILL, VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -26,7 +27,6 @@ UNFOLLOWED = {
     "pipeline_parallel_size": "each stage has a part of the layers",
     "decode_context_parallel_size": "tokens are spread over ranks",
     "prefill_context_parallel_size": "tokens are spread over ranks",
-    "kv_cache_dtype_skip_layers": "some layers keep another dtype",
     "hf_overrides": "fields of config.json are changed",
     "kv_transfer_config": "a connector may ask for other sizes",
 }
@@ -86,20 +86,27 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
         for name, field in ARGUMENTS.items()
         if arguments.get(name) is not None
     }
-    if (typed := arguments.get("enable_prefix_caching")) is not None:
-        fields["enable_prefix_caching"] = typed
+    if (explicit := arguments.get("enable_prefix_caching")) is not None:
+        fields["enable_prefix_caching"] = explicit
     if arguments.get("disable_hybrid_kv_cache_manager") is True:
         fields["disable_hybrid_kv_cache_manager"] = True
+    if skipped := arguments.get("kv_cache_dtype_skip_layers"):
+        layers = skipped.split(",") if isinstance(skipped, str) else skipped
+        fields["kv_cache_dtype_skip_layers"] = tuple(map(str, layers))
+    if arguments.get(GDN_PREFILL[0][2:].replace("-", "_")) == GDN_PREFILL[1]:
+        fields["gdn_flashinfer_prefill"] = True
     if model := arguments.get("model") or arguments.get("model_tag"):
         fields["model"] = str(model)
-    if "backend" in fields:
-        fields["backend"] = str(fields["backend"]).rpartition(".")[2].strip("<>").split(":")[0]
     attention = arguments.get("attention_config")
     if isinstance(attention, str):
         attention = entries(attention[attention.find("(") + 1 :])
     if isinstance(attention, dict):
-        given = {name: attention.get(name) for name in FLEX_FIELDS}
+        given = {name: attention.get(name) for name in ("backend", *FLEX_FIELDS)}
         fields |= {name: value for name, value in given.items() if value is not None}
+    if "backend" in fields:
+        fields["backend"] = _enum_name(str(fields["backend"]))
+    if fields.get("max_model_len") == "auto":
+        fields["max_model_len"] = -1
     return _named({**fields, **_drafts(arguments)})
 
 
@@ -113,6 +120,22 @@ def engine_fields(config: dict[str, Any]) -> dict[str, Any]:
     return _named({**fields, **_drafts(config)})
 
 
+def selector_fields(device: str, selector: dict[str, Any]) -> dict[str, Any]:
+    """Return the scenario fields in the printed `AttentionSelectorConfig` of an error."""
+    names = ("dtype", "kv_cache_dtype", "block_size")
+    fields = {name: selector[name] for name in names if selector.get(name) is not None}
+    if selector.get("use_batch_invariant") is True:
+        fields["batch_invariant"] = True
+    if device in PLATFORMS:
+        fields["platform"] = device
+    return _named(fields)
+
+
+def _enum_name(text: str) -> str:
+    """Return the member's name in any printed form: `A`, `Enum.A`, `<Enum.A: 'module.path'>`."""
+    return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
+
+
 def _named(fields: dict[str, Any]) -> dict[str, Any]:
     if isinstance(name := fields.get("dtype"), str):
         name = name.removeprefix("torch.")
@@ -121,9 +144,13 @@ def _named(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drafts(values: dict[str, Any]) -> dict[str, Any]:
-    """Draft tokens in `speculative_config`: a dict as typed, or a printed object."""
-    found = DRAFTS.search(str(values.get("speculative_config")))
-    return {"num_speculative_tokens": int(found.group(1))} if found else {}
+    """Return the drafts in `speculative_config` (a dict or a printed object) or `spec_tokens`."""
+    config = values.get("speculative_config")
+    found = DRAFTS.search(str(config))
+    count = int(found.group(1)) if found else values.get("spec_tokens")
+    fields = {} if count is None else {"num_speculative_tokens": count}
+    layers = hidden_state_layers(config) if isinstance(config, dict) else None
+    return fields if layers is None else {**fields, "hidden_state_layers": layers}
 
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:

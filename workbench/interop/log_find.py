@@ -16,13 +16,14 @@ class Found:
     """One message with its values, where it first stands, and how often it is said.
 
     line: as far as it takes for all values, also where it is wrapped. values: None where the line
-    is cut off before all of them are there.
+    is cut off before all of them are there. last: the number of the last line that says the same.
     """
 
     message: Message
     line: Line
     values: dict[str, Any] | None
     times: int = 1
+    last: int = 0
 
     @property
     def text(self) -> str:
@@ -54,10 +55,10 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
                 continue
             key = (entry.name, None if values is None else tuple(sorted(values.items())))
             if key in found:
-                found[key] = replace(found[key], times=found[key].times + 1)
+                found[key] = replace(found[key], times=found[key].times + 1, last=line.number)
             elif told.get(entry.name, 0) < MAX_TOLD:
                 told[entry.name] = told.get(entry.name, 0) + 1
-                found[key] = Found(entry, Line(line.number, text), values)
+                found[key] = Found(entry, Line(line.number, text), values, last=line.number)
     read = {seen.line.number for seen in found.values() if seen.values is not None}
     whole = []
     for seen in found.values():
@@ -118,5 +119,5 @@ def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[Found, ...]
         return ()
     for entry in entries:
         if entry.begins.startswith(text) and entry.begins != text:
-            return (Found(entry, last, None),)
+            return (Found(entry, last, None, last=last.number),)
     return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from workbench.core.plan import Plan
@@ -53,8 +54,11 @@ class Message:
     begins: words that every wording of it holds, to find it; pattern: the whole message, its
     values as named groups (whole numbers and decimals become numbers). means, advice: in our own
     words. fields: scenario fields that the line tells, weaker than what was typed. codes: problems
-    and refusals of a plan that stand for this message. is_distinct: nothing else holds `begins`.
+    and refusals of a plan that stand for this message; those whose vllm_text holds `begins` do so
+    without being listed. is_distinct: nothing else holds `begins`.
     is_dump: it ends in a printed configuration, which may be hundreds of lines when wrapped.
+    is_explicit: the fields are what the user set, not what vLLM made of it. is_fatal: the start
+    ends with it.
     """
 
     name: str
@@ -67,6 +71,14 @@ class Message:
     codes: tuple[str, ...] = ()
     is_distinct: bool = True
     is_dump: bool = False
+    is_explicit: bool = False
+    is_fatal: bool = False
+
+    def stands_for(self, code: str, vllm_text: str | None) -> bool:
+        """Return whether a problem or a refusal of the rules is this message."""
+        return code in self.codes or (
+            self.is_distinct and vllm_text is not None and self.begins in vllm_text
+        )
 
     def read(self, text: str) -> dict[str, Any] | None:
         """The values of this message in `text`; None where it is not there as a whole."""
@@ -93,6 +105,10 @@ def message(
     """A message whose pattern is written with single spaces: any white space matches them."""
     spaced = re.sub(r" ", r"\\s+", pattern)
     return Message(name, begins, re.compile(spaced), means, advice, **more)
+
+
+fatal = partial(message, is_fatal=True)
+"""A message with which a start ends."""
 
 
 def _value(text: str) -> Any:

@@ -65,10 +65,58 @@ class Explained:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """The fatal error with which a log ends.
+
+    message: its name among the known ones. problem: the code with which the rules give the same
+    error for the scenario of the log; None where they do not. missing: what the log would have to
+    state for that, one sentence each. has_other_numbers: the rules give the error with numbers that
+    differ from the log's. has_scenario: False where the log states too little for the rules.
+    """
+
+    line: int
+    text: str
+    message: str | None
+    problem: str | None
+    missing: tuple[str, ...] = ()
+    has_other_numbers: bool = False
+    has_scenario: bool = True
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether the rules give the same error."""
+        return self.problem is not None
+
+    @property
+    def summary(self) -> str:
+        """The error and the rules' answer to it, without what is missing."""
+        start = f"The log ends with a fatal error (line {self.line}): {self.text}"
+        if self.is_reproduced:
+            numbers = ", with other numbers" if self.has_other_numbers else ""
+            return f"{start} - The rules give the same error [{self.problem}]{numbers}."
+        if not self.has_scenario:
+            return f"{start} - The log states too little to compare this with the rules."
+        return f"{start} - The rules do not find this problem in the scenario of the log."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the published form."""
+        return {
+            "line": self.line,
+            "text": self.text,
+            "message": self.message,
+            "problem": self.problem,
+            "reproduced": self.is_reproduced,
+            "summary": self.summary,
+            "missing": list(self.missing),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class LogReport:
     """A log, explained.
 
-    scenes: scenarios that have its sizes, where its own is unknown or has others.
+    scenes: scenarios that have its sizes or its error, where its own is unknown or has others.
+    failure: the fatal error with which it ends, if it does.
     """
 
     told: Told
@@ -76,17 +124,17 @@ class LogReport:
     total_lines: int
     scenes: tuple[Scene, ...]
     sizes: str = ""
+    failure: Failure | None = None
 
     @property
     def scenario(self) -> dict[str, Any] | None:
         """The reconstructed fields."""
-        known = self.told.plan is not None or self.told.refusal is not None
-        return dict(self.told.fields) if known else None
+        return dict(self.told.fields) if self.told.is_resolved else None
 
     @property
     def missing(self) -> tuple[str, ...]:
         """What the log lacks for a comparison."""
-        if self.told.plan is not None or self.told.refusal is not None:
+        if self.told.is_resolved:
             return ()
         if "model" in self.told.fields:
             return (f"a config.json for {self.told.fields['model']}",)
@@ -110,6 +158,7 @@ class LogReport:
             "from_lines": dict(self.told.said),
             "architecture": self.told.architecture,
             "plan": None if plan is None else repr(plan),
+            "failure": None if self.failure is None else self.failure.to_dict(),
             "refusal": None if self.told.refusal is None else self.told.refusal.to_dict(),
             "notes": list(self.told.notes),
             "missing": list(self.missing),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
@@ -17,7 +17,7 @@ Resolve = Callable[[Mapping[str, Any]], Plan]
 
 TYPED = "typed_arguments"
 SETTLED = "engine_config"
-BACKENDS = ("backend", "backend_in_words")
+BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are looked at apart: see `_with_backend`."""
 
 
@@ -25,10 +25,11 @@ BACKENDS = ("backend", "backend_in_words")
 class Told:
     """What a log tells of its scenario.
 
-    fields: as a scenario takes them; said: field -> line number that told it. plan: None where the
-    model is unknown or there is no plan; refusal: what vLLM says to these fields. architecture: the
-    model class, where the log names it. typed_everything: the arguments that were typed are there,
-    so every other field is its default.
+    fields: as a scenario takes them, also where vLLM refuses them; said: field -> line number that
+    told it. refusal: what vLLM says to these fields. plan: of `compared`, which are the fields
+    without those that are refused, so that sizes can be compared all the same; None where the model
+    is unknown or there is no plan. architecture: the model class, where the log names it.
+    typed_everything: the arguments that were typed are there, so every other field is its default.
     """
 
     version: str | None
@@ -39,6 +40,12 @@ class Told:
     refusal: WorkbenchError | None = None
     architecture: str | None = None
     typed_everything: bool = False
+    compared: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the rules have an answer to the fields: a plan or a refusal."""
+        return self.plan is not None or self.refusal is not None
 
 
 def reconstruct(found: Iterable[Found], resolve: Resolve) -> Told:
@@ -63,12 +70,10 @@ def reconstruct(found: Iterable[Found], resolve: Resolve) -> Told:
         )
         return Told(version, fields, said, tuple(notes), None, None, architecture, has_typed)
     fields["model"] = name
-    plan, refusal, fields, dropped = _resolved(fields, resolve)
-    notes += dropped
-    if plan is not None:
-        plan, fields = _with_backend(plan, fields, seen, said, resolve)
-    said = {field: line for field, line in said.items() if field in fields}
-    return Told(version, fields, said, tuple(notes), plan, refusal, architecture, has_typed)
+    told = resolved(
+        Told(version, fields, said, tuple(notes), None, None, architecture, has_typed), resolve
+    )
+    return _with_backend(told, seen, resolve)
 
 
 def _first(seen: list[Found], value: str) -> str | None:
@@ -86,9 +91,9 @@ def _fields(seen: list[Found]) -> tuple[dict[str, Any], dict[str, int], list[str
         assert one.values is not None
         if one.message.name in BACKENDS:
             continue
-        for field, value in one.message.fields(one.values).items():
-            if fields.get(field, "auto") == "auto":
-                fields[field], said[field] = value, one.line.number
+        for name, value in one.message.fields(one.values).items():
+            if fields.get(name, "auto") == "auto":
+                fields[name], said[name] = value, one.line.number
         for dump in ("arguments", "config"):
             if dump in one.values and not notes:
                 notes += unfollowed(entries(str(one.values[dump])))
@@ -96,53 +101,76 @@ def _fields(seen: list[Found]) -> tuple[dict[str, Any], dict[str, int], list[str
 
 
 def _trust(one: Found) -> tuple[int, float, int]:
-    """What was typed comes first, then what the engine settled; of the ranks' memory the least."""
+    """What the user set comes first, then what the engine settled, then what an error implies.
+
+    Of the memory of several ranks the least counts.
+    """
     assert one.values is not None
-    order = {TYPED: 0, SETTLED: 1}.get(one.message.name, 2)
+    order = 1 if one.message.name == SETTLED else 2
+    if one.message.name == TYPED or one.message.is_explicit:
+        order = 0
+    elif one.message.is_fatal:
+        order = 3
     return order, float(one.values.get("available_gib", 0)), one.line.number
 
 
-def _resolved(
-    fields: dict[str, Any], resolve: Resolve
-) -> tuple[Plan | None, WorkbenchError | None, dict[str, Any], list[str]]:
-    """The plan of these fields; a field that stands in the way is left out, and said so."""
-    notes: list[str] = []
-    first: WorkbenchError | None = None
-    while True:
+def resolved(told: Told, resolve: Resolve) -> Told:
+    """Return the same with what the rules make of its fields.
+
+    A field whose value no scenario takes is left out. A field that vLLM refuses stays, and is left
+    out of `compared` only.
+    """
+    fields, compared = dict(told.fields), dict(told.fields)
+    notes = list(told.notes)
+    refusal: WorkbenchError | None = None
+    plan: Plan | None = None
+    while plan is None:
         try:
-            return resolve(fields), first, fields, notes
+            plan = resolve(compared)
         except WorkbenchError as error:
-            first = first or (error if isinstance(error, Refused) else None)
-            if error.field not in fields or error.field in {"model", "rules"}:
-                return None, first or error, fields, [*notes, error.message]
-            notes.append(f"Left out {error.field} = {fields[error.field]}: {error.message}")
-            fields = {name: value for name, value in fields.items() if name != error.field}
+            if refusal is None and isinstance(error, Refused):
+                refusal = error
+            if error.field not in compared or error.field in {"model", "rules"}:
+                refusal = refusal or error
+                notes.append(error.message)
+                break
+            value = compared.pop(error.field)
+            if isinstance(error, Refused):
+                notes.append(f"Left out {error.field} = {value} to compare sizes: {error.message}")
+            else:
+                del fields[error.field]
+                notes.append(f"Left out {error.field} = {value}: {error.message}")
+    said = {name: line for name, line in told.said.items() if name in fields}
+    return replace(
+        told,
+        fields=fields,
+        said=said,
+        notes=tuple(dict.fromkeys(notes)),
+        plan=plan,
+        refusal=refusal,
+        compared=compared if plan is not None else {},
+    )
 
 
-def _with_backend(
-    plan: Plan,
-    fields: dict[str, Any],
-    seen: list[Found],
-    said: dict[str, int],
-    resolve: Resolve,
-) -> tuple[Plan, dict[str, Any]]:
-    """The same with the backend that the log names, where the rules would choose another one.
+def _with_backend(told: Told, seen: list[Found], resolve: Resolve) -> Told:
+    """Return the same with the backend that the log names, where the rules would choose another.
 
-    A list of candidates that FlashInfer leads tells the device as well, which explains the choice.
+    A list of candidates that FlashInfer leads names the device as well, which explains the choice.
     """
     one = next((one for one in seen if one.message.name in BACKENDS), None)
-    if one is None or one.values is None or "backend" in fields:
-        return plan, fields
+    if told.plan is None or one is None or one.values is None or "backend" in told.fields:
+        return told
     named = one.message.fields(one.values)
-    if plan.backend == named["backend"]:
-        return plan, fields
+    if told.plan.backend == named["backend"]:
+        return told
     device = {name: value for name, value in named.items() if name == "compute_capability"}
     for changes in (device, {"backend": named["backend"]}) if device else ({**named},):
-        try:
-            tried = resolve({**fields, **changes})
-        except WorkbenchError:
-            continue
-        if tried.backend == named["backend"]:
-            said.update(dict.fromkeys(changes, one.line.number))
-            return tried, {**fields, **changes}
-    return plan, fields
+        changed = replace(
+            told,
+            fields={**told.fields, **changes},
+            said={**told.said, **dict.fromkeys(changes, one.line.number)},
+        )
+        tried = resolved(changed, resolve)
+        if tried.plan is not None and tried.plan.backend == named["backend"]:
+            return tried
+    return told

@@ -129,6 +129,14 @@ SIZES = (
         fields=lambda values: {"kv_cache_memory_bytes": max(0, gib_bytes(values["available_gib"]))},
     ),
     message(
+        "reserved_memory",
+        "memory for KV Cache as specified",
+        r"reserved (?P<reserved_gib>[\d.]+) GiB memory for KV Cache as specified by "
+        r"kv_cache_memory_bytes",
+        "--kv-cache-memory-bytes is set, so nothing is measured.",
+        fields=lambda values: {"kv_cache_memory_bytes": gib_bytes(values["reserved_gib"])},
+    ),
+    message(
         "graphs",
         "Graph capturing finished",
         r"Graph capturing finished in [\d.]+ secs, took (?P<graphs_gib>-?[\d.]+) GiB",
@@ -196,6 +204,8 @@ SIZES = (
                 "max_model_len", lambda plan: plan.max_model_len, ("max_model_len",), rounded=True
             ),
         ),
+        fields=lambda _values: {"max_model_len": -1},
+        is_explicit=True,
     ),
 )
 """What a start says of its cache."""

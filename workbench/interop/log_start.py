@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from workbench.core.plan import Plan
 from workbench.interop.log_facts import argument_fields, engine_fields, entries
 from workbench.interop.log_message import Compare, Values, message
 
@@ -32,6 +33,13 @@ def _backend_fields(values: Values) -> dict[str, Any]:
     # The order of the list is the platform's: FlashInfer leads it on compute capability 10 only.
     known = {"compute_capability": "10.0"} if first and first.group(1) == "FLASHINFER" else {}
     return {"backend": name, **known}
+
+
+def _before_fitting(plan: Plan, said: Any) -> str | None:
+    fitted = [step for step in plan.steps if step.rule.name == "auto_fit_max_model_len"]
+    if any(step.operands["longest_of_the_model"] == said for step in fitted):
+        return "It is the length before it was fitted to the memory."
+    return None
 
 
 START = (
@@ -68,6 +76,7 @@ START = (
             if values["platform"] in {"cuda", "rocm", "xpu", "cpu"}
             else {}
         ),
+        is_explicit=True,  # ROCm's device_config says cuda
     ),
     message(
         "architecture",
@@ -82,7 +91,14 @@ START = (
         "The longest request, prompt and answer together.",
         "With prefix caching off, a mamba block holds this many tokens.",
         fields=lambda values: {"max_model_len": values["max_model_len"]},
-        compares=(Compare("max_model_len", lambda plan: plan.max_model_len, ("max_model_len",)),),
+        compares=(
+            Compare(
+                "max_model_len",
+                lambda plan: plan.max_model_len,
+                ("max_model_len",),
+                otherwise=_before_fitting,
+            ),
+        ),
     ),
     message(
         "token_budget",
@@ -90,6 +106,48 @@ START = (
         r"Chunked prefill is enabled with max_num_batched_tokens=(?P<max_num_batched_tokens>\d+)",
         "Tokens that one scheduler step may take. In cache mode align a block must fit into it.",
         fields=lambda values: {"max_num_batched_tokens": values["max_num_batched_tokens"]},
+    ),
+    message(
+        "default_token_budget",
+        "Defaulting max_num_batched_tokens",
+        r"Defaulting max_num_batched_tokens to (?P<max_num_batched_tokens>\d+) for",
+        "The token budget of this device and of this way to start vLLM.",
+        fields=lambda values: {"max_num_batched_tokens": values["max_num_batched_tokens"]},
+    ),
+    message(
+        "default_sequences",
+        "Defaulting max_num_seqs",
+        r"Defaulting max_num_seqs to (?P<max_num_seqs>\d+) for",
+        "The most requests of one step, of this device and of this way to start vLLM.",
+        fields=lambda values: {"max_num_seqs": values["max_num_seqs"]},
+    ),
+    message(
+        "kv_cache_dtype",
+        "data type to store kv cache",
+        r"Using (?P<kv_cache_dtype>\w+) data type to store kv cache",
+        "The dtype of the KV cache is not the model's.",
+        fields=lambda values: {"kv_cache_dtype": values["kv_cache_dtype"]},
+    ),
+    message(
+        "kv_cache_layout",
+        "KV cache layout to ",
+        r"environment variable detected\. Setting KV cache layout to (?P<kv_cache_layout>\w+)\.",
+        "VLLM_KV_CACHE_LAYOUT is set.",
+        fields=lambda values: {"kv_cache_layout": values["kv_cache_layout"]},
+    ),
+    message(
+        "resolved_layout",
+        "KV cache layout.",
+        r"Using (?P<kv_cache_layout>[A-Z]+) KV cache layout\.",
+        "0.33: the one layout of all layers, from VLLM_KV_CACHE_LAYOUT or the backends' order.",
+        fields=lambda values: {"kv_cache_layout": values["kv_cache_layout"]},
+    ),
+    message(
+        "gdn_prefill",
+        "GDN prefill kernel",
+        r"Using (?P<kernel>[\w/ ]+) GDN prefill kernel",
+        "Which kernel runs the prefill of gated delta nets.",
+        fields=lambda values: {"gdn_flashinfer_prefill": values["kernel"] == "FlashInfer"},
     ),
     message(
         "engine_config",
@@ -110,10 +168,22 @@ START = (
         compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
     ),
     message(
+        "rocm_backend",
+        "out of potential backends",
+        r"(?:Using|Overriding with) (?P<backend>[A-Z][A-Z0-9_]*) (?:backend )?out of potential "
+        r"backends: (?P<candidates>\[[^\]]*\])",
+        "The attention backend, as ROCm prints it.",
+        "Request another one with --attention-backend; tab `Backends by TP` compares them.",
+        fields=lambda values: {"backend": values["backend"]},
+        compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
+        is_distinct=False,
+    ),
+    message(
         "backend_in_words",
         "Using ",
         r"Using (?P<backend>Flash Attention|FlashInfer|Triton MLA|Triton"
-        r"|AttentionBackendEnum\.\w+) backend(?: on V1 engine)?\.",
+        r"|(?:AttentionBackendEnum\.)?[A-Z][A-Z0-9]*_[A-Z0-9_]+) backend"
+        r"(?: on V1 engine| \(selected via --attention-backend\))?\.",
         "The attention backend, as XPU and older versions print it.",
         fields=_backend_fields,
         compares=(
@@ -137,7 +207,10 @@ START = (
         r"by default",
         "Prefix caching is on and no mode was typed, so vLLM chose how states are kept.",
         "align keeps a state at block ends only, all keeps one per block (not in 0.33).",
-        fields=lambda _values: {"enable_prefix_caching": True},
+        fields=lambda values: {
+            "enable_prefix_caching": True,
+            "mamba_cache_mode": values["mamba_cache_mode"],
+        },
         compares=(
             Compare("mamba_cache_mode", lambda plan: plan.mamba_cache_mode, ("mamba_cache_mode",)),
         ),
@@ -156,7 +229,7 @@ START = (
         r"cache 'all' mode: falling back to 'align' mode",
         "This model cannot keep a state for every block, so align takes the place of all.",
         "Type --mamba-cache-mode align to silence it.",
-        fields=lambda _values: {"enable_prefix_caching": True},
+        fields=lambda _values: {"enable_prefix_caching": True, "mamba_cache_mode": "all"},
     ),
     message(
         "prefix_caching_not_supported",

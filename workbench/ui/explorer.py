@@ -179,7 +179,7 @@ class Explorer:
             self._catalog_model = outcome.scenario.model
         self._headline.value = html.document(html.headline_html(outcome.plan))
         self._facts.value = html.document(html.facts_html(plan_facts(outcome.plan)))
-        self._problems.show(outcome.plan)
+        self._problems.show(outcome.plan, self.session.failure_of(outcome.scenario))
         self._figure.show(page(outcome.plan))
         self._tabs.show(outcome.plan)
         self._set_stale(result=False, verdict=False)

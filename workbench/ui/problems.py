@@ -23,13 +23,19 @@ class ProblemList:
         self._found = widgets.VBox()
         self.widget = widgets.VBox([self._input_error, self._found])
 
-    def show(self, plan: Plan) -> None:
-        """The problems of a plan; none is said as well."""
+    def show(self, plan: Plan, failure: str = "") -> None:
+        """Show the problems of a plan, or that there is none.
+
+        failure: HTML of an error with which vLLM did not start, which a plan without an error
+        must not contradict silently.
+        """
         self.clear_input_error()
         entries: list[widgets.Widget] = []
         for problem in plan.problems:
             entries.append(widgets.HTML(html.document(html.problem_html(problem))))
             entries.append(self._buttons(plan.remedies(problem)))
+        if failure and not plan.errors:
+            entries.insert(0, widgets.HTML(html.document(failure)))
         if not entries:
             good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
             entries = [widgets.HTML(html.document(good))]

@@ -64,6 +64,7 @@ class Session:
         self._lock = threading.Lock()
         self._scenario = scenario
         self._wanted: Scenario | None = None
+        self._known_failure: tuple[Scenario, str] | None = None
         self._showing = False
         self._show = show
         self.errors: list[RecordedError] = []
@@ -74,9 +75,18 @@ class Session:
         with self._lock:
             return self._scenario
 
-    def request(self, scenario: Scenario) -> None:
-        """Ask for `scenario` to be shown; while another thread shows, that thread takes it over."""
+    def request(self, scenario: Scenario, failure: str = "") -> None:
+        """Ask for `scenario` to be shown; while another thread shows, that thread takes it over.
+
+        failure: HTML of the error with which vLLM did not start with exactly this scenario.
+        """
+        self._known_failure = (scenario, failure) if failure else None
         self.change(lambda _present: scenario)
+
+    def failure_of(self, scenario: Scenario) -> str:
+        """Return the HTML of the error that is known of exactly this scenario; else nothing."""
+        known = self._known_failure
+        return known[1] if known is not None and known[0] == scenario else ""
 
     def replace(self, **changes: Any) -> None:
         """Ask for the newest scenario with these fields."""

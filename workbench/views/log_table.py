@@ -24,8 +24,12 @@ BECAUSE = "because:"
 
 def log_text(report: Mapping[str, Any]) -> str:
     """Headline, the scenario, every known line with its reasons, and what is missing."""
-    parts = [headline(report), *(f"note: {note}" for note in report["notes"])]
-    parts += [f"missing: {what}" for what in report["missing"]]
+    failure = report["failure"]
+    parts = [headline(report)]
+    if failure is not None:
+        parts += [failure["summary"], *(f"missing: {what}" for what in failure["missing"])]
+    parts += [f"note: {note}" for note in report["notes"]]
+    parts += [f"missing: {what}" for what in _missing(report)]
     if report["scenario"] is not None:
         parts += ["", "Scenario:", *(f"  {line}" for line in _fields(report))]
     if report["candidates"]:
@@ -67,13 +71,33 @@ def _line(line: Mapping[str, Any]) -> list[str]:
 
 def log_html(report: Mapping[str, Any]) -> str:
     """The same as HTML; everything that was pasted is escaped."""
-    notes = [*report["notes"], *(f"Missing: {what}." for what in report["missing"])]
+    notes = [*report["notes"], *(f"Missing: {what}." for what in _missing(report))]
     return document(
         f"<p><b>{escape(headline(report))}</b></p>",
+        failure_html(report["failure"]),
         f"<p>{_list(notes)}</p>" if len(notes) == 1 else _list(notes),
         _candidates(report),
         lines_table(report["lines"]),
     )
+
+
+def failure_html(failure: Mapping[str, Any] | None) -> str:
+    """Return the fatal error of a log and what the rules say to it; nothing for a good start."""
+    if failure is None:
+        return ""
+    missing = _list([f"Missing: {what}." for what in failure["missing"]])
+    return (
+        f'<div class="wb-problem" data-reproduced="{str(failure["reproduced"]).lower()}">'
+        f"<b>✕ {escape(failure['summary'])}</b>"
+        + (f"<div>{missing}</div>" if missing else "")
+        + "</div>"
+    )
+
+
+def _missing(report: Mapping[str, Any]) -> list[str]:
+    """What the log lacks, without what its failure lists already."""
+    failure = report["failure"]
+    return [what for what in report["missing"] if failure is None or what not in failure["missing"]]
 
 
 def scenario_html(report: Mapping[str, Any]) -> str:

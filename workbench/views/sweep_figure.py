@@ -20,7 +20,7 @@ from workbench.views.sweep_rows import (
 
 MAX_MARKS = 200
 MAX_LINES = 400
-AXES = ("waste_share", "max_concurrency")
+AXES = ("waste_share", "concurrency_per_gpu")
 
 
 def pareto_front(
@@ -113,7 +113,7 @@ def _told(row: Row, names: Sequence[str]) -> str:
         f"{name}: {value_text(name, row['sets'][name], typed=True)}" for name in names
     )
     measures = ", ".join(
-        f"{MEASURES[name]} {value_text(name, row[name])}" for name in list(MEASURES)[:4]
+        f"{MEASURES[name]} {value_text(name, row[name])}" for name in list(MEASURES)[:5]
     )
     number = f"<b>point {row['point']}</b>" if row.get("point") is not None else "<b>present</b>"
     return f"{number}<br>{sets}<br>{measures}" if sets else f"{number}<br>{measures}"
@@ -138,7 +138,7 @@ def parallel_coordinates(
     ]
     dimensions += [
         _dimension(name, [row[name] for row in shown])
-        for name in ("block_size", "max_concurrency", "smallest_prefix_tokens", "waste_share")
+        for name in ("block_size", "concurrency_per_gpu", "smallest_prefix_tokens", "waste_share")
         if any(row[name] is not None for row in shown)
     ]
     dimensions.append(

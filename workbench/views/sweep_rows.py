@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from workbench.core.settings import Settings
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 
@@ -13,6 +14,7 @@ Row = Mapping[str, Any]
 """One point: `point` (its number), `sets` (field -> value), what follows, `refused`, `problems`."""
 
 MEASURES: Mapping[str, str] = {
+    "concurrency_per_gpu": "concurrency per GPU",
     "max_concurrency": "concurrency",
     "smallest_prefix_tokens": "smallest cacheable prefix",
     "waste_share": "waste",
@@ -36,8 +38,38 @@ SHORT: Mapping[str, str] = {
     "smallest_prefix_tokens": "prefix",
 }
 """What fits above a column; fields that are not here keep their name."""
-IN_TABLE = ("max_concurrency", "smallest_prefix_tokens", "waste_share", "block_size", "num_blocks")
-UNITS = {"max_concurrency": "requests", "smallest_prefix_tokens": "tokens", "waste_share": "share"}
+IN_TABLE = (
+    "concurrency_per_gpu",
+    "max_concurrency",
+    "smallest_prefix_tokens",
+    "waste_share",
+    "block_size",
+    "num_blocks",
+)
+UNITS = {
+    "concurrency_per_gpu": "requests",
+    "max_concurrency": "requests",
+    "smallest_prefix_tokens": "tokens",
+    "waste_share": "share",
+}
+PER_GPU_NOTE = (
+    "Points are compared by concurrency per GPU (requests of full length that fit, divided by "
+    "tensor_parallel), smallest cacheable prefix and waste. The last two do not grow with the "
+    "number of GPUs."
+)
+MORE_THERE = (
+    "Each GPU holds fewer weights at a larger tensor_parallel, so a real server has more memory "
+    "for its KV cache there"
+)
+MEMORY_NOTES = {
+    "kv_cache_memory_bytes": "Assumed: the same KV-cache memory on every GPU for every "
+    f"tensor_parallel. {MORE_THERE}.",
+    "weights_bytes": "Assumed: the same weights_bytes on every GPU for every tensor_parallel. "
+    f"{MORE_THERE}: set weights_bytes for each.",
+    "num_gpu_blocks_override": "Assumed: the same number of blocks for every tensor_parallel, "
+    "whatever memory they take.",
+}
+"""Where the size of the pool comes from -> what a sweep over tensor_parallel assumes of it."""
 SHOWN_ROWS = 15
 MIB, GIB = 2**20, 2**30
 
@@ -69,6 +101,21 @@ def axes_of(rows: Sequence[Row]) -> tuple[str, ...]:
         return ()
     several = len({str(row["sets"].get("model")) for row in rows}) > 1
     return tuple(name for name in rows[0]["sets"] if name != "model" or several)
+
+
+def comparison_notes(scenario: Settings, axes: Collection[str]) -> tuple[str, ...]:
+    """Return what is compared per GPU, and what is assumed of the memory where the GPUs vary."""
+    if "tensor_parallel" not in axes:
+        return (PER_GPU_NOTE,)
+    given = [name for name in MEMORY_NOTES if getattr(scenario, name) is not None or name in axes]
+    if "num_gpu_blocks_override" in given:
+        given = ["num_gpu_blocks_override"]
+    return (PER_GPU_NOTE, *(MEMORY_NOTES[name] for name in given[:1]))
+
+
+def notes_html(notes: Iterable[str]) -> str:
+    """Return notes as faint paragraphs."""
+    return document(*(f'<p class="wb-faint">{escape(note)}</p>' for note in notes))
 
 
 def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:

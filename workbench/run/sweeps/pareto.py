@@ -8,14 +8,18 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from workbench.run.sweeps.table import SweepTable
+from workbench.run.sweeps.table import PER_GPU, SweepTable
 
 GOALS: Mapping[str, int] = {
-    "max_concurrency": 1,
+    PER_GPU: 1,
     "smallest_prefix_tokens": -1,
     "waste_share": -1,
 }
-"""Column -> 1 where more is better, -1 where less is."""
+"""Column -> 1 where more is better, -1 where less is.
+
+Concurrency grows with the number of GPUs, so it is compared per GPU. The smallest cacheable prefix
+is a length and waste a share: neither grows with the GPUs.
+"""
 SAMPLE = 256
 """Rows whose front is taken first: it beats nearly all of the others."""
 
@@ -40,7 +44,7 @@ def _cost(
     table: SweepTable, kept: npt.NDArray[np.int64], name: str, sign: int
 ) -> npt.NDArray[np.float64]:
     """Less is better; infinity where there is nothing."""
-    found = getattr(table, name)[kept].astype(np.float64)
+    found = table.values(name, kept).astype(np.float64)
     missing = np.isnan(found) | (found == -1)
     return np.where(missing, np.inf, -sign * found)
 

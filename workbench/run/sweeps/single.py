@@ -11,7 +11,7 @@ from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
 from workbench.core.resolve import resolve
 from workbench.run.sweeps.space import Space
-from workbench.run.sweeps.table import NUMBERS
+from workbench.run.sweeps.table import NUMBERS, PER_GPU
 
 
 def single(space: Space, index: int, prompt_tokens: int) -> dict[str, Any]:
@@ -43,12 +43,14 @@ def _numbers(plan: Plan, prompt_tokens: int) -> dict[str, Any]:
     if cache is not None and cache.groups and prompt >= 1:
         found = waste(plan, cache, prompt)
         share = 1 - found.used_bytes / found.reserved_bytes if found.reserved_bytes else None
+    concurrency = None if cache is None else cache.max_concurrency
     return {
         "block_size": plan.block_size,
         "kernel_block_size": plan.kernel_block_size,
         "page_size_bytes": plan.final_mamba_page_size_bytes or plan.attention_page_size_bytes,
         "num_blocks": None if cache is None else cache.num_blocks,
-        "max_concurrency": None if cache is None else cache.max_concurrency,
+        "max_concurrency": concurrency,
+        PER_GPU: None if concurrency is None else concurrency / plan.settings.tensor_parallel,
         "smallest_prefix_tokens": None if cache is None else smallest_prefix(caching_of(plan)),
         "waste_share": share,
     }

@@ -14,6 +14,10 @@ from workbench.run.sweeps.space import Space
 
 Bools = npt.NDArray[np.bool_]
 MISSING = -2
+GPUS = "tensor_parallel"
+"""The setting that says how many GPUs a point takes."""
+PER_GPU = "concurrency_per_gpu"
+"""Requests that fit, divided by the GPUs that hold them."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +96,23 @@ class SweepTable:
                 found[code] = found.get(code, 0) + count
         return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
+    def gpus(self, points: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return how many GPUs each of these points takes: its tensor_parallel."""
+        axes = tuple(self.space.axes)
+        if GPUS not in axes:
+            return np.full(len(points), getattr(self.space.settings, GPUS), dtype=np.int64)
+        places = np.unravel_index(points, self.space.shape)[1 + axes.index(GPUS)]
+        return np.array(self.space.axes[GPUS], dtype=np.int64)[places]
+
+    def values(self, name: str, points: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Return a column of numbers at these points; -1 or NaN where there is none."""
+        if name == PER_GPU:
+            return self.max_concurrency[points] / self.gpus(points)
+        return np.asarray(getattr(self, name)[points])
+
     def has(self, name: str) -> Bools:
         """Points with a value in a column of numbers."""
-        values = getattr(self, name)
+        values = getattr(self, "max_concurrency" if name == PER_GPU else name)
         return (values != -1) & ~np.isnan(values)
 
     def row(self, index: int) -> dict[str, Any]:
@@ -104,7 +122,7 @@ class SweepTable:
         told["refused"] = self.codes[refused] if refused >= 0 else None
         told["problems"] = self.problems_of(index)
         for name in NUMBERS:
-            value = getattr(self, name)[index].item()
+            value = self.values(name, np.array([index]))[0].item()
             told[name] = None if nothing or isnan(value) or value == -1 else value
         told["backend_used"] = None if nothing else self.backends[self.backend[index]]
         return told
@@ -122,6 +140,7 @@ NUMBERS = (
     "page_size_bytes",
     "num_blocks",
     "max_concurrency",
+    PER_GPU,
     "smallest_prefix_tokens",
     "waste_share",
 )

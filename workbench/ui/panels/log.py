@@ -19,7 +19,7 @@ from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import apply_button, replace_children
 from workbench.ui.session import Session, guarded
 from workbench.views.html import document, refusal_html
-from workbench.views.log_table import log_html, scenario_html
+from workbench.views.log_table import failure_html, log_html, scenario_html
 
 HINT = (
     "Paste what vLLM printed while it started, or a `vllm serve` command. For a file: "
@@ -97,19 +97,20 @@ class LogPanel(Panel):
         if report.scenario is not None:
             offered["Use this scenario"] = Scenario.from_dict(report.scenario)
         for scene in report.scenes:
-            offered[f"Use {scene.words}"] = Scenario.from_dict(scene.fields)
-        self._offer(offered)
+            offered.setdefault(f"Use {scene.words}", Scenario.from_dict(scene.fields))
+        self._offer(offered, failure_html(published["failure"]))
 
-    def _offer(self, scenarios: dict[str, Scenario]) -> None:
+    def _offer(self, scenarios: dict[str, Scenario], failure: str = "") -> None:
+        """Show a button for every scenario. failure: HTML of the error that ended its start."""
         buttons = []
         for label, scenario in scenarios.items():
-            pressed = partial(self._take_over, scenario)
+            pressed = partial(self._take_over, scenario, failure)
             buttons.append(apply_button(label, scenario.to_json(), pressed))
         replace_children(self._use, buttons)
 
     @guarded
-    def _take_over(self, scenario: Scenario, _button: widgets.Button) -> None:
-        self.session.request(scenario)
+    def _take_over(self, scenario: Scenario, failure: str, _button: widgets.Button) -> None:
+        self.session.request(scenario, failure)
 
     @guarded
     def _clear(self, _button: widgets.Button) -> None:

@@ -19,7 +19,13 @@ from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.tuning_kernels import KernelTuning
 from workbench.ui.session import Session, guarded
 from workbench.views import html
-from workbench.views.sweep_rows import axes_of, counts_html, sweep_table_html, value_text
+from workbench.views.sweep_rows import (
+    axes_of,
+    counts_html,
+    notes_html,
+    sweep_table_html,
+    value_text,
+)
 
 PICTURES: Mapping[str, Callable[[SweepResult], go.Figure]] = {
     "concurrency and waste": lambda found: found.pareto_figure(),
@@ -157,7 +163,8 @@ class TuningPanel(Panel):
     def _arrived(self, found: SweepResult) -> None:
         self.found = found
         self._outcome.layout.display = ""
-        self._counts.value = counts_html(found.table.counts, found.table.reasons)
+        counts = counts_html(found.table.counts, found.table.reasons)
+        self._counts.value = counts + notes_html(found.notes)
         self._table.value = sweep_table_html(found.rows(found.shown_points()[:200]), found.front)
         self._draw(None)
         rows = found.rows(found.front[:MAX_CHOICES])

@@ -1,0 +1,231 @@
+"""The fatal error of a log: found, compared with the rules, and never passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+import workbench as wb
+from tests.interop.test_log_messages import LINES
+from workbench.exchange import explain_log
+from workbench.interop.log_errors import ERRORS
+from workbench.views.log_table import log_html, log_text
+
+FATAL = [message.name for message in ERRORS]
+START = (
+    "vLLM API server version {}\n"
+    "Automatically detected platform cuda.\n"
+    "non-default args: {{'model': '{}'{}}}\n"
+)
+HEAD = "(EngineCore pid=9) {} 11-20 10:00:20 [core.py:1108] "
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+FOLLOWING = "RuntimeError: Engine core initialization failed. See root cause above."
+
+
+def start(error, model="Qwen/Qwen3.5-4B", more="", version="0.23.0"):
+    return START.format(version, model, more) + HEAD.format("ERROR") + error
+
+
+def errors_of(fields):
+    try:
+        return {problem.code for problem in wb.resolve(wb.Scenario.from_dict(fields)).errors}
+    except wb.Refused as refusal:
+        return {refusal.code}
+
+
+def check_plain(report):
+    """The rules give the error, or text and HTML say that they do not and what is missing."""
+    failure = report.failure
+    text, html = log_text(report.to_dict()), log_html(report.to_dict())
+    assert "The log ends with a fatal error" in text
+    assert "The log ends with a fatal error" in html
+    if failure.is_reproduced:
+        assert failure.problem in errors_of(report.scenario)
+    else:
+        assert "The rules do not find this problem in the scenario of the log." in text
+        assert failure.missing
+        assert all(f"missing: {what}" in text for what in failure.missing)
+
+
+@pytest.mark.parametrize("version", ["0.23.0", "0.33.0"])
+@pytest.mark.parametrize("name", FATAL)
+def test_every_fatal_message_is_reproduced_or_said_not_to_be(name, version):
+    report = explain_log(start(LINES[name], version=version))
+    assert report.failure.message == name
+    check_plain(report)
+
+
+@pytest.mark.parametrize("name", FATAL)
+def test_an_added_fact_that_is_offered_gives_the_error(name):
+    report = explain_log(start(LINES[name]))
+    if report.failure.is_reproduced:
+        return
+    for scene, what in zip(report.scenes, report.failure.missing, strict=False):
+        if scene.text == what:
+            assert any(scene.text.startswith(f"{field}: ") for field in scene.fields)
+            assert errors_of(scene.fields)
+
+
+def test_the_facts_of_a_fatal_line_make_the_scenario():
+    """Without its own facts the block would be 2,176 tokens (cache mode all), and no error."""
+    text = start(
+        "ValueError: In Mamba cache align mode, block_size (2096) must be <= "
+        "max_num_batched_tokens (2048).",
+        model="nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+    )
+    report = explain_log(text)
+    assert report.scenario["enable_prefix_caching"] is True
+    assert report.scenario["mamba_cache_mode"] == "align"
+    assert report.scenario["max_num_batched_tokens"] == 2048
+    assert report.failure.problem == "block_exceeds_token_budget"
+    assert wb.resolve(wb.Scenario.from_dict(report.scenario)).block_size == 2096
+
+
+def test_a_value_that_vllm_refuses_stays_in_the_scenario():
+    error = (
+        "ValueError: User-specified max_model_len (999999) is greater than the derived "
+        "max_model_len (max_position_embeddings=262144 or model_max_length=None in model's "
+        "config.json)."
+    )
+    report = explain_log(start(error, more=", 'max_model_len': 999999"))
+    assert report.scenario["max_model_len"] == 999999
+    assert report.failure.problem == "max_model_len_too_long"
+
+
+def test_a_remedy_was_tried_on_the_refused_scenario():
+    """Without the refused field every change would seem to help."""
+    error = (
+        "ValueError: Total number of attention heads (16) must be divisible by tensor parallel "
+        "size (3)."
+    )
+    report = explain_log(start(error, more=", 'tensor_parallel_size': 3"))
+    advice = [text for line in report.lines for text in line.advice if "it helps" in text]
+    assert advice
+    assert all("tensor_parallel = " in text for text in advice)
+
+
+def test_rocm_is_the_platform_although_its_device_is_cuda():
+    text = (
+        "Automatically detected platform rocm.\n"
+        "Initializing a V1 LLM engine (v0.23.0) with config: model='Qwen/Qwen3.5-4B', "
+        "dtype=torch.bfloat16, device_config=cuda, enable_prefix_caching=True\n"
+    )
+    assert explain_log(text).scenario["platform"] == "rocm"
+
+
+@pytest.mark.parametrize(
+    ("argument", "field", "value"),
+    [
+        ("'attention_config': {'backend': 'FLASHINFER'}", "backend", "FLASHINFER"),
+        (
+            "'attention_backend': <AttentionBackendEnum.TRITON_ATTN: 'vllm.v1.TritonBackend'>",
+            "backend",
+            "TRITON_ATTN",
+        ),
+        ("'kv_cache_dtype_skip_layers': ['0', '3']", "kv_cache_dtype_skip_layers", ("0", "3")),
+        ("'kv_cache_dtype_skip_layers': '0,3'", "kv_cache_dtype_skip_layers", ("0", "3")),
+        ("'gdn_prefill_backend': 'flashinfer'", "gdn_flashinfer_prefill", True),
+        ("'spec_tokens': 3", "num_speculative_tokens", 3),
+        ("'max_num_batched_tokens': 4096", "max_num_batched_tokens", 4096),
+        ("'mamba_cache_mode': 'align', 'enable_prefix_caching': True", "mamba_cache_mode", "align"),
+    ],
+)
+def test_an_argument_is_in_the_scenario(argument, field, value):
+    assert explain_log(start("", more=f", {argument}")).scenario[field] == value
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [
+        ("Using fp8 data type to store kv cache. It reduces", "kv_cache_dtype", "fp8"),
+        ("Defaulting max_num_batched_tokens to 8192 for X", "max_num_batched_tokens", 8192),
+        ("Defaulting max_num_seqs to 256 for LLM_CLASS usage", "max_num_seqs", 256),
+        ("Using FlashInfer GDN prefill kernel (requested=auto)", "gdn_flashinfer_prefill", True),
+        (
+            "`VLLM_KV_CACHE_LAYOUT` environment variable detected. Setting KV cache layout to HND.",
+            "kv_cache_layout",
+            "HND",
+        ),
+        (
+            LINES["reserved_memory"],
+            "kv_cache_memory_bytes",
+            20 * 2**30,
+        ),
+        (LINES["cache_mode"], "mamba_cache_mode", "align"),
+        (LINES["auto_fit"], "max_model_len", -1),
+    ],
+)
+def test_a_line_is_in_the_scenario(line, field, value):
+    assert explain_log(start("") + "\n" + line).scenario[field] == value
+
+
+def test_an_error_that_is_not_known_is_said_to_be_fatal():
+    report = explain_log(start(f"{OUT_OF_MEMORY}\n{FOLLOWING}"))
+    assert report.failure.message is None
+    assert OUT_OF_MEMORY in report.failure.text
+    check_plain(report)
+
+
+def test_an_error_of_a_rule_without_a_known_message_is_reproduced():
+    error = (
+        'ValueError: kv_cache_dtype="bfloat16" is incompatible with dtype="float16". Please set '
+        "`--kv-cache-dtype auto` or `--kv-cache-dtype float16`."
+    )
+    report = explain_log(
+        start(error, more=", 'dtype': 'float16', 'kv_cache_dtype': 'bfloat16'", version="0.33.0")
+    )
+    assert report.failure.message is None
+    assert report.failure.problem == "float_kv_cache_dtype"
+
+
+def test_a_cause_comes_before_what_follows_from_it():
+    report = explain_log(start(f"{LINES['no_memory']}\n{FOLLOWING}"))
+    assert report.failure.message == "no_memory"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO 11-20 10:00:20 [launcher.py:1] Application startup complete.",
+        "INFO:     Uvicorn running on http://0.0.0.0:8000 (Press CTRL+C to quit)",
+    ],
+)
+def test_a_start_that_went_on_is_not_fatal(line):
+    text = start(f"{LINES['no_memory']}\n{OUT_OF_MEMORY}\n{line}")
+    assert explain_log(text).failure is None
+    assert explain_log(f"{text}\n{LINES['no_memory']}").failure.message == "no_memory"
+
+
+def test_an_exception_that_was_caught_is_not_fatal():
+    """Some optional import fails, its traceback is printed, and the start goes on."""
+    caught = "ModuleNotFoundError: No module named 'flash_attn_3'"
+    text = start(f"{caught}\n{LINES['available_memory']}\n{LINES['concurrency']}")
+    assert explain_log(text).failure is None
+
+
+def test_a_warning_is_not_fatal():
+    """VLLM_ALLOW_LONG_MAX_MODEL_LEN prints the words of the error as a warning."""
+    text = START.format("0.23.0", "Qwen/Qwen3.5-4B", "") + HEAD.format("WARNING")
+    assert explain_log(text + LINES["too_long"]).failure is None
+
+
+def test_a_fatal_line_that_is_cut_off_is_still_fatal():
+    report = explain_log(start(LINES["not_enough_memory"][:90]))
+    assert report.failure.missing == ("the rest of the line: it is cut off",)
+
+
+def test_other_numbers_are_said():
+    text = start(
+        "In Mamba cache align mode, block_size (9999) must be <= max_num_batched_tokens (64).",
+        more=", 'enable_prefix_caching': True",
+    )
+    failure = explain_log(text).failure
+    assert failure.is_reproduced
+    assert "with other numbers" in failure.summary
+
+
+def test_a_log_without_a_model_says_what_is_missing():
+    report = explain_log(HEAD.format("ERROR") + LINES["not_enough_memory"])
+    assert report.scenario is None
+    assert "states too little" in report.failure.summary
+    assert report.failure.missing[0].startswith("the model")
+    assert log_text(report.to_dict()).count(report.failure.missing[0]) == 1
