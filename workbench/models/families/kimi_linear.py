@@ -32,4 +32,12 @@ def _state(fields: Fields) -> KimiDeltaAttention:
     )
 
 
-register(Family("kimi_linear", ("kimi_linear",), _layers, _state, names_attention_layers=False))
+register(
+    Family(
+        "kimi_linear",
+        {"kimi_linear": ("KimiLinearForCausalLM",)},
+        _layers,
+        _state,
+        names_attention_layers=False,
+    )
+)

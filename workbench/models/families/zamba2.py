@@ -54,7 +54,7 @@ def _state(fields: Fields) -> Mamba2:
 register(
     Family(
         "zamba2",
-        ("zamba2",),
+        {"zamba2": ("Zamba2ForCausalLM",)},
         _layers,
         _state,
         attention=_attention,
