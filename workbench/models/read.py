@@ -76,9 +76,13 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
 
 
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
-    """All layers; where the number is not written down, up to the last that keeps a cache."""
-    last = layers[-1].number + 1
-    return max(last, fields.layer_count()) if fields.has("num_hidden_layers") else last
+    """Return the number of all layers, with those that keep no cache.
+
+    Where it is not written down it is the length of the per-layer list, as in the property that
+    Nemotron-H has for it since transformers 5.
+    """
+    written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
+    return max(layers[-1].number + 1, written)
 
 
 def _attention_heads(fields: Fields, family: Family) -> int:
@@ -115,6 +119,8 @@ def _chunk_size(fields: Fields) -> int:
 
 
 def _notes(fields: Fields) -> tuple[str, ...]:
+    remarks = tuple(dict.fromkeys(fields.remarks))
     if "auto_map" in fields.top:
-        return ("This repository wants to run its own code (auto_map); it is not needed here.",)
-    return ()
+        code = "This repository wants to run its own code (auto_map); it is not needed here."
+        return (*remarks, code)
+    return remarks

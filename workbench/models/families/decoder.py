@@ -8,6 +8,8 @@ from workbench.models.fields import Fields
 from workbench.models.layer_lists import first_list, to_layers
 
 WORDS: dict[object, str] = {kind: kind for kind in (FULL, SLIDING, CHUNKED)}
+MLA_WORDS: dict[object, str] = {**WORDS, "deepseek_sparse_attention": FULL}
+"""An indexer chooses tokens of a layer that caches all of them."""
 
 ORDINARY = {
     "llama": ("LlamaForCausalLM", "LLaMAForCausalLM"),
@@ -58,8 +60,10 @@ ALTERNATING = {
 """model_type -> every n-th layer is full attention, the others slide."""
 
 
-def _listed_or(fields: Fields, period: int | None) -> tuple[Layer, ...]:
-    kinds = first_list(fields, ("layer_types",), WORDS)
+def _listed_or(
+    fields: Fields, period: int | None, words: dict[object, str] = WORDS
+) -> tuple[Layer, ...]:
+    kinds = first_list(fields, ("layer_types",), words)
     if kinds is not None:
         return to_layers(kinds)
     count = fields.layer_count()
@@ -78,6 +82,10 @@ def _ordinary_layers(fields: Fields) -> tuple[Layer, ...]:
     return _listed_or(fields, None)
 
 
+def _mla_layers(fields: Fields) -> tuple[Layer, ...]:
+    return _listed_or(fields, None, MLA_WORDS)
+
+
 def _alternating_layers(fields: Fields) -> tuple[Layer, ...]:
     model_type = fields.model_type if fields.model_type in ALTERNATING else "gemma3"
     return _listed_or(fields, ALTERNATING[model_type])
@@ -85,6 +93,6 @@ def _alternating_layers(fields: Fields) -> tuple[Layer, ...]:
 
 register(
     Family("decoder", ORDINARY, _ordinary_layers, is_hybrid=False),
-    Family("mla_decoder", MLA, _ordinary_layers, is_hybrid=False),
+    Family("mla_decoder", MLA, _mla_layers, is_hybrid=False),
     Family("sliding_decoder", SLIDING_DECODERS, _alternating_layers, is_hybrid=False),
 )

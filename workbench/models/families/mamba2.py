@@ -57,9 +57,9 @@ def _granite_layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _granite_is_ordinary(fields: Fields) -> bool:
-    """granite-4.0-micro: of the hybrid family, but every layer is attention."""
-    kinds = fields.top.get("layer_types")
-    return isinstance(kinds, list) and bool(kinds) and all(kind == "attention" for kind in kinds)
+    """Return whether every listed layer is attention, as in granite-4.0-micro."""
+    kinds = first_list(fields, ("layer_types",), WORDS)
+    return bool(kinds) and set(kinds or ()) == {FULL}
 
 
 def _falcon_layers(fields: Fields) -> tuple[Layer, ...]:
