@@ -3,7 +3,7 @@
     ~/vllm-0.33/bin/python tools/model_registries.py
 
 Run it with the Python of the environment that has the release (tools/vllm_environment.py makes
-one). Only the sources are parsed; vLLM is not imported, so neither a GPU nor its libraries are used.
+one). Only the sources are parsed; vLLM is not imported, so no GPU and no CUDA is needed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def main() -> None:
     package = package_folder("vllm")
     tables = read_tables((package / REGISTRY).read_text(encoding="utf-8"))
     served = {name: place for table in SERVED_TABLES for name, place in tables[table].items()}
+    origin = f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}"
     entry = {
-        "origin": f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}",
+        "origin": origin,
         "served": sorted(served),
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
@@ -73,7 +74,9 @@ def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]
 def sources(package: Path, module: str) -> list[Path]:
     """Return the files of a registry entry's module: one, or all of a package."""
     parts = module.split(".")[1:] if module.startswith("vllm.") else ["model_executor", "models"]
-    place = package.joinpath(*parts) if module.startswith("vllm.") else package.joinpath(*parts, module)
+    place = (
+        package.joinpath(*parts) if module.startswith("vllm.") else package.joinpath(*parts, module)
+    )
     return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
 
 
@@ -81,7 +84,9 @@ def language_models(tree: ast.Module) -> set[str]:
     """Return the architectures that a module builds from its text configuration."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "init_vllm_registered_model"):
+        if not (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "init_vllm_registered_model"
+        ):
             continue
         values = {keyword.arg: keyword.value for keyword in node.keywords}
         if "hf_config" not in values or ast.unparse(values["hf_config"]) not in TEXT_CONFIGS:

@@ -52,7 +52,8 @@ def saved_again(config: dict[str, Any]) -> dict[str, Any] | None:
 
 def changes(before: dict[str, Any], after: dict[str, Any], place: str = "") -> dict[str, Any]:
     """Return {"set": {pointer: value}, "removed": [pointer]}, objects compared field by field."""
-    found: dict[str, Any] = {"set": {}, "removed": [f"{place}/{key}" for key in before if key not in after]}
+    removed = [f"{place}/{key}" for key in before if key not in after]
+    found: dict[str, Any] = {"set": {}, "removed": removed}
     for key, value in after.items():
         old = before.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
@@ -66,7 +67,8 @@ def changes(before: dict[str, Any], after: dict[str, Any], place: str = "") -> d
 
 def one_line_per_model(entry: dict[str, Any]) -> str:
     """Return `entry` as JSON that shows a changed model as one changed line."""
-    models = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in entry["models"].items())
+    pairs = entry["models"].items()
+    models = ",\n".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in pairs)
     return f'{{"origin": {json.dumps(entry["origin"])}, "models": {{\n{models}\n}}}}\n'
 
 

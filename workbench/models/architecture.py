@@ -45,7 +45,8 @@ def _listed(config: Mapping[str, Any], place: str) -> str | None:
         raise ConfigError(
             "config_wrong_value", f"{place}/{KEY} must be a list of names.", field=f"{place}/{KEY}"
         )
-    return next((name for name in listed if versions_with(name)), listed[0])
+    known: str = next((name for name in listed if versions_with(name)), listed[0])
+    return known
 
 
 def _default(fields: Fields, declared: tuple[str, ...], model_type: str) -> str:
@@ -71,9 +72,7 @@ def _builds(fields: Fields, family: Family, wrapper: str, declared: tuple[str, .
     return any(wrapper_builds(wrapper, name, has_states=family.is_hybrid) for name in declared)
 
 
-def _unknown(
-    place: str, name: str, model_type: str, declared: tuple[str, ...]
-) -> ConfigError:
+def _unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -> ConfigError:
     known = versions_with(name)
     if known:
         said = f"vLLM {' and '.join(known)} has it, but the workbench has no reader for it."

@@ -248,8 +248,10 @@ def _require_served(run: Run) -> None:
     elsewhere, last = versions_with(name), registry.last_versions.get(name)
     if name in registry.served or not elsewhere:
         return
-    has = f"vLLM {' and '.join(elsewhere)} has it" if last is None else (
-        f"vLLM {last.removesuffix('.0')} was the last with one"
+    has = (
+        f"vLLM {' and '.join(elsewhere)} has it"
+        if last is None
+        else (f"vLLM {last.removesuffix('.0')} was the last with one")
     )
     hint = TRANSFORMERS_HINT if _run_by_transformers(run) else ""
     raise Refused(

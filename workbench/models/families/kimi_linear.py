@@ -8,7 +8,6 @@ from workbench.models.family import Family, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import first_list, to_layers
 
-
 NESTED_KEY = "linear_attn_config"
 WORDS: dict[object, str] = {"linear_attention": SSM, "full_attention": FULL}
 FLAT_KEYS = ("layer_types", "linear_num_heads")
