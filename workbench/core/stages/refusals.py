@@ -265,11 +265,13 @@ def _require_served(run: Run) -> None:
     )
 
 
-def _registry_text(name: str, last: str | None) -> str:
-    """Return how vLLM's own message begins. Source: `_raise_for_unsupported`, 0.23 and 0.33."""
-    if last is None:
-        return f"Model architectures ['{name}'] are not supported for now."
-    return f"Model architecture {name} was supported in vLLM until v{last}"
+def _registry_text(name: str, last: str | None) -> str | None:
+    """Return how vLLM's own message begins, from `_raise_for_unsupported` of 0.23 and 0.33.
+
+    None for an architecture that is newer than the version: what stops first depends on whether
+    its Transformers library knows the configuration.
+    """
+    return last and f"Model architecture {name} was supported in vLLM until v{last}"
 
 
 def mamba_block_size(run: Run) -> None:
