@@ -49,6 +49,11 @@ def test_ling_3_is_not_read_as_lightning_attention():
     assert (caught.value.code, caught.value.field) == ("unknown_architecture", "/architectures/0")
 
 
+def test_an_architecture_that_is_read_under_another_type_names_it():
+    with pytest.raises(ConfigError, match="read with model_type qwen2: correct one"):
+        read_model(llama(architectures=["Qwen2ForCausalLM"]), "x")
+
+
 @given(st.sampled_from(list(FAMILIES)), st.sampled_from(ARCHITECTURES))
 def test_an_architecture_of_another_family_is_never_read(family, architecture):
     config = {**FAMILIES[family](), "architectures": [architecture]}

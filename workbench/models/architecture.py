@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
 from workbench.core.errors import ConfigError
-from workbench.models.family import Family
+from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 
 KEY = "architectures"
@@ -73,15 +73,28 @@ def _builds(fields: Fields, family: Family, wrapper: str, declared: tuple[str, .
 
 
 def _unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -> ConfigError:
-    known = versions_with(name)
-    if known:
-        said = f"vLLM {' and '.join(known)} has it, but the workbench has no reader for it."
-    else:
-        said = f"It is not in the model registry of vLLM {' or '.join(MODEL_REGISTRIES)}."
     return ConfigError(
         "unknown_architecture",
-        f"Invalid architecture {name[:120]!r} for model_type {model_type!r}. Expected "
-        f"{' or '.join(declared)}. {said} If its layers and caches are those of {declared[0]}, "
-        f'set {KEY} to ["{declared[0]}"].',
+        f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. Expected "
+        f"{' or '.join(declared)}. {_way_forward(name, declared[0])}",
         field=place,
+    )
+
+
+def _way_forward(name: str, nearest: str) -> str:
+    """Return what is known of an architecture that is not read, and what to do."""
+    types = [kind for kind, family in FAMILIES.items() if name in family.architectures_of(kind)]
+    if types:
+        return (
+            f"That architecture is read with model_type {' or '.join(types)}: correct one of them."
+        )
+    known = versions_with(name)
+    if known:
+        return (
+            f"vLLM {' and '.join(known)} has it, but the workbench has no reader for its layers; "
+            "choose another model (`workbench models`), or register a family for it."
+        )
+    return (
+        f"It is not a generating model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
+        f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
     )
