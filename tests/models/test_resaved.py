@@ -107,3 +107,8 @@ def test_a_list_gives_the_number_of_layers_that_keep_no_cache():
     kinds = ["linear_attention", "moe", "full_attention", "mlp"]
     config = nemotron_h(hybrid_override_pattern=None, layers_block_type=kinds)
     assert read_model(config, "x").num_hidden_layers == 4
+
+
+def test_a_huge_number_in_a_list_of_kinds_is_a_typed_error():
+    with pytest.raises(ConfigError, match="a huge integer"):
+        read_model(granitemoehybrid(layer_types=["mamba", 10**5000, "mamba"]), "x")

@@ -165,8 +165,6 @@ class Fields:
         if len(value) > MAX_LAYERS:
             raise self.wrong(key, value, f"at most {MAX_LAYERS} layers long")
         words = both_spellings(allowed)
-        if not set(map(str, value)) <= set(map(str, allowed)):
-            self.remarks.append(LATER_SPELLING)
         result = []
         for position, entry in enumerate(value):
             known = isinstance(entry, str | int) and not isinstance(entry, bool)
@@ -176,6 +174,8 @@ class Fields:
             result.append(words[entry])
         self.note("layers", f"{len(result)} layers", self._where(key))
         self.listed_layers = len(result)
+        if any(entry not in allowed for entry in value):
+            self.remarks.append(LATER_SPELLING)
         return tuple(result)
 
     def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
