@@ -22,6 +22,7 @@ TRANSFORMERS = {"0.23": "transformers==5.12.1", "0.33": "transformers==5.20.2"}
 """Of the time of the vLLM: later ones rename the layer kinds of some models, as Granite's."""
 PACKAGES = (
     "aiohttp",
+    "apache-tvm-ffi",
     "blake3",
     "cachetools",
     "cbor2",

@@ -469,7 +469,7 @@ REFUSALS = [
     pytest.param(
         {"model": plamo2(), "rules": "0.33"},
         "architecture_not_served",
-        "Model architecture plamo2 was supported in vLLM until v0.26",
+        "Model architecture Plamo2ForCausalLM was supported in vLLM until v0.26.0",
         {"rules": "0.23"},
         id="architecture-not-served",
     ),

@@ -62,10 +62,9 @@ def stateless() -> Plan:
 
 
 def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
-    """A hybrid model whose name and architecture are markup."""
+    """A hybrid model whose name is markup."""
     return nemotron_h(
         _name_or_path=name,
-        architectures=[name],
         auto_map={name: name},
         **{name: name},
         **changes,

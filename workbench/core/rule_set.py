@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from workbench.core.architectures import ModelRegistry
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.groups.rules import GroupRules
 from workbench.core.layouts.rules import LayoutRules
@@ -45,10 +46,9 @@ class RuleSet:
     flex_prunes_pages: the direct build of flex attention leaves out pages behind a request's own
     and, under causal, later ones; flex_small_needs_pages: mask blocks below 128 with pages only.
     cpu_checks_kv_cache_dtype: whether the CPU backend is tested for it, too.
-    not_served: model family -> last version that had it, served_by_transformers: those of them that
-    another library still runs; traits: what of this version no scenario changes and the other
-    fields do not tell, in words (see `core.upgrade_words.traits_of`). version: the one that sources
-    name.
+    model_registry: the model classes that the version has. traits: what of this version no scenario
+    changes and the other fields do not tell, in words (see `core.upgrade_words.traits_of`).
+    version: the one that sources name.
     """
 
     name: str
@@ -70,6 +70,7 @@ class RuleSet:
     layouts: LayoutRules
     offload: OffloadRules
     prefill: PrefillRules
+    model_registry: ModelRegistry
     packed_layers_mix_on: frozenset[str] = frozenset()
     all_backends: bool = False
     hybrid_prefix_caching: bool = False
@@ -82,8 +83,6 @@ class RuleSet:
     mla_granule: int = 1
     prefill_checkpoint_tokens: int = 1
     kda_dtypes: tuple[str, ...] = ("float32",)
-    not_served: Mapping[str, str] = field(default_factory=dict)
-    served_by_transformers: frozenset[str] = frozenset()
     cpu_checks_kv_cache_dtype: bool = False
     traits: Mapping[str, str] = field(default_factory=dict)
 

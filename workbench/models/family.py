@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from workbench.core.errors import ConfigError, unknown_name_message
@@ -23,6 +23,8 @@ def nothing(_fields: Fields) -> None:
 class Family:
     """One reader: functions from fields to layers, attention geometry and state geometry.
 
+    model_types: model_type -> the architectures that the reader was written for, the first one
+    where config.json names none; a plain tuple of model types accepts every architecture.
     is_hybrid: vLLM's flag of the family (a model whose layers are all attention may still turn
     it off, `is_ordinary`). supports_all_mode: cache mode "all" of 0.23. names_attention_layers:
     the family's configuration has a per-layer list with entries that mean attention.
@@ -30,7 +32,7 @@ class Family:
     """
 
     name: str
-    model_types: tuple[str, ...]
+    model_types: tuple[str, ...] | Mapping[str, tuple[str, ...]]
     layers: Callable[[Fields], Layers]
     state: Callable[[Fields], State | None] = nothing
     attention: Callable[[Fields], Attention | None] = read_attention
@@ -40,6 +42,11 @@ class Family:
     names_attention_layers: bool = True
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing
     is_ordinary: Callable[[Fields], bool] = lambda _fields: False
+
+    def architectures_of(self, model_type: str) -> tuple[str, ...]:
+        """Return the architectures that are read under a model type; none: all of them."""
+        types = self.model_types
+        return types.get(model_type, ()) if isinstance(types, Mapping) else ()
 
 
 FAMILIES: dict[str, Family] = {}

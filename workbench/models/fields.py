@@ -15,6 +15,20 @@ MAX_LAYERS: Final = 2048
 NESTED: Final = ("text_config", "llm_config")
 """Where multimodal wrappers keep the text model's fields, first match."""
 
+RENAMED_KINDS: Final = {
+    "mamba": "linear_attention",
+    "attention": "full_attention",
+    "deepseek_sparse_attention": "indexed_attention",
+}
+"""Kinds of layers in lists -> what transformers 5.16 and later save instead.
+
+Source: `_LEGACY_LAYER_TYPE_REMAP` of transformers 5.20.2, which is applied to every list it loads.
+"""
+
+LATER_SPELLING: Final = (
+    "Its layer kinds are spelled as transformers 5.16 and later save them; releases of vLLM and "
+    "transformers before that may stop at them."
+)
 REQUIRED: Final = object()
 Number = TypeVar("Number", int, float)
 
@@ -23,6 +37,8 @@ class Fields:
     """The text model's fields of one config.json, and the origins of those that were read.
 
     `top` is the whole object, `text` the nested text configuration where there is one.
+    `listed_layers` is the length of the per-layer list that was read, `remarks` are sentences for
+    the person who reads the model.
     Every getter records under `name` where the value came from; a missing required field, a
     wrong type or a value out of range is a ConfigError with the JSON pointer of the field.
     """
@@ -32,6 +48,8 @@ class Fields:
         self.text = config
         self.prefix = ""
         self.origins: dict[str, str] = {}
+        self.listed_layers = 0
+        self.remarks: list[str] = []
         for key in NESTED:
             nested = config.get(key)
             if nested is None:
@@ -146,14 +164,18 @@ class Fields:
             raise self.wrong(key, value, "a list with one entry per layer")
         if len(value) > MAX_LAYERS:
             raise self.wrong(key, value, f"at most {MAX_LAYERS} layers long")
+        words = both_spellings(allowed)
         result = []
         for position, entry in enumerate(value):
             known = isinstance(entry, str | int) and not isinstance(entry, bool)
-            if not known or entry not in allowed:
+            if not known or entry not in words:
                 names = ", ".join(map(str, allowed))
                 raise self.wrong(f"{key}/{position}", entry, f"one of {names}")
-            result.append(allowed[entry])
+            result.append(words[entry])
         self.note("layers", f"{len(result)} layers", self._where(key))
+        self.listed_layers = len(result)
+        if any(entry not in allowed for entry in value):
+            self.remarks.append(LATER_SPELLING)
         return tuple(result)
 
     def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
@@ -186,7 +208,7 @@ class Fields:
             raise self.wrong(key, value, "an object")
         child = Fields.__new__(Fields)
         child.top, child.text, child.origins = self.top, value, self.origins
-        child.defaults = {}
+        child.defaults, child.listed_layers, child.remarks = {}, 0, self.remarks
         child.prefix = f"{self.prefix}/{key}" if self.prefix else key
         return child
 
@@ -194,6 +216,12 @@ class Fields:
         if key not in self.text:
             return f"the family's default ({key} is absent)"
         return f"{self.prefix.replace('/', '.')}.{key}" if self.prefix else key
+
+
+def both_spellings(allowed: Mapping[Any, str]) -> Mapping[Any, str]:
+    """Return `allowed` with the later names of its words."""
+    renamed = {RENAMED_KINDS[word]: kind for word, kind in allowed.items() if word in RENAMED_KINDS}
+    return {**renamed, **allowed}
 
 
 def _short(value: object) -> str:

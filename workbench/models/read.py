@@ -10,6 +10,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError
 from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
+from workbench.models.architecture import read_architecture
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
@@ -38,6 +39,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     check_depth(config, name[:80])
     fields = Fields(config)
     family, model_type = find_family(fields)
+    architecture = read_architecture(fields, family, model_type)
     layers = family.layers(fields)
     if not layers:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
@@ -48,7 +50,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         name=name,
         family=family.name,
         model_type=model_type,
-        architecture=_architecture(fields, model_type),
+        architecture=architecture,
         layers=layers,
         attention=attention if any(layer.kind != SSM for layer in layers) else None,
         state=family.state(fields) if has_state else None,
@@ -74,22 +76,19 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
 
 
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
-    """All layers; where the number is not written down, up to the last that keeps a cache."""
-    last = layers[-1].number + 1
-    return max(last, fields.layer_count()) if fields.has("num_hidden_layers") else last
+    """Return the number of all layers, with those that keep no cache.
+
+    Where it is not written down it is the length of the per-layer list, as in the property that
+    Nemotron-H has for it since transformers 5.
+    """
+    written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
+    return max(layers[-1].number + 1, written)
 
 
 def _attention_heads(fields: Fields, family: Family) -> int:
     if family.is_attention_free and not fields.has("num_attention_heads"):
         return 0
     return fields.integer("num_attention_heads")
-
-
-def _architecture(fields: Fields, model_type: str) -> str:
-    listed = fields.top.get("architectures")
-    if isinstance(listed, list) and listed and isinstance(listed[0], str):
-        return listed[0]
-    return model_type
 
 
 def _dtype(fields: Fields) -> str | None:
@@ -120,6 +119,8 @@ def _chunk_size(fields: Fields) -> int:
 
 
 def _notes(fields: Fields) -> tuple[str, ...]:
+    remarks = tuple(dict.fromkeys(fields.remarks))
     if "auto_map" in fields.top:
-        return ("This repository wants to run its own code (auto_map); it is not needed here.",)
-    return ()
+        code = "This repository wants to run its own code (auto_map); it is not needed here."
+        return (*remarks, code)
+    return remarks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.dtypes import KV_CACHE_DTYPES
 from workbench.core.layouts.rules import LayoutRules
 from workbench.core.offload.rules import OffloadRules
@@ -29,6 +30,7 @@ from workbench.core.stages import (
 )
 
 RESOLVE_CONFIGURATION = (
+    refusals.served_architecture,
     refusals.model_dtype,
     refusals.max_model_len,
     refusals.kv_cache_dtype,
@@ -39,6 +41,7 @@ RESOLVE_CONFIGURATION = (
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
     refusals.mamba_block_size,
+    refusals.native_architecture,
     state_pages.states,
 )
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
@@ -81,6 +84,7 @@ V0_23 = RuleSet(
     layouts=LayoutRules(),
     offload=OffloadRules(version="0.23"),
     prefill=PrefillRules(),
+    model_registry=MODEL_REGISTRIES["0.23"],
     traits={
         "aligned_in": "the platform hook, after the backends are known (#37467)",
     },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
 from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rules.v0_23 import V0_23
@@ -33,9 +34,6 @@ from workbench.core.stages import (
     refusals,
     state_pages,
 )
-
-NOT_SERVED = {"bamba": "0.23", "minimax": "0.23", "minimax_text_01": "0.23", "plamo2": "0.26"}
-"""Hybrid families among the previously supported ones of 0.33's model registry."""
 
 STAGES = (
     refusals.served_architecture,
@@ -99,8 +97,7 @@ V0_33 = replace(
     mla_granule=128,
     prefill_checkpoint_tokens=64,
     kda_dtypes=("float32", "bfloat16"),
-    not_served=NOT_SERVED,
-    served_by_transformers=frozenset({"bamba", "minimax"}),
+    model_registry=MODEL_REGISTRIES["0.33"],
     cpu_checks_kv_cache_dtype=True,
     groups=GROUPS,
     layouts=LAYOUTS,

@@ -5,6 +5,7 @@ Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in the
 
 from __future__ import annotations
 
+from workbench.core.architectures import versions_with
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES
 from workbench.core.errors import Refused
@@ -37,6 +38,7 @@ KV_CACHE_DTYPE = Rule(
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
 """Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
+TRANSFORMERS_HINT = " vLLM may run it through Transformers, as a model without states."
 SM10X = 10
 QUANTIZATION_DTYPES = {
     "awq": ("bfloat16", "float16"),
@@ -222,32 +224,54 @@ def float_kv_cache_dtype(run: Run) -> None:
 
 
 def served_architecture(run: Run) -> None:
-    """Architectures that this version has no code for any more: refused at once."""
-    last = run.rules.not_served.get(run.model.family)
-    if last is not None and run.model.family not in run.rules.served_by_transformers:
-        said = f"Model architecture {run.model.architecture} was supported in vLLM until v{last}"
-        raise _not_served(run, last, "", said)
+    """Architectures that this version has no code for: refused at once."""
+    if not _run_by_transformers(run):
+        _require_served(run)
 
 
 def native_architecture(run: Run) -> None:
     """Architectures that Transformers could still run, without states that are sized here."""
-    last = run.rules.not_served.get(run.model.family)
-    if last is not None and run.model.family in run.rules.served_by_transformers:
-        hint = " vLLM may run it through Transformers, as a model without states."
-        raise _not_served(run, last, hint, None)
+    if _run_by_transformers(run):
+        _require_served(run)
 
 
-def _not_served(run: Run, last: str, hint: str, vllm_text: str | None) -> Refused:
-    return Refused(
-        "architecture_not_served",
-        f"{run.rules.title} has no implementation of {run.model.architecture} any more (vLLM "
-        f"{last} was the last with one), and no KV-cache sizes of its own for it.{hint} Stay on "
-        f"{last}, or use rules 0.23 here.",
-        field="model",
-        operands={"architecture": run.model.architecture, "last_version": last},
-        candidates=[{"rules": "0.23"}],
-        vllm_text=vllm_text,
+def _run_by_transformers(run: Run) -> bool:
+    return run.model.architecture in run.rules.model_registry.run_by_transformers
+
+
+def _require_served(run: Run) -> None:
+    """Refuse what this version's registry lacks and another one is known to have.
+
+    What no registry knows comes from a reader that somebody added, who answers for it.
+    """
+    name, registry = run.model.architecture, run.rules.model_registry
+    elsewhere, last = versions_with(name), registry.last_versions.get(name)
+    if name in registry.served or not elsewhere:
+        return
+    has = (
+        f"vLLM {' and '.join(elsewhere)} has it"
+        if last is None
+        else (f"vLLM {last.removesuffix('.0')} was the last with one")
     )
+    hint = TRANSFORMERS_HINT if _run_by_transformers(run) else ""
+    raise Refused(
+        "architecture_not_served",
+        f"{run.rules.title} has no implementation of {name} ({has}), and no KV-cache sizes of its "
+        f"own for it.{hint} Use vLLM {elsewhere[-1]} instead, or rules {elsewhere[-1]} here.",
+        field="model",
+        operands={"architecture": name, "versions": list(elsewhere), "last_version": last},
+        candidates=[{"rules": version} for version in reversed(elsewhere)],
+        vllm_text=None if hint else _registry_text(name, last),
+    )
+
+
+def _registry_text(name: str, last: str | None) -> str | None:
+    """Return how vLLM's own message begins, from `_raise_for_unsupported` of 0.23 and 0.33.
+
+    None for an architecture that is newer than the version: what stops first depends on whether
+    its Transformers library knows the configuration.
+    """
+    return last and f"Model architecture {name} was supported in vLLM until v{last}"
 
 
 def mamba_block_size(run: Run) -> None:

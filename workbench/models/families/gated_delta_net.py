@@ -84,13 +84,24 @@ def _ssm_cache_dtype(fields: Fields) -> str | None:
 
 
 register(
-    Family("qwen3_next", ("qwen3_next",), _next_layers, _state),
+    Family("qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, _next_layers, _state),
     Family(
         "qwen3_5",
-        ("qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"),
+        {
+            "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
+            "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
+            "qwen3_5_text": ("Qwen3_5ForCausalLM",),
+            "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
+        },
         _layers,
         _state,
         ssm_cache_dtype=_ssm_cache_dtype,
     ),
-    Family("olmo_hybrid", ("olmo_hybrid",), _olmo_layers, _olmo_state, attention=_olmo_attention),
+    Family(
+        "olmo_hybrid",
+        {"olmo_hybrid": ("OlmoHybridForCausalLM",)},
+        _olmo_layers,
+        _olmo_state,
+        attention=_olmo_attention,
+    ),
 )

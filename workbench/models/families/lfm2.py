@@ -39,7 +39,15 @@ def _wide_state(fields: Fields) -> ShortConv:
 
 
 register(
-    Family("lfm2", ("lfm2",), _layers, _dense_state),
-    Family("lfm2_moe", ("lfm2_moe",), _listed_layers, _wide_state),
-    Family("lfm2_vl", ("lfm2_vl", "lfm2-vl"), _layers, _wide_state),
+    Family("lfm2", {"lfm2": ("Lfm2ForCausalLM",)}, _layers, _dense_state),
+    Family("lfm2_moe", {"lfm2_moe": ("Lfm2MoeForCausalLM",)}, _listed_layers, _wide_state),
+    Family(
+        "lfm2_vl",
+        {
+            "lfm2_vl": ("Lfm2VlForConditionalGeneration",),
+            "lfm2-vl": ("Lfm2VlForConditionalGeneration",),
+        },
+        _layers,
+        _wide_state,
+    ),
 )

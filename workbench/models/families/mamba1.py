@@ -39,10 +39,16 @@ def _pure_state(fields: Fields) -> Mamba1:
 
 
 register(
-    Family("jamba", ("jamba",), _jamba_layers, _jamba_state, supports_all_mode=True),
+    Family(
+        "jamba",
+        {"jamba": ("JambaForCausalLM",)},
+        _jamba_layers,
+        _jamba_state,
+        supports_all_mode=True,
+    ),
     Family(
         "mamba",
-        ("mamba", "falcon_mamba"),
+        {"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
         ssm_everywhere,
         _pure_state,
         attention=lambda _fields: None,

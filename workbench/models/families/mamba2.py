@@ -57,9 +57,9 @@ def _granite_layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _granite_is_ordinary(fields: Fields) -> bool:
-    """granite-4.0-micro: of the hybrid family, but every layer is attention."""
-    kinds = fields.top.get("layer_types")
-    return isinstance(kinds, list) and bool(kinds) and all(kind == "attention" for kind in kinds)
+    """Return whether every listed layer is attention, as in granite-4.0-micro."""
+    kinds = first_list(fields, ("layer_types",), WORDS)
+    return bool(kinds) and set(kinds or ()) == {FULL}
 
 
 def _falcon_layers(fields: Fields) -> tuple[Layer, ...]:
@@ -106,10 +106,16 @@ def _pure_state(fields: Fields) -> Mamba2:
 
 
 register(
-    Family("bamba", ("bamba",), _bamba_layers, bamba_state, supports_all_mode=True),
+    Family(
+        "bamba",
+        {"bamba": ("BambaForCausalLM",)},
+        _bamba_layers,
+        bamba_state,
+        supports_all_mode=True,
+    ),
     Family(
         "granitemoehybrid",
-        ("granitemoehybrid",),
+        {"granitemoehybrid": ("GraniteMoeHybridForCausalLM",)},
         _granite_layers,
         bamba_state,
         supports_all_mode=True,
@@ -117,16 +123,22 @@ register(
     ),
     Family(
         "falcon_h1",
-        ("falcon_h1",),
+        {"falcon_h1": ("FalconH1ForCausalLM",)},
         _falcon_layers,
         bamba_state,
         supports_all_mode=True,
         names_attention_layers=False,
     ),
-    Family("plamo2", ("plamo2",), _plamo_layers, _plamo_state, names_attention_layers=False),
+    Family(
+        "plamo2",
+        {"plamo2": ("Plamo2ForCausalLM",)},
+        _plamo_layers,
+        _plamo_state,
+        names_attention_layers=False,
+    ),
     Family(
         "mamba2",
-        ("mamba2",),
+        {"mamba2": ("Mamba2ForCausalLM",)},
         ssm_everywhere,
         _pure_state,
         attention=lambda _fields: None,

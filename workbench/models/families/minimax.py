@@ -60,11 +60,20 @@ def _bailing_state(fields: Fields) -> LinearAttention:
 
 
 register(
-    Family("minimax_text_01", ("minimax_text_01", "minimax_m1"), _layers, _state),
-    Family("minimax", ("minimax",), _library_layers, _head_or_share),
+    Family(
+        "minimax_text_01",
+        {
+            "minimax_text_01": ("MiniMaxText01ForCausalLM",),
+            "minimax_m1": ("MiniMaxM1ForCausalLM",),
+        },
+        _layers,
+        _state,
+    ),
+    Family("minimax", {"minimax": ("MiniMaxForCausalLM",)}, _library_layers, _head_or_share),
     Family(
         "bailing_hybrid",
-        ("bailing_hybrid",),
+        # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
+        {"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
         _bailing_layers,
         _bailing_state,
         names_attention_layers=False,

@@ -47,7 +47,10 @@ def _ssm_cache_dtype(fields: Fields) -> str:
 register(
     Family(
         "nemotron_h",
-        ("nemotron_h", "nemotron_h_puzzle"),
+        {
+            "nemotron_h": ("NemotronHForCausalLM",),
+            "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",),
+        },
         layers=_layers,
         state=_state,
         supports_all_mode=True,

@@ -65,5 +65,11 @@ def _attention(fields: Fields) -> Attention:
 
 
 register(
-    Family("searched_decoder", ("nemotron-nas",), _layers, attention=_attention, is_hybrid=False)
+    Family(
+        "searched_decoder",
+        {"nemotron-nas": ("DeciLMForCausalLM",)},
+        _layers,
+        attention=_attention,
+        is_hybrid=False,
+    )
 )

@@ -17,7 +17,7 @@ WORDS: dict[object, str] = {"mamba": SSM, "hybrid": BOTH}
 
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
-    kinds = first_list(fields, ("layers_block_type",), WORDS)
+    kinds = first_list(fields, ("layers_block_type", "layer_types"), WORDS)
     if kinds is None:
         kinds = tuple(BOTH if index in DEFAULT_HYBRID else SSM for index in range(DEFAULT_LAYERS))
         check_length(fields, "layers_block_type", kinds)
@@ -54,7 +54,7 @@ def _state(fields: Fields) -> Mamba2:
 register(
     Family(
         "zamba2",
-        ("zamba2",),
+        {"zamba2": ("Zamba2ForCausalLM",)},
         _layers,
         _state,
         attention=_attention,

@@ -1,0 +1,114 @@
+"""A model saved by an older transformers, and saved again by a newer one, has the same plan."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.models.configs import deepseek_v3, granitemoehybrid, kimi_linear, llama, nemotron_h
+from tests.models.resaved import changes, saved_again
+from workbench.core.errors import ConfigError, Refused
+from workbench.models import catalog_config, catalog_names, load_model, read_model
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+SCENARIOS = (
+    {},
+    {"rules": "0.33"},
+    {"rules": "0.33", "tensor_parallel": 2, "enable_prefix_caching": True},
+    {"rules": "0.33", "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"},
+    {"tensor_parallel": 2, "platform": "rocm", "mamba_ssm_cache_dtype": "float32"},
+    {"kv_cache_memory_bytes": 40 * 2**30, "max_model_len": 4096},
+)
+NOT_COMPARED = {"origins", "notes"}
+
+
+def outcome(config, values):
+    """What a scenario gives: every value of the plan, or the refusal."""
+    try:
+        plan = resolve(Scenario(model=config, **values))
+    except Refused as error:
+        return error.to_dict()
+    return {**plan.to_dict(), "model": None}
+
+
+def test_all_types_that_transformers_knows_are_here():
+    """The other two have configuration classes of their own repositories."""
+    assert set(catalog_names()) - set(changes()) == {"minimax-text-01", "plamo-2-1b"}
+
+
+@pytest.mark.parametrize("name", changes())
+def test_a_model_that_is_saved_again_is_read_as_before(name):
+    old, new = load_model(name), read_model(saved_again(name), name)
+    differing = {
+        field.name: (getattr(old, field.name), getattr(new, field.name))
+        for field in fields(old)
+        if field.name not in NOT_COMPARED and getattr(old, field.name) != getattr(new, field.name)
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("values", SCENARIOS, ids=str)
+def test_a_model_that_is_saved_again_has_the_same_plan(values):
+    for name in changes():
+        assert outcome(saved_again(name), values) == outcome(catalog_config(name), values), name
+
+
+def test_the_spelling_of_layer_kinds_is_noted():
+    assert load_model("granite-4.0-h-small").notes == ()
+    (note,) = read_model(saved_again("granite-4.0-h-small"), "x").notes
+    assert "transformers 5.16" in note
+
+
+@given(st.lists(st.sampled_from(["mamba", "attention"]), min_size=1, max_size=8), st.data())
+def test_every_entry_of_a_list_may_have_either_spelling(kinds, data):
+    later = {"mamba": "linear_attention", "attention": "full_attention"}
+    mixed = [data.draw(st.sampled_from([kind, later[kind]])) for kind in kinds]
+    for family, key in ((granitemoehybrid, "layer_types"), (nemotron_h, "layers_block_type")):
+        changed = {key: kinds, "num_hidden_layers": len(kinds), "hybrid_override_pattern": None}
+        old = read_model(family(**changed), "x")
+        new = read_model(family(**{**changed, key: mixed}), "x")
+        assert (old.layers, old.is_hybrid) == (new.layers, new.is_hybrid)
+
+
+def test_a_later_word_is_read_only_where_the_earlier_one_is():
+    for kind in ("indexed_attention", "linear_attention"):
+        with pytest.raises(ConfigError, match=kind):
+            read_model(llama(layer_types=[kind] * 2), "x")
+
+
+@pytest.mark.parametrize("kind", ["deepseek_sparse_attention", "indexed_attention"])
+def test_a_layer_whose_tokens_an_indexer_chooses_caches_all_of_them(kind):
+    plain = deepseek_v3(model_type="deepseek_v32", index_topk=2048)
+    listed = {**plain, "layer_types": [kind] * 2}
+    assert read_model(listed, "x").layers == read_model(plain, "x").layers
+
+
+def test_kimi_linear_without_its_nested_object():
+    """What transformers makes of it: 1-based lists of layers become one list of kinds."""
+    kinds = ["linear_attention"] * 3 + ["full_attention"]
+    flat = {"linear_num_heads": 32, "linear_head_dim": 128, "linear_conv_kernel_dim": 4}
+    new = read_model(kimi_linear(linear_attn_config=None, layer_types=kinds, **flat), "x")
+    old = read_model(kimi_linear(), "x")
+    assert (new.layers, new.state, new.attention) == (old.layers, old.state, old.attention)
+    assert any("linear_attn_config is absent" in note for note in new.notes)
+
+
+def test_the_nested_object_of_kimi_linear_counts_where_both_are_there():
+    both = kimi_linear(layer_types=["full_attention"] * 4, linear_num_heads=1)
+    assert read_model(both, "x").layers == read_model(kimi_linear(), "x").layers
+
+
+def test_a_list_gives_the_number_of_layers_that_keep_no_cache():
+    """Nemotron-H's class saves no num_hidden_layers since transformers 5."""
+    kinds = ["linear_attention", "moe", "full_attention", "mlp"]
+    config = nemotron_h(hybrid_override_pattern=None, layers_block_type=kinds)
+    assert read_model(config, "x").num_hidden_layers == 4
+
+
+def test_a_huge_number_in_a_list_of_kinds_is_a_typed_error():
+    with pytest.raises(ConfigError, match="a huge integer"):
+        read_model(granitemoehybrid(layer_types=["mamba", 10**5000, "mamba"]), "x")

@@ -1,0 +1,194 @@
+"""Which architectures a family reads, and which vLLM versions serve them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.models.configs import (
+    FAMILIES,
+    bailing_hybrid,
+    bamba,
+    deepseek_v3,
+    gemma3,
+    granitemoehybrid,
+    kimi_linear,
+    llama,
+    nemotron_h,
+    plamo2,
+    qwen3_5,
+    qwen3_next,
+)
+from workbench.core.architectures import MODEL_REGISTRIES, versions_with
+from workbench.core.errors import ConfigError, Refused
+from workbench.core.rules import RULE_SETS
+from workbench.models import read_model
+from workbench.models.family import FAMILIES as REGISTERED
+from workbench.plan import resolve
+from workbench.scenario import Scenario
+
+ARCHITECTURES = sorted({name for known in MODEL_REGISTRIES.values() for name in known.served})
+
+
+def wrapped(text, architecture, model_type="wrapper", key="text_config"):
+    return {"model_type": model_type, "architectures": [architecture], key: text}
+
+
+def refusal_of(config, rules):
+    with pytest.raises(Refused) as caught:
+        resolve(Scenario(model=config, rules=rules))
+    return caught.value
+
+
+def test_ling_3_is_not_read_as_lightning_attention():
+    """Ling 2.5 and Ling 3 share a model_type; their layers have nothing in common."""
+    read_model(bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"]), "x")
+    with pytest.raises(ConfigError, match="BailingMoeV2_5ForCausalLM") as caught:
+        read_model(bailing_hybrid(architectures=["BailingMoeV3ForCausalLM"]), "x")
+    assert (caught.value.code, caught.value.field) == ("unknown_architecture", "/architectures/0")
+
+
+def test_an_architecture_that_is_read_under_another_type_names_it():
+    with pytest.raises(ConfigError, match="read with model_type qwen2: correct one"):
+        read_model(llama(architectures=["Qwen2ForCausalLM"]), "x")
+
+
+@given(st.sampled_from(list(FAMILIES)), st.sampled_from(ARCHITECTURES))
+def test_an_architecture_of_another_family_is_never_read(family, architecture):
+    config = {**FAMILIES[family](), "architectures": [architecture]}
+    declared = REGISTERED[config["model_type"]].architectures_of(config["model_type"])
+    if architecture in declared:
+        assert read_model(config, "x").architecture == architecture
+        return
+    with pytest.raises(ConfigError) as caught:
+        read_model(config, "x")
+    assert caught.value.code == "unknown_architecture"
+
+
+@pytest.mark.parametrize("model_type", REGISTERED)
+def test_a_family_declares_architectures_that_a_version_serves(model_type):
+    declared = REGISTERED[model_type].architectures_of(model_type)
+    assert declared
+    assert [name for name in declared if not versions_with(name)] == []
+
+
+def test_a_config_without_architectures_has_those_of_its_family():
+    model = read_model(llama(), "x")
+    assert model.architecture == "LlamaForCausalLM"
+    assert model.origin("architecture") == (
+        "architecture = LlamaForCausalLM from the family's default (architectures is absent)"
+    )
+
+
+@pytest.mark.parametrize("listed", [[], None, "LlamaForCausalLM", [7], [["LlamaForCausalLM"]]])
+def test_architectures_are_a_list_of_names(listed):
+    config = {**llama(), "architectures": listed}
+    if not listed:
+        assert read_model(config, "x").architecture == "LlamaForCausalLM"
+        return
+    with pytest.raises(ConfigError) as caught:
+        read_model(config, "x")
+    assert caught.value.code == "config_wrong_value"
+
+
+def test_the_first_architecture_that_vllm_knows_counts():
+    config = llama(architectures=["MyLlama", "LlamaForCausalLM"])
+    assert read_model(config, "x").architecture == "LlamaForCausalLM"
+
+
+def test_an_architecture_outside_of_vllm_is_refused_with_a_way_forward():
+    """Its layers are in code that the workbench does not run, whatever model_type it borrows."""
+    config = llama(architectures=["OwlForCausalLM"], auto_map={"AutoModel": "owl.Owl"})
+    with pytest.raises(ConfigError, match=r"registry of vLLM 0\.23 or 0\.33") as caught:
+        read_model(config, "x")
+    assert 'set architectures to ["LlamaForCausalLM"]' in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(wrapped(deepseek_v3(), "KimiK25ForConditionalGeneration"), id="named"),
+        pytest.param(wrapped(llama(), "LlavaForConditionalGeneration"), id="any"),
+        pytest.param(
+            wrapped(nemotron_h(), "NemotronH_Nano_VL_V2", key="llm_config"), id="any-hybrid"
+        ),
+        pytest.param({**gemma3(), "architectures": ["Gemma3ForConditionalGeneration"]}, id="own"),
+        pytest.param(
+            {**qwen3_5(), "architectures": ["Qwen3_5ForConditionalGeneration"]}, id="both"
+        ),
+    ],
+)
+def test_a_wrapper_is_read_as_the_language_model_that_vllm_builds(config):
+    assert read_model(config, "x").architecture == config["architectures"][0]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(wrapped(llama(), "KimiK25ForConditionalGeneration"), id="builds-another"),
+        pytest.param(wrapped(granitemoehybrid(), "LlavaForConditionalGeneration"), id="no-states"),
+        pytest.param(wrapped(llama(), "OwlForConditionalGeneration"), id="not-registered"),
+        pytest.param(
+            wrapped(llama(architectures=["Qwen2ForCausalLM"]), "LlavaForConditionalGeneration"),
+            id="text-of-another-family",
+        ),
+        pytest.param({"model_type": "owl", "text_config": llama()}, id="not-named"),
+    ],
+)
+def test_a_wrapper_that_vllm_does_not_build_around_it_is_refused(config):
+    with pytest.raises(ConfigError) as caught:
+        read_model(config, "x")
+    assert caught.value.field.startswith(("/architectures", "/text_config/architectures"))
+
+
+@pytest.mark.parametrize(
+    ("config", "rules", "other"),
+    [
+        (wrapped(kimi_linear(), "KimiK3ForConditionalGeneration"), "0.23", "0.33"),
+        (
+            {**qwen3_5()["text_config"], "architectures": ["Qwen3_5ForCausalLM"]},
+            "before-37467",
+            "0.33",
+        ),
+        (bamba(), "0.33", "0.23"),
+        (plamo2(), "0.33", "0.23"),
+    ],
+)
+def test_a_version_that_lacks_an_architecture_names_one_that_has_it(config, rules, other):
+    error = refusal_of(config, rules)
+    assert (error.code, error.field) == ("architecture_not_served", "model")
+    assert f"vLLM {other}" in error.message
+    assert {"rules": other} in error.candidates
+    assert resolve(Scenario(model=config, rules=other)).block_size > 0
+
+
+@pytest.mark.parametrize("builder", list(FAMILIES.values()), ids=list(FAMILIES))
+@pytest.mark.parametrize("rules", list(RULE_SETS))
+def test_a_version_serves_exactly_what_its_registry_has(builder, rules):
+    config = builder()
+    served = RULE_SETS[rules].model_registry.served
+    try:
+        resolve(Scenario(model=config, rules=rules))
+        refused = False
+    except Refused as error:
+        refused = error.code == "architecture_not_served"
+    assert refused == (read_model(config, "x").architecture not in served)
+
+
+def test_the_registries_say_where_they_come_from():
+    assert list(MODEL_REGISTRIES) == ["0.23", "0.33"]
+    for version, known in MODEL_REGISTRIES.items():
+        assert f"vllm {version}." in known.origin
+        assert "transformers" in known.origin
+
+
+def test_the_text_of_a_release_that_dropped_an_architecture():
+    error = refusal_of(plamo2(), "0.33")
+    assert error.vllm_text == (
+        "Model architecture Plamo2ForCausalLM was supported in vLLM until v0.26.0"
+    )
+
+
+def test_qwen3_next_is_served_by_all():
+    assert versions_with(read_model(qwen3_next(), "x").architecture) == ("0.23", "0.33")

@@ -1,0 +1,141 @@
+"""Write which model classes a vLLM release has: workbench/core/rules/architectures/VERSION.json.
+
+    ~/vllm-0.33/bin/python tools/model_registries.py
+
+Run it with the Python of the environment that has the release (tools/vllm_environment.py makes
+one). Only the sources are parsed; vLLM is not imported, so no GPU and no CUDA is needed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TARGET = ROOT / "workbench" / "core" / "rules" / "architectures"
+REGISTRY = "model_executor/models/registry.py"
+SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
+"""Tables of models that generate; pooling models and drafters are other tables."""
+TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_config")
+REPLACEABLE_ATTENTION = (
+    "_supports_attention_backend = True",
+    "ALL_ATTENTION_FUNCTIONS.get_interface(",
+)
+"""What `is_backend_compatible` and `_can_set_attn_implementation` of transformers look for."""
+ANY = "*"
+"""The language model is whichever one the text configuration names."""
+
+
+def main() -> None:
+    """Run from the command line."""
+    package = package_folder("vllm")
+    tables = read_tables((package / REGISTRY).read_text(encoding="utf-8"))
+    served = {name: place for table in SERVED_TABLES for name, place in tables[table].items()}
+    origin = f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}"
+    entry = {
+        "origin": origin,
+        "served": sorted(served),
+        "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
+        "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
+    }
+    release = ".".join(version("vllm").split(".")[:2])
+    entry["run_by_transformers"] = run_by_transformers(entry, release)
+    text = json.dumps(entry, indent=1)
+    (TARGET / f"{release}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read_tables(source: str) -> dict[str, Any]:
+    """Return the tables of the registry module, without importing it."""
+    names: dict[str, Any] = {}
+    for node in ast.parse(source).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and target.id.endswith("_MODELS"):
+            exec(compile(ast.Module([node], []), REGISTRY, "exec"), names)  # noqa: S102
+    return names
+
+
+def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]:
+    """Return, for every multimodal class, which language models it builds and if it is a hybrid."""
+    found = {}
+    for name, (module, class_name) in sorted(table.items()):
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources(package, module)]
+        languages = sorted({name for tree in trees for name in language_models(tree)})
+        if languages:
+            hybrid = any(is_hybrid(tree, class_name) for tree in trees)
+            found[name] = {"language_models": languages, "is_hybrid": hybrid}
+    return found
+
+
+def sources(package: Path, module: str) -> list[Path]:
+    """Return the files of a registry entry's module: one, or all of a package."""
+    parts = module.split(".")[1:] if module.startswith("vllm.") else ["model_executor", "models"]
+    place = (
+        package.joinpath(*parts) if module.startswith("vllm.") else package.joinpath(*parts, module)
+    )
+    return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+
+
+def language_models(tree: ast.Module) -> set[str]:
+    """Return the architectures that a module builds from its text configuration."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if not (
+            isinstance(node, ast.Call) and ast.unparse(node.func) == "init_vllm_registered_model"
+        ):
+            continue
+        values = {keyword.arg: keyword.value for keyword in node.keywords}
+        if "hf_config" not in values or ast.unparse(values["hf_config"]) not in TEXT_CONFIGS:
+            continue
+        listed = values.get("architectures")
+        if listed is None or ast.unparse(listed) == "config.text_config.architectures":
+            names.add(ANY)
+        elif isinstance(listed, ast.List):
+            names.update(ast.literal_eval(listed))
+    return names
+
+
+def is_hybrid(tree: ast.Module, class_name: str) -> bool:
+    """Return whether the class is declared with vLLM's interface of models that keep states."""
+    return any(
+        isinstance(node, ast.ClassDef)
+        and node.name == class_name
+        and "IsHybrid" in map(ast.unparse, node.bases)
+        for node in ast.walk(tree)
+    )
+
+
+def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
+    """Return the text models of other releases that this one runs through its Transformers library.
+
+    The conditions are those of `_ModelRegistry._try_resolve_transformers`: the library has the
+    class, and its attention can be replaced.
+    """
+    others = [path for path in TARGET.glob("*.json") if path.stem != release]
+    elsewhere = {name for path in others for name in json.loads(path.read_text())["served"]}
+    library = package_folder("transformers") / "models"
+    codes = [path.read_text(encoding="utf-8") for path in library.glob("*/modeling_*.py")]
+    replaceable = {
+        name
+        for code in codes
+        if any(word in code for word in REPLACEABLE_ATTENTION)
+        for name in re.findall(r"^class (\w+ForCausalLM)\(", code, re.MULTILINE)
+    }
+    names = elsewhere | set(entry["last_versions"])
+    return sorted(names & replaceable - set(entry["served"]))
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of an installed package, which is not imported."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise SystemExit(f"{name} is not installed here. Run this with the Python that has vLLM.")
+    return Path(spec.origin).parent
+
+
+if __name__ == "__main__":
+    main()

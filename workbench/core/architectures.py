@@ -1,0 +1,91 @@
+"""Which model classes (`architectures` of a config.json) each vLLM version has.
+
+The data is parsed from the releases by tools/model_registries.py; every file names its origin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+ANY_LANGUAGE_MODEL = "*"
+"""A wrapper that builds whichever language model its text configuration names."""
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """A multimodal class around a language model.
+
+    language_models: architectures that it builds from the text configuration. is_hybrid: vLLM
+    gives its language model a cache for states.
+    """
+
+    language_models: frozenset[str]
+    is_hybrid: bool
+
+
+@dataclass(frozen=True)
+class ModelRegistry:
+    """The model classes of one vLLM version.
+
+    version: as rule sets name it. served: architectures that generate. wrappers: those of them
+    that build a language model of their own. last_versions: architecture -> last release that had
+    it. run_by_transformers: not served, but its Transformers library runs them, without states.
+    origin: the release and the file that this was parsed from.
+    """
+
+    version: str
+    origin: str
+    served: frozenset[str]
+    wrappers: Mapping[str, Wrapper]
+    last_versions: Mapping[str, str]
+    run_by_transformers: frozenset[str]
+
+
+def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
+    return ModelRegistry(
+        version=version,
+        origin=entry["origin"],
+        served=frozenset(entry["served"]),
+        wrappers={
+            name: Wrapper(frozenset(wrapper["language_models"]), wrapper["is_hybrid"])
+            for name, wrapper in entry["wrappers"].items()
+        },
+        last_versions=entry["last_versions"],
+        run_by_transformers=frozenset(entry["run_by_transformers"]),
+    )
+
+
+def _load() -> dict[str, ModelRegistry]:
+    folder = resources.files("workbench.core") / "rules" / "architectures"
+    files = sorted(folder.iterdir(), key=lambda file: file.name)
+    texts = {file.name.removesuffix(".json"): file.read_text(encoding="utf-8") for file in files}
+    return {version: _model_registry(version, json.loads(text)) for version, text in texts.items()}
+
+
+MODEL_REGISTRIES: Mapping[str, ModelRegistry] = _load()
+"""Version -> its registry, oldest first."""
+
+
+def versions_with(architecture: str) -> tuple[str, ...]:
+    """Return the versions that serve an architecture, oldest first."""
+    return tuple(
+        version for version, known in MODEL_REGISTRIES.items() if architecture in known.served
+    )
+
+
+def wrapper_builds(architecture: str, language_model: str, *, has_states: bool) -> bool:
+    """Return whether a version's wrapper of this name builds that language model.
+
+    Models with states also need a wrapper for which vLLM keeps states.
+    """
+    wrappers = (known.wrappers.get(architecture) for known in MODEL_REGISTRIES.values())
+    return any(
+        (wrapper.is_hybrid or not has_states)
+        and {language_model, ANY_LANGUAGE_MODEL} & wrapper.language_models
+        for wrapper in wrappers
+        if wrapper is not None
+    )

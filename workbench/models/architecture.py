@@ -1,0 +1,100 @@
+"""Which model class of vLLM a config.json names, and whether its family was written for it.
+
+vLLM picks the model class by `architectures`, not by `model_type`, and unrelated models share a
+model_type (Ling 2.5 and Ling 3). So a family reads only the architectures that it declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
+from workbench.core.errors import ConfigError
+from workbench.models.family import FAMILIES, Family
+from workbench.models.fields import Fields
+
+KEY = "architectures"
+
+
+def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
+    """Return the architecture of the whole file, checked against those of `family`.
+
+    A multimodal wrapper is accepted where vLLM builds one of the family's models inside of it.
+    Errors: ConfigError for an architecture that the family was not written for, and for a wrapper
+    of an unknown model_type that does not name its own.
+    """
+    declared = family.architectures_of(model_type)
+    name = _listed(fields.top, "")
+    if name is None:
+        return _default(fields, declared, model_type)
+    wraps = fields.top.get("model_type") != model_type
+    is_read = name in declared or (wraps and _builds(fields, family, name, declared))
+    if declared and not is_read:
+        raise _unknown(f"/{KEY}/0", name, model_type, declared)
+    fields.note("architecture", name, KEY)
+    return name
+
+
+def _listed(config: Mapping[str, Any], place: str) -> str | None:
+    """Return the first entry that a version serves, else the first; None without any."""
+    listed = config.get(KEY)
+    if listed is None or listed == []:
+        return None
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise ConfigError(
+            "config_wrong_value", f"{place}/{KEY} must be a list of names.", field=f"{place}/{KEY}"
+        )
+    known: str = next((name for name in listed if versions_with(name)), listed[0])
+    return known
+
+
+def _default(fields: Fields, declared: tuple[str, ...], model_type: str) -> str:
+    outer = fields.top.get("model_type", model_type)
+    if declared and outer != model_type:
+        raise ConfigError(
+            "config_missing_field",
+            f"/{KEY} is missing. model_type {str(outer)[:80]!r} wraps another model, and only "
+            f'{KEY} names the class that vLLM would use, for example ["{declared[0]}"].',
+            field=f"/{KEY}",
+        )
+    name = declared[0] if declared else model_type
+    fields.note("architecture", name, f"the family's default ({KEY} is absent)")
+    return name
+
+
+def _builds(fields: Fields, family: Family, wrapper: str, declared: tuple[str, ...]) -> bool:
+    """Return whether vLLM builds one of the declared models inside of `wrapper`."""
+    place = f"/{fields.prefix}"
+    inner = _listed(fields.text, place)
+    if inner is not None and inner not in declared:
+        raise _unknown(f"{place}/{KEY}/0", inner, fields.model_type, declared)
+    return any(wrapper_builds(wrapper, name, has_states=family.is_hybrid) for name in declared)
+
+
+def _unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -> ConfigError:
+    return ConfigError(
+        "unknown_architecture",
+        f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. Expected "
+        f"{' or '.join(declared)}. {_way_forward(name, declared[0])}",
+        field=place,
+    )
+
+
+def _way_forward(name: str, nearest: str) -> str:
+    """Return what is known of an architecture that is not read, and what to do."""
+    types = [kind for kind, family in FAMILIES.items() if name in family.architectures_of(kind)]
+    if types:
+        return (
+            f"That architecture is read with model_type {' or '.join(types)}: correct one of them."
+        )
+    known = versions_with(name)
+    if known:
+        return (
+            f"vLLM {' and '.join(known)} has it, but the workbench has no reader for its layers; "
+            "choose another model (`workbench models`), or register a family for it."
+        )
+    return (
+        f"It is not a generating model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
+        f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
+    )
