@@ -22,6 +22,14 @@ GROUPS = (TableGroup(32, 16, 150), TableGroup(16, 16, 200), TableGroup(48, 16, 9
 REQUESTS, BLOCKS, GARBAGE = 6, 500, 1_000_000
 
 
+FORMS = {
+    "lists": lambda part, _: part,
+    "arrays": lambda part, _: np.array(part, int),
+    "mixed": lambda part, group: np.array(part, np.uint16) if group == 1 else tuple(part),
+}
+"""How `append_many` may be given the blocks of a group; "flat" goes to `append_flat`."""
+
+
 class Device:
     """What the host stages, where a kernel would put it, next to the model's rows."""
 
@@ -46,7 +54,7 @@ class Device:
             flat = [block for _, _, part in each(requests, ids) for block in part]
             self.host.append_flat(requests, counts, np.array(flat, int), overwrite=overwrite)
         else:
-            given = ids if form == "lists" else [[np.array(p, int) for p in ps] for ps in ids]
+            given = [[FORMS[form](part, group) for group, part in enumerate(ps)] for ps in ids]
             self.host.append_many(requests, given, overwrite=overwrite)
         for request, parts in zip(requests, ids, strict=True):
             (self.model.overwrite if overwrite else self.model.append)(request, parts)
@@ -59,7 +67,8 @@ class Device:
     def move(self, source, target):
         self.host.move(source, target)
         self.model.move(source, target)
-        self.begun_anew.add(target)
+        if source != target:
+            self.begun_anew.add(target)
 
     def clear(self, request):
         self.host.clear(request)
@@ -107,7 +116,7 @@ def each(requests, ids):
 length = st.sampled_from([0, 1, 1, 2, 3, LONG_WRITE - 1, LONG_WRITE, LONG_WRITE + 1])
 lengths = st.tuples(length, length, length)
 request = st.sampled_from([0, 0, 0, 1, 1, *range(REQUESTS)])
-forms = st.sampled_from(["lists", "arrays", "flat"])
+forms = st.sampled_from([*FORMS, "flat"])
 few_requests = st.dictionaries(request, lengths, max_size=3)
 write = st.tuples(st.just("write"), st.tuples(forms, few_requests, st.booleans()))
 apply = st.tuples(st.just("apply"), st.just(()))
@@ -140,9 +149,12 @@ LONG = (LONG_WRITE, LONG_WRITE + 1, LONG_WRITE)
 @example(steps=[*HELD, put(1, 1, 1), put(1, 1, 1)])
 @example(steps=[*[put(1, 1, 1)] * 2, ("apply", ()), *[put(1, 1, 1)] * 2])
 @example(steps=[*HELD, put(1, 0, 1, form="flat"), put(1, 1, 0, form="arrays")])
+@example(steps=[put(2, 1, 3, form="mixed"), put(1, 2, 1, form="mixed")])
 @example(steps=[*HELD, put(*LONG), put(*LONG, form="flat")])
 @example(steps=[*HELD, put(1, 1, 1, overwrite=True), put(1, 1, 1)])
 @example(steps=[*HELD, put(0, 0, 0, overwrite=True)])
+@example(steps=[*HELD, put(1, 0, 2, overwrite=True)])
+@example(steps=[*HELD, ("move", (0, 0)), put(1, 1, 1)])
 @example(steps=[*HELD, put(1, 1, 1, overwrite=True), ("drop", ())])
 @example(steps=[*HELD, ("clear", (0,))])
 @example(steps=[*HELD, ("clear", (0,)), put(1, 1, 1)])
