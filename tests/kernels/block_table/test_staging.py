@@ -15,6 +15,8 @@ import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
 from tests.kernels.block_table.cases import PATHS, Checked, TableGroup
+from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.block_table.few_writes import SHORT
 from workbench.kernels.block_table.host import LONG_WRITE, HostTables
 from workbench.kernels.block_table.reference import ReferenceTables
 
@@ -178,3 +180,24 @@ def test_two_appends_to_a_row_with_blocks_before_one_apply(path):
     tables.append(1, [[8, 9], [10]])
     tables.apply()
     tables.assert_rows()
+
+
+@pytest.mark.parametrize("bad", [-1, BLOCKS])
+@pytest.mark.parametrize("count", [1, SHORT, SHORT + 1, 150])
+@pytest.mark.parametrize("form", ["lists", "arrays"])
+def test_one_bad_id_among_few_and_many_is_refused_and_stages_nothing(bad, count, form):
+    device = Device()
+    device.write("lists", {0: (1, 1, 1)}, overwrite=False)
+    ids = FORMS[form]([*range(count - 1), bad], 0)
+    with pytest.raises(BlockTableError, match=rf"block id {bad} \(entry {count - 1}\)") as caught:
+        device.host.append_many([0], [[ids, [], []]])
+    assert (caught.value.given, caught.value.limit) == (bad, BLOCKS)
+    device.check()
+    device.apply()
+
+
+@pytest.mark.parametrize("ids", [[], [[[1], [2], [3]]] * 2], ids=["fewer", "more"])
+def test_lists_for_another_number_of_requests_are_refused(ids):
+    with pytest.raises(BlockTableError, match="for 1 requests") as caught:
+        Device().host.append_many([0], ids)
+    assert (caught.value.given, caught.value.limit) == (len(ids), 1)
