@@ -191,6 +191,14 @@ def test_masks_of_an_empty_batch(make):
     assert len(make([]).aux) == 0
 
 
+def test_tables_with_strides_of_their_own():
+    prefix, alibi = TABLES["prefix"], masks.alibi([0.3, 0.01])
+    apart = torch.stack([alibi.aux, torch.full_like(alibi.aux, 9.0)], 1)[:, 0]
+    mask, score = replace(prefix, aux=prefix.aux.T.contiguous().T), replace(alibi, aux=apart)
+    assert (mask.aux.stride(1), score.aux.stride(0)) != (1, 1)
+    BATCH.check(mask, score)
+
+
 # ---- fences
 
 
