@@ -1,123 +1,45 @@
 """Three mistakes made on purpose, with real kernels: which token lands in whose block.
 
-Each function runs a scene once as it should be and once wrongly, and reports every token.
+Each function runs a scene once as it should be and once wrongly, and reports every token. No slot
+is followed into a cache here, so a slot past its end harms nothing; what it would do on a GPU
+follows from its place.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from workbench.kernels.block_table.batch import Batch
 from workbench.kernels.block_table.faithful import FaithfulPath
-from workbench.kernels.block_table.groups import ContextParallel, TableGroup
+from workbench.kernels.block_table.groups import ContextParallel
 from workbench.kernels.block_table.host import HostTables
+from workbench.kernels.block_table.landings import (
+    NO_BLOCK,
+    PAST_TABLE,
+    Damage,
+    Scene,
+    damage_of,
+)
 from workbench.kernels.block_table.path import Allocate
 from workbench.kernels.mode import triton_mode
-
-NULL_BLOCK = 0
-NO_BLOCK = -1
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Requests with their blocks: block_ids[request][group] lists manager blocks.
-
-    tokens[request] are stored; block ids are one pool's, so no two rows may share any.
-    """
-
-    groups: tuple[TableGroup, ...]
-    tokens: tuple[int, ...]
-    block_ids: tuple[tuple[tuple[int, ...], ...], ...]
-
-    @cached_property
-    def owners(self) -> dict[int, tuple[int, int]]:
-        """Manager block -> (request, group) that owns it."""
-        return {
-            block: (request, group)
-            for request, per_group in enumerate(self.block_ids)
-            for group, ids in enumerate(per_group)
-            for block in ids
-        }
-
-    @property
-    def num_blocks(self) -> int:
-        """Blocks of the pool, the null block included."""
-        return max(self.owners, default=NULL_BLOCK) + 1
-
-
-def filled_scene(groups: Sequence[TableGroup], tokens: Sequence[int]) -> Scene:
-    """A scene whose blocks are handed out in order, from 1 on: 0 is the null block."""
-    ids: Iterator[int] = iter(range(1, 1 << 31))
-    blocks = tuple(
-        tuple(tuple(next(ids) for _ in range(-(-n // g.block_size))) for g in groups)
-        for n in tokens
-    )
-    return Scene(tuple(groups), tuple(tokens), blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class Landing:
-    """One token: where it belongs and where the mistake puts it, or looks for it.
-
-    Slots and manager blocks; `wrong_slot` and `wrong_block` are NO_BLOCK where it goes nowhere.
-    `owner` is the (request, group) whose block it hits, None for free blocks, the null block and
-    memory behind the pool.
-    """
-
-    group: int
-    request: int
-    position: int
-    slot: int
-    wrong_slot: int
-    block: int
-    wrong_block: int
-    owner: tuple[int, int] | None
-    behind_pool: bool
-
-    @property
-    def is_harmed(self) -> bool:
-        """Whether the token is anywhere but in its own slot."""
-        return self.slot != self.wrong_slot
-
-    @property
-    def hits_other(self) -> bool:
-        """Whether it lies in a block of another request or another group."""
-        return self.owner not in {None, (self.request, self.group)}
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """What a mistake does to every token of a scene."""
-
-    title: str
-    mistake: str
-    landings: tuple[Landing, ...]
-
-    @property
-    def harmed(self) -> tuple[Landing, ...]:
-        """The tokens that are not in their own slot."""
-        return tuple(landing for landing in self.landings if landing.is_harmed)
-
-    @property
-    def hits_others(self) -> tuple[Landing, ...]:
-        """The tokens that lie in somebody else's block."""
-        return tuple(landing for landing in self.landings if landing.hits_other)
 
 
 def slots_with_manager_size(scene: Scene) -> Damage:
     """The slot kernel divides by the manager block, though the table holds kernel blocks.
 
-    vllm#38831 hands it the kernel sizes; without them accuracy collapses and nothing crashes.
+    vllm#38831 hands it the kernel sizes. Without them tokens are stored in other blocks of the
+    pool, and with high block ids past its end.
     """
     path = _applied(scene)
     right = _slots(path)
     sizes = [group.block_size for group in scene.groups]
     path.block_sizes = torch.tensor(sizes, dtype=torch.int32, device=path.block_sizes.device)
     mistake = "slot = table[position // manager] * manager + position % manager"
-    return _damage(scene, "Slots with the manager size", mistake, right, _slots(path))
+    return damage_of(
+        scene, "Slots computed with the manager block size", mistake, right, _slots(path)
+    )
 
 
 def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
@@ -125,7 +47,8 @@ def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
 
     Attention then looks a token up in the row that it finds: `wrong_slot` is where it looks. The
     batch lists the requests backwards: in the tables' own order both sides of the copy would be
-    wrong alike, and nothing would show. Where rows overlap, the program that comes last wins.
+    wrong in the same way, and nothing would show. Where rows overlap, the program that comes last
+    wins. Here the tables are at the start of larger memory, so nothing is read that is not theirs.
     """
     widest = max(group.max_kernel_blocks for group in scene.groups)
     path = _applied(scene, _roomy(len(scene.tokens) * widest))
@@ -144,24 +67,41 @@ def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
                 path.tables[g][backwards[request]].cpu().numpy().astype(np.int64)[positions // size]
             )
             looked_up[g, first : first + count] = np.where(
-                blocks < 0, NO_BLOCK, blocks * size + positions % size
+                blocks < 0, blocks, blocks * size + positions % size
             )
         first += count
     mistake = f"row i begins at i * stride of group {stride_of}, in every group"
-    return _damage(scene, "Gather with one stride", mistake, right, looked_up)
+    stride = scene.groups[stride_of].max_kernel_blocks
+    past = sum(_entries_past_table(scene, g, stride) for g in range(len(scene.groups)))
+    return damage_of(scene, "One stride used for all groups", mistake, right, looked_up, past)
 
 
-def generator_handed_over_twice(groups: Sequence[TableGroup], tokens: int) -> Damage:
+def _entries_past_table(scene: Scene, group: int, stride: int) -> int:
+    """Return how many entries a gather in reverse order reads and writes past a group's table."""
+    shape, requests = scene.groups[group], len(scene.tokens)
+    end, past = requests * shape.max_kernel_blocks, 0
+    for row, ids in enumerate(per_group[group] for per_group in scene.block_ids):
+        live = len(ids) * shape.ratio
+        for first in (row * stride, (requests - 1 - row) * stride):  # its source, its target
+            past += max(0, first + live - max(first, end))
+    return past
+
+
+def generator_consumed_twice(scene: Scene) -> Damage:
     """The ids of all groups come as a generator: counting reads it, staging finds it empty.
 
     Row 0 is in use for the second time, and its first owner's blocks went to request 1. Its counts
-    grow and its ids stay: request 0 writes into the blocks of request 1. Met in the review of
-    vllm#38831.
+    grow and its ids stay: request 0 writes into the blocks of request 1. Found in the review of
+    vllm#38831. The scene has two requests with the same number of tokens.
     """
-    scene = filled_scene(groups, (tokens, tokens))
+    if len(scene.tokens) != 2 or len(set(scene.tokens)) != 1:
+        raise ValueError(
+            f"Invalid scene of requests of {list(scene.tokens)} tokens. Expected two requests with "
+            "the same number of tokens."
+        )
     right = _slots(_applied(scene))
     first_owner = scene.block_ids[1]
-    path = _applied(Scene(scene.groups, scene.tokens, (first_owner, first_owner)))
+    path = _applied(replace(scene, block_ids=(first_owner, first_owner)))
     handed_over = (ids for ids in scene.block_ids[0])
     lengths = [len(ids) for ids in handed_over]
     host = HostTables(scene.groups, len(scene.tokens), scene.num_blocks)
@@ -172,7 +112,7 @@ def generator_handed_over_twice(groups: Sequence[TableGroup], tokens: int) -> Da
     for g, group in enumerate(scene.groups):
         path.counts[g, 0] = lengths[g] * group.ratio
     mistake = "ids = (row for row in rows): len() of each, then a second loop over ids"
-    return _damage(scene, "A generator handed over twice", mistake, right, _slots(path))
+    return damage_of(scene, "A generator consumed twice", mistake, right, _slots(path))
 
 
 def _applied(scene: Scene, allocate: Allocate | None = None) -> FaithfulPath:
@@ -210,30 +150,6 @@ def _slots(path: FaithfulPath) -> np.ndarray:
     return path.slots.cpu().numpy().copy()
 
 
-def _damage(scene: Scene, title: str, mistake: str, right: np.ndarray, wrong: np.ndarray) -> Damage:
-    landings = []
-    tokens = [(request, p) for request, n in enumerate(scene.tokens) for p in range(n)]
-    for g, group in enumerate(scene.groups):
-        for (request, position), slot, found in zip(
-            tokens, right[g].tolist(), wrong[g].tolist(), strict=False
-        ):
-            block = found // group.block_size if found >= 0 else NO_BLOCK
-            landings.append(
-                Landing(
-                    group=g,
-                    request=request,
-                    position=position,
-                    slot=slot,
-                    wrong_slot=found,
-                    block=slot // group.block_size,
-                    wrong_block=block,
-                    owner=scene.owners.get(block),
-                    behind_pool=block >= scene.num_blocks,
-                )
-            )
-    return Damage(title, mistake, tuple(landings))
-
-
 def _filled(device: str) -> Callable[[tuple[int, ...], torch.dtype], torch.Tensor]:
     def allocate(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.full(shape, NO_BLOCK, dtype=dtype, device=device)
@@ -242,11 +158,13 @@ def _filled(device: str) -> Callable[[tuple[int, ...], torch.dtype], torch.Tenso
 
 
 def _roomy(entries: int) -> Allocate:
-    """Tensors at the start of memory large enough for any stride: a wrong one reads NO_BLOCK."""
-    fill = _filled(triton_mode().torch_device)
+    """Tensors at the start of memory that any stride stays in; after their end is PAST_TABLE."""
+    device = triton_mode().torch_device
 
     def allocate(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         needed = torch.Size(shape).numel()
-        return fill((max(entries, needed),), dtype)[:needed].view(shape)
+        room = max(entries, needed)
+        memory = torch.full((room,), PAST_TABLE, dtype=dtype, device=device)
+        return memory[:needed].fill_(NO_BLOCK).view(shape)
 
     return allocate

@@ -34,6 +34,19 @@ class GuardedMemory:
         """Memory full of garbage, fenced."""
         return self._allocate
 
+    def rows(self, count: int, columns: int) -> torch.Tensor:
+        """Return [count, columns] int32 full of garbage, every row between two fences."""
+        guard = GUARD_BYTES // torch.int32.itemsize
+        stride = columns + guard
+        memory = torch.full(
+            (guard + count * stride,), PATTERN, dtype=torch.int32, device=self.device
+        )
+        inside = memory[guard:].view(count, stride)[:, :columns]
+        inside.fill_(self.garbage)
+        starts = range(0, count * stride, stride)
+        self._buffers += [(memory[start : start + stride + guard], guard) for start in starts]
+        return inside
+
     def check(self) -> None:
         """Raise GuardError for the first fence that is not as it was made."""
         for number, (memory, guard) in enumerate(self._buffers):

@@ -10,6 +10,7 @@ import torch
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.attend_kernel import attend_kernel
 from workbench.kernels.paged_flex.combine_kernel import combine_kernel
+from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.mods import check_mods
 from workbench.kernels.paged_flex.settings import Settings, Tile, fitted, shipped
@@ -105,7 +106,8 @@ def prepare(
     """As `paged_attention`, without launching. `allocate` gives the scratch of split decodes."""
     mask = mask or masks.causal()
     shapes = checked_shapes(query, kv_cache, batch, out=out, scale=scale)
-    check_mods(mask, score, requests=batch.num_requests, heads=shapes.query_heads)
+    check_mods(mask, score)
+    check_tables(mask, score, batch, heads=shapes.query_heads)
     fit = fitted(
         settings or default_settings(query.device),
         head_dim=shapes.head_dim,
@@ -264,7 +266,9 @@ def _factor(call: _Call) -> float:
 def _aux(aux: torch.Tensor | None, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     if aux is None:
         return torch.zeros((1, 1), dtype=dtype, device=device)
-    return aux.to(device=device, dtype=dtype).contiguous()
+    aux = aux.to(device=device, dtype=dtype)
+    # a kernel steps from row to row by the stride, so rows may be apart
+    return aux if aux.stride(-1) == 1 else aux.contiguous()
 
 
 __all__ = ["Launch", "PagedBatch", "Prepared", "default_settings"]

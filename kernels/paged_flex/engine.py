@@ -14,6 +14,7 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.shapes import checked_shapes
 from workbench.kernels.paged_flex.slots import (
@@ -178,6 +179,7 @@ def prepare_engine(
 ) -> EngineCall:
     """As `engine_attention`, without computing. window: as of `direct_block_lists`."""
     shapes = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
+    check_tables(mask, score, batch, heads=shapes.query_heads)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)
     if kv_block in {None, shapes.block_size}:
         block_mask = direct_mask(slots, mask, q_block, window=window, prune=prune)

@@ -12,11 +12,20 @@ No query of the tile sees a key outside of [0, near_end) and [low, high), and ev
 keys of [full_low, full_high). Tiles outside are never visited; tiles inside of the full part are
 not masked. p_aux points to the request's own int32 row, PARAM is known at compile time.
 
+Padding of a tile gives positions outside of the request, negative ones too: every lookup by
+position goes through `within`, so that none leaves the row.
+
 A score is `*_score(score, request, head, query, key, p_aux, PARAM)` -> float32; its p_aux points
 to float32 values of the whole batch.
 """
 
 from workbench.kernels.language import tl, triton
+
+
+@triton.jit
+def within(place, COUNT: tl.constexpr):
+    """Return the nearest of the places 0 .. COUNT - 1."""
+    return tl.minimum(tl.maximum(place, 0), COUNT - 1)
 
 
 @triton.jit
@@ -86,14 +95,15 @@ def document_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 
     p_aux holds PARAM positions.
     """
-    start = tl.load(p_aux + query, mask=(query >= 0) & (query < PARAM), other=0)
+    start = tl.load(p_aux + within(query, PARAM))
     return (key <= query) & (key >= start)
 
 
 @triton.jit
 def document_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
     """Starts never fall, so the first query's is the lowest and the last one's the highest."""
-    return 0, tl.load(p_aux + first), tl.load(p_aux + last), first + 1, last + 1
+    start, last_start = tl.load(p_aux + within(first, PARAM)), tl.load(p_aux + within(last, PARAM))
+    return 0, start, last_start, first + 1, last + 1
 
 
 @triton.jit
@@ -130,5 +140,5 @@ def soft_cap_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr)
 
 @triton.jit
 def alibi_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """A penalty that grows with distance, by p_aux[head]."""
-    return score + tl.load(p_aux + head) * (key - query).to(tl.float32)
+    """A penalty that grows with distance, by p_aux[head]; p_aux holds PARAM heads."""
+    return score + tl.load(p_aux + within(head, PARAM)) * (key - query).to(tl.float32)

@@ -4,6 +4,7 @@
 A `Mask` works for one batch: some hold values of its requests, such as where documents start.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,13 @@ import torch
 
 from workbench.kernels.paged_flex import mask_kernel as device
 from workbench.kernels.paged_flex.errors import PagedFlexError
+from workbench.kernels.paged_flex.lookup_tables import (
+    check_position,
+    check_range,
+    check_size,
+    float_table,
+    integer_table,
+)
 
 TorchMask = Callable[[Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
 TorchScore = Callable[[torch.Tensor, Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -22,9 +30,11 @@ class Mask:
     """Which keys a query sees, by positions in its request.
 
     mod, span: device functions as in `mask_kernel`; without a span every tile is visited. param
-    is their compile-time parameter; aux [requests, n] int32 what they read. seen(request, head,
-    query, key) is the same in torch, for whole tensors of positions, as torch's flex_attention
-    wants it; seen_of makes it from aux, where it reads any.
+    is their compile-time parameter; aux [requests, n] int32 what they read, columns how many of a
+    row at most. tokens: of each request, the positions that its row speaks of; a longer request is
+    refused. None where a row speaks of any position. seen(request, head, query, key) is the same in
+    torch, for whole tensors of positions, as torch's flex_attention wants it; seen_of makes it from
+    aux, where it reads any.
     """
 
     name: str
@@ -34,6 +44,8 @@ class Mask:
     param: int = 0
     aux: torch.Tensor | None = None
     seen_of: Callable[[torch.Tensor], TorchMask] | None = None
+    columns: int = 0
+    tokens: tuple[int, ...] | None = None
 
     def on(self, place: torch.device | str) -> "Mask":
         """The same mask with its values on a device: a compiler wants no copy in a mask."""
@@ -45,13 +57,17 @@ class Mask:
 
 @dataclass(frozen=True)
 class Score:
-    """What becomes of a scaled score; fields as of Mask, aux is a flat float32 tensor."""
+    """What becomes of a scaled score; fields as of Mask, aux is a flat float32 tensor.
+
+    by_head: a value of aux for every query head is needed.
+    """
 
     name: str
     mod: Any
     changed: TorchScore
     param: float = 0.0
     aux: torch.Tensor | None = field(default=None)
+    by_head: bool = False
 
 
 def full() -> Mask:
@@ -66,7 +82,7 @@ def causal() -> Mask:
 
 def sliding_window(window: int) -> Mask:
     """The last `window` keys up to the query's own."""
-    _positive("window", window)
+    check_size("window", window)
     return Mask(
         f"window {window}",
         device.window_mask,
@@ -78,8 +94,8 @@ def sliding_window(window: int) -> Mask:
 
 def sink_window(sinks: Sequence[int], window: int) -> Mask:
     """Each request's first sinks[request] keys and the last `window` ones, causal (R-SWA)."""
-    _positive("window", window)
-    aux = _rows([[sink] for sink in sinks], "sinks")
+    check_size("window", window)
+    aux = integer_table([[sink] for sink in sinks], "sinks", columns=1)
 
     def seen_of(aux: torch.Tensor) -> TorchMask:
         return lambda b, h, q, k: (k <= q) & ((k < aux.to(q.device)[b, 0]) | (q - k < window))
@@ -92,12 +108,13 @@ def sink_window(sinks: Sequence[int], window: int) -> Mask:
         window,
         aux,
         seen_of,
+        columns=1,
     )
 
 
 def chunked(chunk: int) -> Mask:
     """Keys of the query's own chunk of `chunk` tokens, causal."""
-    _positive("chunk", chunk)
+    check_size("chunk", chunk)
     return Mask(
         f"chunks of {chunk}",
         device.chunked_mask,
@@ -110,20 +127,21 @@ def chunked(chunk: int) -> Mask:
 def document(lengths: Sequence[Sequence[int]]) -> Mask:
     """Keys of the query's own document, causal; lengths[request] lists its documents' tokens.
 
-    Together they must reach at least to the end of the request: a token behind the last document
-    belongs to it.
+    Together they must reach at least to the end of the request, and may reach further; a call with
+    a longer request is refused.
     """
+    tokens_of = tuple(_document_tokens(request, i) for i, request in enumerate(lengths))
     starts = []
-    for i, request in enumerate(lengths):
-        places, end = [], 0
+    for request in lengths:
+        places, end = list[int](), 0
         for tokens in request:
-            _positive(f"lengths[{i}]", tokens)
             places += [end] * tokens
             end += tokens
         starts.append(places or [0])
     # known at compile time: not a kernel for every length
     width = 1 << (max(map(len, starts), default=1) - 1).bit_length()
-    aux = _rows([row + row[-1:] * (width - len(row)) for row in starts], "lengths")
+    rows = [row + row[-1:] * (width - len(row)) for row in starts]
+    aux = torch.tensor(rows, dtype=torch.int32).reshape(len(rows), width)
 
     def seen_of(aux: torch.Tensor) -> TorchMask:
         def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -133,18 +151,29 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
         return seen
 
     mod, span = device.document_mask, device.document_span
-    return Mask("documents", mod, seen_of(aux), span, width, aux, seen_of)
+    return Mask("documents", mod, seen_of(aux), span, width, aux, seen_of, width, tuple(tokens_of))
+
+
+def _document_tokens(lengths: Sequence[int], request: int) -> int:
+    """Return the tokens of a request's documents together. Errors: PagedFlexError."""
+    for tokens in lengths:
+        check_size(f"lengths[{request}]", tokens)
+    check_position(sum(lengths), "lengths", request)
+    return sum(lengths)
 
 
 def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     """Causal, and whole within ranges[request]: pairs start, end, both included (vLLM 0.23)."""
+    for i, request in enumerate(ranges):
+        for pair in request:
+            check_range(pair, "ranges", i)
     most = max((len(request) for request in ranges), default=0)
-    # an empty range: its end lies in front of its start
+    # an empty range: its end is before its start
     rows = [
         [p for pair in [*request, *[(0, -1)] * (most - len(request))] for p in pair]
         for request in ranges
     ]
-    aux = _rows([row or [0, -1] for row in rows], "ranges")
+    aux = integer_table([row or [0, -1] for row in rows], "ranges", columns=2 * max(most, 1))
 
     def seen_of(aux: torch.Tensor) -> TorchMask:
         def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -157,13 +186,15 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
         return seen
 
     mod, span = device.prefix_lm_mask, device.prefix_lm_span
-    return Mask("prefix LM", mod, seen_of(aux), span, most, aux, seen_of)
+    return Mask("prefix LM", mod, seen_of(aux), span, most, aux, seen_of, columns=2 * most)
 
 
 def soft_cap(cap: float) -> Score:
     """Cap * tanh(score / cap)."""
-    if not cap > 0:
-        raise PagedFlexError(f"a soft cap must be above 0; got {cap}", field="cap", given=cap)
+    if not (cap > 0 and math.isfinite(cap)):
+        raise PagedFlexError(
+            f"Invalid cap {cap}. Expected a finite number above 0.", field="cap", given=cap
+        )
     return Score(
         f"soft cap {cap:g}",
         device.soft_cap_score,
@@ -174,30 +205,9 @@ def soft_cap(cap: float) -> Score:
 
 def alibi(slopes: Sequence[float]) -> Score:
     """A penalty of slopes[head] for every token of distance."""
-    aux = torch.tensor(list(slopes), dtype=torch.float32)
+    aux = float_table(slopes, "slopes")
 
     def changed(s: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return s + aux.to(device=s.device, dtype=s.dtype)[h] * (k - q).to(s.dtype)
 
-    return Score("alibi", device.alibi_score, changed, 0.0, aux)
-
-
-def _positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise PagedFlexError(
-            f"{name} must be a whole number of at least 1; got {value!r}",
-            field=name,
-            given=value,
-            limit=1,
-        )
-
-
-def _rows(rows: Sequence[Sequence[int]], name: str) -> torch.Tensor:
-    """[requests, n] int32; refuses rows of different lengths and what is no number."""
-    try:
-        table = torch.tensor(rows, dtype=torch.int64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise PagedFlexError(
-            f"{name} must hold whole numbers for each request: {error}", field=name
-        ) from None
-    return table.to(torch.int32).reshape(len(rows), -1)
+    return Score("alibi", device.alibi_score, changed, len(aux), aux, by_head=True)

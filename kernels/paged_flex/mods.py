@@ -26,27 +26,11 @@ _DECIDING = {"min", "max", "any", "all", "bool", "int", "float"}
 _PARAMETERS = {"mask": 6, "score": 7}
 
 
-def check_mods(mask: Mask, score: Score | None, *, requests: int, heads: int) -> None:
-    """Refuse device functions of the wrong kind, arity or control flow, and too few values."""
+def check_mods(mask: Mask, score: Score | None) -> None:
+    """Refuse device functions of the wrong kind, arity or control flow."""
     _check("mask", mask.mod)
-    if mask.aux is not None and len(mask.aux) < requests:
-        raise PagedFlexError(
-            f"the mask {mask.name!r} holds values of {len(mask.aux)} requests, but the batch has "
-            f"{requests}",
-            field="mask",
-            given=len(mask.aux),
-            limit=requests,
-        )
-    if score is None:
-        return
-    _check("score", score.mod)
-    if score.aux is not None and len(score.aux) < heads:
-        raise PagedFlexError(
-            f"the score {score.name!r} holds {len(score.aux)} values for {heads} heads",
-            field="score",
-            given=len(score.aux),
-            limit=heads,
-        )
+    if score is not None:
+        _check("score", score.mod)
 
 
 def _check(kind: str, mod: Any) -> None:

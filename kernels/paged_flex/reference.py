@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from workbench.kernels.paged_flex.lookup_tables import check_tables
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
 
@@ -41,8 +42,10 @@ def dense_attention(
 
     A value that is not finite makes the tokens that see it NaN, and nothing else. low_precision:
     float32 instead, with weights and result rounded to query's dtype, as a kernel must. tokens:
-    these queries alone, places in the packed batch; the others' rows are zeros.
+    these queries alone, places in the packed batch; the others' rows are zeros. Errors:
+    PagedFlexError for tables that do not fit the batch, as `paged_attention`.
     """
+    check_tables(mask, score, batch, heads=query.shape[1])
     dtype = torch.float32 if low_precision else torch.float64
     scale = query.shape[2] ** -0.5 if scale is None else scale
     result = torch.zeros(query.shape, dtype=dtype, device=query.device)

@@ -117,6 +117,8 @@ def test_bfloat16_is_replaced_aloud_and_refused_by_name():
         (FlexAsked(path=ENGINE, tile="0 x 16"), "does not divide"),
         (FlexAsked(mask="spiral"), "spiral"),
         (FlexAsked(mask="chunked", mask_tokens=0), "at least 1"),
+        (FlexAsked(mask="sliding window", mask_tokens=2**31), "Nearest valid value: 2147483646"),
+        (FlexAsked(mask="prefix-LM", mask_tokens=2**33), "Nearest valid value: 2147483646"),
         (FlexAsked(dtype="float17"), "float17"),
     ],
 )

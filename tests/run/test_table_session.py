@@ -10,9 +10,12 @@ from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.core.tables.block_pool import PoolIsEmptyError
 from workbench.core.tables.rows import expanded_row
 from workbench.core.tables.slots import kernel_blocks_step, slot_step
+from workbench.kernels.block_table.landings import Place
+from workbench.run.table_blocks import SAMPLE_BLOCKS
 from workbench.run.table_mistakes import MISTAKES, make_mistake
 from workbench.run.table_session import TableSession, TableSessionError
 
+WRONG_SIZE = "slots computed with the manager block size"
 SMALL = {"max_model_len": 4096, "max_num_batched_tokens": 2048, "num_gpu_blocks_override": 60}
 SCENARIOS = {
     "states, no caching": {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4},
@@ -226,8 +229,58 @@ def test_every_mistake_harms_tokens(name):
     assert len(damage.harmed) <= len(damage.landings)
 
 
+@pytest.mark.parametrize("num_blocks", [60, 10_000])
+def test_a_wrong_slot_is_placed_in_the_pool_of_the_plan(num_blocks):
+    """Past the last block is out of the cache; in a larger pool the same slot is in a block."""
+    plan = plan_of(num_gpu_blocks_override=num_blocks)
+    damage = make_mistake(plan, parse_batch("2q1s1500"), WRONG_SIZE)
+    assert (damage.num_blocks, damage.is_sample_pool) == (num_blocks, False)
+    [group] = {landing.group for landing in damage.harmed}
+    block_size = plan.cache.groups[group].spec.block_size
+    end = num_blocks * block_size
+    past = [landing for landing in damage.landings if landing.place == Place.PAST_POOL]
+    assert past == [landing for landing in damage.landings if landing.wrong_slot >= end]
+    assert bool(past) == (num_blocks == 60)
+    assert damage.out_of_bounds == len(past)
+    inside = [landing for landing in damage.harmed if landing.wrong_slot < end]
+    owned = {landing.slot // block_size for landing in damage.landings}
+    for landing in inside:
+        is_owned = landing.wrong_slot // block_size in owned
+        assert (landing.place == Place.FREE_BLOCK) == (not is_owned)
+        assert landing.hits_other == (landing.place == Place.OTHER_BLOCK)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_pool_of_unknown_memory_is_called_a_sample(name):
+    plan = plan_of(num_gpu_blocks_override=None)
+    assert plan.cache.num_blocks is None
+    damage = make_mistake(plan, parse_batch("2q1s1500"), name)
+    assert (damage.num_blocks, damage.is_sample_pool) == (SAMPLE_BLOCKS, True)
+    assert TableSession(plan, parse_batch("q70")).start().is_sample_pool
+    assert not TableSession(plan_of(), parse_batch("q70")).start().is_sample_pool
+
+
+def test_a_mistake_needs_a_pool_that_holds_its_batch():
+    with pytest.raises(PoolIsEmptyError):
+        make_mistake(plan_of(num_gpu_blocks_override=5), parse_batch("2q1s1500"), WRONG_SIZE)
+    with pytest.raises(TableSessionError, match="max_model_len"):
+        make_mistake(plan_of(), parse_batch("q1s4097"), WRONG_SIZE)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_a_window_has_dropped_is_not_a_token_of_the_scene(name):
+    plan = wb.resolve(wb.Scenario(model="gemma-3-27b", kv_cache_memory_bytes="20 GiB"))
+    damage = make_mistake(plan, parse_batch("2q1s5000"), name)
+    stored = {(landing.group, landing.position) for landing in damage.landings}
+    for index, group in enumerate(plan.cache.groups):
+        window, size = group.spec.window_tokens, group.spec.block_size
+        dropped = 0 if window is None else (4999 - (window - 1)) // size * size
+        assert min(position for g, position in stored if g == index) == dropped
+    assert all(landing.block for landing in damage.landings)
+
+
 def test_a_mistake_that_does_not_exist_and_a_batch_too_long():
-    with pytest.raises(ScenarioError, match="Nearest: slots with the manager size"):
-        make_mistake(plan_of(), parse_batch("q1"), "slots with manager size")
+    with pytest.raises(ScenarioError, match=f"Nearest: {WRONG_SIZE}"):
+        make_mistake(plan_of(), parse_batch("q1"), "slots with the manager block size")
     with pytest.raises(ScenarioError, match="too many to look at"):
-        make_mistake(plan_of(), parse_batch("20q1s2k"), "slots with the manager size")
+        make_mistake(plan_of(), parse_batch("20q1s2k"), WRONG_SIZE)

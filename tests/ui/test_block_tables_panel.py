@@ -81,6 +81,16 @@ def test_the_damage_of_a_mistake_is_told(tab):
     _panel, tables = tab
     do(tables, "Make the mistake")
     assert "tokens are not in their own slot" in tables._damage.value
+    assert "Pool: the 60 blocks of this plan" in tables._damage.value
+
+
+def test_a_mistake_that_the_pool_cannot_hold_is_refused_in_words(tab):
+    panel, tables = tab
+    tables.batch.value = "9q1s3000"
+    do(tables, "Make the mistake")
+    assert "of the pool are free" in tables._error.value
+    assert tables._damage.value == ""
+    assert panel.session.errors == []
 
 
 def test_kernels_are_compiled_for_a_target_that_is_not_here(tab):

@@ -120,6 +120,12 @@ def test_a_time_is_only_told_where_one_was_taken():
     assert "Not timed" in place(replace(on_gpu, gpu_us=None))
 
 
+def test_free_blocks_of_a_sample_pool_are_called_so():
+    assert "9 blocks free. " in step_html(step())
+    sample = step_html(replace(step(), is_sample_pool=True))
+    assert "9 blocks free of a sample pool, because the cache memory of this plan" in sample
+
+
 def in_manager_blocks(ratio=2, kernel=16):
     """A step of 0.33: the table has the ids that were handed out."""
     found = step(ratio=ratio)

@@ -83,8 +83,8 @@ def launch_flex(
     asked, stop = asked or FlexAsked(), stop or Stop()
     shape = shape_of(plan)
     machine = machine_for(shape.dtype, asked.dtype)
-    mask = own_mask or kernel_mask(asked.mask, asked.mask_tokens, len(batch))
     with told_plainly(f"This launch ({shape})", own_mask):
+        mask = own_mask or kernel_mask(asked.mask, asked.mask_tokens, len(batch))
         path = _path(plan, batch, asked, shape, machine, mask, stop)
         requests = random_requests(batch, shape, machine.dtype)
         ratio = shape.page_tokens // shape.block_size

@@ -60,14 +60,25 @@ def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:
     return tuple(found)
 
 
+def check_lengths(plan: Plan, wanted: Sequence[Growth]) -> None:
+    """Refuse requests that the model cannot hold. Errors: TableSessionError."""
+    longest = max(growth.tokens for growth in wanted)
+    if longest > plan.max_model_len:
+        raise TableSessionError(
+            f"a request of {longest:,} tokens is longer than max_model_len ({plan.max_model_len:,})"
+        )
+
+
 class HeldBlocks:
     """The pool of a plan, and who has what of it. Errors: TableSessionError for a pool of nothing.
 
-    of: row of a request -> ids by group, in the order of its tokens.
+    of: row of a request -> ids by group, in the order of its tokens. is_sample: the plan does not
+    know its memory, and the pool has SAMPLE_BLOCKS.
     """
 
     def __init__(self, plan: Plan, groups: Sequence[tuple[Group, TableGroup]]) -> None:
         num_blocks = plan.built_cache().blocks_or(SAMPLE_BLOCKS)
+        self.is_sample = plan.built_cache().num_blocks is None
         if num_blocks <= 1:
             raise TableSessionError(
                 f"the pool has {num_blocks} blocks, and the first is the null block: nothing can "

@@ -13,7 +13,14 @@ from workbench.kernels.block_table.api import BlockTables, PathName
 from workbench.kernels.block_table.reference import ReferenceTables
 from workbench.kernels.block_table.traffic import counted_traffic
 from workbench.kernels.mode import triton_mode
-from workbench.run.table_blocks import Growth, HeldBlocks, Request, TableSessionError, table_groups
+from workbench.run.table_blocks import (
+    Growth,
+    HeldBlocks,
+    Request,
+    TableSessionError,
+    check_lengths,
+    table_groups,
+)
 from workbench.run.table_reading import first_mismatch, group_steps
 
 __all__ = ["TableSession", "TableSessionError"]
@@ -162,12 +169,7 @@ class TableSession:
         """Refuse a step that cannot be done, before anything is touched."""
         if not wanted:
             raise TableSessionError("no request would be left: start a batch again")
-        longest = max(growth.tokens for growth in wanted)
-        if longest > self.plan.max_model_len:
-            raise TableSessionError(
-                f"a request of {longest:,} tokens is longer than max_model_len "
-                f"({self.plan.max_model_len:,})"
-            )
+        check_lengths(self.plan, wanted)
         new_tokens = sum(growth.new_tokens for growth in wanted)
         if new_tokens > self.tables.max_tokens:
             raise TableSessionError(
@@ -224,6 +226,7 @@ class TableSession:
             free_blocks=self._held.pool.free_blocks,
             mismatch=None,
             counted=counted,
+            is_sample_pool=self._held.is_sample,
         )
         mismatch = first_mismatch(
             step.groups,

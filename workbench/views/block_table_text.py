@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from html import escape
 from typing import Protocol
 
@@ -11,10 +13,12 @@ from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 
 MAX_LINES = 5
+"""Tokens shown for each kind of place."""
+SAMPLE_POOL = "a sample pool, because the cache memory of this plan is unknown"
 
 
 class Landed(Protocol):
-    """One token of a mistake; see `workbench.kernels.block_table.damage.Landing`."""
+    """One token of a mistake; see `workbench.kernels.block_table.landings.Landing`."""
 
     @property
     def group(self) -> int:
@@ -34,7 +38,7 @@ class Landed(Protocol):
 
     @property
     def wrong_slot(self) -> int:
-        """Where it went, -1 for nowhere."""
+        """Where it went, negative where it has no slot."""
 
     @property
     def owner(self) -> tuple[int, int] | None:
@@ -45,12 +49,12 @@ class Landed(Protocol):
         """Whether that is another request's or another group's block."""
 
     @property
-    def behind_pool(self) -> bool:
-        """Whether it went past the last block."""
+    def place(self) -> str:
+        """What the wrong slot is in, in words."""
 
 
 class Harm(Protocol):
-    """What a mistake did; see `workbench.kernels.block_table.damage.Damage`."""
+    """What a mistake did; see `workbench.kernels.block_table.landings.Damage`."""
 
     @property
     def title(self) -> str:
@@ -70,7 +74,23 @@ class Harm(Protocol):
 
     @property
     def hits_others(self) -> tuple[Landed, ...]:
-        """Those in somebody else's block."""
+        """Those in a block of another request or group."""
+
+    @property
+    def out_of_bounds(self) -> int:
+        """How many slots, or table entries that lead to them, are out of a tensor's bounds."""
+
+    @property
+    def entries_past_tables(self) -> int:
+        """Entries of block tables that are read or written past a tensor's end."""
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of the pool."""
+
+    @property
+    def is_sample_pool(self) -> bool:
+        """Whether the plan does not know how many there are."""
 
 
 def step_html(step: TableStep) -> str:
@@ -98,11 +118,15 @@ def step_html(step: TableStep) -> str:
     )
     return document(
         f"<p><b>{escape(step.title)}</b>: {len(step.rows)} requests, {step.num_tokens:,} new "
-        f"tokens, {step.free_blocks:,} blocks free. {verdict(step)}</p>"
+        f"tokens, {step.free_blocks:,} blocks free{_of_sample(step)}. {verdict(step)}</p>"
         f"<p>{escape(place(step))}</p>",
         table(header, rows),
         f'<p class="wb-faint">{escape(note)}</p>' if (note := _split_later(step)) else "",
     )
+
+
+def _of_sample(step: TableStep) -> str:
+    return f" of {SAMPLE_POOL}" if step.is_sample_pool else ""
 
 
 def _split_later(step: TableStep) -> str:
@@ -140,24 +164,24 @@ def place(step: TableStep) -> str:
 
 
 def damage_html(harm: Harm) -> str:
-    """What a mistake does: how many tokens, and the first of them one by one."""
+    """Return what a mistake does: how many tokens land where, and some of them one by one."""
     rows = [
         (
             str(landing.group),
             str(landing.request),
             f"{landing.position:,}",
             f"{landing.slot:,}",
-            f"{landing.wrong_slot:,}",
+            f"{landing.wrong_slot:,}" if landing.wrong_slot >= 0 else "none",
             escape(_whose(landing)),
         )
         for landing in _sample(harm)
     ]
-    total, harmed, others = len(harm.landings), len(harm.harmed), len(harm.hits_others)
+    total, harmed = len(harm.landings), len(harm.harmed)
     header = ("group", "request", "position", "right slot", "wrong slot", "lands in")
     return document(
         f"<p><b>{escape(harm.title)}</b>: <code>{escape(harm.mistake)}</code></p>"
-        f"<p>{harmed:,} of {total:,} tokens are not in their own slot; {others:,} of them lie in "
-        "somebody else's block. Nothing crashes.</p>",
+        f"<p>{harmed:,} of {total:,} tokens are not in their own slot{_counts(harm)}. "
+        f"{_crash(harm)} {_pool(harm)}</p>",
         table(header, rows),
         f'<p class="wb-faint">{harmed - len(rows):,} more tokens.</p>'
         if harmed > len(rows)
@@ -165,23 +189,48 @@ def damage_html(harm: Harm) -> str:
     )
 
 
+def _counts(harm: Harm) -> str:
+    """Return how many of the harmed tokens are in which kind of place, most first."""
+    counts = Counter(str(landing.place) for landing in harm.harmed).most_common()
+    return ": " * bool(counts) + "; ".join(f"{escape(name)} ({n:,})" for name, n in counts)
+
+
+def _crash(harm: Harm) -> str:
+    """Return whether the mistake is noticed on a GPU."""
+    accesses = {
+        "slots or table entries of tokens": harm.out_of_bounds,
+        "reads and writes of block tables": harm.entries_past_tables,
+    }
+    found = [f"{what} ({number:,})" for what, number in accesses.items() if number]
+    if not found:
+        return "Every access stays within the cache and the tables, so nothing crashes."
+    return (
+        f"Out of bounds: {', '.join(found)}. A GPU kernel then uses memory that belongs to "
+        "something else, or stops with an illegal memory access."
+    )
+
+
+def _pool(harm: Harm) -> str:
+    if harm.is_sample_pool:
+        return f"Pool: {harm.num_blocks:,} blocks, {SAMPLE_POOL}."
+    return f"Pool: the {harm.num_blocks:,} blocks of this plan."
+
+
 def _sample(harm: Harm) -> tuple[Landed, ...]:
-    """A few tokens: those in somebody else's block first, then others that are lost."""
-    lost = tuple(landing for landing in harm.harmed if not landing.hits_other)
-    return (*_spread(harm.hits_others), *_spread(lost))
+    """Return a few tokens of every kind of place, those in another's block first."""
+    by_place: dict[str, list[Landed]] = {}
+    for landing in sorted(harm.harmed, key=lambda landing: not landing.hits_other):
+        by_place.setdefault(str(landing.place), []).append(landing)
+    return tuple(landing for found in by_place.values() for landing in _spread(found))
 
 
-def _spread(landings: tuple[Landed, ...]) -> tuple[Landed, ...]:
-    """From the first to the last."""
+def _spread(landings: Sequence[Landed]) -> Sequence[Landed]:
+    """Return some landings from the first to the last."""
     return landings[:: max(1, len(landings) // MAX_LINES)][:MAX_LINES]
 
 
 def _whose(landing: Landed) -> str:
-    if landing.behind_pool:
-        return "memory behind the pool"
-    if landing.owner is None:
-        return "nobody's block"
+    if not landing.hits_other or landing.owner is None:
+        return landing.place
     request, group = landing.owner
-    if (request, group) == (landing.request, landing.group):
-        return "its own request, another place"
     return f"request {request}, group {group}"

@@ -7,12 +7,16 @@ pytest.importorskip("triton")
 
 from tests.kernels.block_table.cases import TableGroup
 from workbench.kernels.block_table.damage import (
+    gather_with_one_stride,
+    generator_consumed_twice,
+    slots_with_manager_size,
+)
+from workbench.kernels.block_table.landings import (
     NO_BLOCK,
+    PAST_TABLE,
+    Place,
     Scene,
     filled_scene,
-    gather_with_one_stride,
-    generator_handed_over_twice,
-    slots_with_manager_size,
 )
 
 GROUPS = (TableGroup(32, 16, 4), TableGroup(48, 16, 3), TableGroup(16, 16, 5))
@@ -33,7 +37,13 @@ def assert_true_to_itself(damage):
         assert landing.block in own
         assert landing.slot == own[landing.position // size] * size + landing.position % size
         assert landing.owner == SCENE.owners.get(landing.wrong_block)
-        assert landing.behind_pool == (landing.wrong_block >= SCENE.num_blocks)
+        assert (landing.place == Place.PAST_POOL) == (landing.wrong_block >= SCENE.num_blocks)
+        assert (landing.place == Place.OWN_SLOT) == (landing.slot == landing.wrong_slot)
+        if landing.owner is None:
+            assert landing.place not in {Place.OWN_BLOCKS, Place.OTHER_BLOCK}
+        else:
+            mine = landing.owner == (landing.request, landing.group)
+            assert (landing.place == Place.OTHER_BLOCK) == (not mine)
 
 
 def test_slots_with_the_manager_size():
@@ -49,7 +59,31 @@ def test_slots_with_the_manager_size():
         position = landing.position
         assert landing.wrong_slot == row[position // size] * size + position % size
     assert damage.hits_others
-    assert any(landing.behind_pool for landing in damage.harmed)
+    assert damage.out_of_bounds == sum(
+        landing.wrong_block >= SCENE.num_blocks for landing in damage.harmed
+    )
+    assert damage.out_of_bounds
+    assert damage.entries_past_tables == 0
+
+
+@pytest.mark.parametrize("num_blocks", [SCENE.num_blocks, 40, 1000])
+def test_a_larger_pool_has_free_blocks_where_a_smaller_one_has_ended(num_blocks):
+    small = slots_with_manager_size(SCENE)
+    large = slots_with_manager_size(filled_scene(GROUPS, (40, 17, 63), num_blocks))
+    assert large.num_blocks == num_blocks
+    for before, after in zip(small.landings, large.landings, strict=True):
+        expected = before.place
+        if expected == Place.PAST_POOL and before.wrong_block < num_blocks:
+            expected = Place.FREE_BLOCK
+        assert (after.place, after.wrong_slot) == (expected, before.wrong_slot)
+
+
+def test_dropped_tokens_are_not_in_the_scene():
+    scene = Scene((TableGroup(16, 8, 3),), (40, 33), (((0, 0, 4),), ((0, 2, 3),)), 20)
+    damage = slots_with_manager_size(scene)
+    stored = [(landing.request, landing.position) for landing in damage.landings]
+    assert stored == [(0, p) for p in range(32, 40)] + [(1, p) for p in range(16, 33)]
+    assert 0 not in scene.owners
 
 
 @pytest.mark.parametrize("stride_of", [0, 1, 2])
@@ -59,19 +93,35 @@ def test_gather_with_one_stride(stride_of):
     widths = [group.max_kernel_blocks for group in GROUPS]
     expected = {g for g in range(3) if widths[g] != widths[stride_of]}
     assert {landing.group for landing in damage.harmed} == expected
-    assert any(landing.wrong_slot == NO_BLOCK for landing in damage.harmed)
+    places = {landing.wrong_slot: landing.place for landing in damage.harmed}
+    assert places.get(NO_BLOCK, Place.NO_ENTRY) == Place.NO_ENTRY
+    assert places.get(PAST_TABLE, Place.PAST_TABLE) == Place.PAST_TABLE
+    assert {NO_BLOCK, PAST_TABLE} & places.keys()
+    past = sum(landing.place == Place.PAST_TABLE for landing in damage.landings)
+    assert damage.out_of_bounds == past
+    # the widest table's stride leads out of the narrower ones
+    assert (damage.entries_past_tables > 0) == (widths[stride_of] > min(widths))
+    assert not past or damage.entries_past_tables
+
+
+@pytest.mark.parametrize(("stride_of", "past"), [(0, 0), (1, 4)])
+def test_entries_past_a_table_are_counted(stride_of, past):
+    """Two rows of 2 entries, read and written 6 apart: entries 6 and 7 of 4, once on each side."""
+    groups = (TableGroup(16, 16, 2), TableGroup(16, 16, 6))
+    damage = gather_with_one_stride(filled_scene(groups, (32, 32)), stride_of)
+    assert damage.entries_past_tables == past
 
 
 def test_gather_with_one_stride_finds_other_requests_rows():
     groups = (TableGroup(32, 32, 2), TableGroup(16, 16, 3))
-    scene = Scene(groups, (48, 48), (((1, 2), (3, 4, 5)), ((6, 7), (8, 9, 10))))
+    scene = Scene(groups, (48, 48), (((1, 2), (3, 4, 5)), ((6, 7), (8, 9, 10))), 11)
     damage = gather_with_one_stride(scene, 0)
     # 3 4 5 8 9 10 read 2 apart: request 1 begins at 5, which is request 0's
     assert {(x.request, x.owner) for x in damage.hits_others} == {(1, (0, 1))}
 
 
-def test_a_generator_handed_over_twice():
-    damage = generator_handed_over_twice(GROUPS, 40)
+def test_a_generator_consumed_twice():
+    damage = generator_consumed_twice(filled_scene(GROUPS, (40, 40)))
     new = [landing for landing in damage.landings if landing.request == 0]
     old = [landing for landing in damage.landings if landing.request == 1]
     assert not any(landing.is_harmed for landing in old)
@@ -79,6 +129,11 @@ def test_a_generator_handed_over_twice():
     # request 1's own token at the same position is overwritten
     places = {(x.group, x.position): x.slot for x in old}
     assert all(places[x.group, x.position] == x.wrong_slot for x in new)
+
+
+def test_a_generator_needs_two_requests_of_one_length():
+    with pytest.raises(ValueError, match="two requests with the same number"):
+        generator_consumed_twice(SCENE)
 
 
 def test_without_split_blocks_or_different_widths_nothing_is_harmed():

@@ -148,6 +148,9 @@ def test_the_short_cut_is_taken_and_left():
     assert host._only is not None
     host.append_many([8], [one])
     assert host._only is None
+    host.publish()
+    host.append_many([8], [one])
+    assert host._only is not None
 
 
 @given(values=st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, 2))))

@@ -1,10 +1,12 @@
 """Batches over caches full of NaN, in guarded memory if asked, and the oracle's verdict."""
 
+from dataclasses import replace
+
 import torch
 
 from workbench.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.mode import triton_mode
-from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex import api, masks
 from workbench.kernels.paged_flex.api import prepare
 from workbench.kernels.paged_flex.layout import lay_out, random_request
 from workbench.kernels.paged_flex.reference import agreement
@@ -36,6 +38,7 @@ class Case:
     def prepared(self, mask=None, score=None, settings=SPLIT, **options):
         allocate = None
         if self.memory:
+            mask, score = self._fenced_tables(mask, score)
 
             def allocate(shape, dtype):
                 return self._fenced(torch.full(shape, float("nan"), dtype=dtype, device=DEVICE))
@@ -67,6 +70,14 @@ class Case:
         assert not result[self.batch.num_tokens :].any()
         return result
 
+    def _fenced_tables(self, mask, score):
+        """The same, with fences around every row of the mask's table and around the score's."""
+        if mask is not None and mask.aux is not None and mask.aux.dim() == 2:
+            mask = replace(mask, aux=self.memory.rows(*mask.aux.shape).copy_(mask.aux))
+        if score is not None and score.aux is not None:
+            score = replace(score, aux=self._fenced(score.aux))
+        return mask, score
+
     def _fenced(self, tensor):
         """A copy with the same strides, in memory with a fence around it."""
         words = -(-tensor.numel() * tensor.element_size() // 4)
@@ -77,9 +88,34 @@ class Case:
         return inside.copy_(tensor)
 
 
+def live_memory(case, prepared):
+    """Return exactly what a launch may touch.
+
+    Of the cache the tokens that its requests own, of the mask's table its rows without the fences
+    between them.
+    """
+    cache = case.cache
+    allowed = [case.query[: case.batch.num_tokens], case.out[: case.batch.num_tokens]]
+    for launch in prepared.launches:
+        # after the query, both halves of the cache and the output of an attend launch
+        first = 4 if launch.kernel is api.attend_kernel else 1
+        for tensor in launch.arguments[first:]:
+            if isinstance(tensor, torch.Tensor):
+                allowed += [tensor] if tensor.is_contiguous() else list(tensor)
+    size = cache.shape[2]
+    ratio = case.batch.entry_tokens // size
+    for row, length in zip(case.batch.rows, case.batch.seq_lens, strict=True):
+        for part in range(-(-int(length) // size)):
+            block = int(case.batch.block_table[row, part // ratio]) * ratio + part % ratio
+            tokens = min(size, int(length) - part * size)
+            allowed += [cache[block, 0, :tokens], cache[block, 1, :tokens]]
+    return allowed
+
+
 def requests(*sizes, **options):
     """Random requests of (tokens, queries), each with a seed of its own."""
     return [random_request(*size, seed=7 + i, **options) for i, size in enumerate(sizes)]
 
 
-__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "requests"]
+__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "live_memory"]
+__all__ += ["requests"]

@@ -125,3 +125,59 @@ def nothing_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 @triton.jit
 def typo_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
     return kye <= query
+
+
+KEYS = 16
+
+
+@triton.jit
+def anywhere_kernel(
+    p_seen,
+    p_spans,
+    p_queries,
+    seq_len,
+    p_aux,
+    KEYS: tl.constexpr,
+    MASK: tl.constexpr,
+    SPAN: tl.constexpr,
+    PARAM: tl.constexpr,
+):
+    """One query a program, at any position: seen [queries, KEYS], and its span [queries, 5]."""
+    i_query = tl.program_id(0)
+    query = tl.load(p_queries + i_query)
+    key = query + tl.arange(0, KEYS)
+    seen = MASK(0, 0, (query + key * 0)[:, None], key[None, :], p_aux, PARAM)
+    seen = tl.max(seen.to(tl.int8), 0)
+    tl.store(p_seen + i_query * KEYS + tl.arange(0, KEYS), seen)
+    near, low, full_low, full_high, high = SPAN(query, query, seq_len, p_aux, PARAM)
+    p_span = p_spans + i_query * 5
+    tl.store(p_span, near)
+    tl.store(p_span + 1, low)
+    tl.store(p_span + 2, full_low)
+    tl.store(p_span + 3, full_high)
+    tl.store(p_span + 4, high)
+
+
+@triton.jit
+def slope_kernel(p_out, p_heads, p_slopes, SCORE: tl.constexpr, PARAM: tl.constexpr):
+    """The score of the next key for a head of any number, one a program."""
+    i_head = tl.program_id(0)
+    head = tl.load(p_heads + i_head)
+    query = head * 0
+    tl.store(p_out + i_head, SCORE(0.0, 0, head, query, query + 1, p_slopes, PARAM))
+
+
+@triton.jit
+def read_past_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return (key <= query) & (key >= tl.load(p_aux + PARAM))
+
+
+@triton.jit
+def write_past_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
+    tl.store(p_aux + PARAM, 7)
+    return key <= query
+
+
+@triton.jit
+def read_past_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
+    return score + tl.load(p_aux + head + PARAM)

@@ -18,6 +18,7 @@ from tests.kernels.paged_flex.cases import (
     ONE_PATH,
     SPLIT,
     Case,
+    live_memory,
     requests,
 )
 from workbench.kernels.block_table.guards import GuardError
@@ -28,24 +29,6 @@ from workbench.kernels.paged_flex.reference import agreement
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
 SIZES = ((150, 33), (300, 1))
 WINDOW = masks.sliding_window(50)
-
-
-def live_memory(case, prepared):
-    """Exactly what a launch may touch: of the cache the tokens that its requests own."""
-    cache = case.cache
-    allowed = [case.query[: case.batch.num_tokens], case.out[: case.batch.num_tokens]]
-    for launch in prepared.launches:
-        # behind the query, both halves of the cache and the output of an attend launch
-        first = 4 if launch.kernel is api.attend_kernel else 1
-        allowed += [a for a in launch.arguments[first:] if isinstance(a, torch.Tensor)]
-    size = cache.shape[2]
-    ratio = case.batch.entry_tokens // size
-    for row, length in zip(case.batch.rows, case.batch.seq_lens, strict=True):
-        for part in range(-(-int(length) // size)):
-            block = int(case.batch.block_table[row, part // ratio]) * ratio + part % ratio
-            tokens = min(size, int(length) - part * size)
-            allowed += [cache[block, 0, :tokens], cache[block, 1, :tokens]]
-    return allowed
 
 
 @interpreted

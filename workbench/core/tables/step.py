@@ -77,7 +77,8 @@ class TableStep:
 
     target: what the kernels were compiled for; None in the interpreter. mismatch: the first
     difference from the oracle, None when all entries agree. counted: in the interpreter only;
-    gpu_us: on a GPU only, and only after the check passed.
+    gpu_us: on a GPU only, and only after the check passed. is_sample_pool: the plan does not know
+    its memory, so free_blocks are those of a pool of any size.
     """
 
     title: str
@@ -93,6 +94,7 @@ class TableStep:
     mismatch: str | None
     counted: Counted | None = None
     gpu_us: float | None = None
+    is_sample_pool: bool = False
 
     @property
     def num_tokens(self) -> int:

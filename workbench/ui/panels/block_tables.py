@@ -24,6 +24,7 @@ from workbench.kernels.inspection import (
 from workbench.kernels.mode import TritonModeError
 from workbench.plan import Plan
 from workbench.run.launches import launch
+from workbench.run.table_mistakes import MISTAKES, make_mistake
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button
@@ -43,11 +44,6 @@ ALWAYS = frozenset({"Start", "Make the mistake", "Compile"})
 ASSEMBLY_CHARACTERS = 40_000
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
 PATHS = {"fast: two launches": "fast", "faithful: as in vLLM 0.23": "faithful"}
-MISTAKES = (
-    "slots with the manager size",
-    "one group's stride for all",
-    "a generator handed over twice",
-)
 EXPLAINED = (
     "<p>Real Triton kernels on the groups of this plan: block ids are staged, applied, gathered at "
     "kernel-block granularity and turned into slots. A batch is written in vLLM's grammar: "
@@ -85,18 +81,18 @@ class BlockTablesPanel(Panel):
         self.newcomer = widgets.Text(
             value=DEFAULT_NEWCOMER, continuous_update=False, layout={"width": "90px"}
         )
-        self.mistake = widgets.Dropdown(options=MISTAKES, description="Mistake")
+        self.mistake = widgets.Dropdown(options=tuple(MISTAKES), description="Mistake")
         self.buttons = {
             name: button(name, tip)
             for name, tip in {
                 "Start": "Admit the whole batch and run one step",
                 "Decode 1": "One more token for every request",
                 "Finish": "End the chosen request; its blocks are handed out again",
-                "Admit": "One more request, as written beside",
+                "Admit": "Add the request entered on the right",
                 "Move": "Move the chosen request to a free row",
                 "Shrink": "Schedule only the first half; the others wait, their rows become 0",
                 "Grow back": "Schedule all requests again",
-                "Make the mistake": "Run the kernels wrongly, and see whose blocks are hit",
+                "Make the mistake": "Run the kernels with a mistake and see where tokens land",
                 "Compile": "Registers, spills and widths of copies for a target; nothing is run",
             }.items()
         }
@@ -263,8 +259,6 @@ class BlockTablesPanel(Panel):
 
 
 def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> Told:
-    from workbench.run.table_mistakes import make_mistake
-
     return Told(damage_html(make_mistake(plan, batch, mistake)), is_damage=True)
 
 
