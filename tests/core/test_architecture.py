@@ -171,6 +171,7 @@ OPENERS = {
     "run/notebooks/results.py": "merges into the file that the runner named for this process",
     "run/vllm_probe/__init__.py": "the standard output of the own process",
     "run/store/file.py": "SQLite, after the reader has looked at the file",
+    "commands/app_server.py": "writes the page that opens the browser",
     "commands/results.py": "creates the file that was asked for, and opens none that is there",
 }
 """Every module that may open a file, and why; under workbench/, without the kernels."""
