@@ -91,6 +91,7 @@ def test_the_login_form_wants_the_token_and_changes_no_password(app):
 
 def test_no_token_is_written_into_the_log_of_requests(app):
     assert app.ask(f"anything?token={app.token}")[0] == 302
+    assert app.ask(f"{NO_KERNEL}?token={app.token}")[0] == 404
     log = app.log.read_text(encoding="utf-8").replace(app.address, "")
     assert app.token not in log
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hmac
 import json
+import logging
 import os
+import re
 import socket
 import tempfile
 import webbrowser
@@ -36,6 +38,7 @@ from voila.static_file_handler import AllowListFileHandler
 from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+TOKEN = re.compile(r"token=[^\s&]+")
 SETTINGS: Mapping[str, Any] = {
     "log_function": partial(log_request, record_prometheus_metrics=False),  # without tokens
     "static_path": DEFAULT_STATIC_FILES_PATH,  # of login and error pages
@@ -64,6 +67,15 @@ class TokenIdentity(IdentityProvider):
         """Compare in a time that says nothing about where the first difference is."""
         token = str(self.token)
         return bool(token) and hmac.compare_digest((given or "").encode(), token.encode())
+
+
+class HideToken(logging.Filter):
+    """Tornado writes the address of a refused request into the log, with what follows the `?`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the token in a record."""
+        record.msg, record.args = TOKEN.sub("token=[secret]", record.getMessage()), ()
+        return True
 
 
 class OtherHost(Matcher):
@@ -165,6 +177,7 @@ def hosts_of(ip: str, allowed: tuple[str, ...]) -> frozenset[str]:
 
 def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], quiet: bool) -> None:
     """Serve a notebook until Ctrl-C. voila: settings of the server itself."""
+    logging.getLogger("tornado.general").addFilter(HideToken())
     AppServer.allowed_hosts = hosts
     own = {"identity_provider_class": TokenIdentity, "tornado_settings": dict(SETTINGS)}
     AppServer.declared = Config(
