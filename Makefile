@@ -39,8 +39,7 @@ help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
 app: $(STAMP) ## Serve the first notebook as an app with Voila (APP_ARGS="...")
-	JUPYTER_PATH=tools/app $(BIN)/python -m voila notebooks/00_start.ipynb \
-		--template=offline --theme=light --show_tracebacks=True $(APP_ARGS)
+	$(BIN)/workbench app $(APP_ARGS)
 
 lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 	$(BIN)/workbench lab $(LAB_ARGS)

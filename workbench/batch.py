@@ -6,17 +6,21 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.access.files import FileUse, size_text
+from workbench.core.errors import ScenarioError, WorkbenchError, cut
 from workbench.plan import resolve
 from workbench.scenario import Scenario
+
+BATCH = FileUse("batch", 2**30, "batch", "Pipe it in: `workbench resolve --batch - < FILE`.")
+MAX_LINE_BYTES = 2 * 2**20
+"""Longest line: a config.json has at most 1 MiB, and the other fields fit beside it."""
+
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def resolve_line(line: str | bytes) -> dict[str, Any]:
     """The plan of one JSON scenario, or `{"error": {"code", "message", "field"}}`."""
-    try:
-        return resolve(Scenario.from_json(_text(line))).to_dict()
-    except WorkbenchError as error:
-        return {"error": error.to_dict()}
+    return _answer(line)[0]
 
 
 def resolve_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[str, bool]]:
@@ -25,12 +29,36 @@ def resolve_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[str, bool]]:
     One result per line whatever a line holds, so that results and scenarios stay aligned.
     """
     for line in lines:
-        result = resolve_line(line)
-        yield json.dumps(result), "error" not in result
+        result, text = _answer(line)
+        yield text, "error" not in result
+
+
+def _answer(line: str | bytes) -> tuple[dict[str, Any], str]:
+    """The answer to a line and its JSON, whatever happens: one line never costs the others."""
+    try:
+        result = resolve(Scenario.from_json(_text(line))).to_dict()
+        return result, _encode(result)
+    except WorkbenchError as error:
+        told = {"error": error.to_dict()}
+    except Exception as error:  # noqa: BLE001  (a fault of ours is an answer too)
+        told = {"error": _internal(error)}
+    return told, _encode(told)
+
+
+def _internal(error: Exception) -> dict[str, Any]:
+    message = cut(f"{type(error).__name__}: {error}")
+    advice = "This is a fault of the workbench: please report it with this line."
+    return {"code": "internal_error", "message": f"{message} {advice}", "field": None}
 
 
 def _text(line: str | bytes) -> str:
     """The line without a byte order mark, as some editors write it in front of the first one."""
+    if len(line) > MAX_LINE_BYTES + 1:
+        raise ScenarioError(
+            "line_too_long",
+            f"Invalid line: it has more than {size_text(MAX_LINE_BYTES)}. Expected one scenario; "
+            "name a large config.json by its path.",
+        )
     try:
         text = (line if isinstance(line, str) else line.decode("utf-8")).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from workbench.commands.app import app as serve_app
 from workbench.commands.diff import diff
 from workbench.commands.explain_log import explain_log
 from workbench.commands.inspect import inspect
@@ -27,6 +28,7 @@ for command in (
     *(diff, report, explain_log, sweep, verify),
 ):
     app.command()(command)
+app.command("app")(serve_app)
 
 notebook_app = typer.Typer(help="Run notebooks headless.", no_args_is_help=True)
 notebook_app.command("run")(run)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import __version__
+from workbench.access.files import FileUse, read_bytes, read_text
 from workbench.core.errors import ScenarioError
 from workbench.interop.command_line import read_command
 from workbench.interop.design import (
@@ -29,6 +30,15 @@ from workbench.scenario import Scenario
 
 if TYPE_CHECKING:
     from workbench.run.store import Row
+
+
+LOG = FileUse(
+    "log",
+    MAX_LOG_BYTES,
+    "log",
+    "Its start is enough: `head -c 20M FILE | workbench explain-log -`.",
+)
+DESIGN = FileUse("design", MAX_DESIGN_BYTES, "design")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ def explain_log(log: str | bytes | Path) -> LogReport:
     a log names. Errors: ScenarioError where there is nothing to explain.
     """
     if isinstance(log, Path):
-        log = _bytes_of(log, MAX_LOG_BYTES + 1, "log")
+        log = read_bytes(log, LOG)
     text = decoded(log) if isinstance(log, bytes) else log
     return explain(text, resolved)
 
@@ -104,7 +114,7 @@ def load_design(path: str | Path) -> LoadedDesign:
 
     Errors: ScenarioError for another form or a newer schema; Refused where vLLM refuses it now.
     """
-    return loaded_design(_text_of(Path(path), MAX_DESIGN_BYTES + 1, "design"))
+    return loaded_design(read_text(path, DESIGN))
 
 
 def loaded_design(text: str) -> LoadedDesign:
@@ -173,22 +183,3 @@ def best_flex_settings(
         )
         for one in best_flex(rows, bitwise=bitwise)
     )
-
-
-def _bytes_of(path: Path, most: int, field: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(most)
-    except OSError as error:
-        raise ScenarioError(
-            "file_not_readable", f"{path} cannot be read: {error.strerror}.", field=field
-        ) from None
-
-
-def _text_of(path: Path, most: int, field: str) -> str:
-    try:
-        return _bytes_of(path, most, field).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ScenarioError(
-            "file_not_readable", f"{path} is not UTF-8 text: {error}.", field=field
-        ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import ScenarioError, cut, shown
 
 UNITS = {
     "b": 1,
@@ -40,7 +40,7 @@ def parse_bytes(text: str, field: str) -> int | None:
     if found is None or (unit and unit not in UNITS):
         raise ScenarioError(
             "wrong_type",
-            f"{field} must be a size such as 20 GiB or 80 GB; got {text[:40]!r}."
+            f"{field} must be a size such as 20 GiB or 80 GB; got {shown(text)}."
             + ("" if found is None else _nearest_units(found.group(1), unit)),
             field=field,
         )
@@ -48,7 +48,7 @@ def parse_bytes(text: str, field: str) -> int | None:
     if not unit and number < SMALLEST_BARE:
         raise ScenarioError(
             "unit_missing",
-            f"{field} = {text}: which unit? {number:g} GiB is {int(number * 2**30):,} bytes, "
+            f"{field} = {cut(text)}: which unit? {number:g} GiB is {int(number * 2**30):,} bytes, "
             f"{number:g} GB is {int(number * 10**9):,}. Type the unit.",
             field=field,
         )
@@ -56,7 +56,7 @@ def parse_bytes(text: str, field: str) -> int | None:
     if math.isinf(size):
         raise ScenarioError(
             "out_of_range",
-            f"{field} is more than any memory; got {text[:40]!r}. Nearest sensible value: 1 TiB.",
+            f"{field} is more than any memory; got {shown(text)}. Nearest sensible value: 1 TiB.",
             field=field,
         )
     return int(size)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
-from workbench.core.errors import ScenarioError, nearest_names
+from workbench.access.json_text import parse_json
+from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.settings import Settings
 from workbench.memory_size import parse_bytes
-from workbench.scenario_values import BYTES, RANKS, SKIPPED, check_values, nearest_hint, short
+from workbench.scenario_values import BYTES, RANKS, SKIPPED, check_values, nearest_hint
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 ALIASES = {
@@ -97,10 +97,10 @@ class Scenario(_TypedScenario):
     def from_json(cls, text: str) -> Self:
         """The scenario in one JSON object."""
         try:
-            values = json.loads(text, object_pairs_hook=_unique_fields)
+            values = parse_json(text, pairs=_unique_fields)
         except ScenarioError:
             raise
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise ScenarioError("scenario_not_json", f"Not a JSON object: {error}.") from None
         return cls.from_dict(values)
 
@@ -110,8 +110,8 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
-            shown = name[:80]
-            raise ScenarioError("duplicate_field", f"{shown!r} is given twice.", field=shown)
+            message = f"{shown(name)} is given twice."
+            raise ScenarioError("duplicate_field", message, field=name[:80])
         values[name] = value
     return values
 
@@ -123,7 +123,11 @@ FIELDS: tuple[str, ...] = (
 
 
 def _capability_text(value: float) -> str:
-    return f"{value:.1f}" if math.isfinite(value) else str(value)
+    """The text of a number; of one that no device has it need not be the shortest."""
+    try:
+        return f"{value:.1f}"
+    except OverflowError:  # an integer that no float holds
+        return shown(value)
 
 
 def _unknown_field(given: str) -> ScenarioError:
@@ -132,7 +136,7 @@ def _unknown_field(given: str) -> ScenarioError:
     hint = f" Nearest: {', '.join(near)}." if near else ""
     return ScenarioError(
         "unknown_field",
-        f"A scenario has no field {name!r}.{hint} Fields: {', '.join(FIELDS)}.",
+        f"A scenario has no field {shown(given)}.{hint} Fields: {', '.join(FIELDS)}.",
         field=name,
     )
 
@@ -152,7 +156,7 @@ def _typed_error(error: ValidationError) -> ScenarioError:
     hint = nearest_hint(field, given) if kind == "an integer" else ""
     return ScenarioError(
         "wrong_type",
-        f"{field} must be {kind}; got {short(given)} ({type(given).__name__}).{hint}",
+        f"{field} must be {kind}; got {shown(given)} ({type(given).__name__}).{hint}",
         field=field,
     )
 

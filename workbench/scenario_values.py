@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
-from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.groups.layer_specs import WINDOWS
 from workbench.core.groups.of_plan import NAMES_OF_0_23
 from workbench.core.platforms import PLATFORMS
@@ -99,7 +99,7 @@ def _check_version(version: str | None) -> None:
         return
     raise ScenarioError(
         "wrong_type",
-        f"torch_version is a version such as 2.9 or 2.9.1+cu130; got {short(version)}.",
+        f"torch_version is a version such as 2.9 or 2.9.1+cu130; got {shown(version)}.",
         field="torch_version",
     )
 
@@ -120,7 +120,7 @@ def _check_ranges(scenario: Settings) -> None:
             continue
         raise ScenarioError(
             "out_of_range",
-            f"{field} must be an integer from {low} to {high}; got {short(value)}. "
+            f"{field} must be an integer from {low} to {high}; got {shown(value)}. "
             f"Nearest valid value: {_nearest(field, value)}.",
             field=field,
         )
@@ -131,7 +131,7 @@ def _check_ranges(scenario: Settings) -> None:
         if share is not None and not 0 < share <= 1:
             raise ScenarioError(
                 "out_of_range",
-                f"{field} must be above 0 and at most 1; got {short(share)}. Nearest valid value: "
+                f"{field} must be above 0 and at most 1; got {shown(share)}. Nearest valid value: "
                 f"{1 if share > 1 else SMALLEST_SHARE}."
                 + (f" {share:g} % is {share / 100:g}." if 1 < share <= 100 else ""),
                 field=field,
@@ -145,7 +145,7 @@ def _check_skipped(scenario: Settings) -> None:
         raise ScenarioError(
             "unknown_name",
             f"{SKIPPED} has layer numbers such as 0, or {WINDOWS} for all sliding layers; got "
-            f"{short(layer)}. Nearest valid value: "
+            f"{shown(layer)}. Nearest valid value: "
             f"{WINDOWS if layer[:1].isalpha() else 0}.",
             field=SKIPPED,
         )
@@ -158,7 +158,7 @@ def _check_ranks(scenario: Settings) -> None:
     nearest = [min(max(size, low), high) for size in sizes] or None
     raise ScenarioError(
         "out_of_range",
-        f"{RANKS} has one size a rank, each from {low} to {high} bytes; got {short(sizes)}. "
+        f"{RANKS} has one size a rank, each from {low} to {high} bytes; got {shown(sizes)}. "
         f"Nearest valid value: {nearest}.",
         field=RANKS,
     )
@@ -178,9 +178,3 @@ def nearest_hint(field: str | None, given: object) -> str:
     except (TypeError, ValueError, OverflowError):
         return ""
     return f" Nearest valid value: {_nearest(field or '', value)}."
-
-
-def short(value: object) -> str:
-    """A value as messages show it, cut where it is long."""
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a huge integer"
-    return text if len(text) <= 60 else text[:57] + "..."

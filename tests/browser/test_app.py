@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
-import shlex
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
-import psutil
 import pytest
 
+from tests.app_server import RunningApp
 from tests.browser.lab import PATIENCE_MS, expect
-
-REPOSITORY = Path(__file__).parents[2]
-READY_S = 180
-
-
-def made_by(target: str) -> list[str]:
-    """The command of a target of the Makefile."""
-    text = (REPOSITORY / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    line = re.search(rf"^{target}:.*\n\t(.*)$", text, re.MULTILINE)[1]
-    return shlex.split(line.replace("$(APP_ARGS)", ""))
 
 
 @pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
     pytest.importorskip("voila", reason="Voila is not installed: pip install '.[app]'")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/"
-    folder = tmp_path_factory.mktemp("app")
-    setting, program, *arguments = made_by("app")
-    assert program == "$(BIN)/python"
-    running = psutil.Popen(
-        [sys.executable, *arguments, "--no-browser", f"--port={port}", "--Voila.ip=127.0.0.1"],
-        cwd=REPOSITORY,
-        env={**os.environ, "JUPYTER_DATA_DIR": str(folder), "HF_HUB_OFFLINE": "1"}
-        | dict([setting.split("=")]),
-        stdout=(folder / "log").open("wb"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        _wait_until_up(running, address, folder / "log")
-        yield address
-    finally:
-        family = [*running.children(recursive=True), running]
-        for process in family:
-            process.terminate()
-        for process in psutil.wait_procs(family, timeout=10)[1]:
-            process.kill()
-
-
-def _wait_until_up(running: psutil.Popen, address: str, log: Path) -> None:
-    end = time.monotonic() + READY_S
-    while time.monotonic() < end and running.poll() is None:
-        try:
-            with urlopen(address + "voila/static/voila.js", timeout=5):
-                return
-        except OSError as error:  # refused, reset, too slow
-            if getattr(error, "code", None):
-                return
-            time.sleep(0.2)
-    raise AssertionError(f"Voila did not start: {log.read_text(encoding='utf-8')[-2000:]}")
+    running = RunningApp(tmp_path_factory.mktemp("app"))
+    yield running
+    running.close()
 
 
 def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app, tmp_path):
@@ -77,7 +26,7 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     outside = []
     page.on("request", lambda request: outside.append(request.url))
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(app, wait_until="commit")
+    page.goto(app.address, wait_until="commit")
     expect(page.locator("h1").first).to_contain_text("?")
     # no cell is shown with its source, and none failed
     expect(page.locator(".widget-dropdown").first).to_be_visible()

@@ -12,14 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOMS = {
     "core": set(),
-    "models": {"core"},
+    "access": {"core"},
+    "models": {"core", "access"},
     "views": {"core"},
     "kernels": set(),
-    "run": {"core", "kernels"},
-    "interop": {"core", "models"},
-    "exercises": {"core", "views", "kernels", "run", "face"},
-    "commands": {"core", "models", "views", "kernels", "run", "interop", "face"},
-    "ui": {"core", "models", "views", "kernels", "run", "interop", "face"},
+    "run": {"core", "access", "kernels"},
+    "interop": {"core", "access", "models"},
+    "exercises": {"core", "access", "views", "kernels", "run", "face"},
+    "commands": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
+    "ui": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
 }
 """Folder -> the folders whose modules it may import; `face` is what lies beside the folders."""
 
@@ -151,3 +152,62 @@ def test_resolving_loads_neither_torch_nor_figures_nor_widgets():
     loaded = loaded_after("import workbench as wb; wb.resolve(wb.Scenario())")
     assert not loaded.intersection(set(HEAVY) - {"pydantic"})
     assert "workbench.core" in loaded
+
+
+OPENING = {"open", "read_text", "read_bytes", "fdopen", "connect", "fromfile", "load", "FileIO"}
+"""Names of functions that open a file for reading."""
+
+OPENERS = {
+    "access/files.py": "the one reader of files that a person names",
+    "exercises/exercise.py": "hints: data of the package",
+    "interop/command_words.py": "flags of vLLM: data of the package",
+    "models/catalog.py": "the catalog: data of the package",
+    "views/html.py": "the style sheet: data of the package",
+    "run/notebooks/schema.py": "the schema of results: data of the package",
+    "run/sweeps/measuring.py": "the kernels' own source, to hash it",
+    "run/notebooks/execute.py": "what the own worker left in a folder made for one run",
+    "run/notebooks/worker.py": "the request that the runner wrote for this process",
+    "run/notebooks/guard.py": "appends to a file that the runner named for this process",
+    "run/notebooks/results.py": "merges into the file that the runner named for this process",
+    "run/vllm_probe/__init__.py": "the standard output of the own process",
+    "run/store/file.py": "SQLite, after the reader has looked at the file",
+    "commands/app_server.py": "writes the page that opens the browser",
+    "commands/results.py": "creates the file that was asked for, and opens none that is there",
+}
+"""Every module that may open a file, and why; under workbench/, without the kernels."""
+
+NO_FILES = {"self._tabs.open", "self.open"}
+"""Tabs of the panel."""
+
+
+def openings(path):
+    """Source lines of calls that open a file: by a name of OPENING, unless it is a panel's."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            owner, _, name = called.rpartition(".")
+            # Bare names other than `open` are the functions of the reader.
+            if name in (OPENING if owner else {"open"}) and called not in NO_FILES:
+                yield node.lineno, called
+
+
+def test_only_the_reader_opens_a_file_that_a_person_names():
+    folder = ROOT / "workbench"
+    found = {
+        str(path.relative_to(folder)): list(openings(path))
+        for path in sorted(folder.rglob("*.py"))
+        if "kernels" not in path.relative_to(folder).parts
+    }
+    found = {name: calls for name, calls in found.items() if calls}
+    assert {name: calls for name, calls in found.items() if name not in OPENERS} == {}
+    assert sorted(set(OPENERS) - set(found)) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["open(path)", "Path(path).open()", "path.read_text()", "os.open(path, 0)", "io.open(path)"],
+)
+def test_the_check_sees_every_way_to_open(tmp_path, call):
+    source = tmp_path / "bad.py"
+    source.write_text(call, encoding="utf-8")
+    assert [line for line, _ in openings(source)] == [1]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from workbench.core.errors import Refused, WorkbenchError
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
+from workbench.core.errors import Refused, WorkbenchError, shown
 
 if TYPE_CHECKING:
     from workbench.plan import Plan
     from workbench.scenario import Scenario
+
+SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
 
 
 def resolved(model: str | None, settings: Iterable[str], option: str = "--set") -> Plan:
@@ -37,7 +40,7 @@ def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set
     for item in settings:
         name, equals, text = item.partition("=")
         if not equals:
-            fail(f"{option} takes field=value; got {item!r}.")
+            fail(f"{option} takes field=value; got {shown(item)}.")
         given = value(text)
         # "0.23" and "9.0" are names; only the fields with a range are numbers.
         is_name = isinstance(given, int | float) and name not in (*RANGES, *SHARES)
@@ -52,8 +55,10 @@ def _given(model: str | None) -> dict[str, Any]:
     path = Path(model)
     if path.suffix == ".json" and path.is_file():
         try:
-            held = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            held = parse_json(read_text(path, SCENARIO_FILE))
+        except FileError as error:
+            fail(f"error [{error.code}] {error.message}")
+        except ValueError:  # read again as a config.json, which says what is wrong with it
             return {"model": model}
         if isinstance(held, dict) and "model" in held and "model_type" not in held:
             return dict(held)
@@ -63,7 +68,7 @@ def _given(model: str | None) -> dict[str, Any]:
 def value(text: str) -> Any:
     """JSON where it is JSON ("4", "true", "null"), the bare word otherwise."""
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

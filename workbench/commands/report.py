@@ -62,16 +62,25 @@ def report(
 def _subject(given: str, settings: list[str]) -> tuple[Plan, str, str, tuple[str, ...]]:
     """Plan, title, notes and warnings of a design file, or of a scenario given by its fields."""
     from workbench.exchange import load_design
-    from workbench.interop.design import SCHEMA
 
     path = Path(given)
-    if path.suffix == ".json" and path.is_file() and SCHEMA in path.read_text(errors="replace"):
-        if settings:
+    try:
+        is_design = path.suffix == ".json" and path.is_file() and _names_schema(path)
+        if is_design and settings:
             fail("A design file holds every field: leave out --set.")
-        try:
-            found = load_design(path)
-        except WorkbenchError as error:
-            fail(f"error [{error.code}] {error.message}")
+        found = load_design(path) if is_design else None
+    except WorkbenchError as error:
+        fail(f"error [{error.code}] {error.message}")
+    if found is not None:
         return found.plan, found.design.title, found.design.notes, found.warnings
     plan = resolved(given, settings)
     return plan, "", "", ()
+
+
+def _names_schema(path: Path) -> bool:
+    """Whether a file says that it is a design; a config.json does not."""
+    from workbench.access.files import read_bytes
+    from workbench.exchange import DESIGN
+    from workbench.interop.design import SCHEMA
+
+    return SCHEMA.encode() in read_bytes(path, DESIGN)

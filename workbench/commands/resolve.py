@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
@@ -84,14 +83,18 @@ def _resolve_one(model: str | None, settings: list[str], as_json: bool, what_if:
 
 
 def _resolve_batch(source: str, strict: bool) -> None:
-    from workbench.batch import resolve_lines
+    from workbench.access.files import FileError, lines
+    from workbench.batch import MAX_LINE_BYTES, resolve_lines
 
     all_plans = True
-    # Bytes are lines at line feeds only: a string may hold other characters that end a line.
-    with _opened(source) as lines:
-        for text, is_plan in resolve_lines(lines):
-            sys.stdout.write(text + "\n")
-            all_plans &= is_plan
+    try:
+        # Bytes are lines at line feeds only: a string may hold other characters that end a line.
+        with _opened(source) as file:
+            for text, is_plan in resolve_lines(lines(file, MAX_LINE_BYTES)):
+                sys.stdout.write(text + "\n")
+                all_plans &= is_plan
+    except FileError as error:
+        fail(error.message)
     if strict and not all_plans:
         raise typer.Exit(1)
 
@@ -99,7 +102,7 @@ def _resolve_batch(source: str, strict: bool) -> None:
 def _opened(source: str) -> AbstractContextManager[BinaryIO]:
     if source == "-":
         return nullcontext(sys.stdin.buffer)
-    try:
-        return Path(source).open("rb")
-    except OSError as error:
-        fail(f"{source} cannot be read: {error.strerror}.")
+    from workbench.access.files import opened
+    from workbench.batch import BATCH
+
+    return opened(source, BATCH)

@@ -4,7 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from reprlib import Repr
 from typing import Any
+
+SHOWN_CHARACTERS = 80
+"""Most characters of a value that a message repeats."""
+HUGE = 10**40
+"""From here on an integer is not written out: converting thousands of digits takes seconds."""
+
+
+class _ShortRepr(Repr):
+    """Reads no more of a value than it shows, however long or deep the value is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlong = self.maxstring = self.maxother = SHOWN_CHARACTERS
+        self.maxlevel = 3
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an integer, or that it is too long to be of use."""
+        return str(x) if abs(x) < HUGE else "a huge integer"
+
+
+_SHORT = _ShortRepr()
+
+
+def shown(value: object) -> str:
+    """Return a value as every message repeats it: its `repr`, at most 80 characters of it."""
+    return cut(_SHORT.repr(value))
+
+
+def cut(text: str) -> str:
+    """Return the first 80 characters of a text, marked where something is missing."""
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "..."
 
 
 class WorkbenchError(ValueError):
@@ -85,4 +117,4 @@ def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> st
     near = nearest_names(given, names)
     hint = f" Nearest: {', '.join(near)}." if near else ""
     listed = f" Allowed: {', '.join(names)}." if len(names) <= LISTED or not near else ""
-    return f"{what} {str(given)[:120]!r} is not known.{hint}{listed}"
+    return f"{what} {shown(given)} is not known.{hint}{listed}"

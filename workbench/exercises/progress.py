@@ -11,12 +11,15 @@ from html import escape
 from pathlib import Path
 from typing import Any, overload
 
+from workbench.access.files import FileError, FileUse, read_bytes
+from workbench.access.json_text import parse_json
 from workbench.core.errors import WorkbenchError
 from workbench.exercises.exercise import EXERCISES
 
 VARIABLE = "WORKBENCH_PROGRESS"
 """The environment variable that names another file."""
 VERSION = 1
+PROGRESS = FileUse("progress file", 2**20, VARIABLE)
 
 
 class ProgressError(WorkbenchError):
@@ -136,13 +139,13 @@ def record(name: str, *, solved: bool) -> None:
 def _read(path: Path) -> dict[str, tuple[int, bool]]:
     """Name -> (tries, solved); names of exercises that are no more are kept."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        if not path.exists():
+            return {}
+        found = parse_json(read_bytes(path, PROGRESS))
         return {name: _entry(entry) for name, entry in _exercises(found).items()}
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise _unusable(path, f"cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except FileError as error:
+        raise _unusable(path, f"cannot be used ({error.message})") from None
+    except ValueError as error:
         raise _unusable(path, f"is damaged: {error}") from None
 
 

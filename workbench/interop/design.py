@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from workbench.access.json_text import parse_json
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.trace import show
@@ -94,8 +95,8 @@ def read_design(text: str) -> Design:
     if len(text) > MAX_DESIGN_BYTES:
         raise _unreadable(f"it has {len(text):,} characters, more than {MAX_DESIGN_BYTES:,}")
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = parse_json(text)
+    except ValueError as error:
         raise _unreadable(f"no JSON ({error})") from None
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
         raise _unreadable(f'it does not say "schema": "{SCHEMA}"')

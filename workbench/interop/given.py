@@ -10,6 +10,7 @@ from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Any
 
+from workbench.access.app_mode import app_mode
 from workbench.models import catalog_names, repository
 
 MULTIPLIERS = {
@@ -64,6 +65,8 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 def local_config(reference: str) -> str | None:
     """The config.json of a folder on this machine; None where there is none."""
+    if app_mode() is not None:  # a log must not tell which folders there are
+        return None
     try:
         inside = Path(reference).expanduser() / "config.json"
         return str(inside) if inside.is_file() else None

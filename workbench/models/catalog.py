@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from workbench.access.app_mode import check_model
 from workbench.core.errors import ConfigError, unknown_name_message
 from workbench.core.model import Model
 from workbench.models.hub import download_config
@@ -51,7 +52,7 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
 
     A path is what exists on disk, or ends in .json, or starts with "." or "/". A hub id
     (owner/name) that is no catalog name downloads that repository's config.json and nothing else.
-    Errors: ConfigError.
+    Errors: ConfigError; AppRefusal in an app.
     """
     if isinstance(reference, Mapping):
         labels = (reference.get("_name_or_path"), reference.get("model_type"))
@@ -73,12 +74,14 @@ def _named_model(reference: str) -> Model:
     if reference.casefold() in catalog_names():
         return _catalog_model(reference.casefold())
     if _looks_like_path(reference):
+        check_model(reference)
         path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
         return read_model(read_config(path), _file_label(path))
     by_hub_id = _catalog_by_hub_id().get(reference.casefold())
     if by_hub_id is not None:
         return _catalog_model(by_hub_id)
     if HUB_ID.fullmatch(reference):
+        check_model(reference)
         return read_model(download_config(reference), reference)
     return _catalog_model(reference)
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, cut, shown
 from workbench.models.json_file import read_config
 
 PROBE_SECONDS = 3.0
@@ -20,9 +20,21 @@ def download_config(hub_id: str) -> dict[str, Any]:
     Errors: ConfigError when the hub cannot be reached, or has no such file.
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
 
-    cached = try_to_load_from_cache(hub_id, "config.json")
+    try:
+        cached = try_to_load_from_cache(hub_id, "config.json")
+    except HFValidationError as error:
+        raise ConfigError(
+            "invalid_hub_id",
+            f"Invalid hub id {shown(hub_id)}. Expected owner/name of letters, digits, '-', '_' and "
+            f"'.', as on the hub. {cut(str(error))}",
+            field="model",
+        ) from None
     if not isinstance(cached, str) and not hub_answers():
         raise _not_fetched(hub_id, "no connection")
     try:
@@ -53,7 +65,7 @@ def hub_answers() -> bool:
 def _not_fetched(hub_id: str, reason: str) -> ConfigError:
     return ConfigError(
         "hub_not_reachable",
-        f"config.json of {hub_id} could not be fetched ({reason}). Download it by hand and give "
-        "its path, or choose a catalog name (`workbench models`).",
+        f"config.json of {cut(hub_id)} could not be fetched ({reason}). Download it by "
+        "hand and give its path, or choose a catalog name (`workbench models`).",
         field="model",
     )

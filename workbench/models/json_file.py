@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.core.errors import ConfigError
+from workbench.access.files import FileError, FileUse, read_bytes
+from workbench.access.json_text import TooDeepError, parse_json
+from workbench.core.errors import ConfigError, shown
 
 MAX_BYTES = 1024 * 1024
 """Largest accepted file; real ones have a few kilobytes, long quantization lists some hundred."""
@@ -19,6 +20,7 @@ MAX_DEPTH = 32
 MAX_ENTRIES = 50_000
 """Most values and fields; real ones have hundreds, a list of unquantized layers some thousand."""
 
+USE = FileUse("config.json", MAX_BYTES, "model")
 CONTAINERS = (dict, list, tuple, Mapping)
 
 
@@ -36,10 +38,10 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
         # Before they become objects: a comma precedes every entry but the first of its container.
         if decoded.count(",") > MAX_ENTRIES:
             raise _too_large(source, f"{MAX_ENTRIES} entries")
-        value = json.loads(decoded, object_pairs_hook=_unique_keys)
+        value = parse_json(decoded, most_depth=MAX_DEPTH, pairs=_unique_keys)
     except UnicodeDecodeError as error:
         raise ConfigError("config_not_utf8", f"{source} is not UTF-8: {error}.", field="") from None
-    except RecursionError:
+    except TooDeepError:
         raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="") from None
     except ConfigError:
         raise
@@ -60,16 +62,10 @@ def read_config(path: Path) -> dict[str, Any]:
     if path.is_dir():
         path = path / "config.json"
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise _too_large(path.name, f"{MAX_BYTES} bytes")
-        content = path.read_bytes()
-    except ConfigError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(
-            "config_not_readable", f"{str(path)[:200]} cannot be read: {reason}.", field="model"
-        ) from None
+        content = read_bytes(path, USE)
+    except FileError as error:
+        code = error.code.replace("file_", "config_")
+        raise ConfigError(code, error.message, field="model") from None
     return parse_config(content, path.name)
 
 
@@ -107,6 +103,6 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
         raise ConfigError(
-            "config_duplicate_key", f"The key {twice[:80]!r} appears twice.", field=f"/{twice[:80]}"
+            "config_duplicate_key", f"The key {shown(twice)} appears twice.", field=f"/{twice[:80]}"
         )
     return result

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workbench.access.app_mode import check_python
 from workbench.core.errors import WorkbenchError
 from workbench.core.layer_query import capability_of
 from workbench.core.model import Model
@@ -123,8 +124,10 @@ def ask(
     """The answers to `questions`, in their order, from one process of `python` (None: this one).
 
     A question whose process crashed or took too long gives a failure; so do those behind it.
-    Errors: CannotAskError when not even its version can be asked.
+    Errors: CannotAskError when not even its version can be asked; AppRefusal.
     """
+    if python is not None:
+        check_python(python)
     program = python or sys.executable
     command = [program, "-c", BOOT.format(folder=str(FOLDER)), host.to_json()]
     lines = "".join(json.dumps({"id": at, **given}) + "\n" for at, given in enumerate(questions))

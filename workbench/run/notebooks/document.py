@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
 from workbench.run.notebooks.errors import NotebookFileError
+
+NOTEBOOK = FileUse("notebook", 64 * 2**20, "path")
+MAX_NOTEBOOK_DEPTH = 200
+"""Outputs hold data of any shape; figures and tables have some twenty levels."""
 
 Notebook = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -21,13 +27,13 @@ _INJECTED_TAG = "injected-parameters"
 def read_notebook(path: Path) -> dict[str, Any]:
     """The notebook as plain data. Raises NotebookFileError: missing, or no notebook of format 4."""
     try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
+        notebook = parse_json(read_text(path, NOTEBOOK), most_depth=MAX_NOTEBOOK_DEPTH)
+    except FileError as error:
         near = sorted(other.name for other in path.parent.glob("*.ipynb"))
         there = f" Notebooks in that folder: {', '.join(near)}." if near else ""
         raise NotebookFileError(
             "notebook_missing",
-            f"Cannot read notebook {path}: {error.strerror}.{there}",
+            f"{error.message}{there}",
             field="path",
         ) from error
     except ValueError as error:

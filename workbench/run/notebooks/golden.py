@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
 from workbench.run.notebooks.errors import NotebookMatrixError
 from workbench.run.notebooks.evidence import Evidence
 from workbench.run.notebooks.expectations import Golden
 from workbench.run.notebooks.problems import NotebookProblem
 
+GOLDEN = FileUse("file of goldens", 64 * 2**20, "goldens")
 FORMAT = 1
 Cases = Mapping[str, Mapping[str, Any]]
 
@@ -29,7 +32,9 @@ def read_goldens(path: Path) -> Cases:
     if not path.exists():
         return {}
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(read_text(path, GOLDEN))
+    except FileError as error:
+        raise NotebookMatrixError("golden_file", error.message, field="goldens") from None
     except ValueError as error:
         raise _malformed(path, f"it is not JSON ({error})") from error
     match document:

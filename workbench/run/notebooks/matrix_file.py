@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
 from workbench.core.errors import nearest_names
 from workbench.run.notebooks.errors import NotebookMatrixError
 
+MATRIX = FileUse("matrix file", 4 * 2**20, "matrix")
 Parameters = dict[str, Any]
 CASE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 Positive = Field(default=None, gt=0)
@@ -99,12 +101,12 @@ class MatrixTable(Strict):
 def read_table(path: Path) -> MatrixTable:
     """The file as it was written. Raises NotebookMatrixError: missing, malformed, unknown field."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise matrix_error(path, f"it cannot be read ({error.strerror})") from error
+        text = read_text(path, MATRIX)
+    except FileError as error:
+        raise NotebookMatrixError("matrix_file", error.message, field="matrix") from None
     try:
-        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except ValueError as error:
+        document = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text)
+    except (ValueError, RecursionError) as error:
         form = "TOML" if path.suffix == ".toml" else "JSON (a TOML file ends with .toml)"
         raise matrix_error(path, f"it is not {form}: {error}") from error
     try:

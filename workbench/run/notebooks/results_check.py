@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
 from workbench.core.errors import nearest_names
 from workbench.run.notebooks.problems import NotebookProblem
 from workbench.run.notebooks.schema import file_schema, schema_errors
+
+RESULTS = FileUse("results file", 64 * 2**20)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +31,12 @@ def read_results(path: Path) -> Recorded:
     if not path.exists():
         why = "the notebook recorded no results: end it with `record_results(name=value, ...)`"
         return Recorded(None, problems=(NotebookProblem("no_results", None, why),))
-    text = path.read_text(encoding="utf-8")
     try:
-        document = json.loads(text)
+        text = read_text(path, RESULTS)
+    except FileError as error:
+        return _malformed(error.message, "")
+    try:
+        document = parse_json(text)
     except ValueError as error:
         return _malformed(f"it is not JSON ({error})", text)
     errors = schema_errors(document, file_schema())

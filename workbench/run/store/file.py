@@ -7,8 +7,11 @@ import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench.access.files import FileError, FileUse, read_start
 from workbench.run.store.row import StoreError
 
+RESULTS = FileUse("results file", 64 * 2**30)
+"""SQLite reads the pages that it needs, so a large file costs nothing by itself."""
 APPLICATION_ID = 0x57424B56
 SCHEMA_VERSION = 1
 BUSY_S = 30.0
@@ -121,10 +124,9 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 def _starts_like_a_database(path: Path) -> bool:
     """SQLite takes a file that is too short for a new one, and would write over it."""
     try:
-        with path.open("rb") as file:
-            start = file.read(HEADER_BYTES)
-    except OSError as error:
-        raise StoreError(f"{path.name} cannot be read: {error.strerror}.") from error
+        start = read_start(path, HEADER_BYTES, RESULTS)
+    except FileError as error:
+        raise StoreError(error.message) from None
     return not start or (len(start) == HEADER_BYTES and start.startswith(b"SQLite format 3\0"))
 
 

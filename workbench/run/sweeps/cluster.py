@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from workbench.access.app_mode import check_scheduler
 from workbench.run.sweeps.cluster_lane import ClusterLane, workers_of
 from workbench.run.sweeps.lanes import Lane
 from workbench.run.sweeps.place import Place, about_here
@@ -24,8 +25,9 @@ def cluster(address: str) -> Place:
     """The workers behind a scheduler, such as "tcp://host:8786"; use it in `with`.
 
     Every worker has one thread and a GPU of its own, and all have the same GPU and kernels, for
-    their times are filed under one name. Errors: ClusterError, within seconds.
+    their times are filed under one name. Errors: ClusterError, within seconds; AppRefusal.
     """
+    check_scheduler(address)
     client = _connected(address)
     try:
         lanes = dask_lanes(client)

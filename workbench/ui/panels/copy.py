@@ -8,6 +8,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.access.app_mode import AppRefusal, output_path
 from workbench.core.errors import WorkbenchError
 from workbench.exchange import commands_of, report_of, save_design
 from workbench.interop.code import scenario_code
@@ -72,7 +73,11 @@ class CopyPanel(Panel):
         if self._plan is None:
             return
         name = self.name.value.strip() or "design"
-        design, page = (Path(f"{name}.{ending}") for ending in ("json", "html"))
+        try:
+            design, page = (output_path(name + ending, ending) for ending in (".json", ".html"))
+        except AppRefusal as error:
+            self._saved.value = html.document(html.refusal_html(error))
+            return
         taken = [str(path) for path in (design, page) if path.exists()]
         if taken:
             told = f"✕ {' and '.join(taken)} is there already: choose another name."

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import ipywidgets as widgets
 
+from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
 from workbench.plan import Plan
 from workbench.scenario import Scenario
@@ -79,7 +80,13 @@ class HtmlPanel(Panel):
 
 
 def error_html(error: RecordedError) -> str:
-    """An unhandled exception, with a traceback to copy."""
+    """An unhandled exception, with a traceback to copy unless strangers may see it."""
+    if not shows_tracebacks():
+        return document(
+            f'<div class="wb-error" data-workbench-error="{escape(error.callback)}"><b>✕ This did '
+            "not work.</b><br>What is shown below is stale. Started with --show-tracebacks, the "
+            "app shows why.</div>"
+        )
     return document(
         f'<div class="wb-error" data-workbench-error="{escape(error.callback)}">'
         f"<b>✕ {escape(error.summary)}</b><br>What is shown below is stale. "

@@ -11,6 +11,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from workbench.access.app_mode import AppRefusal, output_path
 from workbench.run.store import ResultStore, Row, StoreError
 from workbench.run.sweeps.cluster import ClusterError, cluster
 from workbench.run.sweeps.execute import Sweep
@@ -143,7 +144,7 @@ class KernelTuning:
         self.stop.disabled = False
         self._text.value = "Choosing what is legal and fits ..."
         try:
-            with ResultStore(asked.path) as store:
+            with ResultStore(output_path(asked.path, ".db")) as store:
                 if store.read_only:
                     self._notes.value = note_html((*store.notes, READ_ONLY))
                     self._text.value = ""
@@ -151,7 +152,7 @@ class KernelTuning:
                     self._notes.value = note_html(store.notes)
                     self._measure(store, asked)
                 self._show_stored(asked.kernel.rows(store), asked)
-        except (StoreError, ClusterError, LaneLostError) as error:
+        except (AppRefusal, StoreError, ClusterError, LaneLostError) as error:
             self._text.value = ""
             self._error.value = html.document(
                 f'<div class="wb-problem">✕ {escape(str(error))}</div>'

@@ -1,0 +1,117 @@
+"""The reader of files that a person names."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.access.files import (
+    FileError,
+    FileUse,
+    lines,
+    read_bytes,
+    read_start,
+    read_text,
+    size_text,
+)
+
+USE = FileUse("design", 100, "design")
+
+
+def refused(path, use=USE):
+    with pytest.raises(FileError) as caught:
+        read_bytes(path, use)
+    assert caught.value.field == use.field
+    assert len(caught.value.message) < 400
+    return caught.value
+
+
+def test_a_regular_file_is_read_up_to_its_limit(tmp_path):
+    path = tmp_path / "some"
+    path.write_bytes(b"a" * 100)
+    assert read_bytes(path, USE) == b"a" * 100
+    assert read_start(path, 3, USE) == b"aaa"
+    path.write_bytes(b"a" * 101)
+    error = refused(path)
+    assert error.code == "file_too_large"
+    assert "100 bytes" in error.message
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path):
+    path = tmp_path / "some"
+    path.write_bytes(b"\xef\xbb\xbfx")
+    assert read_text(path, USE) == "x"
+    path.write_bytes(b"\xff")
+    with pytest.raises(FileError, match="not UTF-8"):
+        read_text(path, USE)
+
+
+@pytest.mark.parametrize("name", ["none", "a\0b", "\ud800", "x" * 5000])
+def test_what_cannot_be_opened_is_said_without_repeating_it_all(tmp_path, name):
+    error = refused(str(tmp_path / name) if "\0" not in name else name)
+    assert error.code == "file_not_readable"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_what_is_not_a_regular_file_is_named(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    kinds = {pipe: "a named pipe", "/dev/zero": "a device", tmp_path: "a folder"}
+    for path, words in kinds.items():
+        error = refused(path)
+        assert error.code == "file_not_regular"
+        assert words in error.message
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="no /proc on this system")
+def test_a_file_that_says_it_is_empty_is_bounded_too():
+    assert refused("/proc/self/maps").code == "file_too_large"
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="no /proc on this system")
+def test_no_descriptor_is_left_open(tmp_path):
+    before = descriptors()
+    for path in ("/dev/zero", tmp_path):
+        refused(path)
+    assert descriptors() == before
+
+
+@given(st.lists(st.binary(max_size=30).map(lambda part: part.replace(b"\n", b"")), max_size=8))
+def test_every_line_comes_once_and_none_is_longer_than_the_limit(parts):
+    found = list(lines(io.BytesIO(b"".join(part + b"\n" for part in parts)), 10))
+    assert [line.rstrip(b"\n") for line in found] == [
+        (part + b"\n")[:11].rstrip(b"\n") for part in parts
+    ]
+    assert all(len(line) <= 11 for line in found)
+
+
+class Endless(io.RawIOBase):
+    """A stream without a line feed."""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return len(buffer)
+
+
+def test_a_line_that_does_not_end_is_an_error():
+    stream = io.BufferedReader(Endless(), buffer_size=2**24)
+    with pytest.raises(FileError, match="does not end"):
+        list(lines(stream, 2**22))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(2**30, "1 GiB"), (3 * 2**20, "3 MiB"), (7, "7 bytes")]
+)
+def test_sizes_are_told_with_their_unit(count, text):
+    assert size_text(count) == text

@@ -1,0 +1,1 @@
+"""What a text from outside may make the program open, write, start or connect to."""

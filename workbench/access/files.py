@@ -1,0 +1,159 @@
+"""The one reader for files that a person names: regular files only, and never more than declared.
+
+A device, a named pipe or a sparse file of gigabytes is refused before anything is read from it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from workbench.core.errors import ScenarioError, shown
+
+FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY")
+)
+"""Without O_NONBLOCK, opening a named pipe waits until another process writes to it."""
+KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
+MAX_SKIPPED_BYTES = 2**30
+"""A longer line has no end: it is an endless stream."""
+
+FilePath = str | os.PathLike[str]
+
+
+class FileError(ScenarioError):
+    """A file that was named cannot be used: `file_not_readable`, `_not_regular` or `_too_large`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileUse:
+    """What a file is read as.
+
+    title: what it is called in messages; most_bytes: the largest that is read; field: the input
+    that names the file; advice: what to do with a larger one.
+    """
+
+    title: str
+    most_bytes: int
+    field: str | None = None
+    advice: str = "Name a smaller file."
+
+
+def read_bytes(path: FilePath, use: FileUse) -> bytes:
+    """Return the content of a regular file. Errors: FileError."""
+    with opened(path, use) as file:
+        content = _read(file, use.most_bytes + 1, path, use)
+    if len(content) > use.most_bytes:  # such as those of /proc, whose size says nothing
+        raise _too_large(path, use)
+    return content
+
+
+def read_text(path: FilePath, use: FileUse) -> str:
+    """Return the UTF-8 text of a regular file, without its byte order mark. Errors: FileError."""
+    try:
+        return read_bytes(path, use).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, use, f"it is not UTF-8 text ({error.reason})") from None
+
+
+def read_start(path: FilePath, count: int, use: FileUse) -> bytes:
+    """Return the first `count` bytes of a regular file. Errors: FileError."""
+    with opened(path, use) as file:
+        return _read(file, count, path, use)
+
+
+@contextmanager
+def opened(path: FilePath, use: FileUse) -> Iterator[BinaryIO]:
+    """Open a regular file of at most `use.most_bytes` for reading. Errors: FileError."""
+    try:
+        handle = os.open(path, FLAGS)
+    except (OSError, ValueError) as error:  # ValueError: a null character, a lone surrogate
+        raise _unreadable(path, use, _reason(error)) from None
+    try:
+        _check(os.fstat(handle), path, use)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(handle)
+
+
+def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
+    """Yield the lines of a stream; of a longer one its first `most_bytes + 1` bytes.
+
+    The rest of a long line is skipped. Errors: FileError for a line that does not end.
+    """
+    while line := file.readline(most_bytes + 1):
+        yield line
+        skipped = 0
+        while len(line) > most_bytes and not line.endswith(b"\n"):
+            skipped += len(line)
+            if skipped > MAX_SKIPPED_BYTES:
+                size = size_text(MAX_SKIPPED_BYTES)
+                message = f"A line has more than {size} and does not end. Give one with line feeds."
+                raise FileError("line_too_long", message)
+            line = file.readline(most_bytes + 1)
+
+
+def size_text(count: int) -> str:
+    """Return a number of bytes in its largest whole unit."""
+    for unit, name in UNITS:
+        if count >= unit and count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count:,} bytes"
+
+
+def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
+    """Check what was opened, not what the path named a moment before."""
+    if not stat.S_ISREG(found.st_mode):
+        kind = next((words for test, words in KINDS if test(found.st_mode)), "not a regular file")
+        raise FileError(
+            "file_not_regular",
+            f"The {use.title} {shown(os.fspath(path))} cannot be read: it is {kind}. Expected a "
+            f"regular file of at most {size_text(use.most_bytes)}.",
+            field=use.field,
+        )
+    if found.st_size > use.most_bytes:
+        raise _too_large(path, use)
+
+
+def _read(file: BinaryIO, count: int, path: FilePath, use: FileUse) -> bytes:
+    try:
+        content = file.read(count)
+    except OSError as error:
+        raise _unreadable(path, use, _reason(error)) from None
+    if content is None:  # a file of the kernel's that waits for data
+        raise _unreadable(path, use, "it has no data now")
+    return content
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _unreadable(path: FilePath, use: FileUse, reason: str) -> FileError:
+    return FileError(
+        "file_not_readable",
+        f"The {use.title} {shown(os.fspath(path))} cannot be read: {reason}. Expected the path of "
+        "a file that you may read.",
+        field=use.field,
+    )
+
+
+def _too_large(path: FilePath, use: FileUse) -> FileError:
+    return FileError(
+        "file_too_large",
+        f"The {use.title} {shown(os.fspath(path))} cannot be read: it has more than "
+        f"{size_text(use.most_bytes)}, the limit. {use.advice}",
+        field=use.field,
+    )

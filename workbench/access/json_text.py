@@ -1,0 +1,46 @@
+"""JSON from outside: as deep as declared, and every mistake a ValueError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+MAX_DEPTH = 64
+"""Deepest accepted nesting; scenarios, designs and their configurations have fewer than ten."""
+
+
+class TooDeepError(ValueError):
+    """A JSON text nests deeper than it may."""
+
+
+Pairs = Callable[[list[tuple[str, Any]]], Any]
+
+
+def parse_json(
+    text: str | bytes, *, most_depth: int = MAX_DEPTH, pairs: Pairs | None = None
+) -> Any:
+    """Return the value in `text`; `pairs` builds the objects, as in `json.loads`.
+
+    Errors: ValueError; TooDeepError for nesting deeper than `most_depth`.
+    """
+    try:
+        value = json.loads(text, object_pairs_hook=pairs)
+    except RecursionError:
+        raise _too_deep(most_depth) from None
+    level = [value]
+    for _ in range(most_depth + 1):
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return value
+    raise _too_deep(most_depth)
+
+
+def _children(item: Any) -> Any:
+    if isinstance(item, dict):
+        return item.values()
+    return item if isinstance(item, list) else ()
+
+
+def _too_deep(most_depth: int) -> TooDeepError:
+    return TooDeepError(f"nested more than {most_depth} levels deep; write it flatter")

@@ -1,0 +1,195 @@
+"""The server of `workbench app`: Voila, which answers only to a token and to known host names.
+
+Voila alone, not as an extension of jupyter_server: there a token opens the whole server API, with
+terminals, files and `execute_request`; here a kernel takes the messages of widgets and no code.
+Token, cookie, origin and login page are those of jupyter_server.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+import os
+import re
+import socket
+import tempfile
+import webbrowser
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jupyter_server import DEFAULT_STATIC_FILES_PATH
+from jupyter_server.auth.identity import IdentityProvider, User
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.log import log_request
+from jupyter_server.services.kernels.connection.base import (
+    deserialize_binary_message,
+    deserialize_msg_from_ws_v1,
+)
+from tornado.httputil import HTTPServerRequest, split_host_and_port
+from tornado.routing import Matcher, Rule
+from tornado.web import RequestHandler
+from traitlets import Dict
+from traitlets.config import Config
+from voila.app import Voila
+from voila.static_file_handler import AllowListFileHandler
+from voila.tornado.kernel_websocket_handler import VoilaKernelWebsocketHandler
+
+LOCAL = ("localhost", "127.0.0.1", "::1")
+TOKEN = re.compile(r"token=[^\s&]+")
+SETTINGS: Mapping[str, Any] = {
+    "log_function": partial(log_request, record_prometheus_metrics=False),  # without tokens
+    "static_path": DEFAULT_STATIC_FILES_PATH,  # of login and error pages
+    "static_url_prefix": "/voila/static/",
+    "headers": {"Referrer-Policy": "same-origin"},  # the first address holds the token
+}
+EVERYWHERE = ("", "0.0.0.0", "::", "*")  # noqa: S104  (compared with, not bound to)
+FORM_1 = "v1.kernel.websocket.jupyter.org"
+
+
+class TokenIdentity(IdentityProvider):
+    """One token for everybody who may come in; a cookie keeps it after the first visit."""
+
+    cookie_options = Dict({"samesite": "Strict"})
+
+    def get_token(self, handler: RequestHandler) -> str | None:
+        """Return the token that a request brings; nothing unless it is the right one."""
+        return self.token if self._is_token(super().get_token(handler)) else None
+
+    def process_login_form(self, handler: RequestHandler) -> User | None:
+        """Return a user where the login form holds the token."""
+        given = handler.get_argument("password", default="")
+        return self.generate_anonymous_user(handler) if self._is_token(given) else None
+
+    def _is_token(self, given: str | None) -> bool:
+        """Compare in a time that says nothing about where the first difference is."""
+        token = str(self.token)
+        return bool(token) and hmac.compare_digest((given or "").encode(), token.encode())
+
+
+class HideToken(logging.Filter):
+    """Tornado writes the address of a refused request into the log, with what follows the `?`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the token in a record."""
+        record.msg, record.args = TOKEN.sub("token=[secret]", record.getMessage()), ()
+        return True
+
+
+class OtherHost(Matcher):
+    """Matches requests for a host name that this server does not have: DNS rebinding."""
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        self.allowed = allowed
+
+    def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        """Return what tornado takes for a match, or None."""
+        host = split_host_and_port(request.host.lower())[0].strip("[]")
+        return None if host in self.allowed else {}
+
+
+class HostRefused(RequestHandler):
+    """The answer to every request for another host."""
+
+    def prepare(self) -> None:
+        """Answer in one sentence, whatever the method and the path."""
+        self.set_status(403)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.finish(
+            "This app is not served under this host name. Open the address that it printed, or "
+            "start it with: workbench app --allow-host NAME\n"
+        )
+
+
+class OwnFiles(JupyterHandler, AllowListFileHandler):
+    """Pictures beside the notebook, for those who are logged in."""
+
+
+class QuietKernelSocket(VoilaKernelWebsocketHandler):
+    """A kernel's messages without those that hold tracebacks."""
+
+    def write_message(self, message: bytes | str | dict[str, Any], binary: bool = False) -> Any:
+        """Send a message, unless it is an error or a text on the standard error stream."""
+        header, content = self._parts(message)
+        kind = header["msg_type"]
+        if kind == "error" or (kind == "stream" and content()["name"] != "stdout"):
+            return None
+        return super().write_message(message, binary)
+
+    def _parts(
+        self, message: bytes | str | dict[str, Any]
+    ) -> tuple[Mapping[str, Any], Callable[[], Mapping[str, Any]]]:
+        """Return the header, and the content to be read on demand, in every form of Jupyter's."""
+        if isinstance(message, bytes) and self.selected_subprotocol == FORM_1:
+            _channel, parts = deserialize_msg_from_ws_v1(message)
+            return json.loads(parts[0]), lambda: json.loads(parts[3])
+        whole: Any = message
+        if isinstance(message, bytes):
+            whole = deserialize_binary_message(message)
+        elif isinstance(message, str):
+            whole = json.loads(message)
+        return whole["header"], lambda: whole["content"]
+
+
+class AppServer(Voila):
+    """Voila with a guarded door."""
+
+    name = "voila"  # its own configuration files are read, and then overruled
+    declared = Config()
+    allowed_hosts: frozenset[str] = frozenset(LOCAL)
+
+    def load_config_file(self, *args: Any, **kwargs: Any) -> None:
+        """Read the configuration; what the command declares wins."""
+        super().load_config_file(*args, **kwargs)
+        self.update_config(self.declared)
+
+    def init_handlers(self) -> list[Any]:
+        """Return Voila's handlers behind the check of the host."""
+        quiet = not self.voila_configuration.show_tracebacks
+        own = {AllowListFileHandler: OwnFiles}
+        if quiet:
+            own[VoilaKernelWebsocketHandler] = QuietKernelSocket
+        handlers = [
+            (pattern, own.get(handler, handler), *rest)
+            for pattern, handler, *rest in super().init_handlers()
+        ]
+        return [Rule(OtherHost(self.allowed_hosts), HostRefused), *handlers]
+
+    def launch_browser(self) -> None:
+        """Open a browser by a page that only this user can read: a command line is public."""
+        address = f"{self.connection_url}?token={self.identity_provider.token}"
+        handle, page = tempfile.mkstemp(suffix=".html")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f'<meta http-equiv="refresh" content="0; url={address}">')
+        try:
+            webbrowser.open(Path(page).as_uri())
+        except webbrowser.Error as error:
+            self.log.warning("No web browser found: %s.", error)
+
+
+def hosts_of(ip: str, allowed: tuple[str, ...]) -> frozenset[str]:
+    """Return the host names that are answered: of this machine, and those given at the start."""
+    bound = socket.gethostname() if ip in EVERYWHERE else ip
+    return frozenset(name.lower().strip("[]") for name in (*LOCAL, bound, *allowed))
+
+
+def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], quiet: bool) -> None:
+    """Serve a notebook until Ctrl-C. voila: settings of the server itself."""
+    logging.getLogger("tornado.general").addFilter(HideToken())
+    AppServer.allowed_hosts = hosts
+    own = {"identity_provider_class": TokenIdentity, "tornado_settings": dict(SETTINGS)}
+    AppServer.declared = Config(
+        Voila={**voila, **own},
+        VoilaConfiguration={
+            "template": "offline",
+            "theme": "light",
+            "allow_template_override": "NO",
+            "allow_theme_override": "NO",
+            "show_tracebacks": not quiet,
+            "preheat_kernel": False,  # its socket asks for no token
+            "progressive_rendering": False,
+        },
+    )
+    AppServer.launch_instance(argv=[str(notebook)])
