@@ -55,6 +55,7 @@ def _scenario(random: Random, rules: RuleSet) -> Scenario:
         mamba_ssm_cache_dtype=_maybe(random, _words("mamba_ssm_cache_dtype", rules)) or "auto",
         enable_prefix_caching=prefix_caching,
         mamba_cache_mode=_maybe(random, rules.cache_modes),
+        gdn_flashinfer_prefill=random.choice((None, None, True, False)),
         rules=rules.name,
         **values,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.interop.given import DTYPES, catalog_name, local_config
-from workbench.interop.vllm_args import VALUE_FLAGS
+from workbench.interop.vllm_args import GDN_KERNELS, VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -88,6 +88,8 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
     }
     if (typed := arguments.get("enable_prefix_caching")) is not None:
         fields["enable_prefix_caching"] = typed
+    if (kernel := arguments.get("gdn_prefill_backend")) is not None:
+        fields["gdn_flashinfer_prefill"] = kernel == GDN_KERNELS[True]
     if arguments.get("disable_hybrid_kv_cache_manager") is True:
         fields["disable_hybrid_kv_cache_manager"] = True
     if model := arguments.get("model") or arguments.get("model_tag"):

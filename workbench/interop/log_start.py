@@ -34,6 +34,15 @@ def _backend_fields(values: Values) -> dict[str, Any]:
     return {"backend": name, **known}
 
 
+GDN_KERNELS = {"FlashInfer": True, "Triton/FLA": False, "CuteDSL": False}
+"""Kernel as vLLM prints it -> `gdn_flashinfer_prefill`; other devices have others."""
+
+
+def _prefill_fields(values: Values) -> dict[str, Any]:
+    runs = GDN_KERNELS.get(str(values["kernel"]))
+    return {} if runs is None else {"gdn_flashinfer_prefill": runs}
+
+
 START = (
     message(
         "version",
@@ -129,6 +138,14 @@ START = (
             ),
         ),
         is_distinct=False,
+    ),
+    message(
+        "gdn_prefill",
+        "GDN prefill kernel",
+        r"Using (?P<kernel>\S+(?: \w+)?) GDN prefill kernel",
+        "Which kernel runs the prefill of gated delta nets.",
+        "FlashInfer's makes blocks multiples of 64 tokens in align mode, from 0.33 on.",
+        fields=_prefill_fields,
     ),
     message(
         "cache_mode",
