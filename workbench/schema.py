@@ -161,6 +161,7 @@ _PLAN = {
     "kv_cache_dtype": _STRING,
     "max_model_len": {**_INTEGER, "description": "tokens"},
     "max_num_batched_tokens": {**_INTEGER, "description": "tokens"},
+    "max_num_seqs": {**_INTEGER, "description": "sequences of a step"},
     "num_kv_heads_per_rank": _MAYBE_INTEGER,
     "head_size": {**_MAYBE_INTEGER, "description": "elements"},
     "attention_bytes_per_token": {

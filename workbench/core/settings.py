@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
-"""vLLM's `SchedulerConfig` default; servers on large GPUs start with more."""
-
 DEFAULT_GPU_MEMORY_UTILIZATION = 0.92
 """vLLM's `CacheConfig` default in 0.23: the share of a device that it takes."""
 

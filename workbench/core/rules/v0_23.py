@@ -14,6 +14,7 @@ from workbench.core.stages import (
     after_alignment,
     attention_bytes,
     backend_choice,
+    batch_sizes,
     block_size,
     cache_mode,
     flex,
@@ -31,6 +32,7 @@ from workbench.core.stages import (
 RESOLVE_CONFIGURATION = (
     refusals.model_dtype,
     refusals.max_model_len,
+    batch_sizes.token_budget,
     refusals.kv_cache_dtype,
     refusals.tensor_parallel,
     refusals.quantization_dtype,
@@ -40,6 +42,7 @@ RESOLVE_CONFIGURATION = (
     cache_mode.cache_mode,
     refusals.mamba_block_size,
     state_pages.states,
+    batch_sizes.cpu_mla_token_budget,
 )
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
