@@ -58,7 +58,11 @@ def test_the_defaults_follow_the_memory_of_the_device(memory, capability, in_0_2
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 @pytest.mark.parametrize("platform", ["rocm", "xpu"])
 def test_other_accelerators_have_the_same_table_without_exceptions(rules, platform):
-    for memory, expected in ((None, (2048, 256)), (64 * GIB, (2048, 256)), (80 * GIB, (8192, 1024))):
+    for memory, expected in (
+        (None, (2048, 256)),
+        (64 * GIB, (2048, 256)),
+        (80 * GIB, (8192, 1024)),
+    ):
         assert sizes(plan_of(rules, platform=platform, device_memory_bytes=memory)) == expected
 
 
@@ -66,9 +70,7 @@ def test_other_accelerators_have_the_same_table_without_exceptions(rules, platfo
 @pytest.mark.parametrize("memory", [None, 512 * GIB])
 def test_a_cpu_has_its_own_for_every_rank(rules, memory):
     for ranks in (1, 2, 4):
-        plan = plan_of(
-            rules, platform="cpu", tensor_parallel=ranks, device_memory_bytes=memory
-        )
+        plan = plan_of(rules, platform="cpu", tensor_parallel=ranks, device_memory_bytes=memory)
         assert sizes(plan) == (2048 * ranks, 128 * ranks)
 
 
@@ -96,9 +98,9 @@ def test_a_default_is_never_more_than_what_the_other_allows(rules, memory, seqs,
 
 def test_a_known_device_refuses_a_block_above_its_default_and_an_unknown_one_warns():
     for memory in (24 * GIB, 69 * GIB):
-        assert problem_of(plan_of("0.23", **ALIGN, device_memory_bytes=memory), BUDGET).severity == (
-            "error"
-        )
+        assert problem_of(
+            plan_of("0.23", **ALIGN, device_memory_bytes=memory), BUDGET
+        ).severity == ("error")
     assert problem_of(plan_of("0.23", **ALIGN, device_memory_bytes=80 * GIB), BUDGET) is None
     problem = problem_of(plan_of("0.23", **ALIGN), BUDGET)
     assert problem.severity == "warning"
@@ -160,6 +162,7 @@ def test_what_a_default_rests_on_is_in_the_trace():
         assert "not given" in note(name)
         assert "A100" in note(name, compute_capability="8.0", device_memory_bytes=80 * GIB)
         assert note(name, device_memory_bytes=80 * GIB) == ""
+        assert note(name, compute_capability="8.0", device_memory_bytes=40 * GIB) == ""
         assert note(name, **{name: 300}, platform="cuda") == ""
 
 

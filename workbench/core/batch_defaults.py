@@ -51,19 +51,30 @@ class BatchSizes(NamedTuple):
     max_num_seqs: int
 
 
-def possible_tiers(tiers: tuple[BatchTier, ...], settings: Settings) -> tuple[BatchTier, ...]:
-    """Return the tiers that the device can be in, largest memory first; one where it is known.
+def device_tier(tiers: tuple[BatchTier, ...], settings: Settings) -> BatchTier:
+    """Return the tier of the device, the last one where its memory is not given.
 
     A CPU has its own, for every rank of `tensor_parallel`.
     """
     if settings.platform == CPU:
         ranks = settings.tensor_parallel
-        return (BatchTier(0, 2048 * ranks, 128 * ranks),)
-    capability, memory = capability_of(settings), settings.device_memory_bytes
-    found = tuple(tier for tier in tiers if capability not in tier.excepted)
+        return BatchTier(0, 2048 * ranks, 128 * ranks)
+    memory = settings.device_memory_bytes
     if memory is None:
-        return found
-    return (next(tier for tier in found if memory >= tier.device_memory_bytes),)
+        return tiers[-1]
+    found = possible_tiers(tiers, settings)
+    return next(tier for tier in found if memory >= tier.device_memory_bytes)
+
+
+def possible_tiers(tiers: tuple[BatchTier, ...], settings: Settings) -> tuple[BatchTier, ...]:
+    """Return the tiers that the device can be in by its compute capability alone."""
+    capability = capability_of(settings)
+    return tuple(tier for tier in tiers if capability not in tier.excepted)
+
+
+def excepts(tiers: tuple[BatchTier, ...], capability: tuple[int, int], memory: int) -> bool:
+    """Return whether a device with this memory misses a tier by its compute capability."""
+    return any(memory >= tier.device_memory_bytes and capability in tier.excepted for tier in tiers)
 
 
 def batch_sizes(tier: BatchTier, settings: Settings, max_model_len: int) -> BatchSizes:
@@ -90,9 +101,7 @@ def is_certain(
         return True
     if getattr(settings, field):
         return True
-    first, *others = (
-        getattr(batch_sizes(tier, settings, max_model_len), field) for tier in tiers
-    )
+    first, *others = (getattr(batch_sizes(tier, settings, max_model_len), field) for tier in tiers)
     return all(other == first for other in others)
 
 

@@ -55,7 +55,7 @@ def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Fi
             "margin": {"t": 70, "b": 120},
             "title": {
                 "text": "<b>what the mask keeps grows with the whole pool</b>, used or not"
-                + f"; {plan.max_num_seqs:,} requests",
+                f"; {plan.max_num_seqs:,} requests",
                 "x": 0,
                 "xref": "paper",
                 "font": {"size": 15},

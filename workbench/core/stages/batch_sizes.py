@@ -8,8 +8,9 @@ from workbench.core.batch_defaults import (
     SCHEDULER_MAX_NUM_BATCHED_TOKENS,
     batch_sizes,
     defaults_text,
+    device_tier,
+    excepts,
     is_certain,
-    possible_tiers,
 )
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.run import Run
@@ -42,33 +43,32 @@ CPU_MLA_TOKENS = Rule(
 
 def token_budget(run: Run) -> None:
     """Decide the token budget and the number of sequences; the budget must hold all of them."""
-    tier = possible_tiers(run.rules.batch_tiers, run.settings)[-1]
-    sizes = batch_sizes(tier, run.settings, run.max_model_len)
-    run.max_num_batched_tokens, run.max_num_seqs = sizes
-    for rule, size in zip((TOKENS, SEQUENCES), sizes, strict=True):
-        _step(run, rule, size)
-    if run.max_num_seqs > run.max_num_batched_tokens:
+    settings = run.settings
+    tier = device_tier(run.rules.batch_tiers, settings)
+    tokens, sequences = batch_sizes(tier, settings, run.max_model_len)
+    run.max_num_batched_tokens, run.max_num_seqs = tokens, sequences
+    _step(run, TOKENS, tokens, settings.max_num_batched_tokens)
+    _step(run, SEQUENCES, sequences, settings.max_num_seqs)
+    if sequences > tokens:
         _budget_below_sequences(run)
 
 
-def _step(run: Run, rule: Rule, size: int) -> None:
-    explicit = getattr(run.settings, rule.name)
-    run.step(
-        rule,
-        size,
-        "" if explicit else _assumption(run),
-        explicit=explicit,
-        device_memory_bytes=run.settings.device_memory_bytes,
-    )
+def _step(run: Run, rule: Rule, size: int, explicit: int | None) -> None:
+    memory = run.settings.device_memory_bytes
+    note = "" if explicit else _assumption(run)
+    run.step(rule, size, note, explicit=explicit, device_memory_bytes=memory)
 
 
 def _assumption(run: Run) -> str:
     """Return what the defaults rest on beyond the scenario."""
     if run.platform.name == CPU:
         return ""
-    if run.settings.device_memory_bytes is None:
+    memory = run.settings.device_memory_bytes
+    if memory is None:
         return "device memory not given: those of a small device"
-    return "compute capability 8.0 is taken for an A100" if run.capability == A100 else ""
+    if run.capability != A100 or not excepts(run.rules.batch_tiers, A100, memory):
+        return ""
+    return "compute capability 8.0 is taken for an A100"
 
 
 def depends_on_device(run: Run, field: str) -> str:

@@ -64,9 +64,10 @@ def _falls_back(run: Run, state: GatedDeltaNet) -> None:
     run.problem(
         "gdn_prefill_falls_back",
         FIELD,
-        f"FlashInfer has no prefill kernel for gated delta nets with key heads of "
+        "FlashInfer has no prefill kernel for gated delta nets with key heads of "
         f"{state.key_head_dim} on {_device(run)}. Expected compute capability 9.0, or 10.x or 12.x "
-        f"with key heads of {KEY_HEAD_DIM}. vLLM falls back to another kernel; leave {FIELD} unset.",
+        f"with key heads of {KEY_HEAD_DIM}. vLLM falls back to another kernel. Leave {FIELD} "
+        "unset.",
         severity=WARNING,
         operands={"compute_capability": run.capability, "key_head_dim": state.key_head_dim},
         vllm_text="GDN prefill backend 'flashinfer' is selected but cannot use this kernel on the "
