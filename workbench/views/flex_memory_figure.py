@@ -48,6 +48,7 @@ def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Fi
             hovertemplate="%{x:,} blocks: %{y:,} pairs of query and slot<extra></extra>",
         )
     )
+    assumed = plan.settings.max_num_seqs is None
     return go.Figure(
         traces,
         layout={
@@ -55,7 +56,7 @@ def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Fi
             "margin": {"t": 70, "b": 120},
             "title": {
                 "text": "<b>what the mask keeps grows with the whole pool</b>, used or not"
-                f"; {plan.max_num_seqs:,} requests",
+                + (f"; {plan.max_num_seqs:,} requests assumed" if assumed else ""),
                 "x": 0,
                 "xref": "paper",
                 "font": {"size": 15},
