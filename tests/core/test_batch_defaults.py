@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.core.flex.plan import flex_plan, plan_mask_memory
 from workbench.core.prefix.hits import caching_of
+from workbench.core.what_if.differences import compare
+from workbench.models import load_model
 
 GIB = 2**30
 BUDGET, BLOCKS, SEQUENCES = (
@@ -187,3 +189,12 @@ def test_mla_on_a_cpu_without_amx_takes_whole_prompts():
     )
     assert plan.max_num_batched_tokens == plan.max_model_len > 4096
     assert plan_of(model="deepseek-v3", platform="cpu").max_num_batched_tokens == 2048
+
+
+def test_an_upgrade_names_the_larger_budget_of_a_large_device():
+    settings = wb.Scenario(model="llama-3.1-8b", device_memory_bytes=192 * GIB)
+    found = compare(load_model("llama-3.1-8b"), settings, "0.23", "0.33").differences
+    budget = next(one for one in found if one.fact.name == "max_num_batched_tokens")
+    assert (budget.old, budget.new) == (8192, 16384)
+    assert "16,384 tokens instead of 8,192" in budget.means
+    assert budget.after.rule.name == "max_num_batched_tokens"

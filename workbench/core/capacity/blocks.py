@@ -195,9 +195,8 @@ def checkpoint_blocks(sized: Sized) -> int:
     if state is None or sized.mamba_cache_mode != "align":
         return 0
     known = sized.rules.groups.checkpoint_blocks
-    if state.kind in known or not flashinfer_prefill(sized):
-        return known.get(state.kind, 0)
-    return known.get(f"{state.kind}:flashinfer", 0)
+    kind = f"{state.kind}:flashinfer" if flashinfer_prefill(sized) else state.kind
+    return known.get(kind, 0)
 
 
 def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
