@@ -58,6 +58,7 @@ PACKAGES = (
     "uvloop",
 )
 WITHOUT_DEPENDENCIES = (
+    "apache-tvm-ffi",
     "compressed-tensors",
     "cuda-bindings",
     "cuda-pathfinder",

@@ -13,12 +13,15 @@ from workbench.scenario import Scenario
 from workbench.scenario_values import allowed_values
 
 Choice = TypeVar("Choice")
+GIB = 2**30
 CAPABILITIES = ("9.0", "10.0", "8.0", "12.0")
 SIZES: dict[str, tuple[int | None, ...]] = {
     "block_size": (None, None, None, 16, 32, 64, 128, 256, 528),
     "mamba_block_size": (None, None, None, None, None, 128, 1024),
     "max_model_len": (None, 2048, 4096),
-    "max_num_batched_tokens": (2048, 4096, 8192),
+    "max_num_batched_tokens": (None, None, 2048, 4096, 8192),
+    "max_num_seqs": (None, None, 64, 512),
+    "device_memory_bytes": (None, 24 * GIB, 80 * GIB, 192 * GIB),
     "tensor_parallel": (1, 1, 2, 4, 8),
     "num_speculative_tokens": (0, 0, 0, 1, 2, 3, 5),
 }
@@ -55,6 +58,7 @@ def _scenario(random: Random, rules: RuleSet) -> Scenario:
         mamba_ssm_cache_dtype=_maybe(random, _words("mamba_ssm_cache_dtype", rules)) or "auto",
         enable_prefix_caching=prefix_caching,
         mamba_cache_mode=_maybe(random, rules.cache_modes),
+        gdn_flashinfer_prefill=random.choice((None, None, True, False)),
         rules=rules.name,
         **values,
     )

@@ -8,7 +8,7 @@ from workbench.core.rules import RULE_SETS
 from workbench.scenario import FIELDS
 from workbench.scenario_values import BYTES, RANGES, SHARES, VERSION, allowed_values
 
-BOOLEANS = ("enable_prefix_caching",)
+BOOLEANS = ("enable_prefix_caching", "gdn_flashinfer_prefill")
 OWN_FORM: dict[str, dict[str, Any]] = {
     "model": {
         "type": ["string", "object"],
@@ -19,7 +19,6 @@ OWN_FORM: dict[str, dict[str, Any]] = {
         "type": ["array", "null"],
         "items": {"type": "string", "description": 'a layer number, or "sliding_window"'},
     },
-    "gdn_flashinfer_prefill": {"type": "boolean"},
     "trtllm_kernels": {"type": "boolean"},
     "disable_hybrid_kv_cache_manager": {"type": "boolean"},
     "kv_cache_memory_bytes_by_rank": {
@@ -162,6 +161,7 @@ _PLAN = {
     "kv_cache_dtype": _STRING,
     "max_model_len": {**_INTEGER, "description": "tokens"},
     "max_num_batched_tokens": {**_INTEGER, "description": "tokens"},
+    "max_num_seqs": {**_INTEGER, "description": "sequences of a step"},
     "num_kv_heads_per_rank": _MAYBE_INTEGER,
     "head_size": {**_MAYBE_INTEGER, "description": "elements"},
     "attention_bytes_per_token": {

@@ -283,7 +283,7 @@ def scenarios(
     return Scenario(
         model=model,
         rules=rules.name,
-        gdn_flashinfer_prefill=draw(st.booleans()),
+        gdn_flashinfer_prefill=draw(_maybe(st.booleans())),
         trtllm_kernels=draw(st.booleans()),
         platform=platform,
         compute_capability=draw(_maybe(st.sampled_from(PLATFORMS["cuda"].capabilities))),

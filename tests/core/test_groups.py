@@ -381,7 +381,9 @@ def test_0_33_counts_a_block_for_checkpoints_inside_a_prefill():
     align = {"enable_prefix_caching": True, "mamba_cache_mode": "align", "rules": "0.33"}
     for model, extra, more in (
         ("nemotron-3-nano-30b-a3b", {}, 1),
-        ("qwen3.5-4b", {}, 0),
+        ("qwen3.5-4b", {}, 1),
+        ("qwen3.5-4b", {"gdn_flashinfer_prefill": False}, 0),
+        ("olmo-hybrid-7b", {"gdn_flashinfer_prefill": True}, 0),
         ("qwen3.5-4b", {"gdn_flashinfer_prefill": True}, 1),
         ("kimi-linear-48b-a3b", {}, 0),
     ):

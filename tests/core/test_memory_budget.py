@@ -77,7 +77,7 @@ def test_too_few_typed_blocks_are_answered_with_enough_of_them():
 
 @pytest.mark.parametrize(
     ("blocks", "said"),
-    [(18, "above; both are more than the 18 blocks"), (300, "above; 1,024 is more than the 300")],
+    [(18, "1,024 is more than the 18 blocks"), (300, "1,024 from 70 GiB, 256 on others")],
 )
 def test_the_defaults_of_max_num_seqs_are_told_in_a_sentence_of_their_own(blocks, said):
     plan = plan_of(num_gpu_blocks_override=blocks, max_model_len=64)
@@ -112,12 +112,13 @@ def test_half_a_budget_gives_no_pool_and_says_what_is_missing():
 
 
 def test_weights_above_the_share_leave_nothing_and_the_remedy_is_a_higher_share():
-    plan = plan_of(**H100, gpu_memory_utilization=0.7, max_model_len=4096, max_num_seqs=1)
+    small = {"max_model_len": 4096, "max_num_seqs": 1}
+    plan = plan_of(**H100, gpu_memory_utilization=0.7, **small)
     problem = next(found for found in plan.problems if found.code == "no_memory_for_blocks")
     assert problem.operands["available_bytes"] < 0
     [remedy] = [found for found in plan.remedies(problem) if "gpu_memory" in str(found.changes)]
     share = remedy.changes["gpu_memory_utilization"]
-    assert plan_of(**{**H100, "gpu_memory_utilization": share}, max_model_len=4096).errors == ()
+    assert plan_of(**{**H100, "gpu_memory_utilization": share}, **small).errors == ()
     below = {**H100, "gpu_memory_utilization": round(share - 0.01, 2)}
     assert plan_of(**below, max_model_len=4096).errors
 

@@ -78,7 +78,7 @@ def test_a_packed_hybrid_with_plain_layers_counts_what_both_divide():
 
 
 def test_a_page_that_already_covers_the_state_stays():
-    settings = {"kv_cache_dtype": "fp8", "rules": "0.33"}
+    settings = {"kv_cache_dtype": "fp8", "rules": "0.33", "gdn_flashinfer_prefill": False}
     without = plan_of(qwen3_5(), **settings)
     plan = plan_of(qwen3_5(), kv_cache_dtype_skip_layers=("3",), **settings)
     assert plan.block_size == without.block_size == 1056

@@ -29,9 +29,8 @@ POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
 
 @cache
 def plan_of(model="qwen3.5-4b", **fields):
-    return wb.resolve(
-        wb.Scenario(**{"model": model, "max_model_len": 32768, "rules": "0.33", **fields})
-    )
+    options = {"max_model_len": 32768, "rules": "0.33", "gdn_flashinfer_prefill": False}
+    return wb.resolve(wb.Scenario(**{"model": model, **options, **fields}))
 
 
 def the_problem(request, **fields):

@@ -183,7 +183,10 @@ def test_the_order_that_is_asked_for():
 
 
 def test_a_block_beside_other_layers_is_not_split():
-    plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", backend="FLASHINFER", rules="0.33"))
+    scenario = wb.Scenario(
+        model="qwen3.5-4b", backend="FLASHINFER", rules="0.33", gdn_flashinfer_prefill=False
+    )
+    plan = wb.resolve(scenario)
     assert plan_layout(plan, num_blocks=2).kernel_blocks_per_block > 1
     with pytest.raises(LayoutError) as caught:
         plan_layout(plan, num_blocks=2, layout="BLNHC")

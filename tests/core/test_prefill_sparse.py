@@ -88,12 +88,18 @@ def test_steps_add_up_and_kept_states_are_where_a_resent_prompt_goes_on(
 
 
 def caching(rules="0.33", **fields):
-    options = {"model": "qwen3.5-4b", "enable_prefix_caching": True, "mamba_cache_mode": "align"}
+    options = {
+        "model": "qwen3.5-4b",
+        "enable_prefix_caching": True,
+        "mamba_cache_mode": "align",
+        "gdn_flashinfer_prefill": False,
+    }
     return caching_of(wb.resolve(wb.Scenario(rules=rules, **{**options, **fields})))
 
 
 def test_who_exports_a_state_inside_a_step():
     assert not caching().keeps_inside
+    assert caching(gdn_flashinfer_prefill=None).keeps_inside
     assert caching(gdn_flashinfer_prefill=True).keeps_inside
     assert caching(model="nemotron-3-nano-30b-a3b").keeps_inside
     assert not caching("0.23", max_num_batched_tokens=8192).keeps_few

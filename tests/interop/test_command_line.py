@@ -142,6 +142,9 @@ def test_the_flags_that_are_read_are_the_ones_that_vllm_has():
             {"num_speculative_tokens": 2},
         ),
         (f"{SERVE} --speculative-config.num_speculative_tokens 2", {"num_speculative_tokens": 2}),
+        (f"{SERVE} --gdn-prefill-backend flashinfer", {"gdn_flashinfer_prefill": True}),
+        (f"{SERVE} --gdn-prefill-backend=triton", {"gdn_flashinfer_prefill": False}),
+        (f"{SERVE} --gdn-prefill-backend cutedsl", {"gdn_flashinfer_prefill": False}),
         (f"{SERVE} --spec-tokens 2", {"num_speculative_tokens": 2}),
         (f"{SERVE} -ac.flex_attn_block_m 16", {"flex_attn_block_m": 16}),
         (

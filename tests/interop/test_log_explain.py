@@ -123,8 +123,12 @@ EXPECTED = {
         },
     ),
     "whole_start_0_33": (
-        {"model": "qwen3.5-4b", "enable_prefix_caching": True},
-        {"preferred_block": "agrees", "attention_block_size": "agrees"},
+        {
+            "model": "qwen3.5-4b",
+            "enable_prefix_caching": True,
+            "gdn_flashinfer_prefill": False,
+        },
+        {"preferred_block": "agrees", "attention_block_size": "agrees", "gdn_prefill": "told"},
     ),
 }
 """Log -> fields that it tells, and verdicts by message."""
@@ -348,3 +352,21 @@ def test_a_log_that_is_cut_or_shuffled_never_fails(data):
     piece = text[start : data.draw(st.integers(start, len(text)))]
     lines = data.draw(st.permutations(piece.split("\n")))
     assert code_of("\n".join(lines)).startswith("log_")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Using FlashInfer GDN prefill kernel (requested=auto, head_k_dim=128).", True),
+        ("Using Triton/FLA GDN prefill kernel (requested=flashinfer, head_k_dim=64).", False),
+        ("Using CuteDSL GDN prefill kernel (requested=cutedsl, head_k_dim=128).", False),
+        ("Using AITER FlyDSL GDN prefill kernel (requested=auto, head_k_dim=128).", None),
+        ("Using CPU GDN prefill kernel (head_k_dim=128).", None),
+        ("non-default args: {'model': 'qwen3.5-4b', 'gdn_prefill_backend': 'triton'}", False),
+        ("non-default args: {'model': 'qwen3.5-4b', 'gdn_prefill_backend': 'flashinfer'}", True),
+    ],
+)
+def test_the_prefill_kernel_of_a_log_is_the_scenarios(line, expected):
+    model = "" if line.startswith("non-default") else "non-default args: {'model': 'qwen3.5-4b'}\n"
+    log = f"vLLM API server version 0.33.0\n{model}{line}"
+    assert explain_log(log).told.fields.get("gdn_flashinfer_prefill") is expected

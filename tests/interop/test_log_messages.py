@@ -23,11 +23,11 @@ LINES = {
     "kv_cache_layout": "`VLLM_KV_CACHE_LAYOUT` environment variable detected. Setting KV cache "
     "layout to HND.",
     "resolved_layout": "Using LBHNC KV cache layout.",
-    "gdn_prefill": "Using FlashInfer GDN prefill kernel (requested=auto, head_k_dim=128).",
     "engine_config": "Initializing a V1 LLM engine (v0.23.0) with config: model='Qwen/Qwen3-8B',",
     "backend": "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER'].",
     "rocm_backend": "Using ROCM_ATTN backend out of potential backends: ['ROCM_ATTN'].",
     "backend_in_words": "Using Flash Attention backend on V1 engine.",
+    "gdn_prefill": "Using Triton/FLA GDN prefill kernel (requested=auto, head_k_dim=128).",
     "cache_mode": "Mamba cache mode is set to 'align' for Qwen3NextForCausalLM by default when "
     "prefix caching is enabled",
     "cache_mode_none": "Mamba cache mode is set to 'none' when prefix caching is disabled",

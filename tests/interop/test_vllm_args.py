@@ -81,6 +81,7 @@ FLAGS = [
         ("--kv-cache-dtype-skip-layers", "0", "sliding_window"),
     ),
     ("gdn_flashinfer_prefill", True, ("--gdn-prefill-backend", "flashinfer")),
+    ("gdn_flashinfer_prefill", False, ("--gdn-prefill-backend", "triton")),
     ("trtllm_kernels", True, ()),
     ("disable_hybrid_kv_cache_manager", True, ("--disable-hybrid-kv-cache-manager",)),
     ("kv_cache_layout", "HND", ()),

@@ -131,10 +131,13 @@ def test_text_and_html_mark_differences_by_word_and_sign():
 
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
-    some = random_scenarios(300, 1, rules)
-    assert some == random_scenarios(300, 1, rules)
-    assert some != random_scenarios(300, 2, rules)
+    some = random_scenarios(400, 1, rules)
+    assert some == random_scenarios(400, 1, rules)
+    assert some != random_scenarios(400, 2, rules)
     assert {one.model for one in some} == set(catalog_names())
+    assert {one.gdn_flashinfer_prefill for one in some} == {None, True, False}
+    assert None in {one.max_num_batched_tokens for one in some}
+    assert len({one.device_memory_bytes for one in some}) > 2
     assert {one.platform for one in some} == {"cuda", "rocm", "xpu", "cpu"}
     assert {one.rules for one in some} == {rules}
     assert {one.mamba_cache_mode for one in some} == {None, *RULE_SETS[rules].cache_modes}

@@ -46,6 +46,7 @@ class Plan:
     mamba_ssm_cache_dtype: str
     max_model_len: int
     max_num_batched_tokens: int
+    max_num_seqs: int
     block_size: int
     mamba_block_size: int | None
     attention_bytes_per_token: int | None
@@ -78,6 +79,7 @@ class Plan:
             mamba_ssm_cache_dtype=run.mamba_ssm_cache_dtype,
             max_model_len=run.max_model_len,
             max_num_batched_tokens=run.max_num_batched_tokens,
+            max_num_seqs=run.max_num_seqs,
             block_size=run.block_size,
             mamba_block_size=run.mamba_block_size,
             attention_bytes_per_token=run.attention_bytes_per_token,
@@ -202,6 +204,7 @@ class Plan:
             "kv_cache_dtype": self.kv_cache_dtype,
             "max_model_len": self.max_model_len,
             "max_num_batched_tokens": self.max_num_batched_tokens,
+            "max_num_seqs": self.max_num_seqs,
             "num_kv_heads_per_rank": None
             if attention is None
             else attention.kv_heads_per_rank(self.settings.tensor_parallel),

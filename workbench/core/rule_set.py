@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from workbench.core.architectures import ModelRegistry
 from workbench.core.backends import Backend, LayerQuery
+from workbench.core.batch_defaults import TIERS_0_23, BatchTier
 from workbench.core.groups.rules import GroupRules
 from workbench.core.layouts.rules import LayoutRules
 from workbench.core.model import Attention
@@ -28,6 +29,7 @@ class RuleSet:
     selection_order: which backends a layer tries, first to last; choices_without_test: which may be
     asked for where the platform tests nothing else. draft_counting: SSM kinds and
     families whose state shapes grow with draft tokens ("mamba2:nemotron_h", "gdn:*").
+    batch_tiers: default token budgets and numbers of sequences by device, largest memory first.
     token_bytes: what the alignment counts for one token; layer_token_bytes: what the layer's page
     has of it. companions: backends of caches beside the attention, built before it.
     all_backends: phase 1 asks all of them and the result suits all of them, instead of the first.
@@ -71,6 +73,7 @@ class RuleSet:
     offload: OffloadRules
     prefill: PrefillRules
     model_registry: ModelRegistry
+    batch_tiers: tuple[BatchTier, ...] = TIERS_0_23
     packed_layers_mix_on: frozenset[str] = frozenset()
     all_backends: bool = False
     hybrid_prefix_caching: bool = False

@@ -15,7 +15,7 @@ from workbench.core.layer_query import capability_of, layer_query
 from workbench.core.model import Model
 from workbench.core.platforms import PLATFORMS, Platform
 from workbench.core.problems import ERROR, Problem
-from workbench.core.settings import DEFAULT_MAX_NUM_BATCHED_TOKENS, Settings
+from workbench.core.settings import Settings
 from workbench.core.states import Shape
 from workbench.core.trace import Rule, Step
 
@@ -61,6 +61,7 @@ class Run:
         "mamba_ssm_cache_dtype",
         "max_model_len",
         "max_num_batched_tokens",
+        "max_num_seqs",
         "model",
         "model_dtype",
         "plain_backend",
@@ -92,9 +93,8 @@ class Run:
         self.mamba_cache_dtype = settings.mamba_cache_dtype
         self.mamba_ssm_cache_dtype = settings.mamba_ssm_cache_dtype
         self.max_model_len = 0
-        self.max_num_batched_tokens = (
-            settings.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS
-        )
+        self.max_num_batched_tokens = 0
+        self.max_num_seqs = 0
         self.prefix_caching = False
         self.mamba_cache_mode = "none"
         self.block_size = settings.block_size or rules.default_block_size

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048
-"""vLLM's `SchedulerConfig` default; servers on large GPUs start with more."""
-
 DEFAULT_GPU_MEMORY_UTILIZATION = 0.92
 """vLLM's `CacheConfig` default in 0.23: the share of a device that it takes."""
 
@@ -23,8 +20,9 @@ class Settings:
     hidden_state_layers: layers whose hidden states `extract_hidden_states` keeps in the cache.
     kv_cache_dtype_skip_layers: numbers of the attention layers that stay in the model's dtype, or
     "sliding_window" for all of that kind.
-    gdn_flashinfer_prefill and trtllm_kernels: whether FlashInfer runs the prefill of gated delta
-    nets, and can load TRT-LLM's kernels (both change sizes from 0.33 on).
+    gdn_flashinfer_prefill: `--gdn-prefill-backend`, true for flashinfer, false for triton; unset,
+    the device decides. trtllm_kernels: whether FlashInfer can load TRT-LLM's kernels. Both change
+    sizes from 0.33 on.
     torch_version: "2.9.1", None for the torch that vLLM 0.23 comes with; flex attention alone reads
     it. Values are not checked here: `workbench.Scenario` does that.
     """
@@ -58,7 +56,7 @@ class Settings:
     hidden_state_layers: int = 0
     batch_invariant: bool = False
     kv_cache_dtype_skip_layers: tuple[str, ...] | None = None
-    gdn_flashinfer_prefill: bool = False
+    gdn_flashinfer_prefill: bool | None = None
     trtllm_kernels: bool = False
     torch_version: str | None = None
     flex_attn_block_m: int | None = None

@@ -23,6 +23,7 @@ from workbench.interop.given import (
     whole_number,
 )
 from workbench.interop.vllm_args import (
+    GDN_KERNELS,
     GDN_PREFILL,
     HIDDEN_STATE_IDS,
     HIDDEN_STATES,
@@ -142,8 +143,8 @@ class _Reader:
             self.notes.append(f"{said}: the value is missing.")
         elif name in SWITCHES:
             self.give(SWITCHES[name], bool(value), said)
-        elif (name, value) == GDN_PREFILL:
-            self.give("gdn_flashinfer_prefill", True, said)
+        elif name == GDN_PREFILL:
+            self.give("gdn_flashinfer_prefill", value == GDN_KERNELS[True], said)
         elif name == SKIPPED_LAYERS:
             self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), said)
         elif name in SPECULATIVE:

@@ -43,7 +43,7 @@ CHANGES: Mapping[str, tuple[Any, ...]] = {
     "platform": ("cuda", "rocm", "xpu", "cpu"),
     "compute_capability": ("8.0", "9.0", "10.0"),
     "dtype": ("float16", "float32"),
-    "gdn_flashinfer_prefill": (True,),
+    "gdn_flashinfer_prefill": (True, False),
 }
 """What is tried where the log's size and the rules' differ."""
 

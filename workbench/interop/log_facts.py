@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.interop.command_line import hidden_state_layers
 from workbench.interop.given import DTYPES, catalog_name, local_config
-from workbench.interop.vllm_args import GDN_PREFILL, VALUE_FLAGS
+from workbench.interop.vllm_args import GDN_KERNELS, VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -88,13 +88,13 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
     }
     if (explicit := arguments.get("enable_prefix_caching")) is not None:
         fields["enable_prefix_caching"] = explicit
+    if (kernel := arguments.get("gdn_prefill_backend")) is not None:
+        fields["gdn_flashinfer_prefill"] = kernel == GDN_KERNELS[True]
     if arguments.get("disable_hybrid_kv_cache_manager") is True:
         fields["disable_hybrid_kv_cache_manager"] = True
     if skipped := arguments.get("kv_cache_dtype_skip_layers"):
         layers = skipped.split(",") if isinstance(skipped, str) else skipped
         fields["kv_cache_dtype_skip_layers"] = tuple(map(str, layers))
-    if arguments.get(GDN_PREFILL[0][2:].replace("-", "_")) == GDN_PREFILL[1]:
-        fields["gdn_flashinfer_prefill"] = True
     if model := arguments.get("model") or arguments.get("model_tag"):
         fields["model"] = str(model)
     attention = arguments.get("attention_config")

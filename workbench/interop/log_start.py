@@ -42,6 +42,15 @@ def _before_fitting(plan: Plan, said: Any) -> str | None:
     return None
 
 
+GDN_KERNELS = {"FlashInfer": True, "Triton/FLA": False, "CuteDSL": False}
+"""Kernel as vLLM prints it -> `gdn_flashinfer_prefill`; other devices have others."""
+
+
+def _prefill_fields(values: Values) -> dict[str, Any]:
+    runs = GDN_KERNELS.get(str(values["kernel"]))
+    return {} if runs is None else {"gdn_flashinfer_prefill": runs}
+
+
 START = (
     message(
         "version",
@@ -143,13 +152,6 @@ START = (
         fields=lambda values: {"kv_cache_layout": values["kv_cache_layout"]},
     ),
     message(
-        "gdn_prefill",
-        "GDN prefill kernel",
-        r"Using (?P<kernel>[\w/ ]+) GDN prefill kernel",
-        "Which kernel runs the prefill of gated delta nets.",
-        fields=lambda values: {"gdn_flashinfer_prefill": values["kernel"] == "FlashInfer"},
-    ),
-    message(
         "engine_config",
         "LLM engine (v",
         r"Initializing an? (?:V\d )?LLM engine \(v(?P<version>[^)]+)\) with config: (?P<config>.*)",
@@ -199,6 +201,14 @@ START = (
             ),
         ),
         is_distinct=False,
+    ),
+    message(
+        "gdn_prefill",
+        "GDN prefill kernel",
+        r"Using (?P<kernel>\S+(?: \w+)?) GDN prefill kernel",
+        "Which kernel runs the prefill of gated delta nets.",
+        "FlashInfer's makes blocks multiples of 64 tokens in align mode, from 0.33 on.",
+        fields=_prefill_fields,
     ),
     message(
         "cache_mode",

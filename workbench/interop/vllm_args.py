@@ -30,7 +30,9 @@ VALUE_FLAGS = {
 }
 SKIPPED_LAYERS = "--kv-cache-dtype-skip-layers"
 HYBRID_MANAGER = "--disable-hybrid-kv-cache-manager"
-GDN_PREFILL = ("--gdn-prefill-backend", "flashinfer")
+GDN_PREFILL = "--gdn-prefill-backend"
+GDN_KERNELS = {True: "flashinfer", False: "triton"}
+"""Value of `gdn_flashinfer_prefill` -> what the flag takes for it."""
 VARIABLES = {
     "batch_invariant": ("VLLM_BATCH_INVARIANT", "1"),
     "kv_cache_layout": ("VLLM_KV_CACHE_LAYOUT", None),
@@ -67,8 +69,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
         args += ["--speculative-config", json.dumps(_drafts(settings))]
     if settings.kv_cache_dtype_skip_layers:
         args += [SKIPPED_LAYERS, *settings.kv_cache_dtype_skip_layers]
-    if settings.gdn_flashinfer_prefill:
-        args += GDN_PREFILL
+    if settings.gdn_flashinfer_prefill is not None:
+        args += [GDN_PREFILL, GDN_KERNELS[settings.gdn_flashinfer_prefill]]
     flex = {field: getattr(settings, field) for field in FLEX_FIELDS}
     if given := {field: value for field, value in flex.items() if value is not None}:
         args += ["--attention-config", json.dumps(given)]

@@ -18,7 +18,7 @@ from workbench.access.app_mode import check_python
 from workbench.core.errors import WorkbenchError
 from workbench.core.layer_query import capability_of
 from workbench.core.model import Model
-from workbench.core.settings import DEFAULT_MAX_NUM_BATCHED_TOKENS, Settings
+from workbench.core.settings import Settings
 
 START_S = 180
 """Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
@@ -42,7 +42,9 @@ COPIED = (
     "block_size",
     "mamba_block_size",
     "max_model_len",
+    "max_num_batched_tokens",
     "max_num_seqs",
+    "device_memory_bytes",
     "num_speculative_tokens",
     "gdn_flashinfer_prefill",
 )
@@ -112,7 +114,6 @@ def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dic
     """
     return {
         **{name: getattr(settings, name) for name in COPIED},
-        "max_num_batched_tokens": settings.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS,
         "has_sinks": model.attention is not None and model.attention.has_sinks,
         "config": dict(config),
     }

@@ -182,9 +182,10 @@ def _more() -> tuple[Picker, ...]:
         Choice(
             "gdn_flashinfer_prefill",
             "GDN prefill",
-            lambda _scenario, _model: (False, True),
+            lambda _scenario, _model: (None, True, False),
             free=True,
-            tip="Whether FlashInfer runs the prefill of gated delta nets; 0.33 takes it on Hopper",
+            tip="--gdn-prefill-backend: on for flashinfer, off for triton; by default 0.33 uses "
+            "FlashInfer on Hopper, and on Blackwell with CUDA 13",
         ),
         Choice(
             "trtllm_kernels",

@@ -48,7 +48,7 @@ def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Fi
             hovertemplate="%{x:,} blocks: %{y:,} pairs of query and slot<extra></extra>",
         )
     )
-    requests = plan.settings.max_num_seqs
+    assumed = plan.settings.max_num_seqs is None
     return go.Figure(
         traces,
         layout={
@@ -56,7 +56,7 @@ def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Fi
             "margin": {"t": 70, "b": 120},
             "title": {
                 "text": "<b>what the mask keeps grows with the whole pool</b>, used or not"
-                + ("" if requests else "; 256 requests assumed"),
+                + (f"; {plan.max_num_seqs:,} requests assumed" if assumed else ""),
                 "x": 0,
                 "xref": "paper",
                 "font": {"size": 15},

@@ -13,6 +13,7 @@ from workbench.core.arithmetic import cdiv, choose, gcd, lcm, smaller
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.equality import different
+from workbench.core.gdn_prefill import flashinfer_prefill
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
 from workbench.core.groups.grouping import Group, Grouping, Placement, Tensor
@@ -194,9 +195,8 @@ def checkpoint_blocks(sized: Sized) -> int:
     if state is None or sized.mamba_cache_mode != "align":
         return 0
     known = sized.rules.groups.checkpoint_blocks
-    if state.kind in known or not sized.settings.gdn_flashinfer_prefill:
-        return known.get(state.kind, 0)
-    return known.get(f"{state.kind}:flashinfer", 0)
+    kind = f"{state.kind}:flashinfer" if flashinfer_prefill(sized) else state.kind
+    return known.get(kind, 0)
 
 
 def blocks_in_group(sized: Sized, group: Group, length: int) -> int:

@@ -42,8 +42,6 @@ TILES = Rule(
     "tokens",
     "vLLM 0.23, get_kernel_options (#41252)",
 )
-DEFAULT_MAX_NUM_SEQS = 256
-"""vLLM's default on devices below 70 GiB; larger ones start with more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,12 +219,12 @@ def mask_memory(
 
 
 def plan_mask_memory(plan: Plan, flex: FlexPlan, num_blocks: int) -> MaskMemory:
-    """`mask_memory` of a plan over a pool of `num_blocks`; 256 requests where none is typed."""
+    """Return the `mask_memory` of a plan over a pool of `num_blocks`."""
     return mask_memory(
         q_block_size=flex.mask.q_block_size,
         cache_block_size=flex.cache_block_size,
         num_blocks=num_blocks,
-        max_num_seqs=plan.settings.max_num_seqs or DEFAULT_MAX_NUM_SEQS,
+        max_num_seqs=plan.max_num_seqs,
         max_num_batched_tokens=plan.max_num_batched_tokens,
         max_model_len=plan.max_model_len,
     )

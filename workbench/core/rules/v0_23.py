@@ -15,6 +15,7 @@ from workbench.core.stages import (
     after_alignment,
     attention_bytes,
     backend_choice,
+    batch_sizes,
     block_size,
     cache_mode,
     flex,
@@ -33,6 +34,7 @@ RESOLVE_CONFIGURATION = (
     refusals.served_architecture,
     refusals.model_dtype,
     refusals.max_model_len,
+    batch_sizes.token_budget,
     refusals.kv_cache_dtype,
     refusals.tensor_parallel,
     refusals.quantization_dtype,
@@ -43,6 +45,7 @@ RESOLVE_CONFIGURATION = (
     refusals.mamba_block_size,
     refusals.native_architecture,
     state_pages.states,
+    batch_sizes.cpu_mla_token_budget,
 )
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.core.architectures import MODEL_REGISTRIES
+from workbench.core.batch_defaults import TIERS_0_33
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
 from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rules.v0_23 import V0_23
@@ -21,9 +22,11 @@ from workbench.core.stages import (
     after_alignment,
     attention_bytes,
     backend_choice,
+    batch_sizes,
     block_size,
     cache_mode,
     flex,
+    gdn_prefill,
     hybrid_alignment,
     layer_checks,
     memory,
@@ -39,6 +42,7 @@ STAGES = (
     refusals.served_architecture,
     refusals.model_dtype,
     refusals.max_model_len,
+    batch_sizes.token_budget,
     refusals.kv_cache_dtype,
     cache_mode.prefix_caching,
     state_pages.state_dtype_field,
@@ -49,6 +53,8 @@ STAGES = (
     refusals.xpu_batch_invariance,
     state_pages.cpu_state_dtype,
     cache_mode.cpu_mla_prefix_caching,
+    batch_sizes.cpu_mla_token_budget,
+    gdn_prefill.gdn_prefill,
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
     refusals.native_architecture,
@@ -84,6 +90,7 @@ V0_33 = replace(
     title="vLLM 0.33",
     version="0.33",
     cache_modes=("none", "align"),
+    batch_tiers=TIERS_0_33,
     kv_cache_dtypes=KV_CACHE_DTYPES_0_33,
     backends=BACKENDS,
     selection_order=selection_order,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workbench.core.arithmetic import cdiv, lcm, round_up
 from workbench.core.block_sizes import describe, smallest_base
+from workbench.core.gdn_prefill import flashinfer_prefill
 from workbench.core.run import Run
 from workbench.core.trace import Rule
 
@@ -173,39 +174,17 @@ def _granule(run: Run, smallest: int) -> int:
         granule = lcm(granule, checkpoint)
         shown["prefill_checkpoint_tokens"] = checkpoint
     rule = GRANULE_0_33 if rules.all_backends else GRANULE
-    run.step(rule, granule, _hopper_note(run), supported=describe(run.supported), **shown)
+    run.step(rule, granule, supported=describe(run.supported), **shown)
     return granule
 
 
-def _hopper_note(run: Run) -> str:
-    """0.33 takes FlashInfer's prefill by itself on Hopper, if FlashInfer is installed."""
-    tokens = run.rules.prefill_checkpoint_tokens
-    hopper = run.capability is not None and run.capability[0] == 9
-    if not hopper or run.mamba_cache_mode != "align" or run.settings.gdn_flashinfer_prefill:
-        return ""
-    if tokens == 1 or not _exports_checkpoints(run):
-        return ""
-    return (
-        f"with FlashInfer installed, vLLM runs this prefill with it and A is a multiple of {tokens}"
-        ": set gdn_flashinfer_prefill"
-    )
-
-
-def _exports_checkpoints(run: Run) -> bool:
-    """Whether the layers are gated delta nets of the kind that can (OLMo-Hybrid's cannot)."""
-    state = run.model.state
-    return state is not None and state.kind == "gdn" and run.model.family != "olmo_hybrid"
-
-
 def prefill_checkpoint_tokens(run: Run) -> int:
-    """Tokens between the states that a prefill can keep by itself; 0 where it keeps none.
+    """Return the tokens between the states that a prefill can keep by itself; 0 without any.
 
     Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of that
     kind (OLMo-Hybrid, Kimi) have none.
     """
-    tokens = run.rules.prefill_checkpoint_tokens
-    asked = run.settings.gdn_flashinfer_prefill and run.mamba_cache_mode == "align"
-    return tokens if asked and tokens > 1 and _exports_checkpoints(run) else 0
+    return run.rules.prefill_checkpoint_tokens if flashinfer_prefill(run) else 0
 
 
 def _smallest_multiple(run: Run, granule: int, tok: int, mamba_page: int) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.core.problems import WARNING
+from workbench.core.problems import ERROR, WARNING
 from workbench.core.run import Run
+from workbench.core.stages.batch_sizes import depends_on_device
 from workbench.core.trace import Rule
 
 ALIGN_BUDGET = Rule(
@@ -71,11 +72,14 @@ def align_budget(run: Run) -> None:
     block, budget = run.block_size, run.max_num_batched_tokens
     run.step(ALIGN_BUDGET, block <= budget, block_size=block, max_num_batched_tokens=budget)
     if block > budget:
+        unknown = depends_on_device(run, "max_num_batched_tokens")
         run.problem(
             "block_exceeds_token_budget",
             "max_num_batched_tokens",
             f"In align mode a step must hold a whole block: block_size = {block} is larger than "
-            f"max_num_batched_tokens = {budget}. Nearest valid budget: {block}.",
+            f"max_num_batched_tokens = {budget}. Nearest valid budget: {block}."
+            f"{unknown}",
+            severity=WARNING if unknown else ERROR,
             operands={"block_size": block, "max_num_batched_tokens": budget},
             vllm_text=f"In Mamba cache align mode, block_size ({block}) must be <= "
             f"max_num_batched_tokens ({budget}).",

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workbench.core.batch_defaults import batch_sizes, is_certain, possible_tiers
 from workbench.core.capacity.blocks import CachePlan, longest_request
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.run import Run
+from workbench.core.stages.batch_sizes import depends_on_device
 
 GIB = 2**30
 OVERRIDE = "num_gpu_blocks_override"
-DEFAULT_MAX_NUM_SEQS = (256, 1024)
-"""vLLM's defaults for `max_num_seqs`: devices below 70 GiB, and those above."""
 
 
 def no_memory(run: Run, cache: CachePlan, available: int) -> None:
@@ -153,10 +153,9 @@ def above_device(run: Run) -> None:
 def too_many_sequences(run: Run, cache: CachePlan) -> None:
     """Every decoding sequence holds a mamba block, so graph capture refuses more of them.
 
-    An error for a typed `max_num_seqs`; a warning where one of vLLM's defaults would be too many.
+    A warning where that holds only for the defaults of some devices, and the device is not known.
     """
-    typed, blocks = run.settings.max_num_seqs, cache.num_blocks
-    wanted = typed or DEFAULT_MAX_NUM_SEQS[-1]
+    blocks, (wanted, certain) = cache.num_blocks, sequences_wanted(run)
     if blocks is None or wanted <= blocks or run.settings.platform not in WITH_GRAPHS:
         return
     if not any(group.spec.is_mamba for group in cache.groups):
@@ -164,19 +163,13 @@ def too_many_sequences(run: Run, cache: CachePlan) -> None:
     groups = attention_groups(run, cache)
     if not graph_support(run, groups).has_full_graphs:
         return
-    if typed is not None:
-        given = f"max_num_seqs = {typed:,} is"
-    else:
-        small, large = DEFAULT_MAX_NUM_SEQS
-        both = f"{small:,} on devices below 70 GiB and {large:,} above"
-        which = "both are" if small > blocks else f"{large:,} is"
-        given = f"The defaults of max_num_seqs are {both}; {which}"
     run.problem(
         "max_num_seqs_above_blocks",
         "max_num_seqs",
-        f"{given} more than the {blocks:,} blocks of the pool. Every decoding sequence holds one "
-        f"mamba block, so CUDA-graph capture stops. Nearest valid value: {blocks:,}.",
-        severity=ERROR if typed is not None else WARNING,
+        f"max_num_seqs = {wanted:,} is more than the {blocks:,} blocks of the pool. Every decoding "
+        f"sequence holds one mamba block, so CUDA-graph capture stops. Nearest valid value: "
+        f"{blocks:,}.{depends_on_device(run, 'max_num_seqs')}",
+        severity=ERROR if certain else WARNING,
         operands={"max_num_seqs": wanted, "num_blocks": blocks},
         vllm_text=f"max_num_seqs ({wanted}) exceeds available Mamba cache blocks ({blocks}).",
         candidates=(
@@ -184,6 +177,18 @@ def too_many_sequences(run: Run, cache: CachePlan) -> None:
             *more_memory(run, wanted * cache.grouping.bytes_per_block),
         ),
     )
+
+
+def sequences_wanted(run: Run) -> tuple[int, bool]:
+    """Return the most sequences that vLLM may be started with, and whether that is certain.
+
+    Not certain is a default that depends on a device memory that the scenario does not have.
+    """
+    tiers, settings, length = run.rules.batch_tiers, run.settings, run.max_model_len
+    if is_certain("max_num_seqs", tiers, settings, length):
+        return run.max_num_seqs, True
+    largest = possible_tiers(tiers, settings)[0]
+    return batch_sizes(largest, settings, length).max_num_seqs, False
 
 
 def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:

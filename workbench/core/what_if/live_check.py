@@ -16,6 +16,8 @@ COMPARED = (
     "model_dtype",
     "kv_cache_dtype",
     "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
     "enable_prefix_caching",
     "mamba_cache_mode",
     "mamba_cache_dtype",
@@ -215,7 +217,7 @@ def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> 
         said: tuple[str | None, ...] = (outcome.vllm_text,)
         shown: Any = outcome.vllm_text or outcome.message
     else:
-        said = tuple(problem.vllm_text for problem in outcome.errors)
+        said = tuple(problem.vllm_text for problem in outcome.problems)
         shown = [text for text in said if text] or None
     same = theirs is not None and any(text is not None and text in theirs for text in said)
     return Row("refusal", shown, theirs and theirs[:SHOWN_MESSAGE], same)

@@ -122,6 +122,8 @@ _WORDS = {
     "blocks_per_request": "A request of full length takes {new} blocks instead of {old}.",
     "max_concurrency": "{percent} requests of full length fit.",
     "smallest_prefix": "Prompts must share {new} tokens instead of {old} to find anything again.",
+    "max_num_batched_tokens": "A step takes up to {new} tokens instead of {old} by default.",
+    "max_num_seqs": "Up to {new} requests run together by default, instead of {old}.",
     "scheduler_block_size": "Requests are scheduled in steps of {new} tokens.",
     "first_hash_block_size": "Nothing was hashed before; hashes cover {new} tokens now.",
     "hash_block_size": "Hashes cover {new} tokens instead of {old}: old hashes are useless.",

@@ -31,10 +31,12 @@ from workbench.core.prefix.hits import (
 )
 from workbench.core.prefix.prefill import ALIGN
 from workbench.core.problems import WARNING
+from workbench.core.stages.memory_checks import sequences_wanted
 from workbench.run.sweeps.recorder import SETTING, Recorder
 from workbench.run.sweeps.trees import cut
 
 GROUPED = ("kinds", "bytes_per_block", "held_back_bytes")
+SEQUENCES = ("sequences_wanted", "sequences_certain")
 REQUEST = ("blocks_per_request", "printed_blocks", "needed_bytes")
 MADE_FROM = frozenset(
     {
@@ -228,6 +230,11 @@ class _ShortRun:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._run, name)
+
+
+def sequences(run: Recorder) -> None:
+    """The sequences that graph capture needs blocks for, and whether they are certain."""
+    run.written.update(zip(SEQUENCES, sequences_wanted(run), strict=True))
 
 
 def measured(run: Recorder) -> None:

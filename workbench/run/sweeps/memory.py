@@ -16,7 +16,6 @@ import numpy.typing as npt
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.stages import memory as memory_stages
 from workbench.core.stages import prefix_hits as hit_stages
-from workbench.core.stages.memory_checks import DEFAULT_MAX_NUM_SEQS
 from workbench.run.sweeps import cache_work
 from workbench.run.sweeps.frame import Frame
 from workbench.run.sweeps.recorder import SETTING
@@ -75,6 +74,7 @@ def sizes(frame: Frame, prompt_tokens: int, *, own_problems: bool) -> Sizes:
     frame.apply(cache_work.prompted(prompt_tokens), writes=("prompt",))
     frame.apply(cache_work.wasted, writes=("waste_share",))
     frame.apply(cache_work.measured, writes=("measured_bytes",))
+    frame.apply(cache_work.sequences, writes=cache_work.SEQUENCES)
     del frame.columns["cache"], frame.columns["caching"]  # the largest, and nobody needs them now
     frame.checked()
     blocks, concurrency = _capacity(frame, own_problems)
@@ -118,16 +118,15 @@ def _capacity(
     empty = known & (checked <= 0)
     short = known & ~empty & (needed > checked)
     fine = known & ~empty & ~short & (printed > 0)
-    typed = ints(SETTING + "max_num_seqs")
-    wanted = np.where(typed > 0, typed, DEFAULT_MAX_NUM_SEQS[-1])
+    wanted, certain = ints("sequences_wanted"), columns["sequences_certain"].array(np.int8) > 0
     crowded = fine & columns["graphs_need_blocks"].array(np.int8).astype(bool) & (wanted > blocks)
     uncounted = not frame.rules.groups.counts_null_block
     for where, code, severity in (
         (empty, "no_memory_for_blocks", ERROR),
         (short, "not_enough_memory", ERROR),
         (uncounted & fine & (blocks - 1 < per_request), "null_block_not_counted", WARNING),
-        (crowded & (typed > 0), "max_num_seqs_above_blocks", ERROR),
-        (crowded & (typed <= 0), "max_num_seqs_above_blocks", WARNING),
+        (crowded & certain, "max_num_seqs_above_blocks", ERROR),
+        (crowded & ~certain, "max_num_seqs_above_blocks", WARNING),
     ):
         if where.any():
             frame.problems.append(where.astype(np.int64) * frame.mask(((code, severity),)))

@@ -39,6 +39,7 @@ TOLD = frozenset(
         "mamba_block_size",
         "max_model_len",
         "max_num_batched_tokens",
+        "max_num_seqs",
         *MEMORY_FIELDS,
         *READ_BY_FLEX,
     }

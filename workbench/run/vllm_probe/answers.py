@@ -30,7 +30,7 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
         config = asked.call("EngineArgs.create_engine_config", build, question, machine)
         _configuration(config, asked)
         backend = _backend(config, question, asked)
-        layer = _layers(config, backend, question, asked)
+        layer = _layers(config, backend, asked)
         _sizes(config, machine, backend, layer, asked)
     except Refusal as refusal:
         return {**asked.told(), "refused": refusal.told}
@@ -81,6 +81,8 @@ def _configuration(config: Any, asked: Asked) -> None:
         model_dtype=_dtype(model.dtype),
         kv_cache_dtype=cache.cache_dtype,
         max_model_len=model.max_model_len,
+        max_num_batched_tokens=config.scheduler_config.max_num_batched_tokens,
+        max_num_seqs=config.scheduler_config.max_num_seqs,
         enable_prefix_caching=bool(cache.enable_prefix_caching),
         mamba_cache_mode=cache.mamba_cache_mode,
         mamba_cache_dtype=cache.mamba_cache_dtype,
@@ -111,14 +113,14 @@ def _backend(config: Any, question: dict[str, Any], asked: Asked) -> Any:
     return backend
 
 
-def _layers(config: Any, backend: Any, question: dict[str, Any], asked: Asked) -> Any:
+def _layers(config: Any, backend: Any, asked: Asked) -> Any:
     model = config.model_config
     state_layer = None
     if model.is_hybrid or model.is_attention_free:
         state_layer = state_layer_class(model_class(config))
         if state_layer is None:
             asked.unasked["mamba_backend"] = "no SSM layer class was found in the model's modules"
-    layer = stand_ins(config, backend, state_layer, question)
+    layer = stand_ins(config, backend, state_layer)
     mamba = config.compilation_config.static_forward_context.get("layers.0.mixer")
     if mamba is not None:
         _states(mamba, asked)

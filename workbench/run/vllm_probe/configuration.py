@@ -31,6 +31,7 @@ WITHOUT_FUSION = {"pass_config": {"fuse_allreduce_rms": False}}
 def build(question: dict[str, Any], machine: Machine) -> Any:
     """The VllmConfig; its models and layers are not built. Errors: whatever vLLM raises."""
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.usage.usage_lib import UsageContext
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     _inspect_in_this_process()
@@ -40,6 +41,8 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         values["mamba_cache_mode"] = question["mamba_cache_mode"]
     if question["backend"] is not None:
         values["attention_backend"] = AttentionBackendEnum[question["backend"]]
+    if (requested := question["gdn_flashinfer_prefill"]) is not None:
+        values["gdn_prefill_backend"] = "flashinfer" if requested else "triton"
     if drafts := question["num_speculative_tokens"]:
         values["speculative_config"] = {
             "method": "ngram",
@@ -57,7 +60,9 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         compilation_config=WITHOUT_FUSION,
         **values,
     )
-    return arguments.create_engine_config()
+    # A device whose memory is not known is small, as where vLLM itself cannot ask it.
+    machine.device_memory_bytes = question["device_memory_bytes"] or 0
+    return arguments.create_engine_config(UsageContext.OPENAI_API_SERVER)
 
 
 _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}

@@ -104,7 +104,7 @@ def _models_used_by(modules: list[Any]) -> list[Any]:
     return [sys.modules[name] for name in sorted(names)]
 
 
-def stand_ins(config: Any, backend: Any, state_layer: Any, question: dict[str, Any]) -> Any:
+def stand_ins(config: Any, backend: Any, state_layer: Any) -> Any:
     """Register one SSM and one attention layer of `config`; the attention layer, or None.
 
     Only those that the model has: vLLM's hooks go over the layers of the configuration.
@@ -114,7 +114,7 @@ def stand_ins(config: Any, backend: Any, state_layer: Any, question: dict[str, A
 
     places = config.compilation_config.static_forward_context
     if state_layer is not None:
-        places["layers.0.mixer"] = _state_stand_in(MambaBase, state_layer, config, question)
+        places["layers.0.mixer"] = _state_stand_in(MambaBase, state_layer, config)
     if backend is None:
         return None
 
@@ -129,7 +129,7 @@ def stand_ins(config: Any, backend: Any, state_layer: Any, question: dict[str, A
     return layer
 
 
-def _state_stand_in(base: Any, real: Any, config: Any, question: dict[str, Any]) -> Any:
+def _state_stand_in(base: Any, real: Any, config: Any) -> Any:
     model = model_class(config)
 
     class StateStandIn(base):
@@ -144,22 +144,23 @@ def _state_stand_in(base: Any, real: Any, config: Any, question: dict[str, Any])
             return model.get_mamba_state_dtype_from_config(config)
 
         def get_prefill_checkpoint_alignment(self) -> int | None:
-            return _checkpoint_alignment(real, config, question)
+            return _checkpoint_alignment(real, config)
 
     return StateStandIn()
 
 
-def _checkpoint_alignment(real: Any, config: Any, question: dict[str, Any]) -> int | None:
-    """What the real layer's method says when FlashInfer runs its prefill, as the question tells."""
+def _checkpoint_alignment(real: Any, config: Any) -> int | None:
+    """Return what the real layer's method says with the prefill kernel that vLLM chooses for it."""
     ask = getattr(real, "get_prefill_checkpoint_alignment", None)
-    is_gdn = "gated" in real.__name__.lower()
-    if ask is None or not (is_gdn and question["gdn_flashinfer_prefill"]):
+    choose = getattr(sys.modules[real.__module__], "_resolve_gdn_prefill_backend", None)
+    if ask is None or choose is None or config.cache_config.mamba_cache_mode != "align":
         return None
     from vllm.v1.attention.backends.gdn_attn import FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
 
-    if config.cache_config.mamba_cache_mode != "align":
-        return None
-    built = SimpleNamespace(_checkpoint_alignment=FLASHINFER_GDN_CHECKPOINT_ALIGNMENT)
+    runs = choose(config)[1] == "flashinfer"
+    built = SimpleNamespace(
+        _checkpoint_alignment=FLASHINFER_GDN_CHECKPOINT_ALIGNMENT if runs else None
+    )
     return ask(built)
 
 

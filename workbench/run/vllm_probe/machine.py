@@ -18,8 +18,10 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .device import CAPABILITIES, pinned
+
 DEVICE_MEMORY_BYTES = 80 * 2**30
-"""Only asked for defaults that every question states."""
+"""While modules are imported; then every question has its own."""
 PLATFORM_CLASSES = {
     "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
     "rocm": ("vllm.platforms.rocm", "RocmPlatform"),
@@ -34,7 +36,6 @@ OPTIONAL_PACKAGES = {
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that nobody asks for depend on it."""
 GFX = "gfx942"
-CAPABILITIES = {"rocm": (9, 4)}
 
 
 class CannotAsk(BaseException):
@@ -115,6 +116,7 @@ class Machine:
     def __init__(self, host: dict[str, Any]) -> None:
         self.host = host
         self.platform: Any = None
+        self.device_memory_bytes = DEVICE_MEMORY_BYTES
         self._stand_ins: dict[str, str] = {}
         self._told = 0
 
@@ -167,7 +169,7 @@ def play(host: dict[str, Any]) -> Machine:
     if name == "cpu":
         _play_cpu(machine, torch)
     module, class_name = PLATFORM_CLASSES[name]
-    machine.platform = _pinned(getattr(importlib.import_module(module), class_name), host)()
+    machine.platform = pinned(getattr(importlib.import_module(module), class_name), machine)()
     vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
     machine.stands_in("the device", f"vLLM's {class_name} with its capability pinned")
     _trtllm_kernels(machine)
@@ -207,7 +209,7 @@ def _play_properties(machine: Machine, torch: Any) -> None:
         major=major,
         minor=minor,
         gcnArchName=GFX,
-        total_memory=DEVICE_MEMORY_BYTES,
+        total_memory=machine.device_memory_bytes,
         multi_processor_count=PROCESSORS,
     )
     torch.cuda.get_device_properties = lambda *_: properties
@@ -259,31 +261,6 @@ def _play_cpu(machine: Machine, torch: Any) -> None:
         if hasattr(torch.cpu, name):
             setattr(torch.cpu, name, lambda value=value: value)
             machine.stands_in(f"torch.cpu.{name}", f"says {value}")
-
-
-def _pinned(platform: Any, host: dict[str, Any]) -> Any:
-    """A subclass of vLLM's platform class that knows its device without one."""
-    from vllm.platforms.interface import DeviceCapability
-
-    pair = host.get("capability") or CAPABILITIES.get(host["platform"])
-    capability = DeviceCapability(*pair) if pair else None
-
-    pinned = type("Pinned", (platform,), {})
-
-    told = {
-        "get_device_capability": capability,
-        "get_device_name": f"played {host['platform']}",
-        "get_device_total_memory": DEVICE_MEMORY_BYTES,
-        "get_device_uuid": "played",
-    }
-    for name, value in told.items():
-        setattr(pinned, name, classmethod(_says(value)))
-    return pinned
-
-
-def _says(value: Any) -> Callable[..., Any]:
-    """A method that answers `value`, whatever device it is asked about."""
-    return lambda _class, *_, **__: value
 
 
 def _without_compiled_answers(machine: Machine) -> None:
