@@ -10,6 +10,7 @@ import pytest
 from workbench.run.notebooks import execute, run_notebook
 
 pytestmark = pytest.mark.notebook
+PATIENCE_S = 300  # reached by what is broken, never by a busy machine
 
 
 @pytest.fixture
@@ -54,12 +55,11 @@ def test_a_wrong_result_shows_both_values(only_problem):
 
 
 def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
-    result, problem = only_problem("slow_cell", timeout_s=10)
+    _, problem = only_problem("slow_cell", timeout_s=10)
     assert (problem.kind, problem.cell_index) == ("timeout", 3)
     assert "10 s" in problem.message
     assert "time.sleep(60)" in problem.excerpt
     assert "KeyboardInterrupt" in problem.excerpt
-    assert result.duration_s < 60
 
 
 def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
@@ -74,7 +74,7 @@ def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
 def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem, monkeypatch):
     # The caller gives up after 8 s in all, while the cell itself is allowed far more.
     allowed, patience = 50, 8
-    others = execute.START_TIMEOUT_S + allowed + execute.GRACE_S
+    others = execute.STARTS * execute.START_TIMEOUT_S + allowed + execute.GRACE_S
     monkeypatch.setattr(execute, "_CLOSING_S", patience - others)
     before = set(psutil.Process().children(recursive=True))
     _, problem = only_problem("slow_cell", timeout_s=allowed)
@@ -93,12 +93,20 @@ def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_pa
     call = f"run_notebook({str(fixture_path('slow_cell'))!r}, output_dir={str(tmp_path)!r})"
     code = f"from workbench.run.notebooks import run_notebook; {call}"
     caller = psutil.Popen([sys.executable, "-c", code])
-    end = time.monotonic() + 60
-    while len(caller.children(recursive=True)) < 2 and time.monotonic() < end:
+    end = time.monotonic() + PATIENCE_S
+    while not any(map(is_kernel, started := caller.children(recursive=True))):
+        assert caller.poll() is None, "it ended before its kernel started"
+        assert time.monotonic() < end, "no kernel was started"
         time.sleep(0.1)
-    started = caller.children(recursive=True)
     caller.kill()
     caller.wait()
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
     assert len(started) == 2
     assert alive == []
+
+
+def is_kernel(process):
+    try:
+        return "ipykernel_launcher" in process.cmdline()
+    except psutil.Error:
+        return False

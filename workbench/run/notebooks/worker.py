@@ -23,7 +23,10 @@ INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run; INPUT lies in the working directory."""
+    """What to run; INPUT lies in the working directory.
+
+    socket_folder: where the kernel's sockets are; None for TCP.
+    """
 
     parameters: dict[str, Any]
     cwd: str
@@ -31,6 +34,7 @@ class Request:
     timeout_s: float
     start_timeout_s: float
     grace_s: float
+    socket_folder: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ def run(request: Request) -> Outcome:
             start_timeout=request.start_timeout_s,
             cwd=request.cwd,
             deadline=deadline,
+            socket_folder=request.socket_folder,
         )
     except PapermillExecutionError as error:
         if error.ename == "KeyboardInterrupt" and deadline.passed:
