@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -20,7 +22,8 @@ import pytest
 from tests.browser.lab import PATIENCE_MS, expect
 
 REPOSITORY = Path(__file__).parents[2]
-READY_S = 180
+READY_S = 300
+ADDRESS = re.compile(r"is running at:\s+(http://127\.0\.0\.1:\d+/)")
 
 
 def made_by(target: str) -> list[str]:
@@ -35,7 +38,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     pytest.importorskip("voila", reason="Voila is not installed: pip install '.[app]'")
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    address = f"http://127.0.0.1:{port}/"
     folder = tmp_path_factory.mktemp("app")
     setting, program, *arguments = made_by("app")
     assert program == "$(BIN)/python"
@@ -49,26 +51,31 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        _wait_until_up(running, address, folder / "log")
-        yield address
+        yield _address_when_up(running, folder / "log")
     finally:
         family = [*running.children(recursive=True), running]
         for process in family:
-            process.terminate()
-        for process in psutil.wait_procs(family, timeout=10)[1]:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        for process in psutil.wait_procs(family, timeout=30)[1]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
-def _wait_until_up(running: psutil.Popen, address: str, log: Path) -> None:
+def _address_when_up(running: psutil.Popen, log: Path) -> str:
+    """Where Voila says that it listens: it takes another port if ours was taken meanwhile."""
     end = time.monotonic() + READY_S
     while time.monotonic() < end and running.poll() is None:
+        found = ADDRESS.search(log.read_text(encoding="utf-8"))
         try:
-            with urlopen(address + "voila/static/voila.js", timeout=5):
-                return
-        except OSError as error:  # refused, reset, too slow
-            if getattr(error, "code", None):
-                return
-            time.sleep(0.2)
+            if found:
+                with urlopen(found[1] + "voila/static/voila.js", timeout=60):
+                    return found[1]
+        except HTTPError:
+            return found[1]
+        except OSError:  # refused, reset, too slow
+            pass
+        time.sleep(0.2)
     raise AssertionError(f"Voila did not start: {log.read_text(encoding='utf-8')[-2000:]}")
 
 

@@ -1,6 +1,7 @@
 """How the runner fails: evidence, time limits, processes. What it catches: test_mutations.py."""
 
 import json
+import os
 import sys
 import time
 
@@ -92,7 +93,10 @@ def test_a_dead_kernel_is_told(only_problem):
 def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_path):
     call = f"run_notebook({str(fixture_path('slow_cell'))!r}, output_dir={str(tmp_path)!r})"
     code = f"from workbench.run.notebooks import run_notebook; {call}"
-    caller = psutil.Popen([sys.executable, "-c", code])
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    caller = psutil.Popen([sys.executable, "-c", code], env=environment)
     end = time.monotonic() + PATIENCE_S
     while not any(map(is_kernel, started := caller.children(recursive=True))):
         assert caller.poll() is None, "it ended before its kernel started"
@@ -103,6 +107,7 @@ def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_pa
     _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
     assert len(started) == 2
     assert alive == []
+    assert list(temporary.glob("wb-kernel-*")) == []
 
 
 def is_kernel(process):

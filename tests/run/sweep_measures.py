@@ -19,7 +19,7 @@ def quick(config):
 
 def slow(config):
     began = time.monotonic()
-    time.sleep(config.get("seconds", 30))
+    time.sleep(config.get("seconds", 3600))
     found = quick(config)
     when = {"began": began, "ended": time.monotonic()}
     return {**found, "provenance": {**found["provenance"], **when}}

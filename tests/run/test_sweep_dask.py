@@ -13,14 +13,14 @@ from itertools import pairwise
 
 import pytest
 
-from tests.run.local_dask import (
+from tests.run.local_dask import started
+from tests.run.waiting import (
     MEASURES,
     PATIENCE_S,
     ROOT,
     held_keys,
     holding,
     keys,
-    started,
     wait_for,
 )
 from workbench.run.store import ResultStore

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.run.local_dask import PATIENCE_S, started
+from tests.run.local_dask import started
+from tests.run.waiting import PATIENCE_S
 from workbench.run.store import ResultStore
 from workbench.run.sweeps.measuring import NO_GPU
 

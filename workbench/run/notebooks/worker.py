@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -97,7 +98,12 @@ def main() -> None:
     threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
     request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     outcome_path = Path(OUTCOME).absolute()
-    outcome = run(request)
+    try:
+        outcome = run(request)
+    finally:
+        # Whoever made it may be gone.
+        if request.socket_folder is not None:
+            shutil.rmtree(request.socket_folder, ignore_errors=True)
     outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
 
 
