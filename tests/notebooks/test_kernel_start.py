@@ -146,7 +146,7 @@ def test_the_socket_folder_is_private_short_and_gone_afterwards(tmp_path, monkey
             found = Path(folder)
             assert found.stat().st_mode & 0o077 == 0
             assert list(found.iterdir()) == []
-            assert len(os.fsencode(folder)) < 90
+            assert len(os.fsencode(f"{folder}/k0-ipc-5")) <= 107  # of Linux; less on macOS
         assert not found.exists()
     assert list(deep.iterdir()) == []
 
