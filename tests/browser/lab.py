@@ -25,7 +25,7 @@ LIGHT: Theme = "JupyterLab Light"
 DARK: Theme = "JupyterLab Dark"
 INSIDE_SCHEMES = ("about", "blob", "data")
 # The only time limit of the browser tests: reached by what is broken, never by a busy machine.
-PATIENCE_MS = 120_000
+PATIENCE_MS = 300_000
 expect.set_options(timeout=PATIENCE_MS)
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option
 FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply

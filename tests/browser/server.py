@@ -9,7 +9,9 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +24,7 @@ import psutil
 
 REPOSITORY = Path(__file__).parents[2]
 NOWHERE = "http://127.0.0.1:9"  # the discard port: a request through this proxy goes nowhere
+LONGEST_SOCKET_BYTES = 103  # on macOS; 107 on Linux
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     # Never saved: the next test opens the notebook as it was written, without outputs.
@@ -36,21 +39,22 @@ class LabServer:
     Errors: RuntimeError with the end of the server's log when it does not start in time.
     """
 
-    def __init__(self, folder: Path, notebooks: Path | None, start_seconds: float = 180) -> None:
+    def __init__(self, folder: Path, notebooks: Path | None, start_seconds: float = 300) -> None:
         self.token = secrets.token_hex(16)
         self.root = folder / "notebooks"
         if notebooks is not None and notebooks.is_dir():
             unwanted = shutil.ignore_patterns(".*", "__pycache__")
             shutil.copytree(notebooks, self.root, ignore=unwanted)
         self.root.mkdir(exist_ok=True)
-        self._runtime = folder / "runtime"
+        # Short: the path of a kernel's socket in it has at most 103 bytes on macOS.
+        self._runtime = Path(tempfile.mkdtemp(prefix="wb-lab-"))
         self._log = folder / "server.log"
         _write_settings(folder / "settings")
         with self._log.open("wb") as log:
             self._process = psutil.Popen(
-                _command(self.root),
+                _command(self.root, self._runtime),
                 cwd=self.root,
-                env=_environment(folder, self.token),
+                env=_environment(folder, self.token, self._runtime),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -77,15 +81,16 @@ class LabServer:
         if self._process.poll() is None and hasattr(self, "url"):
             try:
                 self._request("api/shutdown", method="POST")
-                self._process.wait(15)
+                self._process.wait(60)
             except (OSError, psutil.TimeoutExpired):
                 family = self._family() or family
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.terminate()
-        for process in psutil.wait_procs(family, timeout=5)[1]:
+        for process in psutil.wait_procs(family, timeout=30)[1]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
+        shutil.rmtree(self._runtime, ignore_errors=True)
 
     def _family(self) -> list[psutil.Process]:
         if not self._process.is_running():
@@ -93,7 +98,7 @@ class LabServer:
         return [*self._process.children(recursive=True), self._process]
 
     def _wait_until_up(self, deadline: float) -> str:
-        # The server itself says where it listens: the port asked for may be taken meanwhile.
+        # The server takes a free port, and says which.
         information = self._runtime / f"jpserver-{self._process.pid}.json"
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
@@ -108,19 +113,18 @@ class LabServer:
 
     def _request(self, path: str, method: str = "GET") -> None:
         headers = {"Authorization": f"token {self.token}"}
-        with urlopen(Request(self.url + path, headers=headers, method=method), timeout=10) as reply:
+        with urlopen(Request(self.url + path, headers=headers, method=method), timeout=60) as reply:
             if reply.status >= 300:
                 raise URLError(f"{path}: status {reply.status}")
 
 
-def _command(root: Path) -> list[str]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+def _command(root: Path, runtime: Path) -> list[str]:
     as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     return [
         sys.executable,
         *("-m", "jupyterlab", "--no-browser", *as_root),
-        *("--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", f"--ServerApp.root_dir={root}"),
+        *("--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--ServerApp.root_dir={root}"),
+        *_kernel_transport(runtime),
         "--LabApp.expose_app_in_browser=True",
         "--LabApp.extension_manager=readonly",
         # Ends by itself when the test run that started it was killed.
@@ -129,7 +133,14 @@ def _command(root: Path) -> list[str]:
     ]
 
 
-def _environment(folder: Path, token: str) -> dict[str, str]:
+def _kernel_transport(runtime: Path) -> list[str]:
+    """Unix sockets where they can be: a TCP port that a kernel is told can be taken meanwhile."""
+    longest = os.fsencode(runtime / f"kernel-{uuid.uuid4()}-ipc-5")
+    fits = hasattr(socket, "AF_UNIX") and len(longest) <= LONGEST_SOCKET_BYTES
+    return ["--KernelManager.transport=ipc"] if fits else []
+
+
+def _environment(folder: Path, token: str, runtime: Path) -> dict[str, str]:
     """Of the user's environment, nothing that would change JupyterLab or let it go online."""
     dropped = ("JUPYTER", "IPYTHON", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
     kept = {name: text for name, text in os.environ.items() if not name.upper().startswith(dropped)}
@@ -137,7 +148,6 @@ def _environment(folder: Path, token: str) -> dict[str, str]:
         "HOME": "home",
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
-        "JUPYTER_RUNTIME_DIR": "runtime",
         "JUPYTERLAB_SETTINGS_DIR": "settings",
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
@@ -146,6 +156,7 @@ def _environment(folder: Path, token: str) -> dict[str, str]:
     return {
         **kept,
         **{name: str(folder / place) for name, place in places.items()},
+        "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_TOKEN": token,
         "PYTHONPATH": os.pathsep.join(filter(None, [str(REPOSITORY), kept.get("PYTHONPATH")])),
         "HTTP_PROXY": NOWHERE,

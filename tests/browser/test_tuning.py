@@ -9,6 +9,17 @@ from tests.browser.lab import DARK, LIGHT, LabPage, expect
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
 AXES = "tensor_parallel = 1, 2\nkv_cache_dtype = auto, fp8\nkv_cache_memory_bytes = 20 GiB"
 
+# A sweep waits after each row until it is stopped: it would be done before a slow browser clicks.
+HOLD_AFTER_A_ROW = """
+from workbench.run.sweeps.execute import Sweep as _Sweep
+_kept_store = _Sweep._store
+def _store_and_wait(self, row):
+    _kept_store(self, row)
+    self._stopping.wait(600)
+_Sweep._store = _store_and_wait
+"""
+HOLD_NO_MORE = "_Sweep._store = _kept_store"
+
 
 def show(lab: LabPage, words: str) -> None:
     """Bring what holds these words in the open tab to the top."""
@@ -59,12 +70,14 @@ def test_a_wrong_line_is_said_and_put_right(panel):
 
 def test_a_kernel_sweep_is_stopped_and_goes_on(panel, tmp_path):
     panel.set_value("Results in", tmp_path / "results.db")
+    panel.execute(HOLD_AFTER_A_ROW)
     panel.click("Measure kernel")
     expect_text(panel, "of 16")
     rows = panel.element(".wb-tab td >> visible=true").filter(has_text="no time")
     expect(rows.first).to_be_visible()
     panel.click("Stop measuring")
     expect_text(panel, "Stopped at ")
+    panel.execute(HOLD_NO_MORE)
     panel.click("Measure kernel")
     expect_text(panel, "Done: 16 of 16")
     panel.choose("Swept kernel", "block tables, fast path")

@@ -61,11 +61,11 @@ def outcome(config, settings=()):
 
 
 def too_slow(config):
-    """Whether reading takes more than 50 ms three times in a row."""
+    """Whether reading takes more than 50 ms of this thread's own time three times in a row."""
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.thread_time()
         outcome(config)
-        if time.perf_counter() - start <= LIMIT_SECONDS:
+        if time.thread_time() - start <= LIMIT_SECONDS:
             return False
     return True
 

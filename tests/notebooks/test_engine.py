@@ -31,14 +31,15 @@ def client():
 
 
 def test_a_missing_reply_is_looked_for_again_while_there_is_time(client):
-    waiting = client(60)
+    waiting = client(3600)
     assert waiting.timeout_func(None) == engine._SLICE_S
     assert asyncio.run(waiting._async_handle_timeout(0.5)) is None
     assert waiting.km.interrupts == 0
 
 
 def test_a_cell_out_of_time_is_interrupted_once_in_a_while(client, monkeypatch):
-    late = client(0)
+    late = client(0, grace_s=3600)
+    monkeypatch.setattr(engine, "_BETWEEN_INTERRUPTS_S", 3600)
     asyncio.run(late._async_handle_timeout(0.5))
     asyncio.run(late._async_handle_timeout(0.5))
     assert late.km.interrupts == 1

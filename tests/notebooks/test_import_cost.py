@@ -14,7 +14,7 @@ print(json.dumps(sorted(sys.modules)))
 
 def test_the_package_loads_nothing_heavy():
     done = subprocess.run(
-        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=300
     )
     assert [name for name in HEAVY if name in json.loads(done.stdout)] == []
 

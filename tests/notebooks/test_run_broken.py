@@ -1,6 +1,7 @@
 """How the runner fails: evidence, time limits, processes. What it catches: test_mutations.py."""
 
 import json
+import os
 import sys
 import time
 
@@ -10,6 +11,7 @@ import pytest
 from workbench.run.notebooks import execute, run_notebook
 
 pytestmark = pytest.mark.notebook
+PATIENCE_S = 300  # reached by what is broken, never by a busy machine
 
 
 @pytest.fixture
@@ -54,12 +56,11 @@ def test_a_wrong_result_shows_both_values(only_problem):
 
 
 def test_a_slow_cell_is_interrupted_where_it_waits(only_problem):
-    result, problem = only_problem("slow_cell", timeout_s=10)
+    _, problem = only_problem("slow_cell", timeout_s=10)
     assert (problem.kind, problem.cell_index) == ("timeout", 3)
     assert "10 s" in problem.message
     assert "time.sleep(60)" in problem.excerpt
     assert "KeyboardInterrupt" in problem.excerpt
-    assert result.duration_s < 60
 
 
 def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
@@ -74,7 +75,7 @@ def test_a_cell_that_ignores_the_interrupt_is_killed(only_problem, monkeypatch):
 def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem, monkeypatch):
     # The caller gives up after 8 s in all, while the cell itself is allowed far more.
     allowed, patience = 50, 8
-    others = execute.START_TIMEOUT_S + allowed + execute.GRACE_S
+    others = execute.STARTS * execute.START_TIMEOUT_S + allowed + execute.GRACE_S
     monkeypatch.setattr(execute, "_CLOSING_S", patience - others)
     before = set(psutil.Process().children(recursive=True))
     _, problem = only_problem("slow_cell", timeout_s=allowed)
@@ -92,13 +93,25 @@ def test_a_dead_kernel_is_told(only_problem):
 def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_path):
     call = f"run_notebook({str(fixture_path('slow_cell'))!r}, output_dir={str(tmp_path)!r})"
     code = f"from workbench.run.notebooks import run_notebook; {call}"
-    caller = psutil.Popen([sys.executable, "-c", code])
-    end = time.monotonic() + 60
-    while len(caller.children(recursive=True)) < 2 and time.monotonic() < end:
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    caller = psutil.Popen([sys.executable, "-c", code], env=environment)
+    end = time.monotonic() + PATIENCE_S
+    while not any(map(is_kernel, started := caller.children(recursive=True))):
+        assert caller.poll() is None, "it ended before its kernel started"
+        assert time.monotonic() < end, "no kernel was started"
         time.sleep(0.1)
-    started = caller.children(recursive=True)
     caller.kill()
     caller.wait()
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=PATIENCE_S)
     assert len(started) == 2
     assert alive == []
+    assert list(temporary.glob("wb-kernel-*")) == []
+
+
+def is_kernel(process):
+    try:
+        return "ipykernel_launcher" in process.cmdline()
+    except psutil.Error:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 
 def quick(config):
@@ -17,10 +18,28 @@ def quick(config):
 
 
 def slow(config):
-    began = time.time()
-    time.sleep(config.get("seconds", 30))
+    began = time.monotonic()
+    time.sleep(config.get("seconds", 3600))
     found = quick(config)
-    return {**found, "provenance": {**found["provenance"], "began": began, "ended": time.time()}}
+    when = {"began": began, "ended": time.monotonic()}
+    return {**found, "provenance": {**found["provenance"], **when}}
+
+
+def held(config):
+    """Say that it runs, then wait for a file named `go`, which some tests never make."""
+    folder = Path(config["folder"])
+    (folder / f"{config['number']}.pid").write_text(str(os.getpid()))
+    end = time.monotonic() + 3600
+    while not (folder / "go").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    return quick(config)
+
+
+def held_points(folder):
+    """Number -> process of every point that `held` has begun."""
+    files = {int(path.stem): path for path in Path(folder).glob("*.pid")}
+    pids = {number: path.read_text() for number, path in files.items()}
+    return {number: int(pid) for number, pid in pids.items() if pid}
 
 
 def sometimes(config):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-import time
+import threading
+from types import SimpleNamespace
 
 import pytest
 
 from workbench.run.store import Key, ResultStore, Row, StoreError
 from workbench.run.store import file as store_file
+from workbench.run.store import store as store_module
 from workbench.run.store.file import SCHEMA_VERSION, filesystem, is_network
 from workbench.run.store.row import STATUSES
 
@@ -72,7 +74,9 @@ def test_only_what_is_missing_is_measured_again(path):
         assert len(store.missing([key(n, device="H200") for n in range(10)])) == 10
 
 
-def test_two_sessions_never_claim_the_same_point_until_the_lease_ends(path):
+def test_two_sessions_never_claim_the_same_point_until_the_lease_ends(path, monkeypatch):
+    now = 1000.0
+    monkeypatch.setattr(store_module, "time", SimpleNamespace(time=lambda: now))
     with ResultStore(path) as one, ResultStore(path) as other:
         assert one.claim(key(1), lease_s=0.3)
         assert not other.claim(key(1))
@@ -82,10 +86,40 @@ def test_two_sessions_never_claim_the_same_point_until_the_lease_ends(path):
         assert not one.claim(key(2))
         other.release(key(2))
         assert one.claim(key(2))
-        time.sleep(0.4)
+        now += 0.29
+        assert not other.claim(key(1))
+        now += 0.02
         assert other.claim(key(1))
         other.put(row(1))
         assert not one.claim(key(1))
+
+
+def test_a_file_that_another_process_is_creating_is_waited_for(path):
+    """SQLite changes the journal at once or not at all, however long it may wait elsewhere."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    creating = threading.Timer(0.3, other.execute, ["COMMIT"])
+    creating.start()
+    with ResultStore(path) as store:
+        assert store.put(row(1))
+    creating.join()
+    other.close()
+
+
+def test_a_file_that_another_process_creates_meanwhile_is_not_taken_for_a_foreign_one(path):
+    created = []
+
+    class Interrupted(sqlite3.Connection):
+        def execute(self, statement):
+            rows = super().execute(statement).fetchall()
+            if not created:
+                created.append(ResultStore(path).close())
+            return SimpleNamespace(fetchone=lambda: rows[0])
+
+    connection = Interrupted(path)
+    assert store_file._version(connection, path) == 0
+    assert store_file._version(connection, path) == SCHEMA_VERSION
+    connection.close()
 
 
 def test_times_of_the_interpreter_and_of_wrong_results_are_refused():

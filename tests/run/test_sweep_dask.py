@@ -7,44 +7,37 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
+from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
-from workbench.run.store import Key, ResultStore
+from tests.run.local_dask import started
+from tests.run.waiting import (
+    MEASURES,
+    PATIENCE_S,
+    ROOT,
+    held_keys,
+    holding,
+    keys,
+    wait_for,
+)
+from workbench.run.store import ResultStore
 from workbench.run.sweeps import cluster as clusters
 from workbench.run.sweeps.cluster import ClusterError, agreed, cluster
-from workbench.run.sweeps.execute import Sweep
+from workbench.run.sweeps.execute import Sweep, measured
 from workbench.run.sweeps.lanes import LaneLostError
 from workbench.run.sweeps.measuring import NO_GPU
 from workbench.run.sweeps.place import about_here
 
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 pytestmark = pytest.mark.slow
-MEASURES = "tests.run.sweep_measures"
-ROOT = Path(__file__).parents[2]
-
-
-def started(**options):
-    return distributed.LocalCluster(dashboard_address=":0", **{"threads_per_worker": 1} | options)
-
-
-@pytest.fixture(scope="module")
-def address():
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(ROOT)  # workers find the tests
-    with started(n_workers=2, processes=True) as running:
-        yield running.scheduler_address
-    os.environ.pop("PYTHONPATH")
-    if before is not None:
-        os.environ["PYTHONPATH"] = before
 
 
 @pytest.fixture
 def place(address):
-    with cluster(address) as found:
+    with cluster(address, workers=2) as found:
         yield found
 
 
@@ -52,17 +45,6 @@ def place(address):
 def store(tmp_path):
     with ResultStore(tmp_path / "results.db") as opened:
         yield opened
-
-
-def keys(count, device="dask", **more):
-    return [Key.of({"number": number, **more}, device, "kernel") for number in range(count)]
-
-
-def wait_for(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.01)
 
 
 def test_every_point_once_and_one_at_a_time_on_each_worker(place, store):
@@ -93,41 +75,31 @@ def test_a_point_that_kills_its_worker_is_a_row_and_the_others_go_on(place, stor
 
 def test_a_killed_worker_costs_its_own_point_only(place, store):
     """Killed from outside, as by the system: nobody measures that point again by itself."""
-    seen = []
-    wanted = keys(6, seconds=0.5)
-    sweep = Sweep(store, wanted, f"{MEASURES}:slow", place.lanes, on_row=seen.append)
-    sweep.start()
-    wait_for(lambda: seen)
-    os.kill(seen[0].provenance["pid"], signal.SIGKILL)
-    assert sweep.join(300)
-    rows = store.rows()
-    assert len(rows) == 6
-    assert sorted(row.status for row in rows) == ["crashed"] + 5 * ["ok"]
+    sweep, running = holding(store, place.lanes, 6)
+    killed, pid = next(iter(running.items()))
+    os.kill(pid, signal.SIGKILL)
+    (store.path.parent / "go").touch()
+    assert sweep.join(PATIENCE_S)
+    status = {row.key.config_values["number"]: row.status for row in store.rows()}
+    assert status == {**dict.fromkeys(range(6), "ok"), killed: "crashed"}
 
 
 def test_stop_ends_at_once_and_the_points_are_given_back(place, store):
-    wanted = keys(1, seconds=0) + keys(4, seconds=60)
-    sweep = Sweep(store, wanted, f"{MEASURES}:slow", place.lanes)
-    sweep.start()
-    wait_for(lambda: sweep.progress.measured == 1)
-    time.sleep(0.5)
-    began = time.monotonic()
-    assert sweep.stop(timeout_s=60)
-    assert time.monotonic() - began < 30  # a second on a quiet machine
+    """The points would never end by themselves."""
+    Sweep(store, held_keys(store, 5)[:1], f"{MEASURES}:quick", place.lanes).run()
+    sweep, _running = holding(store, place.lanes, 5)
+    assert sweep.stop(PATIENCE_S)
     place.close()
     with ResultStore(store.path) as other:
-        assert all(other.claim(key) for key in wanted[1:])
+        assert all(other.claim(key) for key in held_keys(store, 5)[1:])
     assert len(store.rows()) == 1
 
 
 def test_the_workers_are_free_after_stop(address, place, store):
-    sweep = Sweep(store, keys(2, seconds=600), f"{MEASURES}:slow", place.lanes)
-    sweep.start()
-    wait_for(lambda: sweep.progress.is_running)
-    time.sleep(0.5)
-    assert sweep.stop(60)
+    sweep, _running = holding(store, place.lanes, 2)
+    assert sweep.stop(PATIENCE_S)
     place.close()
-    with cluster(address) as again:
+    with cluster(address, workers=2) as again:
         assert len(again.lanes) == 2
         assert Sweep(store, keys(4), f"{MEASURES}:quick", again.lanes).run().measured == 4
 
@@ -145,14 +117,19 @@ def alone(tmp_path):
     """Scheduler and worker as two commands, as on other machines: address, scheduler's process."""
     told = tmp_path / "scheduler.json"
     known = ("--scheduler-file", told, "--no-dashboard")
+
+    def address():
+        with suppress(OSError, ValueError):  # not there, or half of it
+            return json.loads(told.read_text())["address"]
+
     ours = {"env": {**os.environ, "PYTHONPATH": str(ROOT)}, "stderr": subprocess.DEVNULL}
     dask = (sys.executable, "-m", "dask")
     with subprocess.Popen((*dask, "scheduler", "--port", "0", *known), **ours) as scheduler:
-        wait_for(told.exists)
+        wait_for(address)
         with subprocess.Popen((*dask, "worker", "--nthreads", "1", *known), **ours) as worker:
-            found = json.loads(told.read_text())["address"]
+            found = address()
             with distributed.Client(found, set_as_default=False) as client:
-                client.wait_for_workers(1, timeout=300)
+                client.wait_for_workers(1, timeout=PATIENCE_S)
             yield found, scheduler
             scheduler.kill()
             worker.terminate()
@@ -160,14 +137,11 @@ def alone(tmp_path):
 
 def test_a_scheduler_that_goes_ends_the_sweep_and_its_points_are_given_back(alone, store):
     address, scheduler = alone
-    wanted = keys(3, seconds=600)
-    place = cluster(address)
-    sweep = Sweep(store, wanted, f"{MEASURES}:slow", place.lanes)
-    sweep.start()
-    wait_for(lambda: sweep.progress.is_running)
-    time.sleep(0.5)
+    wanted = held_keys(store, 3)
+    place = cluster(address, workers=1)
+    sweep, _running = holding(store, place.lanes, 3)
     scheduler.kill()
-    assert sweep.join(300)
+    assert sweep.join(PATIENCE_S)
     assert isinstance(sweep.error, LaneLostError)
     assert "scheduler" in str(sweep.error)
     place.close()
@@ -187,6 +161,32 @@ def test_a_scheduler_that_goes_ends_the_sweep_and_its_points_are_given_back(alon
 def test_workers_that_could_not_be_trusted_are_refused(options, said):
     with started(**options) as running, pytest.raises(ClusterError, match=said):
         cluster(running.scheduler_address)
+
+
+def test_workers_that_are_named_are_waited_for():
+    with started(n_workers=1, processes=True) as running:
+        address = running.scheduler_address
+        with cluster(address) as now:
+            assert len(now.lanes) == 1
+        threading.Timer(0.5, running.scale, [2]).start()
+        with cluster(address, workers=2) as later:
+            assert len(later.lanes) == 2
+
+
+def test_workers_that_do_not_come_are_said(address, monkeypatch):
+    monkeypatch.setattr(clusters, "WORKERS_S", 1.0)
+    with pytest.raises(ClusterError, match=r"[12] of 3 workers have joined tcp://.* within 1 s"):
+        cluster(address, workers=3)
+
+
+def test_a_point_for_a_worker_that_has_just_gone_is_sent_to_the_next(place, monkeypatch):
+    """The scheduler keeps what is sent to a worker that it does not know."""
+    lane = place.lanes[0]
+    workers = iter(["tcp://127.0.0.1:1"])
+    real = lane._worker
+    monkeypatch.setattr(lane, "_worker", lambda: next(workers, None) or real())
+    point = lane.submit(measured, f"{MEASURES}:quick", {"number": 1})
+    assert point.result(PATIENCE_S)["n"] == 3
 
 
 @pytest.mark.parametrize(
@@ -214,45 +214,3 @@ def test_machines_that_differ_do_not_measure_together():
     ):
         with pytest.raises(ClusterError, match=said):
             agreed({"one": gpu, "two": {**gpu, **changed}}, own["kernels"])
-
-
-def run(*arguments):
-    command = [sys.executable, "-m", "workbench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_command_measures_there(address, tmp_path):
-    asked = ("sweep", "--kernel", "block-table", "--results", tmp_path / "results.db")
-    done = run(*asked, "--dask", address)
-    assert done.returncode == 0, done.stderr
-    assert f"Measuring on {NO_GPU}, 2 at a time" in done.stderr
-    assert "4 of 4" in done.stderr
-    assert done.stdout.count("  ok  ") == 4
-    again = run(*asked)
-    assert "4 were there already" in again.stderr  # filed as if it had been measured here
-
-
-def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tmp_path):
-    file = tmp_path / "results.db"
-    command = [sys.executable, "-m", "workbench", "sweep", "--kernel", "flex", "--dask", address]
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen([*command, "--results", file], **both) as running:
-        told = [line for line, _ in zip(running.stdout, range(3), strict=False)]
-        running.send_signal(signal.SIGINT)
-        told += running.stdout.readlines()
-        assert running.wait(300) == 130, told
-    assert "the same command goes on" in "".join(told)
-    assert "Traceback" not in "".join(told)
-    with ResultStore(file) as store:
-        assert 1 <= len(store.rows()) < 16
-        [[claimed]] = store._connection.execute("SELECT count(*) FROM claims")
-        assert claimed == 0
-
-
-def test_the_command_refuses_what_does_not_answer(tmp_path):
-    asked = ("sweep", "--kernel", "flex", "--results", tmp_path / "results.db")
-    done = run(*asked, "--dask", "tcp://127.0.0.1:9")
-    assert done.returncode == 2
-    assert "`dask scheduler` starts one" in done.stderr
-    done = run(*asked, "--dask", "tcp://127.0.0.1:9", "--replay")
-    assert "--replay measures nothing" in done.stderr

@@ -7,6 +7,7 @@ import pytest
 import workbench as wb
 
 TITLE = "Block tables"
+PATIENCE_S = 300  # reached by what is broken, never by a busy machine
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def tab():
 def press(tables, name):
     assert not tables.buttons[name].disabled, name
     tables.buttons[name].click()
-    tables.pending.exception(timeout=60)
+    tables.pending.exception(timeout=PATIENCE_S)
     # callbacks of the future run in its thread, the last one enables the buttons again
     tables.pending = None
 
@@ -35,7 +36,7 @@ def wait(tables):
     """Until the launching thread has shown what came."""
     from workbench.run.launches import launch
 
-    launch(lambda: None).result(timeout=60)
+    launch(lambda: None).result(timeout=PATIENCE_S)
 
 
 def do(tables, name):

@@ -21,7 +21,7 @@ from workbench.ui.session import Session
 
 INTERPRETED = triton_mode().mode == "interpreter"
 SMALL = {"model": "llama-3.1-8b", "backend": "FLEX_ATTENTION", "tensor_parallel": 8}
-SECONDS = 60
+SECONDS = 300  # reached by what is broken, never by a busy machine
 
 
 class Shown:

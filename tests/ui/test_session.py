@@ -9,7 +9,7 @@ import pytest
 from workbench.scenario import Scenario
 from workbench.ui.session import Outcome, Session, evaluate
 
-LIMIT_S = 60
+LIMIT_S = 300  # reached by what is broken, never by a busy machine
 
 
 def scenario(tensor_parallel):

@@ -10,6 +10,7 @@ from workbench.views.page_figure import page_title
 
 CHANGES = 200
 OTHER_CHANGES = 30
+PATIENCE_S = 300  # reached by what is broken, never by a busy machine
 
 
 def test_two_threads_change_controls_of_one_panel(panel, monkeypatch):
@@ -37,7 +38,7 @@ def test_two_threads_change_controls_of_one_panel(panel, monkeypatch):
     thread.start()
     for number in range(CHANGES):
         panel.controls["tensor_parallel"].value = (1, 4, 2)[number % 3]
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert failures == []
     assert torn == []
@@ -55,7 +56,7 @@ def test_the_last_of_two_threads_wins(panel):
         ready = threading.Barrier(2)
 
         def set_size(size, ready=ready):
-            ready.wait(60)
+            ready.wait(PATIENCE_S)
             panel.controls["tensor_parallel"].value = size
 
         sizes = ((4, 2), (1, 8))[number % 2]
@@ -63,7 +64,7 @@ def test_the_last_of_two_threads_wins(panel):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
         assert panel.scenario.tensor_parallel in {*sizes}
         assert panel.plan.settings == panel.scenario
         assert figure(panel).layout.title.text == page_title(panel.plan)

@@ -6,13 +6,13 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 import workbench as wb
+from tests.run.local_dask import started
+from tests.run.waiting import PATIENCE_S, wait_for
 from workbench.run.store import Key, ResultStore, Row
 from workbench.run.sweeps.fitting import Candidates
 from workbench.run.sweeps.kernel_session import KERNELS, Chosen
@@ -36,7 +36,7 @@ def tab():
 
 def swept(tuning_panel):
     tuning_panel.start.click()
-    assert tuning_panel.wait()
+    assert tuning_panel.wait(PATIENCE_S)
     return tuning_panel
 
 
@@ -113,13 +113,13 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
 
     def slow(scenario, axes, stop):
         began.set()
-        assert gate.wait(60)
+        assert gate.wait(PATIENCE_S)
         return right(scenario, axes)
 
     monkeypatch.setattr(tuning, "sweep", slow)
     tuning_panel.start.click()
     first = tuning_panel._thread
-    assert began.wait(60)
+    assert began.wait(PATIENCE_S)
     assert tuning_panel.start.disabled
     assert not tuning_panel.stop.disabled
     tuning_panel.stop.click()
@@ -128,7 +128,7 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     tuning_panel.axes.value = "tensor_parallel = 1, 2"
     swept(tuning_panel)
     gate.set()
-    first.join(60)
+    first.join(PATIENCE_S)
     assert len(tuning_panel.found) == 2
     assert "<b>2</b> points" in tuning_panel._counts.value
 
@@ -144,13 +144,25 @@ kv_cache_memory_bytes = 4 GiB, 8 GiB, 16 GiB, 20 GiB, 24 GiB, 32 GiB, 40 GiB, 48
 """
 
 
-def test_stop_ends_the_work_and_keeps_what_is_whole(tab):
+def test_stop_ends_the_work_and_keeps_what_is_whole(tab, monkeypatch):
     _panel, tuning_panel = tab
+    right, began, stopped = tuning.sweep, threading.Event(), threading.Event()
+
+    def held(scenario, axes, stop):
+        def stop_when_stopped():
+            began.set()
+            assert stopped.wait(PATIENCE_S)
+            return stop()
+
+        return right(scenario, axes, stop=stop_when_stopped)
+
+    monkeypatch.setattr(tuning, "sweep", held)
     tuning_panel.axes.value = MANY
     tuning_panel.start.click()
-    time.sleep(0.2)
+    assert began.wait(PATIENCE_S)
     tuning_panel.stop.click()
-    assert tuning_panel.wait(10)
+    stopped.set()
+    assert tuning_panel.wait(PATIENCE_S)
     assert "Stopped" in tuning_panel.progress.value
     assert not tuning_panel.start.disabled
     if tuning_panel.found is not None:  # some of the models were done
@@ -223,12 +235,19 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
     kernels.file.value = str(tmp_path / "results.db")
+    arrived, began = kernels._arrived, threading.Event()
+
+    def held(row):
+        arrived(row)
+        began.set()
+        assert kernels.sweep._stopping.wait(PATIENCE_S)
+
+    kernels._arrived = held
     kernels.start.click()
-    end = time.monotonic() + 120
-    while not kernels._rows and time.monotonic() < end:
-        time.sleep(0.05)
+    assert began.wait(PATIENCE_S)
     kernels.stop.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
+    kernels._arrived = arrived
     assert "Stopped at " in kernels._text.value
     assert "illegal" in kernels._text.value
     assert "no time" in kernels._table.value
@@ -236,7 +255,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == first
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert "Done: " in kernels._text.value
     assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
@@ -252,7 +271,7 @@ def test_a_file_that_is_no_results_file_is_said_in_place(tab, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     kernels.file.value = str(tmp_path / "notes.txt")
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert "no results file" in kernels._error.value
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
@@ -264,11 +283,11 @@ def test_block_tables_are_measured_as_well(tab, tmp_path):
     assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "W2 reduced" in kernels._table.value
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert "W2 reduced" in kernels._table.value  # stored rows are shown, though none is measured
     kernels.kernel.value = "flex"
     assert not kernels.bitwise.disabled
@@ -304,7 +323,7 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     before = path.read_bytes()
     kernels.file.value = str(path)
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert said in kernels._notes.value
     assert "Nothing is measured" in kernels._notes.value
     assert kernels._error.value == ""
@@ -331,7 +350,7 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.wait(120)
+    assert kernels.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "3 failed" in kernels._text.value
     for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
@@ -345,15 +364,12 @@ def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
     plant(monkeypatch, measure="tests.run.sweep_measures:slow")
     kernels.file.value = str(tmp_path / "first.db")
     kernels.start.click()
-    end = time.monotonic() + 60
-    while kernels.sweep is None or not kernels.sweep.progress.is_running:
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_for(lambda: kernels.sweep is not None and kernels.sweep.progress.is_running)
     kernels.kernel.value = "block-table"
     kernels.file.value = str(tmp_path / "second.db")
     kernels.start.click()
     kernels.start.click()
-    assert kernels.wait(200)
+    assert kernels.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     with ResultStore(tmp_path / "first.db") as first, ResultStore(tmp_path / "second.db") as second:
         assert first.rows() == ()
@@ -369,14 +385,14 @@ def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
 
     def slow(_target, _bitwise):
         began.set()
-        assert gate.wait(60)
+        assert gate.wait(2 * PATIENCE_S)
 
     plant(monkeypatch, choose=slow)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert began.wait(30)
+    assert began.wait(PATIENCE_S)
     kernels.stop.click()
-    assert kernels.wait(10)
+    assert kernels.wait(PATIENCE_S)
     gate.set()
     assert "Stopped before anything" in kernels._text.value
     assert kernels.stop.disabled
@@ -384,20 +400,22 @@ def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
         assert store.rows() == ()
 
 
+def is_measuring(cluster):
+    """Whether a worker of a LocalCluster has a point."""
+    return any(worker.processing for worker in list(cluster.scheduler.workers.values()))
+
+
 @pytest.mark.slow
 def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
-    distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+    pytest.importorskip("distributed", reason="the extra `dask` is not installed")
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
     kernels.file.value = str(tmp_path / "results.db")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     plant(monkeypatch)
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0"
-    ) as cluster:
+    with started(n_workers=2) as cluster:
         kernels.where.value = f" {cluster.scheduler_address} "
         kernels.start.click()
-        assert kernels.wait(120)
+        assert kernels.wait(PATIENCE_S)
         assert "4 of 4" in kernels._text.value
         assert "3 failed" in kernels._text.value
         for words in ("✕ crashed", "tcp://", "✕ oom", "✓ ok"):
@@ -405,20 +423,16 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
         plant(monkeypatch, measure="tests.run.sweep_measures:slow")
         kernels.file.value = str(tmp_path / "stopped.db")
         kernels.start.click()
-        end = time.monotonic() + 60
-        while kernels.sweep is None or not kernels.sweep.progress.is_running:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        time.sleep(0.5)
+        wait_for(lambda: is_measuring(cluster))
         kernels.stop.click()
-        assert kernels.wait(60)
+        assert kernels.wait(PATIENCE_S)
         assert "0 of 4" in kernels._text.value
         assert "Stopped at " in kernels._text.value
     kernels.start.click()
-    assert kernels.wait(60)
+    assert kernels.wait(PATIENCE_S)
     assert "No Dask scheduler answers" in kernels._error.value
     kernels.where.value = "this machine"
     kernels.start.click()
-    assert kernels.wait(60)
+    assert kernels.wait(PATIENCE_S)
     assert "no address of a Dask scheduler" in kernels._error.value
     assert kernels.stop.disabled

@@ -60,6 +60,10 @@ def sweep(
         str | None,
         typer.Option(help="With --kernel: measure on the workers of this Dask scheduler."),
     ] = None,
+    dask_workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --dask: wait until this many workers have joined."),
+    ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="With --kernel: measure nothing, tell stored rows.")
     ] = False,
@@ -86,11 +90,14 @@ def sweep(
         others |= {"--why": why is not None, "--serve-params": serve_params}
         others["--format csv (see `workbench results export`)"] = output == "csv"
         _refuse(others, "--kernel measures, and does not take")
-        asked = Asked(results, bitwise, limit, dask, replay, as_json=output == "jsonl")
+        asked = Asked(
+            results, bitwise, limit, dask, dask_workers, replay, as_json=output == "jsonl"
+        )
         sweep_kernel(kernel, asked)
         return
     own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit, "--dask": dask}
-    _refuse({**own, "--replay": replay}, "only --kernel takes")
+    own |= {"--dask-workers": dask_workers, "--replay": replay}
+    _refuse(own, "only --kernel takes")
     if why is not None:
         _refuse({"--serve-params": serve_params}, "--why tells about one point and does not take")
     found = _resolved(model, axis or [], setting or [], prompt_tokens, why)

@@ -28,6 +28,7 @@ class Asked:
     bitwise: bool
     limit: int | None
     dask: str | None
+    dask_workers: int | None
     replay: bool
     as_json: bool
 
@@ -41,10 +42,7 @@ def sweep_kernel(name: str, asked: Asked) -> None:
         kernel = kernel_named(name)
     except ValueError as error:
         fail(str(error))
-    if asked.replay and asked.dask:
-        fail("--replay measures nothing, and does not take --dask.")
-    if asked.bitwise and kernel.one_for_all:
-        fail(f"--bitwise is for flex; {name} has one configuration for all batches anyway.")
+    _check_options(kernel, asked)
     try:
         with ResultStore(asked.results, read_only=asked.replay) as store:
             for note in store.notes:
@@ -63,12 +61,21 @@ def sweep_kernel(name: str, asked: Asked) -> None:
         typer.echo(line, err=asked.as_json)
 
 
+def _check_options(kernel: SweptKernel, asked: Asked) -> None:
+    if asked.replay and asked.dask:
+        fail("--replay measures nothing, and does not take --dask.")
+    if asked.dask_workers and not asked.dask:
+        fail("--dask-workers needs --dask, the address of a Dask scheduler.")
+    if asked.bitwise and kernel.one_for_all:
+        fail(f"--bitwise is for flex; {kernel.name} has one configuration for all batches anyway.")
+
+
 def _measure(store: ResultStore, kernel: SweptKernel, asked: Asked) -> None:
     from workbench.run.sweeps.lanes import LaneLostError
     from workbench.views.sweep_progress import progress_text
 
     try:
-        with _place(asked.dask) as place:
+        with _place(asked.dask, asked.dask_workers) as place:
             count = len(place.lanes)
             typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
             chosen = kernel.chosen(place, bitwise=asked.bitwise)
@@ -90,12 +97,14 @@ def _measure(store: ResultStore, kernel: SweptKernel, asked: Asked) -> None:
     typer.echo(f"{told}{resumed}{elsewhere}", err=True)
 
 
-def _place(address: str | None) -> Place:
+def _place(address: str | None, workers: int | None) -> Place:
     from workbench.run.sweeps.cluster import ClusterError, cluster
     from workbench.run.sweeps.place import here
 
+    if workers:
+        typer.echo(f"Waiting until {workers} workers have joined {address}", err=True)
     try:
-        return cluster(address) if address else here()
+        return cluster(address, workers) if address else here()
     except ClusterError as error:
         fail(str(error))
 

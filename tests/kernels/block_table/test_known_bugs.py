@@ -1,7 +1,6 @@
 """Bugs that vLLM and others have had with block tables; each test fails if one returns."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
 
 import pytest
 
@@ -137,22 +136,32 @@ def test_bug_12_is_found_where_nobody_waits():
 
 
 def late_copies(steps, ring_type):
-    """Steps that arrived with another step's ids; the copies run behind, in order, in a thread."""
-    arrived = []
-    with ThreadPoolExecutor(1) as stream:
+    """Steps that arrived with another step's ids.
 
-        def late_copy(target, source):
-            def run():
-                time.sleep(0.0005 if len(arrived) % 7 == 0 else 0)
-                target.copy_(source)
-                arrived.append(target.tolist())
+    The copies run in order and as late as can be: when somebody waits for one, or at the end.
+    """
+    arrived, started = [], deque()
 
-            return stream.submit(run).result
+    def late_copy(target, source):
+        number = len(arrived) + len(started)
 
-        ring = ring_type(torch.zeros(4, dtype=torch.int32), slots=3, copy=late_copy)
-        for step in range(steps):
-            ring.buffer()[:] = step
-            ring.send(4)
+        def run():
+            target.copy_(source)
+            arrived.append(target.tolist())
+
+        def wait():
+            while len(arrived) <= number:
+                started.popleft()()
+
+        started.append(run)
+        return wait
+
+    ring = ring_type(torch.zeros(4, dtype=torch.int32), slots=3, copy=late_copy)
+    for step in range(steps):
+        ring.buffer()[:] = step
+        ring.send(4)
+    for run in started:
+        run()
     assert len(arrived) == steps
     return [step for step, ids in enumerate(arrived) if ids != [step] * 4]
 

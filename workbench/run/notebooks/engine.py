@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from pathlib import Path
 from typing import Any
 
+from jupyter_client import KernelClient, KernelManager
 from nbclient.exceptions import CellTimeoutError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
+from workbench.run.notebooks.kernel_start import CONNECTION_FILE, STARTS
 from workbench.run.notebooks.memory_meter import MemoryMeter
 
 ENGINE_NAME = "workbench-guarded"
@@ -24,6 +27,13 @@ _OUTPUT_WAIT_S = 30
 _SLICE_S = 0.5
 _PAUSE_S = 0.1
 _BETWEEN_INTERRUPTS_S = 5.0
+
+
+class KernelStartError(RuntimeError):
+    """No kernel became ready; the message has the reason of every start."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        super().__init__(f"no kernel became ready in {len(reasons)} starts: {'; '.join(reasons)}")
 
 
 class Deadline:
@@ -58,12 +68,50 @@ class GuardedClient(PapermillNotebookClient):
     memory goes into its papermill record, beside its duration.
     """
 
+    km: Any  # only a local kernel, as all of these are, has a provisioner with a pid
     _meter: MemoryMeter | None = None
 
-    def __init__(self, nb_man: NotebookExecutionManager, deadline: Deadline, **traits: Any) -> None:
+    def __init__(
+        self,
+        nb_man: NotebookExecutionManager,
+        deadline: Deadline,
+        socket_folder: str | None = None,
+        **traits: Any,
+    ) -> None:
         super().__init__(nb_man, timeout_func=deadline.next_slice, **traits)
         self._deadline = deadline
+        self._socket_folder = socket_folder
+        self._failed_starts: list[str] = []
         self._last_interrupt = -math.inf
+
+    def create_kernel_manager(self) -> KernelManager:
+        """Return a manager whose kernel listens in the socket folder, or on TCP without one.
+
+        A TCP port is chosen here and bound by the kernel a moment later. Another process can
+        take it in between; a path in a private folder belongs to this run alone.
+        """
+        manager = super().create_kernel_manager()
+        if self._socket_folder is not None:
+            manager.transport = "ipc"
+            name = CONNECTION_FILE.format(start=len(self._failed_starts))
+            manager.connection_file = str(Path(self._socket_folder) / name)
+        return manager
+
+    def start_new_kernel_client(self) -> KernelClient:
+        """Wait until the kernel is ready; start another if it is not, before any cell was run.
+
+        Errors: KernelStartError after STARTS kernels.
+        """
+        while True:
+            try:
+                return super().start_new_kernel_client()
+            except RuntimeError as error:
+                self._failed_starts.append(str(error))
+            if len(self._failed_starts) == STARTS:
+                raise KernelStartError(self._failed_starts)
+            self.nb.metadata.papermill["failed_starts"] = self._failed_starts
+            self.km = self.create_kernel_manager()
+            self.start_new_kernel()
 
     async def _async_handle_timeout(
         self,
@@ -127,6 +175,7 @@ class GuardedEngine(NBClientEngine):
         kernel_name: str,
         start_timeout: float = 60,
         deadline: Deadline | None = None,
+        socket_folder: str | None = None,
         **_unused: Any,
     ) -> NotebookNode:
         """Run the cells until the deadline, keeping widget state in the notebook's metadata."""
@@ -134,6 +183,7 @@ class GuardedEngine(NBClientEngine):
         client = GuardedClient(
             nb_man,
             deadline,
+            socket_folder,
             kernel_name=kernel_name,
             startup_timeout=start_timeout,
             iopub_timeout=_OUTPUT_WAIT_S,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from workbench.run.notebooks.document import Notebook, code_cells, first_line, source_of
 from workbench.run.notebooks.execute import Execution
@@ -51,8 +52,18 @@ class Evidence:
     @property
     def peak_bytes(self) -> int:
         """Most memory of the kernel and its children."""
-        record = (self.execution.executed or {"metadata": {}})["metadata"].get("papermill", {})
-        return int(record.get("peak_bytes", 0))
+        return int(self._record.get("peak_bytes", 0))
+
+    @property
+    def failed_starts(self) -> tuple[str, ...]:
+        """Return why each kernel before the one that ran the cells did not become ready."""
+        return tuple(self._record.get("failed_starts", ()))
+
+    @property
+    def _record(self) -> dict[str, Any]:
+        executed = self.execution.executed or {"metadata": {}}
+        record: dict[str, Any] = executed["metadata"].get("papermill", {})
+        return record
 
 
 def cell_times(executed: Notebook) -> tuple[CellTime, ...]:

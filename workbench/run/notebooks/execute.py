@@ -15,13 +15,13 @@ from typing import Any
 
 from workbench.run.notebooks.document import Notebook, notebook_text, plain
 from workbench.run.notebooks.guard import HIDDEN_ERRORS_VARIABLE
+from workbench.run.notebooks.kernel_start import START_TIMEOUT_S, STARTS, socket_folder
 from workbench.run.notebooks.offline import PROXIES
 from workbench.run.notebooks.results import RESULTS_VARIABLE
 from workbench.run.notebooks.widget_state import without_widget_state
 from workbench.run.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome, Request
 
-START_TIMEOUT_S = 60.0
-GRACE_S = 10.0
+GRACE_S = 30.0
 _CLOSING_S = 60.0
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 
@@ -56,10 +56,21 @@ def execute(
     """
     # Widget state of an earlier run must not pass for that of this one.
     (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
-    request = Request(parameters, str(cwd), kernel, timeout_s, START_TIMEOUT_S, GRACE_S)
-    (work / "request.json").write_text(json.dumps(dataclasses.asdict(request)), encoding="utf-8")
     start = time.monotonic()
-    in_time = _run_worker(work, START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S, hash_seed)
+    with socket_folder() as sockets:
+        request = Request(
+            parameters=parameters,
+            cwd=str(cwd),
+            kernel=kernel,
+            timeout_s=timeout_s,
+            start_timeout_s=START_TIMEOUT_S,
+            grace_s=GRACE_S,
+            socket_folder=sockets,
+        )
+        text = json.dumps(dataclasses.asdict(request))
+        (work / "request.json").write_text(text, encoding="utf-8")
+        limit_s = STARTS * START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S
+        in_time = _run_worker(work, limit_s, hash_seed)
     duration_s = time.monotonic() - start
     return Execution(
         _outcome(work, in_time=in_time),

@@ -12,6 +12,7 @@ import asyncio
 import gc
 import json
 import logging
+import math
 import os
 import threading
 import traceback
@@ -22,6 +23,7 @@ from workbench.run.notebooks.offline import refuse_network
 HIDDEN_ERRORS_VARIABLE = "WORKBENCH_HIDDEN_ERRORS"
 _lock = threading.Lock()
 _known_threads: set[int | None] = set()
+_TURN_S = 0.02
 _CELL_FILES = ("ipykernel_", "<ipython-input-")
 
 
@@ -58,12 +60,17 @@ class _NeverRetrieved(logging.Handler):
 
 
 async def settle(grace_s: float = 1.0) -> None:
-    """After the last cell: wait a moment for work that still runs, then look for failed tasks."""
+    """After the last cell: wait a moment for work that still runs, then look for failed tasks.
+
+    The moment is counted in turns, each of which lets the threads run: on a busy machine, a
+    deadline can pass while the whole process is waiting for a processor.
+    """
     loop = asyncio.get_running_loop()
-    end = loop.time() + grace_s
     await asyncio.sleep(0.05)
-    while _still_working() and loop.time() < end:  # noqa: ASYNC110 - threads set no asyncio.Event
-        await asyncio.sleep(0.02)
+    for _turn in range(math.ceil(grace_s / _TURN_S)):
+        if not _still_working():
+            break
+        await asyncio.sleep(_TURN_S)
     gc.collect()
     for task in _failed_and_unread():
         error = task.exception()

@@ -66,7 +66,7 @@ def _row(result: CaseResult, folder: Path) -> str:
         target = Path(os.path.relpath(run.output_path, folder)).as_posix()
         name = f'<a href="{quote(target)}">{name}</a>'
     cells = (
-        ("", "✓ ok" if result.ok else f"✗ {escape(run.problems[0].kind)}"),
+        ("", _verdict(result)),
         ("", name),
         ("n", f"{run.duration_s:.1f}"),
         ("n", f"{run.peak_bytes / MIB:.0f}"),
@@ -79,6 +79,12 @@ def _row(result: CaseResult, folder: Path) -> str:
         f'<td class="{kind}">{text}</td>' if kind else f"<td>{text}</td>" for kind, text in cells
     )
     return f'<tr class="{"ok" if result.ok else "failed"}">{columns}</tr>'
+
+
+def _verdict(result: CaseResult) -> str:
+    run = result.run
+    word = "✓ ok" if result.ok else f"✗ {escape(run.problems[0].kind)}"
+    return f"{word}, kernel started again" if run.failed_starts else word
 
 
 def _details(result: CaseResult) -> str:

@@ -15,7 +15,8 @@ def write_junit(report: MatrixReport, path: Path) -> None:
     """Write the file: a test case each run, its problems as one failure, numbers as properties.
 
     A combination that is left out is a skipped test with its reason. GPU cells that were skipped
-    are counted in the properties `skipped_gpu_cells` of the case and of the suite.
+    are counted in the properties `skipped_gpu_cells` of the case and of the suite, kernels that
+    were started again in `failed_kernel_starts`.
     """
     suite = ET.Element(
         "testsuite",
@@ -27,7 +28,9 @@ def write_junit(report: MatrixReport, path: Path) -> None:
         time=f"{report.duration_s:.3f}",
     )
     skipped = sum(len(each.run.skipped) for each in report.results)
-    _properties(suite, {"skipped_gpu_cells": str(skipped)})
+    failed_starts = sum(len(each.run.failed_starts) for each in report.results)
+    numbers = {"skipped_gpu_cells": skipped, "failed_kernel_starts": failed_starts}
+    _properties(suite, {name: str(number) for name, number in numbers.items()})
     for result in report.results:
         _add_case(suite, result)
     for number, problem in enumerate(report.problems):
@@ -54,6 +57,7 @@ def _add_case(suite: ET.Element, result: CaseResult) -> None:
         "executed_bytes": str(run.size_after_bytes),
         "hash_seed": str(run.hash_seed),
         "skipped_gpu_cells": str(len(run.skipped)),
+        "failed_kernel_starts": str(len(run.failed_starts)),
     }
     for cell in run.cells:
         numbers[f"cell_{cell.cell_index}"] = f"{cell.duration_s:.3f} s, {cell.added_bytes} bytes"
@@ -63,10 +67,10 @@ def _add_case(suite: ET.Element, result: CaseResult) -> None:
         message = _clean(f"{first.kind}: {first.message}")
         failure = ET.SubElement(case, "failure", type=first.kind, message=message)
         failure.text = _clean(result.report())
-    if run.skipped:
-        ET.SubElement(case, "system-out").text = _clean(
-            "\n".join(f"skipped: {reason}" for reason in run.skipped)
-        )
+    notes = [f"skipped: {reason}" for reason in run.skipped]
+    notes += [f"kernel started again after: {reason}" for reason in run.failed_starts]
+    if notes:
+        ET.SubElement(case, "system-out").text = _clean("\n".join(notes))
 
 
 def _properties(parent: ET.Element, values: dict[str, str]) -> None:

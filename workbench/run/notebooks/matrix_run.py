@@ -57,7 +57,10 @@ class MatrixReport:
         return not self.problems and all(result.ok for result in self.results)
 
     def summary(self) -> str:
-        """Counts in a few lines: passed, failed, GPU cells skipped and why, left out and why."""
+        """Return counts in a few lines, and reasons.
+
+        Passed, failed, GPU cells skipped, kernels started again, combinations left out.
+        """
         failed = sum(not result.ok for result in self.results)
         passed = len(self.results) - failed
         counts = f"{len(self.results)} runs: {passed} ok, {failed} failed"
@@ -65,6 +68,11 @@ class MatrixReport:
         reasons = [reason for result in self.results for reason in result.run.skipped]
         lines.append(f"{len(reasons)} GPU cells skipped")
         lines += [f"  {reasons.count(reason)} x {reason}" for reason in dict.fromkeys(reasons)]
+        again = [each for each in self.results if each.run.failed_starts]
+        lines += [
+            f"kernel started again: {each.case.case_id}: {'; '.join(each.run.failed_starts)}"
+            for each in again
+        ]
         lines += [f"left out: {each.case_id}: {each.reason}" for each in self.left_out]
         return "\n".join([*lines, *self.problems])
 

@@ -100,7 +100,8 @@ class NotebookResult:
     `results`: what the notebook recorded, or None; `skipped`: why GPU cells were skipped, one
     reason each; `cells`: what each code cell took, in order; `peak_bytes`: of the kernel; the
     sizes are those of the executed notebook with and without widget state (equal when the state
-    was kept); `hash_seed`: PYTHONHASHSEED of the run, which a rerun needs.
+    was kept); `hash_seed`: PYTHONHASHSEED of the run, which a rerun needs; `failed_starts`: why a
+    kernel was started again before the first cell was run, one reason per kernel.
     """
 
     path: Path
@@ -115,6 +116,7 @@ class NotebookResult:
     peak_bytes: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
     hash_seed: int = 0
+    failed_starts: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -146,10 +148,11 @@ class NotebookResult:
         """
         if self.ok:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
-            return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}"
+            return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}{self._starts()}"
         count = len(self.problems)
         head = (
             f"{self.path.name}: {count} problem{'s' if count > 1 else ''}; see {self.output_path}"
+            f"{self._starts()}"
         )
         lines = [head]
         for problem in self.problems:
@@ -159,3 +162,9 @@ class NotebookResult:
         if all(problem.cell_index is None for problem in self.problems):
             lines.append(f"  rerun: {self.rerun()}")
         return "\n".join(lines)
+
+    def _starts(self) -> str:
+        """Return a note on kernels that were started in vain; empty when the first was ready."""
+        if not self.failed_starts:
+            return ""
+        return f", kernel started again after: {'; '.join(self.failed_starts)}"

@@ -20,6 +20,10 @@ import pytest
 if TYPE_CHECKING:
     from workbench.run.notebooks.matrix import Case, Matrix
 
+_ADMITTED = {
+    "skipped_gpu_cells": "GPU cells of notebooks skipped",
+    "failed_kernel_starts": "kernels of notebooks started again",
+}
 _NAMES = ("matrix.toml", "matrix.json", "*.matrix.toml", "*.matrix.json")
 
 
@@ -119,6 +123,7 @@ class NotebookItem(_Item):
             ("executed_bytes", run.size_after_bytes),
             ("hash_seed", run.hash_seed),
             ("skipped_gpu_cells", list(run.skipped)),
+            ("failed_kernel_starts", list(run.failed_starts)),
         ]
         if not result.ok:
             raise NotebookFailedError(result.report())
@@ -149,14 +154,21 @@ class GoldensItem(_Item):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """GPU cells that were skipped, counted: a run that skipped them is green, but says so."""
+    """Count what a green run has to admit: GPU cells skipped, kernels started again."""
+    for name, title in _ADMITTED.items():
+        reasons = _reasons(terminalreporter, name)
+        if reasons:
+            terminalreporter.section(title)
+        for reason in dict.fromkeys(reasons):
+            terminalreporter.line(f"{reasons.count(reason)} x {reason}")
+
+
+def _reasons(terminalreporter: pytest.TerminalReporter, name: str) -> list[str]:
+    """Return the texts that the runs recorded as a property of this name."""
     reasons: list[str] = []
     for reports in terminalreporter.stats.values():
         for report in reports:
             if getattr(report, "when", "") == "call":
-                found = dict(report.user_properties).get("skipped_gpu_cells", [])
+                found = dict(report.user_properties).get(name, [])
                 reasons += found if isinstance(found, list) else []
-    if reasons:
-        terminalreporter.section("GPU cells of notebooks skipped")
-        for reason in dict.fromkeys(reasons):
-            terminalreporter.line(f"{reasons.count(reason)} x {reason}")
+    return reasons

@@ -108,6 +108,7 @@ def run_notebook(
         peak_bytes=evidence.peak_bytes,
         parameters=given,
         hash_seed=seed,
+        failed_starts=evidence.failed_starts,
     )
 
 

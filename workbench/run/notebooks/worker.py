@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -23,7 +24,10 @@ INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run; INPUT lies in the working directory."""
+    """What to run; INPUT lies in the working directory.
+
+    socket_folder: where the kernel's sockets are; None for TCP.
+    """
 
     parameters: dict[str, Any]
     cwd: str
@@ -31,6 +35,7 @@ class Request:
     timeout_s: float
     start_timeout_s: float
     grace_s: float
+    socket_folder: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ def run(request: Request) -> Outcome:
             start_timeout=request.start_timeout_s,
             cwd=request.cwd,
             deadline=deadline,
+            socket_folder=request.socket_folder,
         )
     except PapermillExecutionError as error:
         if error.ename == "KeyboardInterrupt" and deadline.passed:
@@ -92,7 +98,12 @@ def main() -> None:
     threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
     request = Request(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     outcome_path = Path(OUTCOME).absolute()
-    outcome = run(request)
+    try:
+        outcome = run(request)
+    finally:
+        # Whoever made it may be gone.
+        if request.socket_folder is not None:
+            shutil.rmtree(request.socket_folder, ignore_errors=True)
     outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,12 @@ RESULTS = FileUse("results file", 64 * 2**30)
 APPLICATION_ID = 0x57424B56
 SCHEMA_VERSION = 1
 BUSY_S = 30.0
+POLL_S = 0.01
+PRIMARY_CODE = 0xFF
+"""The bits of an extended error code of SQLite that say the kind of error."""
+IDENTITY = """SELECT (SELECT user_version FROM pragma_user_version),
+    (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"""
+"""In one statement: another process may create the file between two."""
 DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """What a damaged file raises: the second where SQLite's own message quotes it."""
 HEADER_BYTES = 100
@@ -111,9 +118,7 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     """The schema version; 0 for a file without anything. StoreError for somebody else's file."""
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    version, owner, tables = map(int, connection.execute(IDENTITY).fetchone())
     if owner == APPLICATION_ID and version >= SCHEMA_VERSION:
         return version
     if owner or version or tables:
@@ -148,7 +153,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[s
     """Journal and durability, and the tables of a new file; sentences about what differs."""
     kind = filesystem(path)
     wanted = "DELETE" if is_network(kind) else "WAL"
-    found = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0].decode()
+    found = _set_journal(connection, wanted)
     connection.execute("PRAGMA synchronous = FULL")
     if version == 0:
         _create(connection)
@@ -160,6 +165,24 @@ def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[s
         )
         return [note]
     return []
+
+
+def _set_journal(connection: sqlite3.Connection, wanted: str) -> str:
+    """Ask for a journal mode, and return the one that there is.
+
+    SQLite itself does not wait here for another process that writes, such as one that is just
+    creating the same file.
+    """
+    end = time.monotonic() + BUSY_S
+    while True:
+        try:
+            found: bytes = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()[0]
+            return found.decode()
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & PRIMARY_CODE == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() > end:
+                raise
+        time.sleep(POLL_S)
 
 
 def _create(connection: sqlite3.Connection) -> None:

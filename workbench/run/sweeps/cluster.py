@@ -13,7 +13,8 @@ from workbench.run.sweeps.place import Place, about_here
 if TYPE_CHECKING:
     from distributed import Client
 
-ANSWER_S = 5.0
+ANSWER_S = 20.0
+WORKERS_S = 120.0
 INSTALL = "pip install 'hybrid-kv-workbench[dask]'"
 
 
@@ -21,15 +22,19 @@ class ClusterError(RuntimeError):
     """No place to measure: the message says what is wrong with the cluster and what to do."""
 
 
-def cluster(address: str) -> Place:
+def cluster(address: str, workers: int | None = None) -> Place:
     """The workers behind a scheduler, such as "tcp://host:8786"; use it in `with`.
 
     Every worker has one thread and a GPU of its own, and all have the same GPU and kernels, for
-    their times are filed under one name. Errors: ClusterError, within seconds; AppRefusal.
+    their times are filed under one name. workers: how many have to be there, for which this waits
+    up to WORKERS_S; None: those that are there now. A worker that joins later is not used.
+    Errors: ClusterError; AppRefusal.
     """
     check_scheduler(address)
     client = _connected(address)
     try:
+        if workers is not None:
+            _wait_for_workers(client, address, workers)
         lanes = dask_lanes(client)
         found = _agreed(client)
     except BaseException:
@@ -90,6 +95,17 @@ def _connected(address: str) -> Client:
             f"{address!r} is no address of a Dask scheduler ({error}): tcp://HOST:8786 is one."
         ) from None
     return client
+
+
+def _wait_for_workers(client: Client, address: str, workers: int) -> None:
+    """Errors: ClusterError when fewer have joined within WORKERS_S."""
+    try:
+        client.wait_for_workers(workers, timeout=WORKERS_S)
+    except TimeoutError:
+        raise ClusterError(
+            f"{len(workers_of(client))} of {workers} workers have joined {address} within "
+            f"{WORKERS_S:g} s. Start the others, or ask for fewer."
+        ) from None
 
 
 def _agreed(client: Client) -> Mapping[str, Any]:

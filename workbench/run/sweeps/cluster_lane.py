@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -22,6 +22,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 RESTART_S = 120.0
 POLL_S = 0.1
+PLACED, WAITING, STRANDED = "placed", "waiting", "stranded"
 
 
 class ClusterLane(Lane):
@@ -68,18 +69,49 @@ class ClusterLane(Lane):
     def _send(self, told: Future[Any], call: Callable[..., Future[Any]]) -> None:
         self.shutdown()
         try:
-            worker = self._worker()
-            task = f"{self._client.id}-{uuid.uuid4().hex}"
-            with self._lock:
-                if self._newest is not told:
-                    return
-                sent = call(key=task, workers=[worker])
-                self._sent = worker, task, sent
+            point = self._sent_to_worker(told, call)
+            while point is not None and self._is_stranded(told):
+                point.cancel()
+                point = self._sent_to_worker(told, call)
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be sent there
             lost = f"The worker of {self._nanny}, or its scheduler, has gone ({error})."
             told.set_exception(LaneLostError(lost))
             return
-        sent.add_done_callback(lambda done: _tell(done, told))
+        if point is not None:
+            point.add_done_callback(lambda done: _tell(done, told))
+
+    def _sent_to_worker(
+        self, told: Future[Any], call: Callable[..., Future[Any]]
+    ) -> Future[Any] | None:
+        """Send a point to the present worker; None when it is not wanted any more."""
+        worker = self._worker()
+        task = f"{self._client.id}-{uuid.uuid4().hex}"
+        with self._lock:
+            if self._newest is not told:
+                return None
+            sent = call(key=task, workers=[worker])
+            self._sent = worker, task, sent
+        return sent
+
+    def _is_stranded(self, told: Future[Any]) -> bool:
+        """Return whether the worker ended before the scheduler gave it the point.
+
+        The scheduler would keep the point for that worker for ever: the next worker of the nanny
+        has another address. A worker that ends with the point is an error of the point instead.
+        """
+        while True:
+            with self._lock:
+                if self._newest is not told or self._sent is None:
+                    return False
+                worker, task, sent = self._sent
+            if sent.done():
+                return False
+            state = self._client.run_on_scheduler(_state_of, task, worker)
+            if state not in {WAITING, STRANDED}:
+                return False
+            if state == STRANDED:
+                return True
+            wait([sent], POLL_S)
 
     def _end(self, worker: str, task: str, point: Future[Any]) -> None:
         """A point ends only with its process: Dask forgets a cancelled one, and it runs on."""
@@ -101,6 +133,15 @@ class ClusterLane(Lane):
                         return address
             time.sleep(POLL_S)
         raise TimeoutError(f"no new one within {RESTART_S:g} s")
+
+
+def _state_of(task: str, worker: str, dask_scheduler: Any) -> str:
+    """Runs in the scheduler: whether a task has a worker, waits for it, or waits in vain."""
+    found = dask_scheduler.tasks.get(task)
+    if found is not None and found.state != "no-worker":
+        return PLACED
+    is_lost = found is not None and worker not in dask_scheduler.workers
+    return STRANDED if is_lost else WAITING
 
 
 def _ready_worker(dask_worker: Any) -> str | None:
