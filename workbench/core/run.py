@@ -71,6 +71,7 @@ class Run:
         "rules",
         "settings",
         "skip_page_size_padded",
+        "speculative_method",
         "state_dtypes",
         "state_shapes",
         "steps",
@@ -96,6 +97,7 @@ class Run:
             settings.max_num_batched_tokens or DEFAULT_MAX_NUM_BATCHED_TOKENS
         )
         self.prefix_caching = False
+        self.speculative_method: str | None = None
         self.mamba_cache_mode = "none"
         self.block_size = settings.block_size or rules.default_block_size
         self.mamba_block_size = settings.mamba_block_size

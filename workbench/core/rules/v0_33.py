@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.core import speculation as drafting
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
 from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rules.v0_23 import V0_23
@@ -31,6 +32,7 @@ from workbench.core.stages import (
     plain_backend,
     prefix_hits,
     refusals,
+    speculation,
     state_pages,
 )
 
@@ -42,6 +44,7 @@ STAGES = (
     refusals.model_dtype,
     refusals.max_model_len,
     refusals.kv_cache_dtype,
+    speculation.speculative_method,
     cache_mode.prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
@@ -102,10 +105,12 @@ V0_33 = replace(
     not_served=NOT_SERVED,
     served_by_transformers=frozenset({"bamba", "minimax"}),
     cpu_checks_kv_cache_dtype=True,
+    names_stored_dtype=True,
     groups=GROUPS,
     layouts=LAYOUTS,
     offload=OFFLOAD,
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
+    speculation=drafting.V0_33,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={"GlmMoeDsaForCausalLM": "fp8_e4m3"},
     yarn_stretches=False,
