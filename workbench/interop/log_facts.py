@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
-from workbench.interop.given import DTYPES, catalog_name, local_config
+from workbench.core.speculation import HIDDEN_STATES
+from workbench.interop.given import DTYPES, catalog_name, local_config, speculative_method
 from workbench.interop.vllm_args import VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
@@ -30,6 +31,8 @@ UNFOLLOWED = {
     "hf_overrides": "fields of config.json are changed",
     "kv_transfer_config": "a connector may ask for other sizes",
 }
+METHOD = re.compile(r"\bmethod['\"]?\s*[=:]\s*['\"]([\w\[\]]+)['\"]")
+DRAFT_MODEL = re.compile(r"\bmodel['\"]?\s*[=:]\s*['\"]([^'\"]+)['\"]")
 DRAFTS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
 
 
@@ -121,9 +124,14 @@ def _named(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drafts(values: dict[str, Any]) -> dict[str, Any]:
-    """Draft tokens in `speculative_config`: a dict as typed, or a printed object."""
-    found = DRAFTS.search(str(values.get("speculative_config")))
-    return {"num_speculative_tokens": int(found.group(1))} if found else {}
+    """Draft tokens and their method in `speculative_config`: a dict as given, or as printed."""
+    text = str(values.get("speculative_config"))
+    tokens, method, model = (find.search(text) for find in (DRAFTS, METHOD, DRAFT_MODEL))
+    found: dict[str, Any] = {} if tokens is None else {"num_speculative_tokens": int(tokens[1])}
+    name = speculative_method(method and method[1], model and model[1])
+    if name is not None and name != HIDDEN_STATES:
+        found["speculative_method"] = name
+    return found
 
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ class GroupRules:
     backend reads unsplit. skips_mla_layers: MLA layers can be left in the model's dtype, too.
     shares_indexers: a layer that takes the token choice of an earlier one has no indexer; else
     every layer of sparse attention has one. splits_hidden_blocks: the block of a hidden-state layer
-    divides those of the other groups. counts_null_block: the memory check leaves out the block that is never given
-    out. joins_printed_lines: size and concurrency are one line that names the device.
+    divides those of the other groups. counts_null_block: the memory check leaves out the block that
+    is never given out. joins_printed_lines: size and concurrency are one line that names the
+    device.
     batches_in_flight: steps whose tokens are not settled yet, which windows must hold too.
     checkpoint_blocks: SSM kind -> blocks of a request for checkpoints inside a prefill, in align
     mode; a kind with ":flashinfer" behind it, where FlashInfer runs the prefill.

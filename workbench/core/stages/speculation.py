@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.errors import Refused, unknown_name_message
-from workbench.core.model import Mtp
+from workbench.core.model import Model, Mtp
 from workbench.core.problems import WARNING
 from workbench.core.run import Run
-from workbench.core.speculation import HIDDEN_STATES, MTP, NGRAM
+from workbench.core.settings import Settings
+from workbench.core.speculation import HIDDEN_STATES, MTP, NGRAM, SpeculationRules
 from workbench.core.trace import Rule
 
 SPECULATIVE_METHOD = Rule(
@@ -38,8 +39,8 @@ def speculative_method(run: Run) -> None:
         if explicit is not None:
             _without_tokens(run, explicit)
         return
-    has_mtp = _runs_mtp(run)
-    method = explicit or (MTP if has_mtp else NGRAM)
+    method = method_for(run.model, settings, run.rules.speculation)
+    assert method is not None
     if method == MTP:
         _check_mtp(run)
     run.speculative_method = method
@@ -48,16 +49,24 @@ def speculative_method(run: Run) -> None:
         method,
         explicit=explicit,
         num_speculative_tokens=tokens,
-        mtp_layers=len(run.model.mtp.layers) if has_mtp and run.model.mtp is not None else 0,
+        mtp_layers=len(run.model.mtp.layers) if run.model.mtp is not None else 0,
     )
     _not_counted(run, method)
 
 
-def _runs_mtp(run: Run) -> bool:
+def method_for(model: Model, settings: Settings, rules: SpeculationRules) -> str | None:
+    """Return the method that a scenario drafts with; None without speculative decoding."""
+    if settings.hidden_state_layers:
+        return HIDDEN_STATES
+    if not settings.num_speculative_tokens:
+        return None
+    return settings.speculative_method or (MTP if _runs_mtp(model, rules) else NGRAM)
+
+
+def _runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     """Whether this version drafts with the checkpoint's own MTP layers."""
-    mtp = run.model.mtp
-    types = run.rules.speculation.mtp_model_types
-    return mtp is not None and mtp.model_type in types and bool(mtp.layers)
+    mtp = model.mtp
+    return mtp is not None and mtp.model_type in rules.mtp_model_types and bool(mtp.layers)
 
 
 def _unknown(run: Run, method: str) -> Refused:
@@ -107,7 +116,7 @@ def _without_tokens(run: Run, method: str) -> None:
 def _check_mtp(run: Run) -> None:
     """Refuse mtp as vLLM does: no such layers, too many, or tokens that they cannot draft."""
     mtp = run.model.mtp
-    if not _runs_mtp(run) or mtp is None:
+    if mtp is None or not _runs_mtp(run.model, run.rules.speculation):
         raise _no_layers(run, mtp)
     declared = mtp.predictions
     if mtp.max_predictions is not None and declared != mtp.max_predictions:
@@ -175,9 +184,9 @@ def _not_counted(run: Run, method: str) -> None:
         "drafter_layers_not_counted",
         "speculative_method",
         f"The drafter of method {method} has a cache of its own, {layers}, which is not modelled "
-        "yet. It is missing from the groups, so num_blocks, max_concurrency and the sizes per block are "
-        "those of the target model alone. vLLM will have fewer blocks, and may group the layers in "
-        "another way.",
+        "yet. It is missing from the groups: num_blocks, max_concurrency and the sizes per block "
+        "are those of the target model alone. vLLM will have fewer blocks, and may group the "
+        "layers in another way.",
         severity=WARNING,
         operands={"speculative_method": method},
         candidates=({"speculative_method": None}, {"speculative_method": NGRAM}),

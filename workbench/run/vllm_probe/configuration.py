@@ -42,10 +42,11 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         values["attention_backend"] = AttentionBackendEnum[question["backend"]]
     if drafts := question["num_speculative_tokens"]:
         values["speculative_config"] = {
-            "method": "ngram",
+            "method": question["speculative_method"],
             "num_speculative_tokens": drafts,
-            "prompt_lookup_max": 4,
         }
+        if question["speculative_method"] == "ngram":
+            values["speculative_config"]["prompt_lookup_max"] = 4
     arguments = EngineArgs(
         model=folder,
         tokenizer=folder,
