@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.models.configs import deepseek_v3, gpt_oss, llama, nemotron_h, qwen3_5, qwen3_next
+from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.capacity.pipeline import pipeline
+from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.prefix.hits import caching_of, prefix_hit
 from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.core.speculation import HIDDEN_STATES, MTP
@@ -194,3 +196,18 @@ def test_every_method_of_a_rule_set_has_a_record():
     for rules in RULE_SETS.values():
         assert set(rules.speculation.names) < set(rules.speculation.methods)
         assert HIDDEN_STATES not in rules.speculation.names
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_every_byte_of_an_indexers_page_is_a_key_or_a_scale(rules):
+    """All keys of a kernel block come first, then the scales; attention is shown by default."""
+    plan = plan_of(sparse(num_hidden_layers=2), rules=rules)
+    pool = byte_map(plan, num_blocks=3)
+    name = "model.layers.1.indexer"
+    assert plan_layout(plan, num_blocks=3).attention.shape[-1] == 576
+    assert plan_layout(plan, num_blocks=3, layer=name).attention.shape[-1] == 132
+    (keys,) = pool.bytes_of(layer=name, block=1, part="index key", token=5)
+    (scale,) = pool.bytes_of(layer=name, block=1, part="index scale", token=5)
+    page = 64 * 132
+    assert (keys.start - page, len(keys)) == (5 * 128, 128)
+    assert (scale.start - page, len(scale)) == (64 * 128 + 5 * 4, 4)

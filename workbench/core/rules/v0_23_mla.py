@@ -218,6 +218,7 @@ HELPERS = (
         is_sparse=True,
         is_helper=True,
         cuda_graphs="UNIFORM_BATCH",
+        cache=LATENT,
     ),
     Backend(
         "DEEPSEEK_V4_INDEXER",
