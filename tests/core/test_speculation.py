@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.models.configs import deepseek_v3, gpt_oss, llama, nemotron_h, qwen3_5, qwen3_next
+from tests.models.configs import (
+    bailing_hybrid,
+    deepseek_v3,
+    gpt_oss,
+    llama,
+    nemotron_h,
+    qwen3_5,
+    qwen3_next,
+)
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.capacity.pipeline import pipeline
 from workbench.core.layouts.of_plan import plan_layout
@@ -15,6 +23,7 @@ from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.core.speculation import HIDDEN_STATES, MTP
 from workbench.plan import resolve
 from workbench.scenario import Scenario
+from workbench.versions import compare
 
 GIB = 2**30
 READS_NEXT_TOKEN = {
@@ -211,3 +220,13 @@ def test_every_byte_of_an_indexers_page_is_a_key_or_a_scale(rules):
     page = 64 * 132
     assert (keys.start - page, len(keys)) == (5 * 128, 128)
     assert (scale.start - page, len(scale)) == (64 * 128 + 5 * 4, 4)
+
+
+def test_an_upgrade_names_another_drafter():
+    """0.23 knows of no MTP layers of Bailing's hybrids, so a bare number means ngram there."""
+    scenario = Scenario(model=bailing_hybrid(num_nextn_predict_layers=1), num_speculative_tokens=1)
+    comparison = compare(scenario)
+    (found,) = [d for d in comparison.differences if d.fact.name == "speculative_method"]
+    assert (found.old, found.new) == ("ngram", "mtp")
+    assert found.after.rule.name == "speculative_method"
+    assert "mtp drafts instead of ngram" in found.means
