@@ -180,12 +180,8 @@ def tokens_in_flight(sized: Sized) -> int:
     Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
     """
     method = method_of(sized)
-    overlapped = sized.settings.platform != NOT_OVERLAPPED
-    if method is not None and not method.overlaps_steps:
-        overlapped = False
-    return sized.max_num_batched_tokens * (
-        sized.rules.groups.batches_in_flight if overlapped else 1
-    )
+    alone = sized.settings.platform == NOT_OVERLAPPED or (method and not method.overlaps_steps)
+    return sized.max_num_batched_tokens * (1 if alone else sized.rules.groups.batches_in_flight)
 
 
 def checkpoint_blocks(sized: Sized) -> int:
