@@ -27,6 +27,7 @@ SIZES: dict[str, tuple[int | None, ...]] = {
 }
 """Field -> sizes to choose from, the likely ones repeated; None leaves it to the engine."""
 
+NEEDS_MORE = frozenset({"custom_class", "suffix"})
 LEFT_ALONE = 0.6
 """Share of the scenarios that keep a dtype on auto; half of them the backend."""
 
@@ -59,9 +60,16 @@ def _scenario(random: Random, rules: RuleSet) -> Scenario:
         enable_prefix_caching=prefix_caching,
         mamba_cache_mode=_maybe(random, rules.cache_modes),
         gdn_flashinfer_prefill=random.choice((None, None, True, False)),
+        speculative_method=_method(random, values["num_speculative_tokens"], rules),
         rules=rules.name,
         **values,
     )
+
+
+def _method(random: Random, tokens: int, rules: RuleSet) -> str | None:
+    """A method where something drafts, not one that needs another package or a custom class."""
+    names = tuple(name for name in rules.speculation.names if name not in NEEDS_MORE)
+    return _maybe(random, names) if tokens else None
 
 
 def _maybe(random: Random, choices: Sequence[Choice], nothing: float = LEFT_ALONE) -> Choice | None:

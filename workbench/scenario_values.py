@@ -62,6 +62,8 @@ def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
         return RULE_SETS[rules].cache_modes
     if field == "kv_cache_dtype":
         return RULE_SETS[rules].kv_cache_dtypes
+    if field == "speculative_method":
+        return RULE_SETS[rules].speculation.names
     if field == "kv_cache_layout":
         return (*NAMES_OF_0_23, *RULE_SETS[rules].groups.layouts.get("", ()))
     return _WORDS.get(field)
@@ -92,6 +94,16 @@ def _check_names(scenario: Settings) -> None:
         allowed = allowed_values(field, scenario.rules)
         assert allowed is not None
         _require(field, value, allowed)
+    if (method := scenario.speculative_method) is not None:
+        # One that this version lacks is refused by the plan, which names a way forward.
+        _require("speculative_method", method, speculative_methods())
+
+
+def speculative_methods() -> tuple[str, ...]:
+    """The speculative methods of all versions."""
+    return tuple(
+        dict.fromkeys(name for rules in RULE_SETS.values() for name in rules.speculation.names)
+    )
 
 
 def _check_version(version: str | None) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 from workbench.core.rules import RULE_SETS
 from workbench.scenario import FIELDS
-from workbench.scenario_values import BYTES, RANGES, SHARES, VERSION, allowed_values
+from workbench.scenario_values import (
+    BYTES,
+    RANGES,
+    SHARES,
+    VERSION,
+    allowed_values,
+    speculative_methods,
+)
 
 BOOLEANS = ("enable_prefix_caching", "gdn_flashinfer_prefill")
 OWN_FORM: dict[str, dict[str, Any]] = {
@@ -41,6 +48,7 @@ OWN_FORM: dict[str, dict[str, Any]] = {
             None,
         ]
     },
+    "speculative_method": {"enum": [*speculative_methods(), None]},
     "torch_version": {"type": ["string", "null"], "pattern": f"^{VERSION}$"},
 }
 NOT_NULL = ("platform", "tensor_parallel", "dtype", "kv_cache_dtype", "rules")
@@ -157,6 +165,7 @@ _PLAN = {
     "mamba_cache_dtype": _STRING,
     "mamba_ssm_cache_dtype": _STRING,
     "enable_prefix_caching": _BOOLEAN,
+    "speculative_method": {**_MAYBE_STRING, "description": "null without draft tokens"},
     "model_dtype": _STRING,
     "kv_cache_dtype": _STRING,
     "max_model_len": {**_INTEGER, "description": "tokens"},

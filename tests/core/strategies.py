@@ -31,6 +31,7 @@ from workbench.core.platforms import PLATFORMS
 from workbench.core.rule_set import RuleSet
 from workbench.core.rules import V0_23, V0_33
 from workbench.models.attention import MLA_MODEL_TYPES
+from workbench.models.mtp import READERS
 from workbench.scenario import Scenario
 from workbench.scenario_values import allowed_values
 
@@ -254,6 +255,19 @@ RARE = {
 """What few people type, and what changes the groups of a cache."""
 
 
+MTP_PERIOD = st.sampled_from((1, 2, 4))
+
+
+def _drafting(draw: Draw, model: dict[str, Any]) -> dict[str, Any]:
+    """The model with layers for multi-token prediction, or an indexer, where its type has such."""
+    found = dict(model)
+    if found.get("model_type") in READERS and draw(st.booleans()):
+        found["num_nextn_predict_layers"] = draw(st.integers(0, 2))
+    if _is_mla(model) and draw(st.integers(0, 3)) == 0 and found["model_type"].startswith("deep"):
+        found |= {"index_topk": 64, "index_head_dim": 128, "index_topk_freq": draw(MTP_PERIOD)}
+    return found
+
+
 def _rare(draw: Draw, rules: RuleSet, tensor_parallel: int, *, memory: bool) -> dict[str, Any]:
     layouts = allowed_values("kv_cache_layout", rules.name) or ()
     ranks = st.lists(BYTES, min_size=1, max_size=tensor_parallel).map(tuple)
@@ -269,7 +283,7 @@ def scenarios(
 ) -> Scenario:
     """Any legal scenario; some of them vLLM refuses, some have problems. `memory`: how much."""
     tensor_parallel = draw(TENSOR_PARALLEL)
-    model = draw(st.sampled_from(families))(draw, tensor_parallel)
+    model = _drafting(draw, draw(st.sampled_from(families))(draw, tensor_parallel))
     platform = draw(st.sampled_from(list(PLATFORMS)))
     rules = draw(st.sampled_from((V0_23, V0_23, V0_33)))
     backends = [
@@ -300,6 +314,7 @@ def scenarios(
         max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),
         max_num_batched_tokens=draw(_maybe(st.sampled_from([512, 2048, 8192, 65536]))),
         num_speculative_tokens=draw(st.integers(0, 7)),
+        speculative_method=draw(_maybe(st.sampled_from(rules.speculation.names))),
         kv_cache_memory_bytes=draw(_maybe(BYTES)) if memory else None,
         num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
         **(draw(BUDGETS) if memory else {}),

@@ -264,7 +264,7 @@ PARTS = {
         8 * BLOCK,
     ),
     "drafts": (
-        {"num_speculative_tokens": 3},
+        {"num_speculative_tokens": 3, "speculative_method": "ngram"},
         {
             "used": 600 * KV + DRAFT_STATE,
             "unfilled tokens": (2 * 544 - 600) * KV,

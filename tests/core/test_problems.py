@@ -68,6 +68,32 @@ PROBLEMS = [
     pytest.param(
         {
             "model": llama(),
+            "hidden_state_layers": 3,
+            "num_speculative_tokens": 1,
+            "speculative_method": "ngram",
+        },
+        "two_speculative_methods",
+        None,
+        {"speculative_method": None},
+        id="hidden-states-and-a-method",
+    ),
+    pytest.param(
+        {"model": llama(), "speculative_method": "ngram"},
+        "speculative_tokens_missing",
+        None,
+        {"num_speculative_tokens": 1},
+        id="method-without-tokens",
+    ),
+    pytest.param(
+        {"model": llama(), "speculative_method": "eagle3", "num_speculative_tokens": 3},
+        "drafter_layers_not_counted",
+        None,
+        {"speculative_method": "ngram"},
+        id="drafter-with-layers-of-its-own",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
             "rules": "0.33",
             "backend": "FLEX_ATTENTION",
             "kv_cache_layout": "BLHNC",
@@ -446,6 +472,8 @@ PROBLEMS = [
 UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
+    "drafter_layers_not_counted",
+    "speculative_tokens_missing",
     "prefix_caching_inert",
     "block_size_precludes_backend",
     "mamba_block_size_not_multiple",
@@ -579,6 +607,39 @@ REFUSALS = [
         None,
         {"kv_cache_dtype": "auto"},
         id="head-of-one-element",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.33",
+            "speculative_method": "medusa",
+            "num_speculative_tokens": 2,
+        },
+        "speculative_method_unknown",
+        None,
+        {"speculative_method": "ngram"},
+        id="method-that-0.33-lacks",
+    ),
+    pytest.param(
+        {"model": llama(), "speculative_method": "mtp", "num_speculative_tokens": 1},
+        "no_mtp_layers",
+        "Unsupported speculative method: 'mtp'",
+        {"speculative_method": "ngram"},
+        id="mtp-without-such-layers",
+    ),
+    pytest.param(
+        {"model": qwen3_next(num_nextn_predict_layers=2), "num_speculative_tokens": 3},
+        "speculative_tokens_not_divisible",
+        "num_speculative_tokens:3 must be divisible by n_predict=2",
+        {"num_speculative_tokens": 2},
+        id="tokens-that-two-mtp-layers-cannot-draft",
+    ),
+    pytest.param(
+        {"model": nemotron_h(num_nextn_predict_layers=2), "num_speculative_tokens": 2},
+        "mtp_layers_above_limit",
+        "Only one MTP layer is supported for NemotronH-MTP",
+        {"speculative_method": "ngram"},
+        id="two-mtp-layers-of-nemotron",
     ),
 ]
 

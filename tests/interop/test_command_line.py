@@ -59,6 +59,13 @@ def machine_of(scenario):
     return {name: getattr(scenario, name) for name in MACHINE}
 
 
+def with_its_method(plan):
+    """The scenario with the method that drafts: a command always names it, and none without."""
+    method = plan.speculative_method
+    explicit = None if method == "extract_hidden_states" else method
+    return plan.scenario.replace(speculative_method=explicit)
+
+
 @pytest.mark.parametrize("name", catalog_names())
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "-".join(corner) or "defaults")
 def test_a_command_leads_back_to_the_same_plan(name, corner):
@@ -66,6 +73,7 @@ def test_a_command_leads_back_to_the_same_plan(name, corner):
         plan = wb.resolve(Scenario(model=name, **corner))
     except Refused:
         return
+    plan = wb.resolve(with_its_method(plan))
     command = plan.to_vllm_command()
     again = fields_of(command)
     assert again == plan.scenario
@@ -98,7 +106,7 @@ def test_any_scenario_comes_back_from_its_command(scenario):
     except (Refused, ConfigError):
         assume(False)
     again = fields_of(plan.to_vllm_command(), **machine_of(scenario))
-    expected = {**scenario.to_dict(), "model": again.model}
+    expected = {**with_its_method(plan).to_dict(), "model": again.model}
     assert again.to_dict() == expected
 
 
@@ -139,7 +147,23 @@ def test_the_flags_that_are_read_are_the_ones_that_vllm_has():
         (f"{SERVE} --no-enable-prefix-caching", {"enable_prefix_caching": False}),
         (
             f'{SERVE} --speculative-config \'{{"method":"mtp","num_speculative_tokens":2}}\'',
-            {"num_speculative_tokens": 2},
+            {"num_speculative_tokens": 2, "speculative_method": "mtp"},
+        ),
+        (
+            f"{SERVE} --spec-method qwen3_5_mtp --spec-tokens 1",
+            {"num_speculative_tokens": 1, "speculative_method": "mtp"},
+        ),
+        (
+            f"{SERVE} --spec-model yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --spec-tokens 3",
+            {"num_speculative_tokens": 3, "speculative_method": "eagle3"},
+        ),
+        (
+            f"{SERVE} --speculative-config.model some/small --spec-tokens 3",
+            {"num_speculative_tokens": 3, "speculative_method": "draft_model"},
+        ),
+        (
+            f"{SERVE} --spec-method suffix",
+            {"num_speculative_tokens": 24, "speculative_method": "suffix"},
         ),
         (f"{SERVE} --speculative-config.num_speculative_tokens 2", {"num_speculative_tokens": 2}),
         (f"{SERVE} --gdn-prefill-backend flashinfer", {"gdn_flashinfer_prefill": True}),

@@ -76,12 +76,15 @@ def applied(base, record):
     return shlex.join(words)
 
 
+DRAFTED = {"num_speculative_tokens": 2, "speculative_method": "mtp"}
+
+
 def test_every_record_of_a_sweep_file_is_its_scenario():
     wanted = [
         Scenario(model="qwen3.5-4b", tensor_parallel=tp, kv_cache_dtype=dtype, **more)
         for tp in (1, 2)
         for dtype in ("auto", "fp8")
-        for more in ({}, {"enable_prefix_caching": False}, {"num_speculative_tokens": 2})
+        for more in ({}, {"enable_prefix_caching": False}, DRAFTED)
     ]
     records = json.loads(sweep_file(wanted))
     names = [record["_benchmark_name"] for record in records]

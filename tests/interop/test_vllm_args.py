@@ -47,6 +47,7 @@ OWN_FORM = {
     "hidden_state_layers",
     "kv_cache_dtype_skip_layers",
     "num_speculative_tokens",
+    "speculative_method",
 }
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
@@ -114,7 +115,10 @@ def args_of(**values):
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
     fields = {field.name for field in dataclasses.fields(Settings)}
     assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM | set(FLEX_FIELDS)
-    assert {field for field, _value, _args in FLAGS} | {"num_speculative_tokens"} == fields
+    assert {field for field, _value, _args in FLAGS} | {
+        "num_speculative_tokens",
+        "speculative_method",
+    } == fields
 
 
 @pytest.mark.parametrize(("field", "value", "expected"), FLAGS)
@@ -132,6 +136,18 @@ def test_draft_tokens_come_with_a_method_because_vllm_refuses_a_bare_number():
     drafts = json.loads(value)
     assert drafts["num_speculative_tokens"] == 3
     assert drafts["method"] == "ngram"
+
+
+def test_a_checkpoint_with_mtp_layers_drafts_with_them():
+    _name, _flag, value = args_of(model="qwen3.5-4b", num_speculative_tokens=2)
+    assert json.loads(value) == {"method": "mtp", "num_speculative_tokens": 2}
+
+
+def test_a_method_with_a_checkpoint_of_its_own_has_a_place_for_it():
+    _name, _flag, value = args_of(num_speculative_tokens=3, speculative_method="eagle3")
+    drafts = json.loads(value)
+    assert (drafts["method"], drafts["num_speculative_tokens"]) == ("eagle3", 3)
+    assert drafts["model"].startswith("<hub id")
 
 
 def test_hidden_states_have_a_method_of_their_own():
@@ -218,7 +234,8 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
     flex = {field: getattr(scenario, field) for field in FLEX_FIELDS}
     changed += ["attention_config"] * any(value is not None for value in flex.values())
     drafts = {"hidden_state_layers", "num_speculative_tokens"} & set(changed)
-    assert len(flags) == len(changed) - (len(drafts) == 2)
+    named = {"speculative_method"} & set(changed)
+    assert len(flags) == len(changed) - len(drafts) - len(named) + bool(drafts)
 
 
 def test_what_has_no_flag_is_an_environment_variable_of_the_command():

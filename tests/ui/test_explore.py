@@ -40,6 +40,7 @@ CHANGES = {
     "max_model_len": "4096",
     "max_num_batched_tokens": "8192",
     "num_speculative_tokens": 2,
+    "speculative_method": "ngram",
     "kv_cache_memory_bytes": "20 GiB",
     "num_gpu_blocks_override": "100",
     "max_num_seqs": "512",

@@ -96,6 +96,7 @@ class Backend:
     layout: forced cache layout name or None; layout_on: the capabilities where it is forced (None:
     everywhere).
     own_reason: a refusal that only this backend has, or None.
+    stored_kv_cache_dtypes: KV-cache dtype -> the packed format that its layers keep instead.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Backend:
     layout_on: Callable[[tuple[int, int]], bool] | None = None
     own_reason: Callable[[LayerQuery], str | None] | None = None
     reported_name: str | None = None
+    stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def can_be_asked_for(self) -> bool:

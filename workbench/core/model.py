@@ -31,12 +31,46 @@ class Layer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Mtp:
+    """The layers for multi-token prediction that a checkpoint brings: the drafter of method mtp.
+
+    model_type: of the whole config.json, which tells vLLM that there are such layers. layers: those
+    that keep a cache, numbered after the model's own; none where config.json says that there are
+    none. first_index: number in vLLM's name of the first of them. predictions: how many of them the
+    file declares, None where it does not say so; more draft tokens must be a multiple of it.
+    is_nested: it says so in a part of the file, not at its top. max_predictions: the most that
+    vLLM's drafter of this family runs, None without a limit. chained: how many of them draft one
+    after the other, each a token further (`num_nextn_predict_layers`).
+    """
+
+    model_type: str
+    layers: tuple[Layer, ...]
+    first_index: int
+    predictions: int | None
+    is_nested: bool = False
+    max_predictions: int | None = None
+    chained: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """The indexer of sparse attention, which keeps one key of each token beside the latent.
+
+    head_dim: elements of that key. followers: numbers of the layers that take the token choice of
+    an earlier layer.
+    """
+
+    head_dim: int
+    followers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Attention:
     """Geometry of the attention layers, of the whole model (not per rank).
 
     head_size: elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim.
     window_tokens: of sliding layers, None without any. has_mm_prefix: images are seen whole.
-    logits_soft_cap: of attention scores, None without.
+    logits_soft_cap: of attention scores, None without. indexer: of sparse attention, else None.
     """
 
     num_heads: int
@@ -51,6 +85,7 @@ class Attention:
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
+    indexer: Indexer | None = None
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
@@ -75,6 +110,7 @@ class Model:
     num_hidden_layers: with those that keep no cache, which pipeline stages are cut of.
     hidden_size: elements of the vector between layers, None when config.json names none.
     chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
+    mtp: the layers of its MTP drafter, None where vLLM knows of none.
     names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
     origins: field -> where in config.json it came from.
     """
@@ -101,6 +137,7 @@ class Model:
     num_hidden_layers: int = 0
     quantization: str | None = None
     names_attention_layers: bool = True
+    mtp: Mtp | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -30,6 +30,7 @@ class Plan:
     the attention layer asks for. skip_page_size_padded: to which windows in the model's dtype are
     padded beside a quantized cache, if that is recorded (0.33). kernel_block_size: None also when
     there is no common one.
+    speculative_method: which one drafts tokens, None without speculative decoding.
     plain_backend: of attention layers that keep the model's dtype beside a quantized cache, None
     where there are none; plain_supported: its kernel block sizes.
     log_lines: what vLLM will print, character for character.
@@ -41,6 +42,7 @@ class Plan:
     model_dtype: str
     kv_cache_dtype: str
     enable_prefix_caching: bool
+    speculative_method: str | None
     mamba_cache_mode: str
     mamba_cache_dtype: str
     mamba_ssm_cache_dtype: str
@@ -74,6 +76,7 @@ class Plan:
             model_dtype=run.model_dtype,
             kv_cache_dtype=run.kv_cache_dtype,
             enable_prefix_caching=run.prefix_caching,
+            speculative_method=run.speculative_method,
             mamba_cache_mode=run.mamba_cache_mode,
             mamba_cache_dtype=run.mamba_cache_dtype,
             mamba_ssm_cache_dtype=run.mamba_ssm_cache_dtype,
@@ -200,6 +203,7 @@ class Plan:
             "mamba_cache_dtype": self.mamba_cache_dtype,
             "mamba_ssm_cache_dtype": self.mamba_ssm_cache_dtype,
             "enable_prefix_caching": self.enable_prefix_caching,
+            "speculative_method": self.speculative_method,
             "model_dtype": self.model_dtype,
             "kv_cache_dtype": self.kv_cache_dtype,
             "max_model_len": self.max_model_len,

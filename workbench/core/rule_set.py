@@ -15,6 +15,7 @@ from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.rules import PrefillRules
 from workbench.core.registry import Registry
 from workbench.core.run import Run
+from workbench.core.speculation import SpeculationRules
 
 Stage = Callable[[Run], None]
 TokenBytes = Callable[[Attention, int, str, str, str | None], tuple[int, str]]
@@ -39,6 +40,8 @@ class RuleSet:
     kda_dtypes: of the recurrent state of Kimi delta attention, the default first.
     groups: how layers are grouped. layouts: how caches are laid out and tables filled. offload: how
     blocks are hashed and offloaded. prefill: which states of a prompt are kept and found again.
+    names_stored_dtype: the log names the packed format of a sparse backend and the backend.
+    speculation: which methods draft tokens, and what they keep.
     linear_state_as_mla: linear attention beside MLA has states of the heads that MLA rotates.
     sm10x_kv_cache_dtypes: architecture -> KV dtype instead of auto on capability 10.x.
     yarn_stretches: the longest request is yarn's original length times its factor, instead of the
@@ -73,6 +76,7 @@ class RuleSet:
     offload: OffloadRules
     prefill: PrefillRules
     model_registry: ModelRegistry
+    speculation: SpeculationRules
     batch_tiers: tuple[BatchTier, ...] = TIERS_0_23
     packed_layers_mix_on: frozenset[str] = frozenset()
     all_backends: bool = False
@@ -87,6 +91,7 @@ class RuleSet:
     prefill_checkpoint_tokens: int = 1
     kda_dtypes: tuple[str, ...] = ("float32",)
     cpu_checks_kv_cache_dtype: bool = False
+    names_stored_dtype: bool = False
     traits: Mapping[str, str] = field(default_factory=dict)
 
     def counts_drafts(self, kind: str, family: str) -> bool:

@@ -72,6 +72,7 @@ class Run:
         "rules",
         "settings",
         "skip_page_size_padded",
+        "speculative_method",
         "state_dtypes",
         "state_shapes",
         "steps",
@@ -96,6 +97,7 @@ class Run:
         self.max_num_batched_tokens = 0
         self.max_num_seqs = 0
         self.prefix_caching = False
+        self.speculative_method: str | None = None
         self.mamba_cache_mode = "none"
         self.block_size = settings.block_size or rules.default_block_size
         self.mamba_block_size = settings.mamba_block_size

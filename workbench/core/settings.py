@@ -17,6 +17,8 @@ class Settings:
     and what torch does not see) and cuda_graph_bytes. batch_invariant: VLLM_BATCH_INVARIANT=1.
     kv_cache_memory_bytes_by_rank: what the ranks measured, where they differ; it replaces the other
     sizes. kv_cache_layout: VLLM_KV_CACHE_LAYOUT, which sizes anything from 0.33 on only.
+    speculative_method: vLLM's name of it, None for mtp where the checkpoint has such layers, else
+    ngram; num_speculative_tokens = 0 switches speculative decoding off whatever the method is.
     hidden_state_layers: layers whose hidden states `extract_hidden_states` keeps in the cache.
     kv_cache_dtype_skip_layers: numbers of the attention layers that stay in the model's dtype, or
     "sliding_window" for all of that kind.
@@ -43,6 +45,7 @@ class Settings:
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     num_speculative_tokens: int = 0
+    speculative_method: str | None = None
     kv_cache_memory_bytes: int | None = None
     device_memory_bytes: int | None = None
     gpu_memory_utilization: float | None = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from workbench.core.block_sizes import BlockSize
-from workbench.core.model import Model
+from workbench.core.model import Layer, Model
 from workbench.core.settings import Settings
+from workbench.core.speculation import MTP, SpeculativeMethod
 
 if TYPE_CHECKING:
     from workbench.core.backends import Backend
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 def backend_name(backend: Backend | str | None) -> str | None:
     """The name of what a run holds as a record and a plan by its name."""
     return backend if isinstance(backend, str | None) else backend.name
+
+
+def drafter_layers(sized: Sized) -> tuple[Layer, ...]:
+    """Layers that the drafter adds to the cache; those of method mtp are the only ones known."""
+    mtp = sized.model.mtp
+    return mtp.layers if mtp is not None and sized.speculative_method == MTP else ()
+
+
+def method_of(sized: Sized) -> SpeculativeMethod | None:
+    """The record of the method that drafts; None without speculative decoding."""
+    name = sized.speculative_method
+    return None if name is None else sized.rules.speculation.methods[name]
 
 
 class Sized(Protocol):
@@ -93,6 +106,10 @@ class Sized(Protocol):
     @property
     def prefix_caching(self) -> bool:
         """Whether prefix caching is on."""
+
+    @property
+    def speculative_method(self) -> str | None:
+        """Which method drafts tokens; None without speculative decoding."""
 
     @property
     def grouping(self) -> Grouping:

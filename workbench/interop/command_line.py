@@ -7,6 +7,7 @@ from typing import Any
 
 from workbench.core.errors import ScenarioError, nearest_names
 from workbench.core.flex.sizes import FLEX_FIELDS
+from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
 from workbench.interop.command_words import (
     SEPARATORS,
     command_words,
@@ -20,13 +21,13 @@ from workbench.interop.given import (
     catalog_name,
     json_object,
     local_config,
+    speculative_method,
     whole_number,
 )
 from workbench.interop.vllm_args import (
     GDN_KERNELS,
     GDN_PREFILL,
     HIDDEN_STATE_IDS,
-    HIDDEN_STATES,
     HYBRID_MANAGER,
     SKIPPED_LAYERS,
     VALUE_FLAGS,
@@ -57,6 +58,8 @@ MATTERS = {
 }
 """Flags that can change a size, without a field in a scenario -> why."""
 
+SUFFIX_TOKENS = 24
+"""What suffix decoding drafts at most where no number is given (0.23 and 0.33)."""
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 OLD_BACKEND = "VLLM_ATTENTION_BACKEND"
 
@@ -95,6 +98,7 @@ class _Reader:
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.drafts: dict[str, Any] = {}
+        self.drafted_by = ""
         self.attention: dict[str, Any] = {}
 
     def give(self, field: str, value: Any, said: str) -> None:
@@ -166,6 +170,7 @@ class _Reader:
     def _object(self, name: str, values: dict[str, Any], said: str) -> None:
         if name == "--speculative-config":
             self.drafts |= values
+            self.drafted_by = said
             if (count := values.get("num_speculative_tokens")) is not None:
                 self.give("num_speculative_tokens", count, said)
             if (layers := hidden_state_layers(values)) is not None:
@@ -180,16 +185,45 @@ class _Reader:
                 self.unused.append(f"--attention-config.{key} {value}")
 
     def given(self) -> Given:
-        method = self.drafts.get("method")
-        if self.drafts and method not in {"ngram", HIDDEN_STATES}:
-            drafted = f"method {method}" if method else "a draft model"
-            self.notes.append(
-                f"Draft tokens by {drafted}: their number is counted, layers that the drafter "
-                "itself adds to the cache are not."
-            )
+        if self.drafts:
+            self._speculation()
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
         return Given(self.fields, self.said, tuple(self.notes))
+
+    def _speculation(self) -> None:
+        """The method, where the configuration names one, and what vLLM misses in it."""
+        given, model = self.drafts.get("method"), self.drafts.get("model")
+        method = speculative_method(given, model)
+        if method is None:
+            self.notes.append(
+                f"{self.drafted_by}: neither a method nor a draft model is given, which vLLM "
+                "refuses. Without a method the workbench takes mtp where the checkpoint has such "
+                "layers, else ngram."
+            )
+            return
+        if method == HIDDEN_STATES:
+            return
+        self.give("speculative_method", method, self.drafted_by)
+        if method != given and given is not None:
+            self.notes.append(f"{self.drafted_by}: method {given} is a former name of {method}.")
+        if method == MTP and model is not None:
+            self.notes.append(
+                f"{self.drafted_by}: the MTP layers of the target's config.json are counted; the "
+                f"config.json of {model} is not read."
+            )
+        if self.drafts.get("num_speculative_tokens") is None:
+            self._default_tokens(method)
+
+    def _default_tokens(self, method: str) -> None:
+        if method == SUFFIX:
+            depth = self.drafts.get("suffix_decoding_max_tree_depth", SUFFIX_TOKENS)
+            self.give("num_speculative_tokens", depth, self.drafted_by)
+            return
+        self.notes.append(
+            f"{self.drafted_by}: num_speculative_tokens is missing. vLLM takes it from the draft "
+            "model's config.json, or stops; add it."
+        )
 
 
 def hidden_state_layers(drafts: dict[str, Any]) -> int | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.access.app_mode import app_mode
+from workbench.core.speculation import MTP, MTP_ALIASES, NGRAM
 from workbench.models import catalog_names, repository
 
 MULTIPLIERS = {
@@ -24,6 +25,8 @@ MULTIPLIERS = {
     "T": 2**40,
 }
 SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+DRAFT_NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+"""Part of a draft model's name -> the method that vLLM takes for it, in its order."""
 DTYPES = {"half": "float16", "float": "float32"}
 """Words for a model dtype that mean another one."""
 
@@ -52,6 +55,22 @@ def whole_number(text: str) -> int | str:
         return int(text)
     except ValueError:
         return text
+
+
+def speculative_method(method: object, model: object) -> str | None:
+    """Return the method that `--speculative-config` asks for; None where vLLM knows of none.
+
+    A deprecated name means mtp; without a method the draft model's name decides. Source:
+    `SpeculativeConfig.__post_init__`, 0.23 and 0.33.
+    """
+    if isinstance(method, str):
+        return MTP if method in MTP_ALIASES else method.strip("[]")
+    if not isinstance(model, str):
+        return None
+    name = model.casefold()
+    if name in {NGRAM, f"[{NGRAM}]"}:
+        return NGRAM
+    return next((found for part, found in DRAFT_NAMES.items() if part in name), "draft_model")
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
+from workbench.core.speculation import HIDDEN_STATES
 from workbench.interop.command_line import hidden_state_layers
-from workbench.interop.given import DTYPES, catalog_name, local_config
+from workbench.interop.given import DTYPES, catalog_name, local_config, speculative_method
 from workbench.interop.vllm_args import GDN_KERNELS, VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
@@ -30,6 +31,8 @@ UNFOLLOWED = {
     "hf_overrides": "fields of config.json are changed",
     "kv_transfer_config": "a connector may ask for other sizes",
 }
+METHOD = re.compile(r"\bmethod['\"]?\s*[=:]\s*['\"]([\w\[\]]+)['\"]")
+DRAFT_MODEL = re.compile(r"\bmodel['\"]?\s*[=:]\s*['\"]([^'\"]+)['\"]")
 DRAFTS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
 
 
@@ -144,13 +147,17 @@ def _named(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _drafts(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the drafts in `speculative_config` (a dict or a printed object) or `spec_tokens`."""
+    """Return the drafts of `speculative_config` (a dict or a printed object) or `spec_tokens`."""
     config = values.get("speculative_config")
-    found = DRAFTS.search(str(config))
-    count = int(found.group(1)) if found else values.get("spec_tokens")
-    fields = {} if count is None else {"num_speculative_tokens": count}
+    text = str(config)
+    tokens, method, model = (find.search(text) for find in (DRAFTS, METHOD, DRAFT_MODEL))
+    count = int(tokens[1]) if tokens else values.get("spec_tokens")
+    found: dict[str, Any] = {} if count is None else {"num_speculative_tokens": count}
+    name = speculative_method(method and method[1], model and model[1])
+    if name is not None and name != HIDDEN_STATES:
+        found["speculative_method"] = name
     layers = hidden_state_layers(config) if isinstance(config, dict) else None
-    return fields if layers is None else {**fields, "hidden_state_layers": layers}
+    return found if layers is None else {**found, "hidden_state_layers": layers}
 
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:

@@ -9,7 +9,10 @@ from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.core.model import Model
+from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
+from workbench.core.speculation import HIDDEN_STATES, NGRAM
+from workbench.core.stages.speculation import method_for
 
 VALUE_FLAGS = {
     "tensor_parallel": "--tensor-parallel-size",
@@ -39,8 +42,8 @@ VARIABLES = {
 }
 """Field -> the environment variable that takes its place, and its value (None: the field's own)."""
 DEFAULTS = Settings()
-HIDDEN_STATES = "extract_hidden_states"
 HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
+DRAFT_MODEL = "<hub id or folder of the draft model>"
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
 
@@ -51,9 +54,9 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
     capability, memory that is measured, TRT-LLM's kernels and rule set belong to the machine, the
     checkpoint and the installed version, so they give no argument; nor do batch invariance and the
-    layout of the cache, which are environment variables. Draft tokens need a method: ngram, which
-    takes no second model; only their number sizes the cache. Layers whose hidden states are kept
-    take the method extract_hidden_states, and a connector that a person chooses.
+    layout of the cache, which are environment variables. The method of speculative decoding is
+    always written, with a placeholder for a checkpoint of its own. Layers whose hidden states are
+    kept take the method extract_hidden_states, and a connector that a person chooses.
     """
     args = [repository or f"<hub id or folder of {model.name}>"]
     for field, flag in VALUE_FLAGS.items():
@@ -65,8 +68,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
         args.append(prefix + "enable-prefix-caching")
     if settings.disable_hybrid_kv_cache_manager:
         args.append(HYBRID_MANAGER)
-    if settings.num_speculative_tokens or settings.hidden_state_layers:
-        args += ["--speculative-config", json.dumps(_drafts(settings))]
+    if drafts := _drafts(settings, model):
+        args += ["--speculative-config", json.dumps(drafts)]
     if settings.kv_cache_dtype_skip_layers:
         args += [SKIPPED_LAYERS, *settings.kv_cache_dtype_skip_layers]
     if settings.gdn_flashinfer_prefill is not None:
@@ -77,8 +80,8 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
     return tuple(args)
 
 
-def _drafts(settings: Settings) -> dict[str, Any]:
-    """Which method drafts, and how many tokens.
+def _drafts(settings: Settings, model: Model) -> dict[str, Any]:
+    """Return which method drafts, and how many tokens; empty where nothing drafts.
 
     Only the number of the layers sizes the cache, so the first ones stand for them. Source:
     `SpeculativeConfig` and `ExtractHiddenStatesConfig`, 0.23 and 0.33.
@@ -87,7 +90,16 @@ def _drafts(settings: Settings) -> dict[str, Any]:
     if settings.hidden_state_layers:
         ids = {HIDDEN_STATE_IDS: list(range(settings.hidden_state_layers))}
         return {"method": HIDDEN_STATES, **count, "draft_model_config": {"hf_config": ids}}
-    return {"method": "ngram", **count, "prompt_lookup_max": NGRAM_TOKENS}
+    rules = RULE_SETS[settings.rules].speculation
+    method = method_for(model, settings, rules)
+    if method is None:
+        return {}
+    drafts: dict[str, Any] = {"method": method, **count}
+    if method == NGRAM:
+        drafts["prompt_lookup_max"] = NGRAM_TOKENS
+    if method in rules.methods and rules.methods[method].needs_model:
+        drafts["model"] = DRAFT_MODEL
+    return drafts
 
 
 def vllm_environment(settings: Settings) -> dict[str, str]:

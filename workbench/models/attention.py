@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.model import Attention
+from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 
 KV_HEAD_FIELDS = (
@@ -70,7 +70,26 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
         qk_nope_head_dim=fields.integer("qk_nope_head_dim"),
         qk_rope_head_dim=rope,
         v_head_dim=fields.integer("v_head_dim"),
+        indexer=_indexer(fields) if fields.has("index_topk") else None,
     )
+
+
+def _indexer(fields: Fields) -> Indexer:
+    """The indexer, and which layers have none of their own.
+
+    Source: `DeepseekV2MLAAttention`, 0.23 and 0.33; the size of GLM's configuration class.
+    """
+    pattern = fields.raw("index_topk_pattern")
+    layers = range(fields.layer_count())
+    if pattern is None:
+        period = fields.integer("index_topk_freq", 1)
+        first = fields.integer("index_skip_topk_offset", 2, minimum=0) - 1
+        followers = [layer for layer in layers if max(layer - first, 0) % period]
+    elif isinstance(pattern, str | list):
+        followers = [layer for layer in layers if pattern[layer : layer + 1] in ("S", ["S"])]
+    else:
+        raise fields.wrong("index_topk_pattern", pattern, "a text with one letter per layer")
+    return Indexer(fields.integer("index_head_dim", 128), frozenset(followers))
 
 
 def _kv_heads(fields: Fields, heads: int) -> int:

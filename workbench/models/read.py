@@ -19,6 +19,7 @@ from workbench.models.lengths import (
     derived_max_model_len,
     yarn_as_written,
 )
+from workbench.models.mtp import read_mtp
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
@@ -67,6 +68,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         default_max_model_len=default_max_model_len(fields),
         chunk_size=_chunk_size(fields),
         num_hidden_layers=_layer_count(fields, layers),
+        mtp=read_mtp(fields, _layer_count(fields, layers)),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         names_attention_layers=family.names_attention_layers
         and any(layer.kind != SSM for layer in layers),

@@ -18,7 +18,10 @@ from workbench.access.app_mode import check_python
 from workbench.core.errors import WorkbenchError
 from workbench.core.layer_query import capability_of
 from workbench.core.model import Model
+from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
+from workbench.core.speculation import MTP, NGRAM
+from workbench.core.stages.speculation import method_for
 
 START_S = 180
 """Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
@@ -110,9 +113,13 @@ class CannotAskError(WorkbenchError):
 def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
     """What vLLM is asked about one scenario: the config.json, and what a person picked.
 
-    Whether the attention has sinks is told, as only a built layer would know.
+    Whether the attention has sinks is told, as only a built layer would know. Every method but mtp
+    is asked about as ngram, which needs no second checkpoint and no other package: what is asked
+    depends on the number of tokens alone.
     """
+    method = method_for(model, settings, RULE_SETS[settings.rules].speculation)
     return {
+        "speculative_method": MTP if method == MTP else NGRAM,
         **{name: getattr(settings, name) for name in COPIED},
         "has_sinks": model.attention is not None and model.attention.has_sinks,
         "config": dict(config),

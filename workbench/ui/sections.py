@@ -147,6 +147,14 @@ def _more() -> tuple[Picker, ...]:
         Choice(
             "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
         ),
+        Choice(
+            "speculative_method",
+            "Draft method",
+            _words("speculative_method", nullable=True),
+            free=True,
+            tip="--speculative-config method: which drafter proposes the draft tokens",
+            nothing="mtp if the checkpoint has it, else ngram",
+        ),
         Number("num_gpu_blocks_override", "Blocks override", "--num-gpu-blocks-override"),
         MemoryByRank(
             "kv_cache_memory_bytes_by_rank",

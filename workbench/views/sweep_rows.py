@@ -32,6 +32,7 @@ SHORT: Mapping[str, str] = {
     "mamba_cache_dtype": "conv dtype",
     "mamba_ssm_cache_dtype": "state dtype",
     "num_speculative_tokens": "drafts",
+    "speculative_method": "draft method",
     "kv_cache_memory_bytes": "KV memory",
     "max_num_batched_tokens": "token budget",
     "block_size": "block size",

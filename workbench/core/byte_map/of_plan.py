@@ -135,7 +135,7 @@ def _layer_bytes(
         stored_as(plan, spec),
     )
     attention = plan.model.attention
-    rope = None if attention is None else attention.qk_rope_head_dim
+    rope = None if attention is None or spec.is_indexer else attention.qk_rope_head_dim
     return GroupBytes(
         number,
         kind,

@@ -27,6 +27,8 @@ from workbench.core.byte_map.cuts import (
 )
 from workbench.core.byte_map.packed import heads_and_size, keys_then_values, paged_heads
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.groups.cache_spec import INDEX_KEYS
+from workbench.core.groups.layer_specs import INDEX_SCALE_ELEMENTS
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
@@ -136,10 +138,38 @@ def _turboquant(view: View, geometry: CacheGeometry, _rope: int | None = None) -
 
 def _latent(view: View, geometry: CacheGeometry, rope: int | None = None) -> tuple[Part, ...]:
     """The compressed K and V of a token, and the rotary part of its key."""
+    if geometry.cache_dtype == INDEX_KEYS:
+        return _index_keys(view)
     if geometry.cache_dtype == "fp8_ds_mla" and view.shape[-1] != geometry.head_size:
         return sliced(view, FP8_DS_MLA)
     bits, size = view.itemsize * BYTE, view.shape[-1]
     return sliced(view, (("latent", size - (rope or 0), bits), ("rope", rope or 0, bits)))
+
+
+def _index_keys(view: View) -> tuple[Part, ...]:
+    """The fp8 keys of all tokens of a kernel block, then their float32 scales.
+
+    Source: `indexer_k_quant_and_cache` in `csrc/cache_kernels.cu`, 0.23 and 0.33.
+    """
+    tokens, token = view.shape[-2:]
+    scale = token // (INDEX_SCALE_ELEMENTS + SCALE_BYTES) * SCALE_BYTES
+    key = token - scale
+    pieces = (("index key", key, 0, BYTE), ("index scale", scale, tokens * key, 32))
+    return tuple(
+        Part(
+            name,
+            View(
+                view.axes,
+                (*view.shape[:-1], size),
+                (*view.strides[:-2], size, 1),
+                view.offset_elements + first,
+                view.dtype,
+            ),
+            bits,
+        )
+        for name, size, first, bits in pieces
+        if size
+    )
 
 
 def _hidden(view: View, _geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:

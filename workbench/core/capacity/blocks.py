@@ -21,7 +21,7 @@ from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.layer_tuples import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.settings import Settings
-from workbench.core.sized import Sized
+from workbench.core.sized import Sized, method_of
 
 NOT_OVERLAPPED = "cpu"
 """The platform that switches asynchronous scheduling off: a step ends before the next begins."""
@@ -180,10 +180,9 @@ def tokens_in_flight(sized: Sized) -> int:
 
     Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
     """
-    overlapped = sized.settings.platform != NOT_OVERLAPPED
-    return sized.max_num_batched_tokens * (
-        sized.rules.groups.batches_in_flight if overlapped else 1
-    )
+    method = method_of(sized)
+    alone = sized.settings.platform == NOT_OVERLAPPED or (method and not method.overlaps_steps)
+    return sized.max_num_batched_tokens * (1 if alone else sized.rules.groups.batches_in_flight)
 
 
 def checkpoint_blocks(sized: Sized) -> int:

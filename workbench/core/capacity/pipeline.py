@@ -108,8 +108,10 @@ def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None)
     """
     cache = plan.built_cache()
     parts = list(layers_of_stages(plan.model.num_hidden_layers, stages))
-    if plan.settings.hidden_state_layers:
-        parts[-1] = range(parts[-1].start, parts[-1].stop + 1)
+    # A drafter and the layer of hidden states are behind the model, on the last stage.
+    names = (name for group in cache.groups for name in group.layers)
+    behind = max((layer_number(name) + 1 for name in names), default=0)
+    parts[-1] = range(parts[-1].start, max(parts[-1].stop, behind))
     if memory_bytes is not None and len(memory_bytes) != stages:
         raise ScenarioError(
             "out_of_range",

@@ -7,6 +7,9 @@ from functools import lru_cache
 
 from workbench.core.model import SSM, Layer
 
+INDEXER = "indexer"
+"""Kind of the cache that a sparse attention layer keeps for its indexer."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlikeLayers:
@@ -25,7 +28,10 @@ class AlikeLayers:
 def alike_layers(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> AlikeLayers:
     """Layers of one kind and geometry, the unquantized ones (by their number) apart."""
     examples: dict[tuple[Layer, bool], Layer] = {}
-    like = [(layer._replace(number=0), layer.number in unquantized) for layer in layers]
+    like = [
+        (layer._replace(number=0), layer.number in unquantized and layer.kind != INDEXER)
+        for layer in layers
+    ]
     for asked, layer in zip(like, layers, strict=True):
         examples.setdefault(asked, layer)
     places = {asked: place for place, asked in enumerate(examples)}
@@ -38,7 +44,20 @@ def alike_layers(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Alik
 
 def layer_name(layer: Layer) -> str:
     """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
-    return f"model.layers.{layer.number}.{'mixer' if layer.kind == SSM else 'attn'}"
+    part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
+    return f"model.layers.{layer.number}.{part}"
+
+
+@lru_cache(maxsize=1024)
+def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple[Layer, ...]:
+    """The layers with the indexer of each before it, but for those that have none of their own."""
+    return tuple(
+        entry
+        for layer in layers
+        for entry in (
+            (layer,) if layer.number in followers else (Layer(layer.number, INDEXER), layer)
+        )
+    )
 
 
 def layer_number(name: str) -> int:

@@ -33,6 +33,8 @@ PROMOTED = {
     ATTENTION_SPECS[CHUNKED]: ATTENTION_SPECS[FULL],
 }
 """Class that drops tokens -> the class that keeps them all."""
+INDEX_KEYS = "uint8"
+"""How an indexer stores its keys: fp8 and float32 scales side by side, whatever the KV dtype is."""
 
 
 class CacheSpec(NamedTuple):
@@ -64,6 +66,11 @@ class CacheSpec(NamedTuple):
     def is_mamba(self) -> bool:
         """Whether a block holds a state instead of tokens."""
         return self.kind == MAMBA_SPEC
+
+    @property
+    def is_indexer(self) -> bool:
+        """Whether a block holds the keys of an indexer, beside those of the attention."""
+        return self.stored == INDEX_KEYS
 
     @property
     def content_bytes(self) -> int:

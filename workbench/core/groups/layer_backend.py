@@ -26,19 +26,40 @@ def layer_backend(sized: Sized, spec: CacheSpec) -> str | None:
         return None if sized.model.state is None else sized.model.state.backend
     if spec.kind == HIDDEN_SPEC:
         return CACHE_ONLY
+    if spec.is_indexer:
+        return _indexer_backend(sized)
     plain = sized.plain_backend if is_plain(sized, spec) else None
     return backend_name(plain or sized.backend)
 
 
+def _indexer_backend(sized: Sized) -> str | None:
+    attention = sized.model.attention
+    assert attention is not None
+    return next(iter(sized.rules.companions(attention)), None)
+
+
+def _indexer_blocks(sized: Sized) -> tuple[BlockSize, ...]:
+    """The kernel block sizes of the indexer, which depend on the platform alone."""
+    name = _indexer_backend(sized)
+    assert name is not None
+    record = sized.rules.backends[name]
+    return record.supported_for(platform=sized.settings.platform)
+
+
 def read_blocks(sized: Sized, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:
     """The kernel block sizes of every backend that reads attention layers with these specs."""
-    if sized.plain_backend is None:
+    if sized.plain_backend is None and not any(spec.is_indexer for spec in specs):
         return (sized.supported,)
     read = {
-        layer_backend(sized, spec): sized.plain_supported
-        if is_plain(sized, spec) and sized.plain_supported
-        else sized.supported
+        layer_backend(sized, spec): _blocks_of(sized, spec)
         for spec in specs
         if not spec.is_mamba and spec.kind != HIDDEN_SPEC
     }
     return tuple(read.values())
+
+
+def _blocks_of(sized: Sized, spec: CacheSpec) -> tuple[BlockSize, ...]:
+    if spec.is_indexer:
+        return _indexer_blocks(sized)
+    is_other = is_plain(sized, spec) and sized.plain_supported
+    return sized.plain_supported if is_other else sized.supported

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from workbench.core.block_sizes import largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
-from workbench.core.groups.alike import AlikeLayers, alike_layers
+from workbench.core.groups.alike import INDEXER, AlikeLayers, alike_layers, with_indexers
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
+    INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
     TURBOQUANT_SPEC,
@@ -18,7 +19,7 @@ from workbench.core.groups.cache_spec import (
 )
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
-from workbench.core.sized import Sized, backend_name
+from workbench.core.sized import Sized, backend_name, drafter_layers
 
 __all__ = ["ATTENTION_SPECS", "CacheSpec", "LayerSpecs", "layer_specs", "unquantized_layers"]
 
@@ -27,6 +28,8 @@ WINDOWS = "sliding_window"
 """What names all sliding layers at once."""
 UNQUANTIZED_ENDS = 2
 """Layers at either end that TurboQuant leaves in the model's dtype."""
+INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
+"""An indexer's key has a float32 scale for so many elements of a byte each."""
 
 
 class LayerSpecs(NamedTuple):
@@ -53,7 +56,7 @@ class LayerSpecs(NamedTuple):
 
 def layer_specs(sized: Sized) -> LayerSpecs:
     """What every layer asks the engine to keep for it."""
-    alike = alike_layers(sized.model.layers, unquantized_layers(sized))
+    alike = alike_layers(cache_layers(sized), unquantized_layers(sized))
     return LayerSpecs(
         alike,
         tuple(
@@ -62,6 +65,20 @@ def layer_specs(sized: Sized) -> LayerSpecs:
         ),
         (_hidden_states(sized),) if sized.settings.hidden_state_layers else (),
     )
+
+
+def cache_layers(sized: Sized) -> tuple[Layer, ...]:
+    """Everything that keeps a cache, in the order of construction: the drafter comes last.
+
+    An indexer is built before the attention that it serves; a drafter's layer always has its own.
+    Source: `DeepseekV2MLAAttention`, `DeepseekV32Attention`, 0.23 and 0.33.
+    """
+    layers = (*sized.model.layers, *drafter_layers(sized))
+    attention = sized.model.attention
+    if attention is None or attention.indexer is None:
+        return layers
+    shares = sized.rules.groups.shares_indexers
+    return with_indexers(layers, attention.indexer.followers if shares else frozenset())
 
 
 def unquantized_layers(sized: Sized) -> frozenset[int]:
@@ -82,15 +99,25 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
         return frozenset()
     found = {
         layer.number
-        for layer in model.layers
+        for layer, index in _indexes(sized)
         if layer.kind != SSM
-        and (str(layer.number) in typed or (layer.kind == SLIDING and WINDOWS in typed))
+        and (str(index) in typed or (layer.kind == SLIDING and WINDOWS in typed))
     }
     if packed and not model.is_hybrid:
         numbers = [layer.number for layer in model.layers]
         ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
         found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
     return frozenset(found)
+
+
+def _indexes(sized: Sized) -> list[tuple[Layer, int]]:
+    """Every layer with the number in vLLM's name of it, where some drafters count from 0 again."""
+    own = [(layer, layer.number) for layer in sized.model.layers]
+    drafted, mtp = drafter_layers(sized), sized.model.mtp
+    if not drafted or mtp is None:
+        return own
+    shift = mtp.first_index - drafted[0].number
+    return [*own, *((layer, layer.number + shift) for layer in drafted)]
 
 
 def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
@@ -103,6 +130,8 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
         return CacheSpec(MAMBA_SPEC, sized.mamba_block_size, page, padding_bytes=page - own)
     attention = sized.model.attention
     assert attention is not None
+    if layer.kind == INDEXER:
+        return _index_keys(sized, attention)
     assert sized.attention_page_size_bytes is not None
     own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
     if own_geometry:
@@ -128,6 +157,20 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
     return _with_slots(
         sized,
         CacheSpec(kind, sized.block_size, page, window, kv_heads, attention.head_size, dtype),
+    )
+
+
+def _index_keys(sized: Sized, attention: Attention) -> CacheSpec:
+    """One fp8 key of each token with its scales, the same on every rank.
+
+    Source: `Indexer` and `DeepseekV32IndexerCache`, 0.23 and 0.33.
+    """
+    assert attention.indexer is not None
+    head = attention.indexer.head_dim
+    token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
+    block = sized.block_size
+    return CacheSpec(
+        MLA_SPEC, block, block * token, num_kv_heads=1, head_size=token, stored=INDEX_KEYS
     )
 
 
@@ -190,7 +233,7 @@ def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
     assert size is not None
     kept = _unquantized(sized)
     token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype if kept == AS_THE_MODEL else kept]
-    number = max((layer.number for layer in sized.model.layers), default=-1) + 1
+    number = max((layer.number for layer in cache_layers(sized)), default=-1) + 1
     spec = CacheSpec(
         HIDDEN_SPEC,
         sized.block_size,

@@ -18,9 +18,11 @@ class GroupRules:
     every field, not only in what is stored. promotes_block_size: a window that is kept whole takes
     full attention's block. windows_choose_blocks: a sliding layer takes the largest block that its
     backend reads unsplit. skips_mla_layers: MLA layers can be left in the model's dtype, too.
-    splits_hidden_blocks: the block of a hidden-state layer divides those of
-    the other groups. counts_null_block: the memory check leaves out the block that is never given
-    out. joins_printed_lines: size and concurrency are one line that names the device.
+    shares_indexers: a layer that takes the token choice of an earlier one has no indexer; else
+    every layer of sparse attention has one. splits_hidden_blocks: the block of a hidden-state layer
+    divides those of the other groups. counts_null_block: the memory check leaves out the block that
+    is never given out. joins_printed_lines: size and concurrency are one line that names the
+    device.
     batches_in_flight: steps whose tokens are not settled yet, which windows must hold too.
     checkpoint_blocks: SSM kind -> blocks of a request for checkpoints inside a prefill, in align
     mode; a kind with ":flashinfer" behind it, where FlashInfer runs the prefill.
@@ -36,6 +38,7 @@ class GroupRules:
     promotes_block_size: bool = False
     windows_choose_blocks: bool = False
     skips_mla_layers: bool = False
+    shares_indexers: bool = False
     splits_hidden_blocks: bool = False
     counts_null_block: bool = False
     joins_printed_lines: bool = False

@@ -99,13 +99,18 @@ def layer_names(cache: CachePlan) -> tuple[str, ...]:
 
 
 def _shown(cache: CachePlan, asked: int | None, layer: str | None) -> tuple[int, CacheSpec] | None:
-    """Group and spec of the attention layer that is meant; None for states, and without one."""
+    """Group and spec of the attention layer that is meant; None for states, and without one.
+
+    An indexer is shown only where it is named.
+    """
     return next(
         (
             (number, spec)
             for number, group in enumerate(cache.groups)
             for name, spec in zip(group.layers, group.layer_specs, strict=True)
-            if not spec.is_mamba and asked in {None, number} and layer in {None, name}
+            if not spec.is_mamba
+            and asked in {None, number}
+            and (name == layer if layer is not None else not spec.is_indexer)
         ),
         None,
     )

@@ -177,7 +177,16 @@ def packed_plan_layout(
     if not places:
         raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
     shown = [found for found in places if layer in {None, found.name}]
-    attention = next((f for f in shown if not f.spec.is_mamba and group in {None, f.group}), None)
+    attention = next(
+        (
+            f
+            for f in shown
+            if not f.spec.is_mamba
+            and group in {None, f.group}
+            and (layer is not None or not f.spec.is_indexer)
+        ),
+        None,
+    )
     state = next((found for found in shown if found.spec.is_mamba), None)
     first = attention or state
     assert first is not None

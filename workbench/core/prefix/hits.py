@@ -18,7 +18,8 @@ from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefix.sparse import Sparse
-from workbench.core.sized import Sized
+from workbench.core.sized import Sized, method_of
+from workbench.core.speculation import MTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Caching:
     the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
     block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops
     a block for it. keeps_few, keeps_inside: states of align mode as in 0.33, see `Sparse`.
-    lookahead_tokens: behind a block, which its hash covers too (0.33 with drafts).
+    lookahead_tokens: behind a block, which its hash covers too (0.33 with such a method).
     """
 
     mode: str
@@ -58,7 +59,9 @@ class Caching:
             block_size=self.state_block,
             drafts=self.drafts,
             cached_tokens=cached_tokens,
-            sparse=Sparse(self.keeps_inside, junction_tokens) if self.keeps_few else None,
+            sparse=Sparse(self.keeps_inside, junction_tokens, self.lookahead_tokens)
+            if self.keeps_few
+            else None,
         )
 
 
@@ -95,17 +98,15 @@ class Hit:
 
 
 def caching_of(plan: Plan) -> Caching:
-    """What hits depend on, of a plan. Errors: ValueError when the plan has no cache.
-
-    A scenario names no draft method: any number of draft tokens above 0 is taken as EAGLE-like.
-    """
+    """What hits depend on, of a plan. Errors: ValueError when the plan has no cache."""
     return caching_with(plan, plan.built_cache())
 
 
 def caching_with(sized: Sized, cache: CachePlan) -> Caching:
     """The same for anything that is resolved, with the cache that is built from it."""
     specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
-    drafts = sized.settings.num_speculative_tokens > 0
+    method = method_of(sized)
+    drafts = method is not None and method.reads_next_token
     states = [spec.block_size for spec in specs if spec.is_mamba]
     return Caching(
         mode=sized.mamba_cache_mode,
@@ -118,8 +119,18 @@ def caching_with(sized: Sized, cache: CachePlan) -> Caching:
         max_model_len=sized.max_model_len,
         keeps_few=rules.keeps_few_states,
         keeps_inside=checkpoint_blocks(sized) > 0,
-        lookahead_tokens=1 if drafts and rules.hashes_look_ahead else 0,
+        lookahead_tokens=_lookahead_tokens(sized) if drafts and rules.hashes_look_ahead else 0,
     )
+
+
+def _lookahead_tokens(sized: Sized) -> int:
+    """How far the drafter reads past a position: one token, a chain of MTP layers its whole draft.
+
+    Source: `num_prefill_lookahead_tokens` and `use_multi_module_mtp`, 0.33.
+    """
+    mtp, tokens = sized.model.mtp, sized.settings.num_speculative_tokens
+    chained = mtp is not None and mtp.chained > 1 and sized.speculative_method == MTP
+    return tokens if chained and tokens > 1 else 1
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:

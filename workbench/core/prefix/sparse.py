@@ -23,23 +23,28 @@ class Sparse:
 
     inside: the backend exports a state inside its last step (Mamba-2; gated delta nets whose
     prefill FlashInfer runs). junction_tokens: where the request's shared prefix ends, as far as
-    attention knows it; 0 without one.
+    attention knows it; 0 without one. lookahead_tokens: behind a block, which its hash covers too.
     """
 
     inside: bool = False
     junction_tokens: int = 0
+    lookahead_tokens: int = 0
 
 
-def replay_position(prompt_tokens: int, block_size: int) -> int:
-    """Where a resent prompt goes on: the last full block with a token behind it."""
-    return (prompt_tokens - 1) // block_size * block_size if prompt_tokens else 0
+def replay_position(prompt_tokens: int, block_size: int, lookahead_tokens: int = 0) -> int:
+    """Where a resent prompt goes on: the last full block with a token behind it.
+
+    With a lookahead, with all the tokens behind it that the block's hash covers.
+    """
+    behind = max(1, lookahead_tokens)
+    return max(0, prompt_tokens - behind) // block_size * block_size
 
 
 def sparse_steps(
     prompt: int, budget: int, block: int, cached: int, how: Sparse
 ) -> tuple[Parts, Parts]:
     """(step ends, kept positions) as ascending ranges. All in tokens; `cached` fills its blocks."""
-    replay = replay_position(prompt, block)
+    replay = replay_position(prompt, block, how.lookahead_tokens)
     junction = how.junction_tokens // block * block
     marks = [mark for mark in sorted({junction, replay}) if cached < mark < prompt]
     parts: list[range] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.core import speculation as drafting
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.dtypes import KV_CACHE_DTYPES
 from workbench.core.layouts.rules import LayoutRules
@@ -27,6 +28,7 @@ from workbench.core.stages import (
     plain_backend,
     prefix_hits,
     refusals,
+    speculation,
     state_pages,
 )
 
@@ -39,6 +41,7 @@ RESOLVE_CONFIGURATION = (
     refusals.tensor_parallel,
     refusals.quantization_dtype,
     refusals.nvfp4_with_mla,
+    speculation.speculative_method,
     cache_mode.prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
@@ -88,6 +91,7 @@ V0_23 = RuleSet(
     offload=OffloadRules(version="0.23"),
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
+    speculation=drafting.V0_23,
     traits={
         "aligned_in": "the platform hook, after the backends are known (#37467)",
     },

@@ -162,6 +162,7 @@ SPARSE_MLA = (
         head_sizes=SPARSE_HEADS,
         dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_ds_mla"),
+        stored_kv_cache_dtypes={"fp8": "fp8_ds_mla"},
         accepts_capability=_major(9, 10),
         cuda_graphs="UNIFORM_BATCH",
         cache=PACKED_LATENT,
@@ -217,6 +218,7 @@ HELPERS = (
         is_sparse=True,
         is_helper=True,
         cuda_graphs="UNIFORM_BATCH",
+        cache=LATENT,
     ),
     Backend(
         "DEEPSEEK_V4_INDEXER",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from workbench.core import speculation as drafting
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import TIERS_0_33
 from workbench.core.dtypes import KV_CACHE_DTYPES_0_33
@@ -35,6 +36,7 @@ from workbench.core.stages import (
     plain_backend,
     prefix_hits,
     refusals,
+    speculation,
     state_pages,
 )
 
@@ -44,6 +46,7 @@ STAGES = (
     refusals.max_model_len,
     batch_sizes.token_budget,
     refusals.kv_cache_dtype,
+    speculation.speculative_method,
     cache_mode.prefix_caching,
     state_pages.state_dtype_field,
     cache_mode.cache_mode,
@@ -106,10 +109,12 @@ V0_33 = replace(
     kda_dtypes=("float32", "bfloat16"),
     model_registry=MODEL_REGISTRIES["0.33"],
     cpu_checks_kv_cache_dtype=True,
+    names_stored_dtype=True,
     groups=GROUPS,
     layouts=LAYOUTS,
     offload=OFFLOAD,
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
+    speculation=drafting.V0_33,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={"GlmMoeDsaForCausalLM": "fp8_e4m3"},
     yarn_stretches=False,

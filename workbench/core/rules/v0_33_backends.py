@@ -240,6 +240,7 @@ NEW = (
         head_sizes=HeadSizes(exact=(576,)),
         dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", *FP8_E4M3, "fp8_ds_mla"),
+        stored_kv_cache_dtypes=dict.fromkeys(("auto", *FP8_E4M3), "fp8_ds_mla"),
         accepts_capability=lambda capability: capability[0] == 12,
         cuda_graphs="UNIFORM_BATCH",
         cache=LATENT,

@@ -20,6 +20,7 @@ GROUPS = GroupRules(
     promotes_block_size=True,
     windows_choose_blocks=True,
     skips_mla_layers=True,
+    shares_indexers=True,
     splits_hidden_blocks=True,
     counts_null_block=True,
     joins_printed_lines=True,

@@ -17,6 +17,13 @@ BACKEND = Rule(
     "",
     "vLLM 0.23, get_attn_backend_cls of the platform",
 )
+STORED_DTYPE = Rule(
+    "stored_kv_cache_dtype",
+    "Packed KV-cache format",
+    "what the sparse backend keeps instead of the KV-cache dtype",
+    "",
+    "vLLM 0.23, MLAAttention.__init__",
+)
 BLOCK_SIZE_REASON = ["block_size not supported"]
 NVFP4_MAJOR = 10
 
@@ -81,6 +88,22 @@ def backend_choice(run: Run) -> None:
         every = (*(run.rules.backends[name] for name in names), run.backend)
         run.backends = tuple((backend, supported_sizes(run, query, backend)) for backend in every)
         run.supported = run.backends[-1][1]
+        _stored_dtype(run, run.backend)
+
+
+def _stored_dtype(run: Run, backend: Backend) -> None:
+    """Some sparse backends keep fp8 in a packed format of their own, and vLLM then says so."""
+    stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
+    if stored is None:
+        return
+    run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)
+    run.kv_cache_dtype = stored
+    run.log_lines.append(
+        f"Using {stored} KV cache format for {backend.name} backend."
+        if run.rules.names_stored_dtype
+        else f"Using DeepSeek's {stored} KV cache format. To use standard fp8 kv-cache format, "
+        "please set `--attention-backend FLASHINFER_MLA_SPARSE`"
+    )
 
 
 def _choose(run: Run, query: LayerQuery) -> None:

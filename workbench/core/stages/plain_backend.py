@@ -14,6 +14,7 @@ from workbench.core.groups.layer_specs import AS_THE_MODEL, unquantized_layers
 from workbench.core.groups.of_plan import layouts_read_by
 from workbench.core.model import SSM
 from workbench.core.run import Run
+from workbench.core.sized import drafter_layers
 from workbench.core.stages.backend_choice import reasons_against, supported_sizes
 from workbench.core.trace import Rule
 
@@ -65,7 +66,7 @@ def _in_layer_order(
     assert run.backend is not None
     main, other = (run.backend, run.supported), (plain, run.plain_supported)
     beside = [entry for entry in run.backends if entry[0] is not run.backend]
-    layers = (layer for layer in run.model.layers if layer.kind != SSM)
+    layers = (layer for layer in (*run.model.layers, *drafter_layers(run)) if layer.kind != SSM)
     used = [other if layer.number in numbers else main for layer in layers]
     return tuple({backend.name: (backend, sizes) for backend, sizes in (*beside, *used)}.values())
 

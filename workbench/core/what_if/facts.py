@@ -49,6 +49,13 @@ FACTS = (
         ("enable_prefix_caching",),
     ),
     Fact("mamba_cache_mode", "cache mode", "", lambda p: p.mamba_cache_mode, MODE),
+    Fact(
+        "speculative_method",
+        "speculative method",
+        "",
+        lambda p: p.speculative_method,
+        ("speculative_method",),
+    ),
     Fact("backend", "attention backend", "", lambda p: p.backend, ("backend",)),
     Fact(
         "mamba_page_size_bytes",

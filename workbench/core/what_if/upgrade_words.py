@@ -108,6 +108,7 @@ def traits_of(rules: RuleSet) -> dict[str, str]:
 _WORDS = {
     "enable_prefix_caching": "Prefixes are {on} by default; type the flag to keep what you had.",
     "mamba_cache_mode": "States are kept in another way, which changes blocks of a request.",
+    "speculative_method": "{new} drafts instead of {old}: set the method to keep what you had.",
     "backend": "Another kernel runs; measure it again.",
     "mamba_page_size_bytes": "A state takes {percent} bytes.",
     "attention_bytes_per_token": "A token takes {percent} bytes in every attention layer.",

@@ -53,6 +53,7 @@ MADE_FROM = frozenset(
         "plain_backend",
         "plain_supported",
         "skip_page_size_padded",
+        "speculative_method",
         "state_dtypes",
         "state_shapes",
         "supported",

@@ -18,6 +18,9 @@ ALIGNMENT = "_align_hybrid_block_size"
 NO_DEVICE = "Torch not compiled with CUDA enabled"
 """How torch says that something real would have been needed: no answer of vLLM's."""
 LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
+STORES_PACKED = frozenset({"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"})
+"""Backends for which the constructor of vLLM's MLA layer may change the KV-cache dtype."""
+DECIDED_BY_LAYER = ("kv_cache_dtype", "attention_page_size_bytes")
 
 
 def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
@@ -183,6 +186,10 @@ def _kernel_block(config: Any, backend: Any, layer: Any, asked: Asked) -> None:
         attention_page_size_bytes=spec.page_size_bytes,
     )
     asked.functions += ["AttentionBackend.get_supported_kernel_block_sizes", type(spec).__name__]
+    if backend.get_name() in STORES_PACKED:
+        for field in DECIDED_BY_LAYER:
+            del asked.answers[field]
+            asked.unasked[field] = "the constructor of the MLA layer decides it, and none is built"
     block = config.cache_config.block_size
     try:
         kernel = asked.call("select_common_block_size", select_common_block_size, block, [backend])

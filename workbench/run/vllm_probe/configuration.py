@@ -45,10 +45,11 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         values["gdn_prefill_backend"] = "flashinfer" if requested else "triton"
     if drafts := question["num_speculative_tokens"]:
         values["speculative_config"] = {
-            "method": "ngram",
+            "method": question["speculative_method"],
             "num_speculative_tokens": drafts,
-            "prompt_lookup_max": 4,
         }
+        if question["speculative_method"] == "ngram":
+            values["speculative_config"]["prompt_lookup_max"] = 4
     arguments = EngineArgs(
         model=folder,
         tokenizer=folder,

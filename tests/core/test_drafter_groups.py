@@ -1,0 +1,139 @@
+"""Groups with the layers of MTP drafters and indexers, as whole real models gave them to vLLM.
+
+`tests/data/cache_groups.jsonl.gz` holds what `tools/record_cache_groups.py` recorded.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from tests.core.conformance import DATA
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan
+from workbench.core.resolve import resolve
+from workbench.models.read import read_model
+from workbench.scenario import Scenario
+
+FIELDS = {"tensor_parallel_size": "tensor_parallel"}
+
+
+def recorded():
+    with gzip.open(DATA / "cache_groups.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+RECORDED = recorded()
+BUILT = [answer for answer in RECORDED if "refused" not in answer]
+REFUSED = [answer for answer in RECORDED if "refused" in answer]
+
+
+def scenario_of(answer):
+    given = dict(answer["arguments"])
+    drafted = given.pop("speculative_config", None)
+    fields = {FIELDS.get(name, name): value for name, value in given.items()}
+    if drafted:
+        fields["speculative_method"] = drafted["method"]
+        fields["num_speculative_tokens"] = drafted["num_speculative_tokens"]
+    return Scenario(
+        model=answer["config"],
+        rules=answer["rules"],
+        compute_capability=".".join(map(str, answer["capability"])),
+        # FlashInfer is in the wheel: 0.33 takes it for gated delta nets on these devices.
+        gdn_flashinfer_prefill=answer["rules"] == "0.33",
+        **fields,
+    )
+
+
+def planned(answer):
+    return resolve(read_model(answer["config"], answer["name"]), scenario_of(answer), Plan)
+
+
+def label(answer):
+    drafted = answer["arguments"].get("speculative_config") or {}
+    return "-".join(
+        (
+            answer["rules"],
+            answer["name"],
+            answer["arguments"].get("kv_cache_dtype", "auto"),
+            str(answer["arguments"].get("block_size", "")),
+            *map(str, drafted.values()),
+        )
+    )
+
+
+def published(group):
+    """One group in the form of the record."""
+    return [group.kind, group.spec.block_size, group.page_size_bytes, len(group.layers)]
+
+
+@pytest.mark.parametrize("answer", BUILT, ids=label)
+def test_groups_blocks_and_concurrency_are_vllms(answer):
+    plan = planned(answer)
+    assert plan.errors == ()
+    assert plan.speculative_method == answer["method"]
+    cache = plan.built_cache()
+    told = [
+        [group["kind"], group["block_size"], group["page_size_bytes"],
+         sum(layers[-1] for layers in group["layers"])]
+        for group in answer["groups"]
+    ]  # fmt: skip
+    # The order of groups is vLLM's order of construction, and no number depends on it.
+    assert sorted(map(published, cache.groups)) == sorted(told)
+    assert plan.block_size == answer["block_size"]
+    assert cache.num_blocks == answer["num_blocks"]
+    assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)
+
+
+@pytest.mark.parametrize("answer", BUILT, ids=label)
+def test_every_kind_of_layer_is_in_the_groups_as_often_as_vllm_builds_it(answer):
+    cache = planned(answer).built_cache()
+    found: dict[tuple[str, int, int], int] = {}
+    for group in cache.groups:
+        for spec in group.layer_specs:
+            key = (spec.kind, spec.block_size, spec.page_size_bytes)
+            found[key] = found.get(key, 0) + 1
+    wanted: dict[tuple[str, int, int], int] = {}
+    for group in answer["groups"]:
+        for kind, block, page, _drafted, count in group["layers"]:
+            wanted[kind, block, page] = wanted.get((kind, block, page), 0) + count
+    assert found == wanted
+
+
+@pytest.mark.parametrize("answer", BUILT, ids=label)
+def test_hashes_look_as_far_ahead_as_the_drafter_reads(answer):
+    from workbench.core.prefix.hits import caching_of
+
+    plan = planned(answer)
+    caching = caching_of(plan)
+    if answer["hash_lookahead_tokens"] is None:
+        assert caching.drafts == answer["drops_a_block"]
+        assert caching.lookahead_tokens == 0
+    elif plan.prefix_caching:
+        assert caching.lookahead_tokens == answer["hash_lookahead_tokens"]
+
+
+def refusals_of(answer):
+    """What stops this configuration, in the form that vLLM's text is compared with."""
+    try:
+        return planned(answer).errors
+    except Refused as refusal:
+        return (refusal,)
+
+
+@pytest.mark.parametrize("answer", REFUSED, ids=label)
+def test_what_vllm_refuses_is_refused(answer):
+    message, found = answer["refused"]["message"], refusals_of(answer)
+    assert found
+    # vLLM stops with an assertion that says nothing where pages cannot be made equal.
+    assert (found[0].vllm_text or "") in message
+    assert found[0].vllm_text or not message
+
+
+def test_the_record_has_every_family_with_such_layers():
+    names = {answer["name"] for answer in BUILT if answer["method"] == "mtp"}
+    assert {"deepseek-v3", "deepseek-v3.2", "glm-5", "glm-5.2", "nemotron-super"} <= names
+    assert {"qwen3-next", "qwen3.5-4b", "glm4-moe", "glm4-moe-lite", "ernie", "pangu"} <= names
+    assert "bailing" in {answer["name"] for answer in BUILT if answer["rules"] == "0.33"}

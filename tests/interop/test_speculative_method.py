@@ -1,0 +1,79 @@
+"""The speculative method as commands and logs name it."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.interop.command_line import read_command
+from workbench.interop.given import speculative_method
+from workbench.interop.log_facts import argument_fields, engine_fields, entries
+
+SERVE = "vllm serve Qwen/Qwen3.5-4B"
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "expected"),
+    [
+        ("mtp", None, "mtp"),
+        ("deepseek_mtp", None, "mtp"),
+        ("qwen3_5_mtp", None, "mtp"),
+        ("[ngram]", None, "ngram"),
+        (None, "[ngram]", "ngram"),
+        (None, "yuhuili/EAGLE-LLaMA3-Instruct-8B", "eagle"),
+        (None, "AngelSlim/Qwen3-8B_eagle3", "eagle3"),
+        (None, "z-lab/Qwen3-8B-DFlash", "dflash"),
+        (None, "some/small-model", "draft_model"),
+        (None, None, None),
+    ],
+)
+def test_the_method_follows_from_its_name_or_the_draft_model(method, model, expected):
+    assert speculative_method(method, model) == expected
+
+
+def test_a_former_name_and_a_checkpoint_of_mtp_are_notes():
+    given = read_command(
+        f"{SERVE} --speculative-config "
+        '\'{"method": "qwen3_5_mtp", "model": "some/mtp", "num_speculative_tokens": 1}\''
+    )
+    assert given.fields["speculative_method"] == "mtp"
+    assert any("former name of mtp" in note for note in given.notes)
+    assert any("some/mtp is not read" in note for note in given.notes)
+
+
+def test_a_bare_number_is_a_note_because_vllm_refuses_it():
+    given = read_command(f"{SERVE} --spec-tokens 2")
+    assert "speculative_method" not in given.fields
+    assert any("vLLM refuses" in note for note in given.notes)
+
+
+def test_a_method_without_a_number_is_a_note():
+    given = read_command(f"{SERVE} --spec-method mtp")
+    assert given.fields["speculative_method"] == "mtp"
+    assert any("num_speculative_tokens is missing" in note for note in given.notes)
+
+
+@pytest.mark.parametrize(
+    ("printed", "method", "tokens"),
+    [
+        ("SpeculativeConfig(method='mtp', model='Qwen/Qwen3.5-4B', num_spec_tokens=2)", "mtp", 2),
+        ("SpeculativeConfig(method='ngram', model=None, num_spec_tokens=5)", "ngram", 5),
+        ("SpeculativeConfig(method='eagle3', model='a/b', num_spec_tokens=3)", "eagle3", 3),
+    ],
+)
+def test_the_engine_line_names_the_method(printed, method, tokens):
+    line = f"model='Qwen/Qwen3.5-4B', speculative_config={printed}, dtype=torch.bfloat16"
+    fields = engine_fields(entries(line))
+    assert (fields["speculative_method"], fields["num_speculative_tokens"]) == (method, tokens)
+
+
+def test_the_arguments_name_the_method_as_they_were_given():
+    line = (
+        "{'model': 'Qwen/Qwen3.5-4B', 'speculative_config': "
+        "{'method': 'qwen3_5_mtp', 'num_speculative_tokens': 2}}"
+    )
+    fields = argument_fields(entries(line))
+    assert (fields["speculative_method"], fields["num_speculative_tokens"]) == ("mtp", 2)
+
+
+def test_without_speculation_a_log_names_no_method():
+    assert "speculative_method" not in engine_fields(entries("speculative_config=None"))
