@@ -21,8 +21,8 @@ from jupyter_server.services.kernels.connection.base import (
 )
 
 ROOT = Path(__file__).parents[1]
-ADDRESS = re.compile(r"http://[\w.]+:\d+/\?token=(\w+)")
-START_S = 180
+ADDRESS = re.compile(r"http://[\w.]+:(?P<port>\d+)/\?token=(?P<token>\w+)")
+START_S = 300
 
 
 class NoRedirect(HTTPRedirectHandler):
@@ -37,10 +37,10 @@ class RunningApp:
 
     def __init__(self, folder: Path, *options: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+            free = probe.getsockname()[1]  # taken meanwhile, Voila listens on another one
         self.log = folder / "log"
         self.output = folder / "written"
-        command = [sys.executable, "-m", "workbench", "app", "--no-browser", f"--port={self.port}"]
+        command = [sys.executable, "-m", "workbench", "app", "--no-browser", f"--port={free}"]
         environment = {
             **{key: text for key, text in os.environ.items() if not key.startswith("JUPYTER_")},
             "JUPYTER_DATA_DIR": str(folder / "data"),
@@ -57,7 +57,8 @@ class RunningApp:
             start_new_session=True,
         )
         self.address = self._address()
-        self.token = ADDRESS.search(self.address)[1]
+        said = ADDRESS.search(self.address)
+        self.port, self.token = int(said["port"]), said["token"]
         self.url = f"http://127.0.0.1:{self.port}/"
 
     def _address(self) -> str:

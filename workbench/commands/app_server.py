@@ -107,16 +107,23 @@ class OwnFiles(JupyterHandler, AllowListFileHandler):
     """Pictures beside the notebook, for those who are logged in."""
 
 
-class QuietKernelSocket(VoilaKernelWebsocketHandler):
-    """A kernel's messages without those that hold tracebacks."""
+class KernelSocket(VoilaKernelWebsocketHandler):
+    """A kernel's messages without the code of the cells.
+
+    Voila itself reads every binary message as one of form 1: in another form, the length of a
+    buffer counts as a number of parts, and the server hangs.
+    """
+
+    hides_errors = False
 
     def write_message(self, message: bytes | str | dict[str, Any], binary: bool = False) -> Any:
-        """Send a message, unless it is an error or a text on the standard error stream."""
+        """Send a message, unless it holds code, or an error that is hidden here."""
         header, content = self._parts(message)
         kind = header["msg_type"]
-        if kind == "error" or (kind == "stream" and content()["name"] != "stdout"):
+        on_error_stream = kind == "stream" and content()["name"] != "stdout"
+        if kind == "execute_input" or (self.hides_errors and (kind == "error" or on_error_stream)):
             return None
-        return super().write_message(message, binary)
+        return super(VoilaKernelWebsocketHandler, self).write_message(message, binary)
 
     def _parts(
         self, message: bytes | str | dict[str, Any]
@@ -131,6 +138,12 @@ class QuietKernelSocket(VoilaKernelWebsocketHandler):
         elif isinstance(message, str):
             whole = json.loads(message)
         return whole["header"], lambda: whole["content"]
+
+
+class QuietKernelSocket(KernelSocket):
+    """The same without tracebacks."""
+
+    hides_errors = True
 
 
 class AppServer(Voila):
@@ -148,9 +161,10 @@ class AppServer(Voila):
     def init_handlers(self) -> list[Any]:
         """Return Voila's handlers behind the check of the host."""
         quiet = not self.voila_configuration.show_tracebacks
-        own = {AllowListFileHandler: OwnFiles}
-        if quiet:
-            own[VoilaKernelWebsocketHandler] = QuietKernelSocket
+        own = {
+            AllowListFileHandler: OwnFiles,
+            VoilaKernelWebsocketHandler: QuietKernelSocket if quiet else KernelSocket,
+        }
         handlers = [
             (pattern, own.get(handler, handler), *rest)
             for pattern, handler, *rest in super().init_handlers()
