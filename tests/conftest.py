@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-profile", None) is None:
         quick = "not slow" in config.getoption("markexpr", "")
         settings.load_profile("quick" if quick else "full")
+
+    # A shell that starts the tests in the background ignores SIGINT, and so would every command
+    # that a test interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     # Settle where kernels run before any test imports triton by way of torch.
     triton_mode()

@@ -40,6 +40,7 @@ from workbench.core.stages import (
     plain_backend,
     prefix_hits,
     refusals,
+    speculation,
     state_pages,
 )
 from workbench.core.what_if.sensitivity import outcome, single_changes, try_change
@@ -229,13 +230,13 @@ def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
 
 
 OVERRIDES = {
-    "block_size": ("block_size", "xpu_gdn_block_size"),
+    "block_size": ("block_size", "xpu_gdn_block_size", "shared_page_block_size"),
     "mamba_block_size": ("mamba_block_size", "xpu_gdn_block_size"),
     "mamba_cache_mode": ("mamba_cache_mode",),
     "mamba_ssm_cache_dtype": ("cpu_mamba_ssm_cache_dtype",),
     "mamba_cache_dtype": (),
     "enable_prefix_caching": (),
-    "max_num_batched_tokens": (),
+    "max_num_batched_tokens": ("max_num_batched_tokens", "cpu_mla_max_num_batched_tokens"),
     "backend": ("backend",),
 }
 """Field that may be typed -> the steps that may change it; nothing else changes it."""
@@ -251,7 +252,8 @@ def test_a_typed_value_never_changes_silently(scenario):
             continue
         event(f"{field} overridden")
         steps = [step for step in plan.trace if step.rule.name in rules]
-        assert any(step.operands.get("typed") == typed for step in steps), field
+        shown = {step.operands.get(name) for step in steps for name in ("typed", "explicit")}
+        assert typed in shown, field
         assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
     for field in ("dtype", "kv_cache_dtype"):
         if getattr(scenario, field) != "auto":
@@ -343,7 +345,10 @@ NEEDS = {
         refusals.kv_cache_dtype,
         state_pages.state_dtype_field,
     },
-    plain_backend.plain_backend: {backend_choice.backend_choice},
+    plain_backend.plain_backend: {
+        backend_choice.backend_choice,
+        speculation.speculative_method,
+    },
     block_size.preferred_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
     block_size.common_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
@@ -376,7 +381,7 @@ NEEDS = {
     batch_sizes.cpu_mla_token_budget: {batch_sizes.token_budget, refusals.max_model_len},
     gdn_prefill.gdn_prefill: {cache_mode.cache_mode},
     attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
-    pages.unify_pages: {attention_bytes.attention_page},
+    pages.unify_pages: {attention_bytes.attention_page, speculation.speculative_method},
     pages.kernel_block_size: {
         attention_bytes.attention_page,
         cache_mode.cache_mode,
@@ -399,8 +404,10 @@ NEEDS = {
         pages.kernel_block_size,
         backend_choice.backend_choice,
         memory.auto_fit,
+        speculation.speculative_method,
     },
     memory.auto_fit: {
+        speculation.speculative_method,
         attention_bytes.attention_page,
         batch_sizes.token_budget,
         batch_sizes.cpu_mla_token_budget,
@@ -419,6 +426,7 @@ NEEDS = {
         pages.kernel_block_size,
         cache_mode.cache_mode,
         memory.auto_fit,
+        speculation.speculative_method,
     },
 }
 """Stage -> the stages whose results it reads."""

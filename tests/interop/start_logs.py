@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
+from workbench.core.stages.speculation import method_for
 from workbench.interop.vllm_args import VALUE_FLAGS
 from workbench.models import load_model, repository
 
@@ -29,6 +31,12 @@ ENDINGS = {
 """Code -> how vLLM's message goes on after the words that the rules know."""
 
 
+def method_of(scenario):
+    """The method that vLLM is given: our own choice is written down, as in copied commands."""
+    rules = RULE_SETS[scenario.rules].speculation
+    return scenario.speculative_method or method_for(load_model(scenario.model), scenario, rules)
+
+
 def arguments_of(scenario):
     """`non-default args` of a scenario whose memory is measured, not set."""
     given = {
@@ -42,7 +50,7 @@ def arguments_of(scenario):
         given["enable_prefix_caching"] = scenario.enable_prefix_caching
     if scenario.num_speculative_tokens:
         given["speculative_config"] = {
-            "method": "ngram",
+            "method": method_of(scenario),
             "num_speculative_tokens": scenario.num_speculative_tokens,
         }
     return given
@@ -51,7 +59,7 @@ def arguments_of(scenario):
 def settled_of(scenario, plan):
     """The engine's config line: what vLLM has made of the arguments."""
     drafts = (
-        f"SpeculativeConfig(method='ngram', model=None, num_spec_tokens="
+        f"SpeculativeConfig(method={method_of(scenario)!r}, model=None, num_spec_tokens="
         f"{scenario.num_speculative_tokens})"
         if scenario.num_speculative_tokens
         else None

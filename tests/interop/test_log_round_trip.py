@@ -21,6 +21,7 @@ STATED = (
     "model",
     "enable_prefix_caching",
     "num_speculative_tokens",
+    "speculative_method",
     "platform",
 )
 DEFAULTS = wb.Scenario()

@@ -45,7 +45,8 @@ def test_every_promise_is_kept_and_the_control_differs(lab):
         assert runs(lab)[name].broken == ()
     control = runs(lab)[BY_SIZE_MODE]
     assert control.control
-    assert {trial.kind for trial in control.trials if not trial.equal} == {"batch", "padding"}
+    # it promises nothing, and what else differs depends on the processor's matrix product
+    assert {trial.kind for trial in control.trials if not trial.equal} >= {"batch", "padding"}
 
 
 def test_every_kind_of_surrounding_is_tried_in_the_same_way_under_every_mode(lab):

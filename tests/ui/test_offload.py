@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import workbench as wb
 from tests.views.plans import EVIL, evil_config, plan_of
 from workbench.scenario import Scenario
 from workbench.ui.panels.offload import DECODE, SAME, OffloadPanel
@@ -179,7 +180,7 @@ def test_chunks_are_typed_in_blocks_from_0_33_on():
     shown = Shown(QWEN.replace(rules="0.33"))
     shown.type("blocks_per_chunk", "2")
     assert "GPU blocks in an offloaded block" in shown.html
-    shown.type("block_size", "1056")
+    shown.type("block_size", str(2 * wb.resolve(QWEN.replace(rules="0.33")).block_size))
     assert "both say how large an offloaded block is" in shown.html
     shown.type("blocks_per_chunk", "")
     assert "✕ stops here" not in shown.html
