@@ -290,7 +290,7 @@ def scenarios(
         name
         for name, backend in rules.backends.items()
         if platform in backend.platforms
-        and backend.can_be_asked_for
+        and backend.is_selectable
         and backend.is_mla == _is_mla(model)
     ]
     kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), rules.kv_cache_dtypes]))

@@ -16,9 +16,9 @@ from tests.models.configs import gemma3
 from workbench.core.capacity.blocks import blocks_in_group
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.errors import WorkbenchError
-from workbench.core.groups.alike import alike_layers
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
+from workbench.core.groups.layer_classes import layer_classes
 from workbench.core.model import Layer
 from workbench.models import catalog_names, load_model
 
@@ -344,16 +344,16 @@ def test_a_length_that_was_fitted_to_the_memory_is_that_of_the_cache():
 @pytest.mark.parametrize("name", catalog_names())
 def test_layers_that_are_alike_are_told_once_and_none_is_lost(name):
     layers = load_model(name).layers
-    alike = alike_layers(layers, frozenset())
-    assert alike is alike_layers(tuple(Layer(*layer) for layer in layers), frozenset())
-    assert len(set(alike.names)) == len(layers)
-    told = [alike.kinds[kind][0] for kind in alike.kind_of_layer]
+    classes = layer_classes(layers, frozenset())
+    assert classes is layer_classes(tuple(Layer(*layer) for layer in layers), frozenset())
+    assert len(set(classes.names)) == len(layers)
+    told = [classes.kinds[kind][0] for kind in classes.kind_of_layer]
     assert [layer._replace(number=0) for layer in told] == [
         layer._replace(number=0) for layer in layers
     ]
-    assert len(alike.kinds) == len({layer[1:] for layer in layers})
+    assert len(classes.kinds) == len({layer[1:] for layer in layers})
     first = frozenset({layers[0].number})
-    apart = alike_layers(layers, first)
+    apart = layer_classes(layers, first)
     assert [apart.kinds[kind][1] for kind in apart.kind_of_layer] == [
         layer.number in first for layer in layers
     ]

@@ -366,7 +366,7 @@ def test_a_legal_pair_is_one_that_has_no_refusal(m, n, q, kv):
 
 
 def test_every_combination_is_there_once():
-    pairs = combinations(typed=(24, 528))
+    pairs = combinations(explicit=(24, 528))
     assert len(set(pairs)) == len(pairs)
     assert (24, 528) in pairs
 

@@ -501,7 +501,7 @@ def test_xpu_has_no_default_for_batch_invariant_mla():
     here = {"platform": "xpu", "batch_invariant": True}
     plan = plan_of(deepseek_v3(), **here)
     [problem] = [error for error in plan.errors if error.code == "no_valid_backend"]
-    assert "TRITON_MLA can be asked for" in problem.message
+    assert "TRITON_MLA can be requested" in problem.message
     assert problem.vllm_text == "Invalid attention backend for"
     assert {"backend": "TRITON_MLA"} in [dict(r.changes) for r in plan.remedies(problem)]
     asked = plan_of(deepseek_v3(), **here, backend="TRITON_MLA")

@@ -251,7 +251,7 @@ def test_a_typed_value_never_changes_silently(scenario):
             continue
         event(f"{field} overridden")
         steps = [step for step in plan.trace if step.rule.name in rules]
-        assert any(step.operands.get("typed") == typed for step in steps), field
+        assert any(step.operands.get("explicit") == typed for step in steps), field
         assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
     for field in ("dtype", "kv_cache_dtype"):
         if getattr(scenario, field) != "auto":
@@ -266,11 +266,11 @@ def test_overrides_are_named():
     values = {"enable_prefix_caching": True, "mamba_cache_mode": "align", "mamba_block_size": 64}
     plan = resolve(Scenario(model=qwen3_next(), **values))
     step = plan.trace.step("mamba_block_size")
-    assert (step.result, step.operands["typed"], plan.mamba_block_size) == (544, 64, 544)
-    assert step.note == "the typed 64 is overwritten"
+    assert (step.result, step.operands["explicit"], plan.mamba_block_size) == (544, 64, 544)
+    assert step.note == "the explicit 64 is overwritten"
     plan = resolve(Scenario(model=mamba(), backend="FLASH_ATTN"))
     step = plan.trace.step("backend")
-    assert (step.result, step.operands["typed"]) == (None, "FLASH_ATTN")
+    assert (step.result, step.operands["explicit"]) == (None, "FLASH_ATTN")
     assert step.note == "the model has no attention layer"
     settings = {"mamba_ssm_cache_dtype": "bfloat16", "num_speculative_tokens": 2}
     note = (

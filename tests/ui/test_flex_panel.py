@@ -136,7 +136,7 @@ def test_stale_columns_cost_visits():
 @pytest.mark.parametrize(
     ("control", "typed", "said"),
     [
-        ("batch", "nonsense", "is no segment of a batch"),
+        ("batch", "nonsense", "is not a valid batch segment"),
         ("batch", "q8ks1000k", "the picture takes"),
         ("size", "0", "at least 1"),
         ("size", "-3", "whole number"),
