@@ -64,7 +64,7 @@ def test_a_guess_is_right_for_other_numbers(blocks):
 
 def test_the_v2_runner_still_asserts_where_the_backend_has_answered():
     assert not needs_rewrite(view(2, 2, 16, 2, 8), 0, REPORTED_THEN_GUESSED)
-    with pytest.raises(LayoutError, match="asks the backend") as found:
+    with pytest.raises(LayoutError, match="queries the backend") as found:
         needs_rewrite(view(2, 2, 16, 2, 8), 1, REPORTED_THEN_GUESSED)
     assert found.value.operands["shape"] == (2, 2, 16, 2, 8)
     with pytest.raises(LayoutError, match="knows 0 and 1"):

@@ -16,7 +16,7 @@ from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import V1, V2
 from workbench.core.layouts.view import View
 
-REPORTED, REPORTED_THEN_GUESSED = "asked", "asked_then_guessed"
+REPORTED, REPORTED_THEN_GUESSED = "asked", "asked_then_guessed"  # words: ok
 GUESSED, GUESSED_UNCHECKED, NEVER = "guessed", "guessed_unchecked", "never"
 
 V2_TEXT = "Cannot determine layout for tensor of shape torch.Size({shape})"

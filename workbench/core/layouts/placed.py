@@ -63,7 +63,7 @@ class Placed:
         return layer, block, piece * size + inside
 
     def ranges(self, layer: int, block: int) -> tuple[range, ...]:
-        """Return the bytes of one page, in the allocation; one range a piece."""
+        """Return the bytes of one page, in the allocation; one range per piece."""
         size = self.page_bytes // self.pieces
         starts = (self.address(layer, block, piece * size) for piece in range(self.pieces))
         return tuple(range(first, first + size) for first in starts)

@@ -81,7 +81,7 @@ class CacheViews:
 
     num_blocks: manager blocks. attention: its block axis counts *kernel* blocks,
     kernel_blocks_per_block in a manager block; block_dim: that axis, as the backend answers;
-    order: of its logical dimensions in memory, before a rewrite. states: one view a state, named
+    order: of its logical dimensions in memory, before a rewrite. states: one view per state, named
     in state_names. attention_place, state_place: where the pages are in the one allocation, which
     the views are of then (0.33); None where the layers of a slot have a tensor.
     """

@@ -171,8 +171,8 @@ def _divisor_problem(there: Side, here: Side) -> Problem | None:
         "transfer_kernel_blocks",
         ERROR,
         "block_size",
-        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is no "
-        f"multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
+        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is not "
+        f"a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
         {
             "decode_kernel_block_size": local,
             "prefill_kernel_block_size": remote,

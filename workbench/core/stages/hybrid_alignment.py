@@ -13,14 +13,14 @@ from workbench.core.run import Run
 from workbench.core.trace import Rule
 
 _SOURCE = "vLLM 0.23, #37467, Platform.update_block_size_for_backend"
-GRANULE = Rule(
+GRANULARITY = Rule(
     "alignment_granule",
     "Alignment granularity A",
     "max(smallest supported kernel block, block_size)",
     "tokens",
     _SOURCE,
 )
-GRANULE_0_33 = Rule(
+GRANULARITY_0_33 = Rule(
     "alignment_granule",
     "Alignment granularity A",
     "max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: the lcm "
@@ -28,7 +28,7 @@ GRANULE_0_33 = Rule(
     "tokens",
     "vLLM 0.33, Platform._align_hybrid_block_size",
 )
-GRANULE_BEFORE_37467 = Rule(
+GRANULARITY_BEFORE_37467 = Rule(
     "alignment_granule",
     "Alignment granularity A",
     "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, explicit "
@@ -96,13 +96,13 @@ def hybrid_alignment(run: Run) -> None:
     """Run phase 2 with the alignment granularity of the chosen backend."""
     if _is_needed(run):
         supported = run.supported if run.backend is None else run.first_backend[1]
-        _align(run, _granule(run, smallest_base(supported)))
+        _align(run, _granularity(run, smallest_base(supported)))
 
 
 def align_without_backend(run: Run) -> None:
     """Align as before #37467: no backend is known yet, the granularity is a constant."""
     if _is_needed(run):
-        _align(run, _constant_granule(run))
+        _align(run, _constant_granularity(run))
 
 
 def _is_needed(run: Run) -> bool:
@@ -142,7 +142,7 @@ def _align(run: Run, granularity: int) -> None:
     _pad(run, tok, mamba_page)
 
 
-def _constant_granule(run: Run) -> int:
+def _constant_granularity(run: Run) -> int:
     """Return A as before #37467, from an explicit backend and the head, not an explicit size."""
     attention, backend = run.model.attention, run.settings.backend
     assert attention is not None
@@ -153,7 +153,7 @@ def _constant_granule(run: Run) -> int:
     elif sm10x and attention.head_size == LARGE_HEAD and backend in {None, "FLASHINFER"}:
         granularity = LARGE_HEAD_CONSTANT
     run.step(
-        GRANULE_BEFORE_37467,
+        GRANULARITY_BEFORE_37467,
         granularity,
         use_mla=attention.use_mla,
         head_size=attention.head_size,
@@ -162,7 +162,7 @@ def _constant_granule(run: Run) -> int:
     return granularity
 
 
-def _granule(run: Run, smallest: int) -> int:
+def _granularity(run: Run, smallest: int) -> int:
     """Return A, the granularity of the block; 0.33 adds MLA's 128 and the prefill checkpoints."""
     rules, attention = run.rules, run.model.attention
     granularity = max(smallest, run.block_size)
@@ -173,7 +173,7 @@ def _granule(run: Run, smallest: int) -> int:
     if checkpoint := prefill_checkpoint_tokens(run):
         granularity = lcm(granularity, checkpoint)
         shown["prefill_checkpoint_tokens"] = checkpoint
-    rule = GRANULE_0_33 if rules.all_backends else GRANULE
+    rule = GRANULARITY_0_33 if rules.all_backends else GRANULARITY
     run.step(rule, granularity, supported=describe(run.supported), **shown)
     return granularity
 

@@ -74,7 +74,7 @@ class Check:
     scenario: Mapping[str, Any]
     rows: tuple[Row, ...] = ()
     functions: tuple[str, ...] = ()
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    unasked: Mapping[str, str] = field(default_factory=dict)
     failure: str | None = None
 
     @property
@@ -124,7 +124,7 @@ class Report:
             "rules": self.rules,
             "exact_rules": self.exact,
             "environment": dict(self.environment),
-            "asked": list(self.functions),
+            "asked": list(self.functions),  # words: ok
             "stand_ins": dict(self.stand_ins),
             "scenarios": len(self.checks),
             "compared_fields": sum(len(check.rows) for check in self.checks),
