@@ -21,7 +21,7 @@ def test_ranges_by_request():
     ("typed", "said"),
     [
         ("0:5", "Invalid range"),
-        ("9-3", "Nearest valid: 3-9"),
+        ("9-3", "Nearest valid value: 3-9"),
         ("-1-3", "Invalid range"),
         ("0-1;0-1;0-1", "batch has 2"),
         ("0-9999999999", "Invalid range"),

@@ -196,7 +196,7 @@ def test_prefix_ranges_of_each_request():
     part.prefixes.value = "0-9; 0-47"
     assert part.cost.value != before
     part.prefixes.value = "9-0"
-    assert "nearest valid: 0-9" in part.error.value
+    assert "Nearest valid value: 0-9" in part.error.value
     part.prefixes.value = ""
     assert part.error.value == ""
     assert part.cost.value == before

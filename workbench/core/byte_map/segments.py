@@ -84,10 +84,7 @@ def _stretches(group: GroupBytes, start: int, stop: int, count: int) -> tuple[Se
 
 
 def _with_all_parts(group: GroupBytes, piece: Segment) -> Segment:
-    """Return the stretches with all parts.
-
-    A stretch over several blocks holds the parts of all of them.
-    """
+    """Return the stretch with all parts if it covers several blocks that are one piece each."""
     if group.kernel_span is None or piece.first.block == piece.last.block:
         return piece
     first, last = (replace(end, part=ALL_PARTS) for end in (piece.first, piece.last))

@@ -191,7 +191,7 @@ def block_problem(
 
 
 def bytes_problem(cpu_bytes_to_use: int | None) -> Problem | None:
-    """Report a host pool without a size above 0."""
+    """Report a host pool whose size is not above 0."""
     if cpu_bytes_to_use:
         return None
     given = "is not given" if cpu_bytes_to_use is None else f"is {cpu_bytes_to_use}"

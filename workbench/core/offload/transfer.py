@@ -112,7 +112,7 @@ def _side(plan: Plan) -> Side:
 
 
 def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
-    """Report two versions.
+    """Report two different versions of vLLM.
 
     The handshake names them, views differ, and so do the hashes of blocks.
     """

@@ -28,9 +28,9 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 
 
 def _flash_attention_3(query: LayerQuery) -> bool:
-    """Return whether this is version 3, as XPU's kernels count.
+    """Return whether version 3 runs, with fp8 caches and every batch in a graph.
 
-    It has fp8 caches, and captures every batch in a graph.
+    XPU's kernels count as that version.
     """
     return query.platform == "xpu" or query.major == 9
 
@@ -41,13 +41,16 @@ def has_flash_attention_4(query: LayerQuery) -> bool:
 
 
 def newer_flash_attention(query: LayerQuery) -> bool:
-    """Return the default version: 3 on Hopper, 4 on SM10x unless bits must not differ."""
+    """Return whether version 3 or 4 runs: Hopper, XPU, and SM10x unless batch-invariant."""
     version_4 = query.major == 10 and not query.batch_invariant
     return query.platform == "xpu" or query.major == 9 or version_4
 
 
 def _trtllm_kernels(query: LayerQuery) -> bool:
-    """Return whether sinks and drafts in graphs work: on SM10x, with whole queries per KV head."""
+    """Return whether TRT-LLM's kernels run, which sinks and drafts in graphs need.
+
+    They need SM10x and an integer number of query heads per KV head.
+    """
     attention = query.attention
     sm10x = query.trtllm_kernels and query.major == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0

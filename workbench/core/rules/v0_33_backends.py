@@ -54,9 +54,9 @@ def _large_trtllm_pages(query: LayerQuery) -> bool:
 
 
 def _nvfp4(query: LayerQuery) -> str | None:
-    """Return whether 4-bit caches work: TRT-LLM's kernels on SM10x.
+    """Return why a 4-bit cache is refused, or None.
 
-    Elsewhere FlashAttention 2, with gaps.
+    TRT-LLM's kernels read it on SM10x, elsewhere FlashAttention 2, with gaps.
     """
     attention, major = query.attention, query.major
     if query.kv_cache_dtype not in NVFP4_DTYPES:

@@ -29,13 +29,13 @@ def flash_attention_version(query: LayerQuery) -> int:
 
 
 def fp8_heads_of_512(query: LayerQuery) -> bool:
-    """Return the fp8 block sizes of version 4 on Hopper: tiles of 64 tokens."""
+    """Return whether version 4 runs fp8 heads of 512 on Hopper, in tiles of 64 tokens."""
     fp8 = query.kv_cache_dtype in FP8_E4M3
     return query.major == 9 and fp8 and query.attention.head_size == 512
 
 
 def heads_of_256_on_sm10x(query: LayerQuery) -> bool:
-    """Return the pages of version 4 are 128 tokens."""
+    """Return whether version 4 runs heads of 256 on SM10x, with pages of 128 tokens."""
     plain = not query.attention.use_mla and query.attention.head_size == 256
     return query.major == 10 and plain and flash_attention_version(query) == 4
 
@@ -50,7 +50,7 @@ def reads_prefixes(query: LayerQuery) -> bool:
 
 
 def fp8_needs_version(query: LayerQuery) -> str | None:
-    """Return whether fp8 is read: by version 3, by 4 for heads of 512 on Hopper, by 4 on SM10x."""
+    """Return why fp8 is refused; version 3 reads it, 4 on SM10x and for heads of 512 on Hopper."""
     if query.platform == "xpu" or query.kv_cache_dtype not in FP8_E4M3:
         return None
     version, major = flash_attention_version(query), query.major
@@ -65,7 +65,7 @@ def reads_large_heads(query: LayerQuery) -> bool:
 
 
 def needs_newer_version(query: LayerQuery) -> str | None:
-    """Return the causal half needs version 3 or 4; XPU has its own."""
+    """Return why the causal half is refused: it needs version 3 or 4 except on XPU."""
     if query.platform == "xpu" or flash_attention_version(query) in {3, 4}:
         return None
     return "causal route requires FlashAttention v3 or v4"

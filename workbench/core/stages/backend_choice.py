@@ -92,7 +92,7 @@ def backend_choice(run: Run) -> None:
 
 
 def _stored_dtype(run: Run, backend: Backend) -> None:
-    """Record the packed fp8 format that some sparse backends store, as vLLM reports it."""
+    """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
     stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
     if stored is None:
         return

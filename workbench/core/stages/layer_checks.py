@@ -93,7 +93,7 @@ def align_budget(run: Run) -> None:
 
 
 def cpu_prefix_caching(run: Run) -> None:
-    """Turn prefix caching off for linear attention with AMX tiles, after the mode was chosen."""
+    """Warn that AMX tiles turn prefix caching off after the cache mode was chosen."""
     state = run.model.state
     linear = state is not None and state.kind in {"gdn", "linear_attention"}
     if run.platform.name == "cpu" and linear and run.prefix_caching:

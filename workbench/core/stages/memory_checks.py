@@ -131,7 +131,7 @@ def ranks_mismatch(run: Run) -> None:
 
 
 def above_device(run: Run) -> None:
-    """Report an explicit cache larger than the whole device: vLLM would run out of memory."""
+    """Warn about an explicit cache larger than the whole device."""
     settings = run.settings
     device, ranks = settings.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
     field = "kv_cache_memory_bytes_by_rank" if ranks else "kv_cache_memory_bytes"
@@ -143,7 +143,7 @@ def above_device(run: Run) -> None:
         field,
         f"{field} = {cache:,} bytes ({gib(cache)} GiB) is more than the device has: {device:,} "
         f"({gib(device)} GiB). vLLM takes it without a check and runs out of memory while it "
-        "allocates. Leave one of the two out.",
+        "allocates. Omit one of the two.",
         severity=WARNING,
         operands={"cache_bytes": cache, "device_memory_bytes": device},
         candidates=({"device_memory_bytes": None}, {field: None}),

@@ -230,7 +230,7 @@ def served_architecture(run: Run) -> None:
 
 
 def native_architecture(run: Run) -> None:
-    """Refuse architectures that only Transformers could run, without states that are sized here."""
+    """Refuse unserved architectures that Transformers could run, without states sized here."""
     if _run_by_transformers(run):
         _require_served(run)
 

@@ -39,5 +39,5 @@ class BlockPool:
         return tuple(self._free.popleft() for _ in range(count))
 
     def give_back(self, blocks: Iterable[int]) -> None:
-        """Return blocks; null blocks are passed over."""
+        """Put blocks back into the pool; null blocks are ignored."""
         self._free.extend(block for block in blocks if block != NULL_BLOCK)

@@ -44,10 +44,7 @@ def row_blocks(plan: Plan, group: Group) -> int:
 
 
 def _row_blocks_by_spec(plan: Plan, group: Group, blocks: int) -> int:
-    """Return the row sizes of 0.33.
-
-    Rows of states hold what they need, others multiples of 128 tokens.
-    """
+    """Return the row size of 0.33: for states what they need, else a multiple of 128 tokens."""
     if group.spec.is_mamba:
         held = blocks if plan.mamba_cache_mode == "align" else 1
         return held + plan.settings.num_speculative_tokens
