@@ -45,7 +45,7 @@ def assert_exact(group):
         )
         assert any(byte in piece for piece in found), (byte, meaning)
     bits = {part.name: part.bits for part in group.parts}
-    # Values of 3 bits share bytes unevenly: there, a byte is told by its first and last value.
+    # Values of 3 bits share bytes unevenly: there, a byte is named by its first and last value.
     assert all(count == 1 for place, count in seen.items() if bits[place[0]] != 3)
     assert sum(seen.values()) + sum(
         len(gap) for page in range(group.raw_bytes // group.page_bytes)

@@ -1,4 +1,4 @@
-"""The stride rewrite of hybrid models: asked, guessed, and what a guess misses."""
+"""The stride rewrite of hybrid models: reported, guessed, and what a guess misses."""
 
 import pytest
 

@@ -71,9 +71,9 @@ def test_the_command_shows_the_older_guess():
     done = command(*ROCM, "--rule", "guessed_unchecked", "--num-blocks", "2")
     assert done.exit_code == 0
     assert "misplaced bytes" in done.stdout
-    asked = command(*ROCM, "--num-blocks", "2")
+    reported = command(*ROCM, "--num-blocks", "2")
     never = command(*ROCM, "--num-blocks", "2", "--rule", "never")
-    assert asked.stdout != never.stdout
+    assert reported.stdout != never.stdout
 
 
 def test_the_one_allocation_of_0_33():
