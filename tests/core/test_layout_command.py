@@ -57,7 +57,7 @@ def test_the_command_says_what_vllm_says():
         ("--layout", "NDH", "Nearest"),
         ("--runner", "v3", "Allowed: v1, v2"),
         ("--rule", "guesed", "Nearest: guessed"),
-        ("--num-blocks", "-1", "Nearest valid: 1"),
+        ("--num-blocks", "-1", "Nearest valid value: 1"),
         ("--set", "platform", "field=value"),
     ],
 )
