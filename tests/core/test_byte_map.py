@@ -247,7 +247,7 @@ def test_bytes_that_do_not_exist(tensor, byte):
 
 
 def test_an_unknown_pool_size_is_asked_for():
-    with pytest.raises(LayoutError, match="say num_blocks"):
+    with pytest.raises(LayoutError, match="Pass num_blocks"):
         byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
     known = wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes=2**30)
     assert byte_map(wb.resolve(known)).num_blocks == wb.resolve(known).cache.num_blocks

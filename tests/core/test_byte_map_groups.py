@@ -88,7 +88,7 @@ def test_a_guess_that_corrupts_is_seen():
 
 
 def test_a_guess_that_makes_blocks_meet_is_refused():
-    with pytest.raises(LayoutError, match="leave the tensor or meet"):
+    with pytest.raises(LayoutError, match="exceed the tensor or overlap"):
         small_group("FLEX_ATTENTION", 2, rule=GUESSED_UNCHECKED)
 
 
