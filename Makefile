@@ -71,10 +71,11 @@ matrix: $(STAMP) ## Run every notebook of the whole matrix (MATRIX_ARGS="--only 
 	$(BIN)/workbench notebook run --matrix notebooks/matrix.toml --workers $(NOTEBOOK_WORKERS) \
 		--output test-output/notebooks --junit test-output/notebooks/junit.xml $(MATRIX_ARGS)
 
-lint: $(STAMP) ## Check style, format and types
+lint: $(STAMP) ## Check style, format, types and words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_words.py
 	$(BIN)/nbstripout --verify --keep-id --extra-keys "$(STRIPPED)" notebooks/*.ipynb notebooks/*/*.ipynb
 	$(BIN)/workbench notebook check --house-rules notebooks
 

@@ -86,7 +86,7 @@ def _backends(model: str, platform: str, rules: RuleSet) -> tuple[str, ...]:
         name
         for name, backend in rules.backends.items()
         if attention is not None
-        and backend.can_be_asked_for
+        and backend.is_selectable
         and platform in backend.platforms
         and backend.is_mla == attention.use_mla
         and not backend.is_sparse

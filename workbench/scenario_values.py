@@ -57,7 +57,7 @@ def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
     """The words that a field accepts (without null); None for fields of another kind."""
     if field == "backend":
         table = RULE_SETS[rules].backends
-        return tuple(name for name, backend in table.items() if backend.can_be_asked_for)
+        return tuple(name for name, backend in table.items() if backend.is_selectable)
     if field == "mamba_cache_mode":
         return RULE_SETS[rules].cache_modes
     if field == "kv_cache_dtype":

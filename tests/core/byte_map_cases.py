@@ -12,7 +12,7 @@ from workbench.core.layouts.shared_tensor import LayoutName, cache_views
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 
-ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
 PACKED = {
     "nvfp4": (layouts.FLASHINFER, CacheGeometry(4, 2, 32, "nvfp4")),
     "fp8 scales": (layouts.TRITON_ATTN, CacheGeometry(16, 2, 4, "fp8_per_token_head")),

@@ -125,7 +125,7 @@ def _align_local(plan: dict[str, Any], name: str) -> Any:
 
 
 def answer(plan: dict[str, Any], expected: dict[str, Any], chunk_size: int) -> dict[str, Any]:
-    """A published plan in the words of the output; `expected` tells which locals there are."""
+    """A published plan in the words of the output; `expected` shows which locals there are."""
     texts = {problem["code"]: problem["vllm_text"] for problem in plan["problems"]}
     return {
         **{theirs: plan[ours] for theirs, ours in PLAN_FIELDS.items()},

@@ -43,7 +43,7 @@ TENSOR_PARALLEL = st.sampled_from([1, 2, 4, 8])
 
 
 def _attention(draw: Draw, tensor_parallel: int) -> Config:
-    """Heads that split evenly, a whole number of them to each KV head."""
+    """Heads that split evenly, an integer number of them per KV head."""
     kv_heads = draw(st.sampled_from([1, 2, 4, 8, 16]))
     per_rank = draw(st.integers(1, 4))
     head_size = draw(HEAD_SIZES)
@@ -290,7 +290,7 @@ def scenarios(
         name
         for name, backend in rules.backends.items()
         if platform in backend.platforms
-        and backend.can_be_asked_for
+        and backend.is_selectable
         and backend.is_mla == _is_mla(model)
     ]
     kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), rules.kv_cache_dtypes]))

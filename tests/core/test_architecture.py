@@ -22,7 +22,7 @@ ROOMS = {
     "commands": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
     "ui": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
 }
-"""Folder -> the folders whose modules it may import; `face` is what lies beside the folders."""
+"""Folder -> the folders whose modules it may import; `face` is what is next to the folders."""
 
 PURE = {"core"}
 """Folders that import the standard library only."""
@@ -56,7 +56,7 @@ def imported_modules(path):
 
 
 def room_of(module):
-    """The folder that a module of ours lies in, "face" beside the folders, None for others."""
+    """The folder that a module of ours is in, "face" next to the folders, None for others."""
     head, *rest = module.split(".")
     if head == "kernels":
         return "kernels"
@@ -173,7 +173,7 @@ OPENERS = {
     "run/vllm_probe/__init__.py": "the standard output of the own process",
     "run/store/file.py": "SQLite, after the reader has looked at the file",
     "commands/app_server.py": "writes the page that opens the browser",
-    "commands/results.py": "creates the file that was asked for, and opens none that is there",
+    "commands/results.py": "creates the file that the user names, and opens none that is there",
 }
 """Every module that may open a file, and why; under workbench/, without the kernels."""
 

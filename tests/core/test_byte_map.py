@@ -35,7 +35,7 @@ def mapped(scenario, **options):
 def holds(pool, layer, ranges, address):
     """Whether the byte at `address` (of the allocation, or of the tensor) is in these ranges.
 
-    Pages may lie in pieces there, so ranges are cut where a page or a piece of it ends.
+    Pages may be in pieces there, so ranges are cut where a page or a piece of it ends.
     """
     place = pool.places.get(layer)
     size = pool.layers[layer][0].page_bytes // (place.where.pieces if place else 1)
@@ -97,7 +97,7 @@ def test_any_byte_of_any_plan_and_back(scenario, blocks, runner, layout, seed):
 
 @given(scenario=scenarios(HYBRID), blocks=st.integers(1, 3))
 def test_parts_and_padding_fill_every_page(scenario, blocks):
-    """L1 and L2: the parts of a block never meet, and nothing is left out."""
+    """L1 and L2: the parts of a block never meet, and nothing is missing."""
     pool = mapped(scenario, num_blocks=blocks)
     if pool is not None:
         assert_pages_are_filled(pool)
@@ -247,7 +247,7 @@ def test_bytes_that_do_not_exist(tensor, byte):
 
 
 def test_an_unknown_pool_size_is_asked_for():
-    with pytest.raises(LayoutError, match="say num_blocks"):
+    with pytest.raises(LayoutError, match="Pass num_blocks"):
         byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
     known = wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes=2**30)
     assert byte_map(wb.resolve(known)).num_blocks == wb.resolve(known).cache.num_blocks

@@ -45,7 +45,7 @@ def assert_exact(group):
         )
         assert any(byte in piece for piece in found), (byte, meaning)
     bits = {part.name: part.bits for part in group.parts}
-    # Values of 3 bits share bytes unevenly: there, a byte is told by its first and last value.
+    # Values of 3 bits share bytes unevenly: there, a byte is named by its first and last value.
     assert all(count == 1 for place, count in seen.items() if bits[place[0]] != 3)
     assert sum(seen.values()) + sum(
         len(gap) for page in range(group.raw_bytes // group.page_bytes)
@@ -88,7 +88,7 @@ def test_a_guess_that_corrupts_is_seen():
 
 
 def test_a_guess_that_makes_blocks_meet_is_refused():
-    with pytest.raises(LayoutError, match="leave the tensor or meet"):
+    with pytest.raises(LayoutError, match="exceed the tensor or overlap"):
         small_group("FLEX_ATTENTION", 2, rule=GUESSED_UNCHECKED)
 
 

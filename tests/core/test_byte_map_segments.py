@@ -69,8 +69,8 @@ def test_segments_leave_no_byte_out_and_tell_the_truth(name, ends, finest, limit
         names = SAME[piece.detail] if not group.is_state else ("block",)
         if group.is_state and piece.detail not in {BLOCK, KERNEL_BLOCK}:
             names = ("block", "part")
-        told = {tuple(getattr(meaning, name) for name in names) for meaning in inside}
-        assert len(told) == 1, (piece, told)
+        meanings = {tuple(getattr(meaning, name) for name in names) for meaning in inside}
+        assert len(meanings) == 1, (piece, meanings)
 
 
 def test_a_segment_ends_where_the_meaning_does():

@@ -63,7 +63,7 @@ def plan_of(fields, rules="0.23", **more):
 
 
 def places_meet(pool):
-    """Every byte of the allocation in steps: who lies there, told by the places alone."""
+    """Every byte of the allocation in steps: which layer is there, by the places alone."""
     allocation = next(iter(pool.places.values())).where.allocation_bytes
     pick = random.Random(7)
     for address in (0, allocation - 1, *(pick.randrange(allocation) for _ in range(SAMPLES))):
@@ -73,7 +73,7 @@ def places_meet(pool):
             if found is not None and found[0] == place.index:
                 assert place.group not in there, "two layers of one group have a byte"
                 there[place.group] = (name, found[1] * place.where.page_bytes + found[2])
-        assert there, f"nobody has byte {address:,}"
+        assert there, f"no layer has byte {address:,}"
         name, byte = next(iter(there.values()))
         assert pool.address(name, byte) == address
         meanings = pool.at(pool.tensor_of(name), byte).meanings

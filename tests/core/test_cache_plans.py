@@ -16,9 +16,9 @@ from tests.models.configs import gemma3
 from workbench.core.capacity.blocks import blocks_in_group
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.errors import WorkbenchError
-from workbench.core.groups.alike import alike_layers
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
+from workbench.core.groups.layer_classes import layer_classes
 from workbench.core.model import Layer
 from workbench.models import catalog_names, load_model
 
@@ -289,7 +289,7 @@ def test_the_bytes_of_one_request_by_hand(name):
 
 @pytest.mark.parametrize(("mode", "tokens", "blocks"), [("none", 600, 5), ("align", 600, 8)])
 def test_the_null_block_holds_no_request(mode, tokens, blocks):
-    """2 attention blocks, and 1 or 2 of each of three mamba groups; one block is nobody's."""
+    """2 attention blocks, and 1 or 2 of each of three mamba groups; one block is unused."""
     caching = {} if mode == "none" else {"enable_prefix_caching": True, "mamba_cache_mode": mode}
     for pool, fits in ((3 * blocks, 2), (3 * blocks + 1, 3)):
         plan = resolved(
@@ -344,16 +344,16 @@ def test_a_length_that_was_fitted_to_the_memory_is_that_of_the_cache():
 @pytest.mark.parametrize("name", catalog_names())
 def test_layers_that_are_alike_are_told_once_and_none_is_lost(name):
     layers = load_model(name).layers
-    alike = alike_layers(layers, frozenset())
-    assert alike is alike_layers(tuple(Layer(*layer) for layer in layers), frozenset())
-    assert len(set(alike.names)) == len(layers)
-    told = [alike.kinds[kind][0] for kind in alike.kind_of_layer]
-    assert [layer._replace(number=0) for layer in told] == [
+    classes = layer_classes(layers, frozenset())
+    assert classes is layer_classes(tuple(Layer(*layer) for layer in layers), frozenset())
+    assert len(set(classes.names)) == len(layers)
+    examples = [classes.kinds[kind][0] for kind in classes.kind_of_layer]
+    assert [layer._replace(number=0) for layer in examples] == [
         layer._replace(number=0) for layer in layers
     ]
-    assert len(alike.kinds) == len({layer[1:] for layer in layers})
+    assert len(classes.kinds) == len({layer[1:] for layer in layers})
     first = frozenset({layers[0].number})
-    apart = alike_layers(layers, first)
+    apart = layer_classes(layers, first)
     assert [apart.kinds[kind][1] for kind in apart.kind_of_layer] == [
         layer.number in first for layer in layers
     ]
@@ -361,7 +361,7 @@ def test_layers_that_are_alike_are_told_once_and_none_is_lost(name):
 
 @pytest.mark.parametrize(("platform", "batches"), [("cuda", 2), ("cpu", 1)])
 def test_a_window_holds_the_steps_that_overlap(platform, batches):
-    """0.33 counts a step beside the running one, but on a CPU, where steps do not overlap."""
+    """0.33 counts one more step than the running one, but on a CPU, where steps do not overlap."""
     config = gemma3(layer_types=["sliding_attention"] * 5 + ["full_attention"], hidden_size=4096)
     plan = resolved(
         model=config,

@@ -1,4 +1,4 @@
-"""What an upgrade changes: every number, where the paths part, and the rule behind it."""
+"""What an upgrade changes: every number, where the paths part, and the rule that causes it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_hybrids_cache_prefixes_by_default_now():
     assert (caching.old, caching.new) == (False, True)
     assert comparison.parting[1].rule.name == "enable_prefix_caching"
     assert "enable_prefix_caching" not in found(compared("llama-3.1-8b"))
-    typed = compared("qwen3.5-4b", enable_prefix_caching=True)
-    assert "enable_prefix_caching" not in found(typed)
+    explicit = compared("qwen3.5-4b", enable_prefix_caching=True)
+    assert "enable_prefix_caching" not in found(explicit)
 
 
 def test_before_37467_the_granule_was_not_asked():

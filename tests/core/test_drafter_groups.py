@@ -75,13 +75,13 @@ def test_groups_blocks_and_concurrency_are_vllms(answer):
     assert plan.errors == ()
     assert plan.speculative_method == answer["method"]
     cache = plan.built_cache()
-    told = [
+    reported = [
         [group["kind"], group["block_size"], group["page_size_bytes"],
          sum(layers[-1] for layers in group["layers"])]
         for group in answer["groups"]
     ]  # fmt: skip
     # The order of groups is vLLM's order of construction, and no number depends on it.
-    assert sorted(map(published, cache.groups)) == sorted(told)
+    assert sorted(map(published, cache.groups)) == sorted(reported)
     assert plan.block_size == answer["block_size"]
     assert cache.num_blocks == answer["num_blocks"]
     assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)

@@ -1,4 +1,4 @@
-"""Prefix-LM ranges of each request: typed, seen, built, and as torch sees them."""
+"""Prefix-LM ranges of each request: parsed, seen, built, and as torch sees them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def test_ranges_by_request():
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("text", "said"),
     [
-        ("0:5", "no range"),
-        ("9-3", "nearest valid: 3-9"),
-        ("-1-3", "no range"),
+        ("0:5", "Invalid range"),
+        ("9-3", "Nearest valid value: 3-9"),
+        ("-1-3", "Invalid range"),
         ("0-1;0-1;0-1", "batch has 2"),
-        ("0-9999999999", "no range"),
+        ("0-9999999999", "Invalid range"),
     ],
 )
-def test_what_is_no_range_is_refused(typed, said):
+def test_what_is_no_range_is_refused(text, said):
     with pytest.raises(ScenarioError, match=said) as caught:
-        parse_prefixes(typed, 2)
+        parse_prefixes(text, 2)
     assert caught.value.code == "prefix_not_readable"
 
 

@@ -51,20 +51,20 @@ def test_every_answer_of_vllm():
         cases = [json.loads(line) for line in lines]
     assert len(cases) == 828
     for case in cases:
-        asked, expected = case["input"], case["output"]
+        inputs, expected = case["input"], case["output"]
         names = ("block_m", "block_n", "q_block_size", "kv_block_size")
         found = mask_blocks(
-            FlexFields(*(asked[name] for name in names)),
-            asked["cache_block_size"],
-            small=asked["supports_small_blocks"],
+            FlexFields(*(inputs[name] for name in names)),
+            inputs["cache_block_size"],
+            small=inputs["supports_small_blocks"],
         )
         if expected["ok"]:
-            assert found.refusal is None, asked
+            assert found.refusal is None, inputs
             assert found.q_block_size == expected["q_block_size"]
             assert found.kv_block_size == expected["kv_block_size"]
         else:
             assert found.refusal.exception == expected["error"]
-            assert found.refusal.vllm_text == expected["message"], asked
+            assert found.refusal.vllm_text == expected["message"], inputs
 
 
 @pytest.mark.parametrize(
@@ -205,14 +205,14 @@ def test_the_matrix_marks_tiles_that_fit_nowhere():
 
 
 @pytest.mark.parametrize(
-    ("typed", "near"),
+    ("explicit", "near"),
     [(-16, 16), (0, 16), (3, 4), (24, 32), (2**30 + 1, 2**30), (2**31 - 1, 2**30)],
 )
-def test_the_nearest_power_of_2_is_one_that_can_be_typed(typed, near):
-    assert nearest_power_of_2(typed) == near
-    if typed == 0:
+def test_the_nearest_power_of_2_is_one_that_can_be_typed(explicit, near):
+    assert nearest_power_of_2(explicit) == near
+    if explicit == 0:
         return
-    plan = flex(model="llama-3.1-8b", flex_attn_q_block_size=typed)
+    plan = flex(model="llama-3.1-8b", flex_attn_q_block_size=explicit)
     assert f"Nearest valid flex_attn_q_block_size: {near}" in plan.errors[0].message
     again = flex(model="llama-3.1-8b", flex_attn_q_block_size=near)
     assert again.errors == ()
@@ -267,14 +267,16 @@ def test_a_hybrid_block_fails_and_both_remedies_work(model):
 
 
 def test_the_check_while_layers_are_built_knows_nothing_of_the_alignment():
-    typed = {"flex_attn_block_n": 32, "flex_attn_kv_block_size": 128}
-    plan = flex(batch_invariant=True, **typed)
+    explicit = {"flex_attn_block_n": 32, "flex_attn_kv_block_size": 128}
+    plan = flex(batch_invariant=True, **explicit)
     assert plan.block_size == 528
     problem = plan.errors[0]
     assert problem.code == "flex_tile_exceeds_cache_block"
     assert problem.operands == {"flex_attn_block_n": 32, "block_size": 16}
-    assert codes(flex(**typed)) == []
-    assert codes(flex(batch_invariant=True, block_size=32, **typed)) == ["ssm_not_batch_invariant"]
+    assert codes(flex(**explicit)) == []
+    assert codes(flex(batch_invariant=True, block_size=32, **explicit)) == [
+        "ssm_not_batch_invariant"
+    ]
 
 
 def test_the_default_16_of_batch_invariance_is_not_tested_there():
@@ -366,7 +368,7 @@ def test_a_legal_pair_is_one_that_has_no_refusal(m, n, q, kv):
 
 
 def test_every_combination_is_there_once():
-    pairs = combinations(typed=(24, 528))
+    pairs = combinations(explicit=(24, 528))
     assert len(set(pairs)) == len(pairs)
     assert (24, 528) in pairs
 

@@ -17,7 +17,7 @@ def plan_of(model="qwen3.5-4b", **fields):
 
 
 def runs_flashinfer(plan):
-    """Return whether all effects of the kernel are there: granule, a block more, kept states."""
+    """Return whether all effects of the kernel exist: granularity, a block more, kept states."""
     [step] = [step for step in plan.steps if step.rule.name == "alignment_granule"]
     found = "prefill_checkpoint_tokens" in step.operands
     assert found == caching_of(plan).keeps_inside == (checkpoint_blocks(plan) == 1)

@@ -248,13 +248,13 @@ def test_mode_all_aligns_to_the_chunk(model, chunk, block_size):
     config = {**(NANO_9B if model is nemotron_h else bamba()), "mamba_chunk_size": chunk}
     plan = plan_of(config, enable_prefix_caching=True, mamba_cache_mode="all")
     assert (plan.block_size, plan.mamba_block_size) == (block_size, block_size)
-    typed = plan_of(
+    explicit = plan_of(
         {**config, "mamba_chunk_size": 64},
         enable_prefix_caching=True,
         mamba_cache_mode="all",
         mamba_block_size=chunk,
     )
-    assert typed.block_size == block_size, "a typed mamba block size takes the chunk's place"
+    assert explicit.block_size == block_size, "an explicit mamba block size takes the chunk's place"
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_b
 
 
 @pytest.mark.parametrize(
-    ("model", "settings", "granule", "block_size", "padding_percent"),
+    ("model", "settings", "granularity", "block_size", "padding_percent"),
     [
         (kimi_linear(), {"tensor_parallel": 2}, 64, 960, 1.89),  # as vllm#28228 logs it
         (kimi_linear(), {"tensor_parallel": 2, "backend": "FLASH_ATTN_MLA"}, 32, 960, 1.89),
@@ -349,10 +349,10 @@ def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_b
     ],
 )
 def test_before_37467_the_granule_is_a_constant(
-    model, settings, granule, block_size, padding_percent
+    model, settings, granularity, block_size, padding_percent
 ):
     plan = plan_of(model, rules="before-37467", **settings)
-    assert plan.trace.step("alignment_granule").result == granule
+    assert plan.trace.step("alignment_granule").result == granularity
     assert plan.block_size == block_size
     if padding_percent is not None:
         assert round(plan.padding_percent, 2) == padding_percent

@@ -166,11 +166,11 @@ def test_kernel_block_of_a_manager_block(backend):
 
 def test_on_cpu_states_are_float32_unless_linear_attention_was_told_else():
     assert plan_of(granitemoehybrid(), platform="cpu").mamba_state_dtypes == ("bfloat16", "float32")
-    told = {"mamba_ssm_cache_dtype": "bfloat16", "platform": "cpu"}
-    assert plan_of(granitemoehybrid(), **told).mamba_state_dtypes == ("bfloat16", "bfloat16")
-    assert plan_of(falcon_h1(), **told).mamba_state_dtypes == ("bfloat16", "float32")
-    assert plan_of(qwen3_next(), **told).mamba_state_dtypes == ("bfloat16", "bfloat16")
-    assert plan_of(lfm2(), **told).mamba_state_dtypes == ("bfloat16",)
+    settings = {"mamba_ssm_cache_dtype": "bfloat16", "platform": "cpu"}
+    assert plan_of(granitemoehybrid(), **settings).mamba_state_dtypes == ("bfloat16", "bfloat16")
+    assert plan_of(falcon_h1(), **settings).mamba_state_dtypes == ("bfloat16", "float32")
+    assert plan_of(qwen3_next(), **settings).mamba_state_dtypes == ("bfloat16", "bfloat16")
+    assert plan_of(lfm2(), **settings).mamba_state_dtypes == ("bfloat16",)
 
 
 IMAGES = gemma3(head_dim=256)
@@ -330,7 +330,7 @@ def test_kernel_blocks_of_every_manager_block(manager):
 
 
 def test_deepseek_v32_stores_bfloat16_as_auto_and_glm_fp8_on_sm10x():
-    """Typed bfloat16 is auto for DeepSeek-V3.2; GLM's default differs on SM10x."""
+    """Explicit bfloat16 is auto for DeepSeek-V3.2; GLM's default differs on SM10x."""
     sparse = {"index_topk": 2048}
     config = deepseek_v3(
         model_type="deepseek_v32", architectures=["DeepseekV32ForCausalLM"], **sparse
@@ -396,7 +396,7 @@ def test_flashinfer_needs_kernels_of_trtllm_for_sinks(rules):
 
 @pytest.mark.parametrize(("tensor_parallel", "largest"), [(1, 1024), (8, 1024), (32, 64)])
 def test_large_pages_of_flashinfer_need_a_group_of_queries_on_every_rank(tensor_parallel, largest):
-    """32 heads with 8 KV heads: 4 each, on 8 ranks too; on 32 ranks one beside one."""
+    """32 heads with 8 KV heads: 4 each, on 8 ranks too; on 32 ranks 1 each."""
     plan = plan_of(
         llama(),
         backend="FLASHINFER",
@@ -497,12 +497,12 @@ def test_xpu_is_batch_invariant_with_plain_numbers_only(changes, settings):
 
 
 def test_xpu_has_no_default_for_batch_invariant_mla():
-    """TRITON_ATTN is taken as if it had been typed, and knows no MLA."""
+    """TRITON_ATTN is taken as if it were explicit, and knows no MLA."""
     here = {"platform": "xpu", "batch_invariant": True}
     plan = plan_of(deepseek_v3(), **here)
     [problem] = [error for error in plan.errors if error.code == "no_valid_backend"]
-    assert "TRITON_MLA can be asked for" in problem.message
+    assert "TRITON_MLA can be requested" in problem.message
     assert problem.vllm_text == "Invalid attention backend for"
     assert {"backend": "TRITON_MLA"} in [dict(r.changes) for r in plan.remedies(problem)]
-    asked = plan_of(deepseek_v3(), **here, backend="TRITON_MLA")
-    assert "backend_not_valid" not in {error.code for error in asked.errors}
+    requested = plan_of(deepseek_v3(), **here, backend="TRITON_MLA")
+    assert "backend_not_valid" not in {error.code for error in requested.errors}

@@ -1,4 +1,4 @@
-"""The stride rewrite of hybrid models: asked, guessed, and what a guess misses."""
+"""The stride rewrite of hybrid models: reported, guessed, and what a guess misses."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from tests.core.layout_cases import (
 )
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import (
-    ASKED,
-    ASKED_THEN_GUESSED,
     GUESSED,
     GUESSED_UNCHECKED,
     NEVER,
+    REPORTED,
+    REPORTED_THEN_GUESSED,
     interleaved,
     needs_rewrite,
 )
@@ -40,7 +40,7 @@ def test_the_rewrite_changes_two_strides():
 @pytest.mark.parametrize("block_dim", [0, 1])
 def test_who_asks_the_backend_never_guesses(blocks, block_dim):
     shape = (2, blocks, 16, 2, 8) if block_dim else (blocks, 2, 16, 2, 8)
-    assert needs_rewrite(view(*shape), block_dim, ASKED) is bool(block_dim)
+    assert needs_rewrite(view(*shape), block_dim, REPORTED) is bool(block_dim)
     assert not needs_rewrite(view(*shape), block_dim, NEVER)
 
 
@@ -63,18 +63,18 @@ def test_a_guess_is_right_for_other_numbers(blocks):
 
 
 def test_the_v2_runner_still_asserts_where_the_backend_has_answered():
-    assert not needs_rewrite(view(2, 2, 16, 2, 8), 0, ASKED_THEN_GUESSED)
-    with pytest.raises(LayoutError, match="asks the backend") as found:
-        needs_rewrite(view(2, 2, 16, 2, 8), 1, ASKED_THEN_GUESSED)
+    assert not needs_rewrite(view(2, 2, 16, 2, 8), 0, REPORTED_THEN_GUESSED)
+    with pytest.raises(LayoutError, match="queries the backend") as found:
+        needs_rewrite(view(2, 2, 16, 2, 8), 1, REPORTED_THEN_GUESSED)
     assert found.value.operands["shape"] == (2, 2, 16, 2, 8)
     with pytest.raises(LayoutError, match="knows 0 and 1"):
-        needs_rewrite(view(3, 4, 2, 2, 8), 2, ASKED)
+        needs_rewrite(view(3, 4, 2, 2, 8), 2, REPORTED)
 
 
 def test_one_manager_block_of_two_kernel_blocks_is_ambiguous_too():
     pages = AttentionPages(CacheGeometry(32, 1, 8), "float16", 1024)
     states = StatePages(((4,),), ("float16",), 1024)
-    for rule in (GUESSED, ASKED_THEN_GUESSED):
+    for rule in (GUESSED, REPORTED_THEN_GUESSED):
         with pytest.raises(LayoutError, match="kernel blocks count 2"):
             cache_views(
                 layouts.ROCM_ATTN, pages, states, num_blocks=1, kernel_block_size=16, rule=rule

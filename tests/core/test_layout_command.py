@@ -57,7 +57,7 @@ def test_the_command_says_what_vllm_says():
         ("--layout", "NDH", "Nearest"),
         ("--runner", "v3", "Allowed: v1, v2"),
         ("--rule", "guesed", "Nearest: guessed"),
-        ("--num-blocks", "-1", "Nearest valid: 1"),
+        ("--num-blocks", "-1", "Nearest valid value: 1"),
         ("--set", "platform", "field=value"),
     ],
 )
@@ -71,9 +71,9 @@ def test_the_command_shows_the_older_guess():
     done = command(*ROCM, "--rule", "guessed_unchecked", "--num-blocks", "2")
     assert done.exit_code == 0
     assert "misplaced bytes" in done.stdout
-    asked = command(*ROCM, "--num-blocks", "2")
+    reported = command(*ROCM, "--num-blocks", "2")
     never = command(*ROCM, "--num-blocks", "2", "--rule", "never")
-    assert asked.stdout != never.stdout
+    assert reported.stdout != never.stdout
 
 
 def test_the_one_allocation_of_0_33():

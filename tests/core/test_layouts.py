@@ -27,7 +27,7 @@ from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.core.rules.v0_33 import V0_33
 from workbench.models import catalog_names
 
-ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
 KINDS = {"shapes": 751, "stride_orders": 52, "hybrid": 201}
 
 

@@ -45,10 +45,12 @@ def test_vllms_default_share_is_92_percent():
     assert plan_of(**H100).cache.available_bytes == math.ceil(80 * GIB * 0.92) - 60 * GIB
 
 
-@pytest.mark.parametrize("typed", [1, 80, 999_999])
-def test_a_device_of_a_few_bytes_is_a_forgotten_unit(typed):
-    with pytest.raises(wb.ScenarioError, match=f"{typed}: which unit. {typed} GiB is") as caught:
-        wb.Scenario(device_memory_bytes=typed)
+@pytest.mark.parametrize("explicit", [1, 80, 999_999])
+def test_a_device_of_a_few_bytes_is_a_forgotten_unit(explicit):
+    with pytest.raises(
+        wb.ScenarioError, match=f"{explicit}: which unit. {explicit} GiB is"
+    ) as caught:
+        wb.Scenario(device_memory_bytes=explicit)
     assert (caught.value.code, caught.value.field) == ("unit_missing", "device_memory_bytes")
     assert wb.Scenario(device_memory_bytes=10**6).device_memory_bytes == 10**6
 
@@ -90,9 +92,9 @@ def test_one_token_is_no_tokens():
 
 
 def test_typed_bytes_replace_the_budget_and_an_override_replaces_both():
-    typed = plan_of(**H100, kv_cache_memory_bytes=4 * GIB)
-    assert typed.cache.available_bytes == 4 * GIB
-    assert "memory_budget" not in [step.rule.name for step in typed.steps]
+    explicit = plan_of(**H100, kv_cache_memory_bytes=4 * GIB)
+    assert explicit.cache.available_bytes == 4 * GIB
+    assert "memory_budget" not in [step.rule.name for step in explicit.steps]
     assert plan_of(**H100, kv_cache_memory_bytes=4 * GIB, num_gpu_blocks_override=7).cache == (
         plan_of(num_gpu_blocks_override=7).cache
     )
@@ -144,7 +146,7 @@ def test_the_offered_share_is_the_smallest_hundredth_that_is_enough(device, shar
         assert device < wanted + sum(parts)
         return
     enough = memory_budget(Settings("cuda", device_memory_bytes=device, **_parts(offered, parts)))
-    assert enough.available_bytes >= wanted - 1  # a hundredth is no exact binary number
+    assert enough.available_bytes >= wanted - 1  # a hundredth is not an exact binary number
     less = round(offered - 0.01, 2)
     if less > 0:
         short = memory_budget(Settings("cuda", device_memory_bytes=device, **_parts(less, parts)))

@@ -1,4 +1,4 @@
-"""Layers that keep the model's dtype beside a quantized cache."""
+"""Layers that keep the model's dtype alongside a quantized cache."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_phase_3_raises_the_block_until_a_page_covers_a_plain_one(
 
 
 def test_the_backend_of_the_first_layer_counts_the_bytes():
-    """The first layer is left out of the packing: its FLASH_ATTN knows a byte an element."""
+    """The first layer is not packed: its FLASH_ATTN counts one byte per element."""
     plan = plan_of(llama(), rules="0.33", kv_cache_dtype="turboquant_k8v4")
     step = next(step for step in plan.steps if step.rule.name == "shared_page_block_size")
     assert (step.operands["p"], step.operands["q"]) == (8 * 2 * 128, LLAMA_PLAIN)

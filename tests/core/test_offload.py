@@ -130,12 +130,12 @@ def test_a_typed_block_needs_groups_of_one_size():
     assert block_problem((16, 16), 64) is None
 
 
-@pytest.mark.parametrize(("typed", "near"), [(1000, "528 or 1,056"), (100, "528")])
-def test_an_offloaded_block_is_a_multiple(typed, near):
-    problem = the_problem(qwen(**CACHED), OffloadRequest(typed, 10 * GIB))
+@pytest.mark.parametrize(("requested", "near"), [(1000, "528 or 1,056"), (100, "528")])
+def test_an_offloaded_block_is_a_multiple(requested, near):
+    problem = the_problem(qwen(**CACHED), OffloadRequest(requested, 10 * GIB))
     assert problem.code == "offload_block_not_multiple"
-    assert problem.operands == {"block_size": typed, "gpu_block_size": 528}
-    assert f"{typed:,}" in problem.message
+    assert problem.operands == {"block_size": requested, "gpu_block_size": 528}
+    assert f"{requested:,}" in problem.message
     assert problem.message.endswith(f"Nearest: {near}.")
 
 
@@ -211,16 +211,16 @@ def test_the_world_is_a_multiple_of_the_tensor_parallel_ranks(world, near):
 
 
 @given(
-    typed=st.integers(1, 10_000),
+    requested=st.integers(1, 10_000),
     memory=st.integers(1, 2**42),
     world=st.integers(1, 16),
 )
-def test_every_legal_request_is_legal_and_fits(typed, memory, world):
+def test_every_legal_request_is_legal_and_fits(requested, memory, world):
     plan = qwen(**CACHED)
-    result = offload(plan, OffloadRequest(typed, memory, world))
-    assert result.is_legal == (typed % 528 == 0)
+    result = offload(plan, OffloadRequest(requested, memory, world))
+    assert result.is_legal == (requested % 528 == 0)
     if result.is_legal:
-        assert result.factor * 528 == typed
+        assert result.factor * 528 == requested
         assert result.cpu_blocks * result.bytes_per_cpu_block <= memory
         assert (result.cpu_blocks + 1) * result.bytes_per_cpu_block > memory
     for size in result.legal_block_sizes:

@@ -181,7 +181,7 @@ def test_ranks_with_the_same_latents_store_them_once():
 
 def test_what_the_view_tells():
     text = offload_text(plan_of(), POOL)
-    assert "a typed prefix_match_unit divides" in text
+    assert "a typed prefix_match_unit divides" in text  # words: ok
     assert "adding them up would give" in text
     assert "vLLM 0.23 filled has other keys" in text
     assert "first dimension of [B, H, N, C]" in text
@@ -241,12 +241,12 @@ def test_larger_blocks_on_the_decode_side_and_the_order_of_heads():
     llama = {"model": "llama-3.1-8b", "tensor_parallel": 2}
     one = plan_of("llama-3.1-8b")
     assert transfer(plan_of(**llama), one).is_legal  # the connector asks for LBHNC
-    typed = plan_of(**llama, kv_cache_layout="LBNHC")
-    (problem,) = transfer(typed, one).problems
+    explicit = plan_of(**llama, kv_cache_layout="LBNHC")
+    (problem,) = transfer(explicit, one).problems
     assert problem.vllm_text == (
         "Heterogeneous TP expects same kv_cache_layout (local LBHNC, remote LBNHC)."
     )
     both = plan_of("llama-3.1-8b", kv_cache_layout="NHD")
-    (problem,) = transfer(typed, both).problems
+    (problem,) = transfer(explicit, both).problems
     assert problem.code == "transfer_needs_hnd"
-    assert transfer(typed, plan_of(**llama, kv_cache_layout="NHD")).is_legal
+    assert transfer(explicit, plan_of(**llama, kv_cache_layout="NHD")).is_legal

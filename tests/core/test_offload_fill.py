@@ -89,7 +89,7 @@ def test_a_prompt_that_is_never_scheduled_leaves_nothing():
 
 
 def test_blocks_of_a_window_that_no_hit_reaches_stay_out():
-    """Window 128 and blocks of 16 beside full attention of 16: all are stored."""
+    """Window 128 and blocks of 16 with full attention of 16: all are stored."""
     plan, found = offload_of("gpt-oss-20b")
     groups = plan.cache.groups
     assert any(group.spec.window_tokens for group in groups)

@@ -218,7 +218,7 @@ def hybrids_and_backends():
         if attention is None or not (is_hybrid or model == "llama-3.1-8b"):
             continue
         for name, backend in V0_33.backends.items():
-            if backend.can_be_asked_for and backend.is_mla == attention.use_mla:
+            if backend.is_selectable and backend.is_mla == attention.use_mla:
                 found.append((model, name, "nvfp4" if name == "FLASHINFER" else "auto"))
     return found
 

@@ -152,7 +152,7 @@ PROBLEMS = [
         "packed_block_not_split",
         "FLASHINFER needs ",
         {"kv_cache_layout": "LBNHC"},
-        id="block-that-lies-beside-others",
+        id="block-next-to-others",
     ),
     pytest.param(
         {"model": llama(), "tensor_parallel": 2, "kv_cache_memory_bytes_by_rank": (2**34,)},
@@ -284,7 +284,7 @@ PROBLEMS = [
         "flex_attn_kv_block_size must be a power of 2 and divisible by flex_attn_block_n, got 544, "
         "None",
         {"flex_attn_kv_block_size": 16},
-        id="flex-block-not-power-of-2-of-a-typed-granule",
+        id="flex-block-not-power-of-2-of-an-explicit-size",
     ),
     pytest.param(
         {"model": llama(), "backend": "FLEX_ATTENTION", "flex_attn_q_block_size": 24},
@@ -715,7 +715,7 @@ def test_before_37467_the_platform_block_size_came_too_late():
     assert (conv + state, tok) == (533_504, 512)
     assert plan.mamba_page_size_bytes == conv + state
     assert plan.attention_bytes_per_token == tok
-    # Aligned with 16, as if no platform had a say: 66 granules, 540,672 bytes.
+    # Aligned with 16, as if no platform had a say: 66 steps, 540,672 bytes.
     aligned = 16 * -(-533_504 // (16 * 512))
     assert aligned == 1056
     assert plan.trace.step("aligned_block_size").result == aligned
@@ -736,8 +736,8 @@ def test_before_37467_the_platform_block_size_came_too_late():
 
 def test_since_37467_the_backend_is_asked_first():
     plan = resolve(Scenario(**NANO_ON_XPU, rules="0.23"))
-    granule = plan.trace.step("alignment_granule")
-    assert (granule.result, plan.backend) == (64, "FLASH_ATTN")
+    granularity = plan.trace.step("alignment_granule")
+    assert (granularity.result, plan.backend) == (64, "FLASH_ATTN")
     assert plan.block_size == 64 * -(-533_504 // (64 * 512)) == 1088
     assert plan.block_size % 64 == 0
     assert plan.attention_page_size_bytes == 1088 * 512 == 557_056
@@ -754,7 +754,7 @@ def test_both_rule_sets_agree_where_the_platform_has_no_default_of_its_own():
 
 
 def test_xpu_keeps_no_padding_where_the_pages_were_equal():
-    """GDN pages that fit exactly with a granule of 16 stop fitting when XPU rounds to 64.
+    """GDN pages that fit exactly with a granularity of 16 stop fitting when XPU rounds to 64.
 
     vLLM's line about it cannot be printed: it wants a number of bytes.
     """

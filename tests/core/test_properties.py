@@ -139,14 +139,14 @@ def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
     plan = aligned_plan(scenario)
     shown = plan.trace.step("alignment_granule").operands
     start, mla = shown["block_size"], shown.get("mla_granule", 1)
-    granule = lcm(
+    granularity = lcm(
         max(start, smallest_base(plan.supported_kernel_block_sizes), mla),
         shown.get("prefill_checkpoint_tokens", 1),
     )
-    assert plan.trace.step("alignment_granule").result == granule
+    assert plan.trace.step("alignment_granule").result == granularity
     unit, every = granularity(plan), rounding(plan)
     aligned = plan.trace.step("aligned_block_size").result
-    assert unit % granule == 0
+    assert unit % granularity == 0
     assert aligned % every == 0
     before_every = next(n for n in range(aligned, aligned - every, -1) if n % unit == 0)
     tok = plan.attention_bytes_per_token
@@ -179,12 +179,12 @@ def test_i4_a_larger_mamba_page_never_gives_a_smaller_block(scenario, drafts, wi
 
 @given(any_scenario)
 def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
-    """The granule becomes the block itself, which covers the mamba page exactly once.
+    """The granularity becomes the block itself, which covers the mamba page exactly once.
 
-    Two exceptions, beside the block size: a first typed size may have ruled out backends that
+    Two exceptions, alongside the block size: a first explicit size may have ruled out backends that
     take the aligned one, and XPU's missing padding is recorded now, because the pages differ
     already when the padding is computed. Phase 3 of 0.33 takes the padded page of phase 2 for its
-    goal, so with it every typed size starts a larger one.
+    goal, so with it every explicit size starts a larger one.
     """
     plan = plan_or_skip(scenario)
     assume("shared_page_block_size" not in rules_of(plan))
@@ -214,15 +214,15 @@ def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
     step = {entry.rule.name: entry for entry in plan.trace}
     tok = step["attention_bytes_per_token"].result
     mamba_page = step["mamba_page_size_bytes"].result
-    granule = step["alignment_granule"].result
+    granularity = step["alignment_granule"].result
     aligned = step["aligned_block_size"].result
     assert (tok, mamba_page) == (plan.attention_bytes_per_token, plan.mamba_page_size_bytes)
     if plan.mamba_cache_mode == "all":
-        chunk = lcm(step["aligned_block_size"].operands["base_chunk"], granule)
+        chunk = lcm(step["aligned_block_size"].operands["base_chunk"], granularity)
         assert aligned == chunk * cdiv(cdiv(mamba_page, tok), chunk)
     else:
         every = step["aligned_block_size"].operands.get("every_backend", 1)
-        assert aligned == every * cdiv(granule * cdiv(mamba_page, granule * tok), every)
+        assert aligned == every * cdiv(granularity * cdiv(mamba_page, granularity * tok), every)
     for entry in plan.trace:
         assert entry.rule.title
         assert entry.rule.formula
@@ -239,21 +239,20 @@ OVERRIDES = {
     "max_num_batched_tokens": ("max_num_batched_tokens", "cpu_mla_max_num_batched_tokens"),
     "backend": ("backend",),
 }
-"""Field that may be typed -> the steps that may change it; nothing else changes it."""
+"""Field that may be explicit -> the steps that may change it; nothing else changes it."""
 
 
 @given(any_scenario)
 def test_a_typed_value_never_changes_silently(scenario):
     plan = plan_or_skip(scenario)
     for field, rules in OVERRIDES.items():
-        typed, final = getattr(scenario, field), getattr(plan, field)
-        unset = typed is None or (typed == "auto" and field.endswith("dtype"))
-        if unset or typed == final:
+        explicit, final = getattr(scenario, field), getattr(plan, field)
+        unset = explicit is None or (explicit == "auto" and field.endswith("dtype"))
+        if unset or explicit == final:
             continue
         event(f"{field} overridden")
         steps = [step for step in plan.trace if step.rule.name in rules]
-        shown = {step.operands.get(name) for step in steps for name in ("typed", "explicit")}
-        assert typed in shown, field
+        assert any(step.operands.get("explicit") == explicit for step in steps), field
         assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
     for field in ("dtype", "kv_cache_dtype"):
         if getattr(scenario, field) != "auto":
@@ -264,15 +263,15 @@ def test_a_typed_value_never_changes_silently(scenario):
 
 
 def test_overrides_are_named():
-    """Bug of the change that moved the alignment: a typed mamba block size was overwritten."""
+    """Bug of the change that moved the alignment: an explicit mamba block size was overwritten."""
     values = {"enable_prefix_caching": True, "mamba_cache_mode": "align", "mamba_block_size": 64}
     plan = resolve(Scenario(model=qwen3_next(), **values))
     step = plan.trace.step("mamba_block_size")
-    assert (step.result, step.operands["typed"], plan.mamba_block_size) == (544, 64, 544)
-    assert step.note == "the typed 64 is overwritten"
+    assert (step.result, step.operands["explicit"], plan.mamba_block_size) == (544, 64, 544)
+    assert step.note == "the explicit 64 is overwritten"
     plan = resolve(Scenario(model=mamba(), backend="FLASH_ATTN"))
     step = plan.trace.step("backend")
-    assert (step.result, step.operands["typed"]) == (None, "FLASH_ATTN")
+    assert (step.result, step.operands["explicit"]) == (None, "FLASH_ATTN")
     assert step.note == "the model has no attention layer"
     settings = {"mamba_ssm_cache_dtype": "bfloat16", "num_speculative_tokens": 2}
     note = (
@@ -303,9 +302,9 @@ def test_a_typed_value_that_does_not_reach_the_state_is_named(scenario):
     plan = plan_or_skip(scenario)
     assume(plan.model.state is not None)
     step = plan.trace.step("mamba_page_size_bytes")
-    typed = scenario.mamba_ssm_cache_dtype
-    if typed not in {"auto", plan.mamba_state_dtypes[-1]}:
-        assert typed in step.note
+    explicit = scenario.mamba_ssm_cache_dtype
+    if explicit not in {"auto", plan.mamba_state_dtypes[-1]}:
+        assert explicit in step.note
     if step.operands["draft_tokens"] != scenario.num_speculative_tokens:
         assert "draft tokens" in step.note
 

@@ -114,7 +114,7 @@ def test_a_kernel_block_suits_all_backends_of_a_group():
     ],
 )
 def test_plain_layers_share_the_layout_of_the_packed_ones_on_rocm(values, plain):
-    """0.33 on ROCm: ROCM_ATTN reads no layout that TURBOQUANT reads, whatever is typed."""
+    """0.33 on ROCm: ROCM_ATTN reads no layout that TURBOQUANT reads, whatever is explicit."""
     for rules, backend in plain.items():
         plan = plan_of(**TURBOQUANT, **values, rules=rules)
         assert (plan.plain_backend, plan.errors) == (backend, ())

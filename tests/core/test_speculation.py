@@ -180,7 +180,7 @@ def test_chained_mtp_layers_hash_the_whole_draft_ahead():
 
 
 def test_an_indexer_keeps_a_key_and_its_scale_of_every_token():
-    """128 elements of a byte and one float32 scale: 132 bytes beside 576 * 2 of the latent."""
+    """128 elements of a byte and one float32 scale: 132 bytes plus 576 * 2 of the latent."""
     plan = plan_of(sparse(num_hidden_layers=4), kv_cache_memory_bytes=GIB, max_model_len=1024)
     cache = plan.built_cache()
     (group,) = cache.groups

@@ -8,7 +8,7 @@ from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, Sta
 from workbench.core.layouts.view import ITEM_BYTES
 from workbench.core.rules.v0_23_backends import BACKENDS
 
-ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.can_be_asked_for]
+ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
 STATES = (((2, 2), (2, 1, 2)), ("float16", "float32"))
 SMALL = CacheGeometry(16, 2, 2)
 

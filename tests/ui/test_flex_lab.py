@@ -120,7 +120,7 @@ def test_a_batch_that_cannot_be_read_launches_nothing(shown):
     shown.panel.typed.batch.value = "nonsense"
     shown.panel.launch.launch_button.click()
     assert shown.panel.launch.pending is None
-    assert "is no segment of a batch" in shown.panel.launch.status.value
+    assert "is not a valid batch segment" in shown.panel.launch.status.value
 
 
 class Gate:
@@ -224,7 +224,7 @@ def test_the_lab_counts_locates_and_stands_beside_a_control(shown):
     shown.panel.typed.batch.value = "nonsense"
     assert len(part.request.options) == 1
     part.compare_button.click()
-    assert "is no segment" in part.status.value
+    assert "is not a valid batch segment" in part.status.value
     assert stale(part.verdict)
 
 

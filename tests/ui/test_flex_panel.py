@@ -136,7 +136,7 @@ def test_stale_columns_cost_visits():
 @pytest.mark.parametrize(
     ("control", "typed", "said"),
     [
-        ("batch", "nonsense", "is no segment of a batch"),
+        ("batch", "nonsense", "is not a valid batch segment"),
         ("batch", "q8ks1000k", "the picture takes"),
         ("size", "0", "at least 1"),
         ("size", "-3", "whole number"),
@@ -196,7 +196,7 @@ def test_prefix_ranges_of_each_request():
     part.prefixes.value = "0-9; 0-47"
     assert part.cost.value != before
     part.prefixes.value = "9-0"
-    assert "nearest valid: 0-9" in part.error.value
+    assert "Nearest valid value: 0-9" in part.error.value
     part.prefixes.value = ""
     assert part.error.value == ""
     assert part.cost.value == before

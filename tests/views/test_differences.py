@@ -33,7 +33,7 @@ def of_catalog():
 def test_text_tells_numbers_step_and_meaning():
     text = differences_text(compared("kimi-linear-48b-a3b"))
     assert "block size: 1,888 tokens -> 1,920 tokens" in text
-    assert "Alignment granule A: 16 " in text
+    assert "Alignment granularity A: 16 " in text
     assert "vLLM 0.33, Platform._align_hybrid_block_size" in text
     assert "why: as for block size" in text
     assert "hash of a large block" in text

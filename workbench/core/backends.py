@@ -26,7 +26,7 @@ class HeadSizes:
     at_most: int | None = None
 
     def accepts(self, head_size: int) -> bool:
-        """Whether a head of `head_size` elements is supported."""
+        """Return whether a head of `head_size` elements is supported."""
         if self.exact:
             return head_size in self.exact
         fits = self.at_most is None or head_size <= self.at_most
@@ -44,7 +44,7 @@ class HeadSizes:
 
 
 class LayerQuery(NamedTuple):
-    """What a layer asks of a backend. `capability` is None outside CUDA.
+    """What a layer requires of a backend. `capability` is None outside CUDA.
 
     trtllm_kernels: FlashInfer can load TRT-LLM's kernels here, and may: they are not
     batch-invariant.
@@ -62,7 +62,7 @@ class LayerQuery(NamedTuple):
 
     @property
     def major(self) -> int:
-        """The first number of the capability, 0 outside CUDA."""
+        """Return the first number of the capability, 0 outside CUDA."""
         return (self.capability or (0, 0))[0]
 
 
@@ -70,12 +70,12 @@ Condition = Callable[[LayerQuery], bool]
 
 
 def always(_query: LayerQuery) -> bool:
-    """A condition that holds everywhere."""
+    """Return True: the condition holds everywhere."""
     return True
 
 
 def never(_query: LayerQuery) -> bool:
-    """A condition that holds nowhere."""
+    """Return False: the condition holds nowhere."""
     return False
 
 
@@ -88,7 +88,7 @@ class Backend:
     that replaces it there; supported_when: lists that replace it where their condition holds, the
     first one wins. exact_block_size: the manager block must be one of the sizes, a multiple will
     not do; preferred: the block that phase 1 takes if the default is refused (None: the smallest).
-    is_helper: keeps a cache beside another backend's, never chosen itself.
+    is_helper: keeps a cache alongside another backend's, never chosen itself.
     preferred_at_least: platform -> smallest preferred block in tokens.
     kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
     capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
@@ -131,19 +131,19 @@ class Backend:
     stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def can_be_asked_for(self) -> bool:
-        """Whether the name is a choice of `--attention-backend`."""
+    def is_selectable(self) -> bool:
+        """Return whether the name is a choice of `--attention-backend`."""
         return not (self.is_ssm or self.is_helper)
 
     @property
     def log_name(self) -> str:
-        """What vLLM calls it in the log."""
+        """Return the name that vLLM's log shows."""
         return self.reported_name or self.name
 
     def supported_for(
         self, *, float32_state: bool = False, platform: str = "", query: LayerQuery | None = None
     ) -> tuple[BlockSize, ...]:
-        """The supported kernel block sizes, given the hybrid's state, platform and layer."""
+        """Return the supported kernel block sizes, given the hybrid's state, platform and layer."""
         if platform in self.supported_on:
             return self.supported_on[platform]
         for condition, sizes in self.supported_when:
@@ -156,7 +156,7 @@ class Backend:
     def preferred_block_size(
         self, default: int, platform: str, supported: tuple[BlockSize, ...]
     ) -> int:
-        """The block size that phase 1 takes: `default` if supported, else the smallest base.
+        """Return the block size that phase 1 takes: `default` if supported, else the smallest base.
 
         Source: AttentionBackend.get_preferred_block_size, 0.23 (#37467).
         """
@@ -167,7 +167,7 @@ class Backend:
         return self.preferred or smallest_base(supported)
 
     def supports_block_size(self, supported: tuple[BlockSize, ...], block_size: int | None) -> bool:
-        """Whether a manager block of `block_size` tokens can be cut into supported sizes.
+        """Return whether a manager block of `block_size` tokens can be cut into supported sizes.
 
         Source: AttentionBackend.supports_block_size; B12X, CPU_MLA (0.33) take exact sizes only.
         """
@@ -176,14 +176,14 @@ class Backend:
         return supports_block_size(supported, block_size)
 
     def accepted_kv_cache_dtypes(self, query: LayerQuery) -> tuple[str, ...]:
-        """The KV-cache dtypes that this backend takes for `query`'s platform and capability."""
+        """Return the KV-cache dtypes that this backend takes for `query`'s platform."""
         if self.extra_kv_cache_dtypes is None:
             return self.kv_cache_dtypes
         extra, condition = self.extra_kv_cache_dtypes
         return (*self.kv_cache_dtypes, *extra) if condition(query) else self.kv_cache_dtypes
 
     def accepts_head_size(self, query: LayerQuery) -> bool:
-        """Whether the query's head size is supported where the query runs."""
+        """Return whether the query's head size is supported where the query runs."""
         if self.head_sizes.accepts(query.attention.head_size):
             return True
         if self.large_head_sizes is None:
@@ -192,7 +192,7 @@ class Backend:
         return condition(query) and sizes.accepts(query.attention.head_size)
 
     def reasons_against(self, query: LayerQuery, supported: tuple[BlockSize, ...]) -> list[str]:
-        """Every reason to refuse `query`, in vLLM's words; empty when the backend is valid.
+        """Return every reason to refuse `query`, in vLLM's words; empty when the backend is valid.
 
         `supported` is the list that holds for the model (see `supported_for`).
         """

@@ -21,17 +21,17 @@ BlockSize = int | MultipleOf
 
 
 def base_of(entry: BlockSize) -> int:
-    """The exact size itself, or the base of a multiple."""
+    """Return the exact size itself, or the base of a multiple."""
     return entry if isinstance(entry, int) else entry.base
 
 
 def smallest_base(supported: Sequence[BlockSize]) -> int:
-    """The smallest base of a list (1 for an empty one, which supports everything)."""
+    """Return the smallest base of a list (1 for an empty one, which supports everything)."""
     return min(map(base_of, supported), default=1)
 
 
 def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) -> bool:
-    """Whether some entry divides `block_size`; an exact size counts by modulo here.
+    """Return whether some entry divides `block_size`; an exact size counts by modulo here.
 
     True for no size and for an empty list. Source: AttentionBackend.supports_block_size, 0.23.
     """
@@ -41,14 +41,17 @@ def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) 
 
 
 def accepts_kernel_block(supported: Sequence[BlockSize], size: int) -> bool:
-    """Whether a kernel may see blocks of `size`: exact entries by equality, multiples by modulo."""
+    """Return whether a kernel may see blocks of `size`.
+
+    An exact entry counts if it is equal, a multiple by modulo.
+    """
     return any(
         size == entry if isinstance(entry, int) else size % entry.base == 0 for entry in supported
     )
 
 
 def common_kernel_block(supported: Sequence[Sequence[BlockSize]], block_size: int) -> int | None:
-    """The kernel block of a group whose backends support `supported`, or None without a common one.
+    """Return the kernel block that all entries of `supported` allow, or None without a common one.
 
     The manager block itself when all accept it, else the largest exact size that divides it and
     that all accept. Source: select_common_block_size, 0.23 (#38831 for its use in block tables).
@@ -65,7 +68,7 @@ def common_kernel_block(supported: Sequence[Sequence[BlockSize]], block_size: in
 
 
 def largest_block_within(supported: Sequence[BlockSize], tokens: int) -> int | None:
-    """The largest supported block of at most `tokens`, else the smallest of all; None for no list.
+    """Return the largest supported block up to `tokens`, else the smallest; None for no list.
 
     Source: `_largest_kernel_block_within`, 0.33.
     """
@@ -78,5 +81,5 @@ def largest_block_within(supported: Sequence[BlockSize], tokens: int) -> int | N
 
 
 def describe(supported: Sequence[BlockSize]) -> list[int | str]:
-    """The published form: exact sizes as numbers, multiples as "MultipleOf(n)"."""
+    """Return the published form: exact sizes as numbers, multiples as "MultipleOf(n)"."""
     return [entry if isinstance(entry, int) else str(entry) for entry in supported]

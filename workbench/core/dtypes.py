@@ -1,4 +1,4 @@
-"""Element types: what may be asked for, and how many bytes one element takes."""
+"""Element types: what may be requested, and how many bytes one element takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ KV_CACHE_DTYPES_0_33: Final = (*KV_CACHE_DTYPES, "nvfp4_4over6", INT4_HEADS, ULT
 
 
 def kv_element_bytes(kv_cache_dtype: str, model_dtype: str) -> int:
-    """Bytes of one stored key or value element; packed types count their storage type (1).
+    """Return the bytes of one stored key or value element.
+
+    Packed types count their storage type (1).
 
     `auto` stores in the model's dtype.
     """

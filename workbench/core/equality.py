@@ -1,6 +1,6 @@
 """Putting equal things together by `==` alone.
 
-Numbers of a sweep stand for many and have no hash, so what the rules put together is compared.
+Numbers of a sweep represent many and have no hash, so what the rules put together is compared.
 There are few different things in one model: that costs no more than hashing them.
 """
 
@@ -16,7 +16,7 @@ Options = ParamSpec("Options")
 
 
 def by_key(pairs: Iterable[tuple[Key, Value]]) -> list[tuple[Key, list[Value]]]:
-    """(key, its values) of pairs with equal keys, in the order of first appearance."""
+    """Return (key, its values) of pairs with equal keys, in the order of first appearance."""
     keys: list[Key] = []
     values: list[list[Value]] = []
     for key, value in pairs:
@@ -29,7 +29,7 @@ def by_key(pairs: Iterable[tuple[Key, Value]]) -> list[tuple[Key, list[Value]]]:
 
 
 def different(values: Iterable[Value]) -> list[Value]:
-    """Each of several equal values once, in the order of first appearance."""
+    """Return each of several equal values once, in the order of first appearance."""
     found: list[Value] = []
     for value in values:
         if value not in found:
@@ -38,7 +38,7 @@ def different(values: Iterable[Value]) -> list[Value]:
 
 
 def remembered(size: int) -> Callable[[Callable[Options, Value]], Callable[Options, Value]]:
-    """The last `size` results are kept, where the arguments have a hash; a pure function only."""
+    """Cache the last `size` results of a pure function, where the arguments are hashable."""
 
     def decorate(function: Callable[Options, Value]) -> Callable[Options, Value]:
         kept = lru_cache(maxsize=size)(function)

@@ -64,7 +64,7 @@ class WorkbenchError(ValueError):
         self.vllm_text = vllm_text
 
     def to_dict(self) -> dict[str, Any]:
-        """The form that batch output uses: `code`, `message`, `field`."""
+        """Return the form that batch output uses: `code`, `message`, `field`."""
         return {"code": self.code, "message": self.message, "field": self.field}
 
 
@@ -103,16 +103,16 @@ LISTED = 24
 
 
 def nearest_names(given: object, allowed: Iterable[str], count: int = 3) -> tuple[str, ...]:
-    """The allowed names most like `given`, best first; empty when nothing is similar."""
+    """Return the allowed names most like `given`, best first; empty when nothing is similar."""
     names = {name.casefold(): name for name in allowed}
-    asked = str(given)[:80].casefold()
-    inside = [name for name in names if len(asked) > SHORTEST_PART and asked in name]
-    close = get_close_matches(asked, names, n=count, cutoff=0.4)
+    text = str(given)[:80].casefold()
+    inside = [name for name in names if len(text) > SHORTEST_PART and text in name]
+    close = get_close_matches(text, names, n=count, cutoff=0.4)
     return tuple(names[match] for match in dict.fromkeys([*inside, *close]))[:count]
 
 
 def unknown_name_message(what: str, given: object, allowed: Iterable[str]) -> str:
-    """One sentence for a name that is not in a list: the nearest ones first, then all."""
+    """Return one sentence for a name that is not in a list: the nearest ones first, then all."""
     names = sorted(allowed)
     near = nearest_names(given, names)
     hint = f" Nearest: {', '.join(near)}." if near else ""

@@ -1,4 +1,4 @@
-"""The question that an attention layer of a resolved model asks its backend."""
+"""The question about a backend that an attention layer of a resolved model brings."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from workbench.core.sized import Sized
 
 
 def capability_of(settings: Settings) -> tuple[int, int] | None:
-    """The compute capability, (9, 0) for "9.0"; None on platforms that have none."""
+    """Return the compute capability, (9, 0) for "9.0"; None on platforms that have none."""
     default = PLATFORMS[settings.platform].default_capability
     return None if default is None else parse_capability(settings.compute_capability or default)
 
 
 def layer_query(sized: Sized) -> LayerQuery:
-    """What an attention layer asks of a backend; only a typed block size is asked for."""
+    """Return what an attention layer requires of a backend.
+
+    Only an explicit block size is part of it.
+    """
     attention, settings = sized.model.attention, sized.settings
     assert attention is not None
     return LayerQuery(

@@ -14,7 +14,7 @@ CHUNKED = "chunked_attention"
 SSM = "ssm"
 LAYER_KINDS = (FULL, SLIDING, CHUNKED, SSM)
 DEFAULT_MAX_MODEL_LEN = 2048
-"""Tokens of the longest request where no field tells them, and nobody asks for a length."""
+"""Tokens of the longest request where no field gives them, and no length is requested."""
 
 
 class Layer(NamedTuple):
@@ -34,7 +34,7 @@ class Layer(NamedTuple):
 class Mtp:
     """The layers for multi-token prediction that a checkpoint brings: the drafter of method mtp.
 
-    model_type: of the whole config.json, which tells vLLM that there are such layers. layers: those
+    model_type: of the whole config.json, which shows vLLM that there are such layers. layers: those
     that keep a cache, numbered after the model's own; none where config.json says that there are
     none. first_index: number in vLLM's name of the first of them. predictions: how many of them the
     file declares, None where it does not say so; more draft tokens must be a multiple of it.
@@ -54,7 +54,7 @@ class Mtp:
 
 @dataclass(frozen=True, slots=True)
 class Indexer:
-    """The indexer of sparse attention, which keeps one key of each token beside the latent.
+    """The indexer of sparse attention, which keeps one key of each token in addition to the latent.
 
     head_dim: elements of that key. followers: numbers of the layers that take the token choice of
     an earlier layer.
@@ -88,7 +88,7 @@ class Attention:
     indexer: Indexer | None = None
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
-        """KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
+        """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
         if self.use_mla:
             return 1
         return max(1, self.num_kv_heads // tensor_parallel)
@@ -98,21 +98,20 @@ class Attention:
 class Model:
     """What the rules need to know of a model; every number comes from its config.json.
 
-    is_hybrid: vLLM treats it as attention beside SSM layers (chapter "cache modes" applies).
-    is_attention_free: a pure mamba model.
-    model_dtype: the checkpoint's dtype, or None when config.json names none.
-    quantization: the method that the checkpoint's weights are stored with, or None.
-    kv_cache_dtype: what the checkpoint's quantization asks for when the user says "auto".
-    ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None.
-    derived_max_model_len: tokens, or None when config.json limits nothing; yarn_as_written: the
-    same where yarn's factor is taken to be in the length already;
-    default_max_model_len: what is taken when nobody asks, where it is another length (longrope).
+    is_hybrid: vLLM treats it as attention with SSM layers (chapter "cache modes" applies).
+    is_attention_free: a pure mamba model. model_dtype: the checkpoint's dtype, or None when
+    config.json names none. quantization: the method that the checkpoint's weights are stored
+    with, or None. kv_cache_dtype: what the checkpoint's quantization requests when the user
+    says "auto". ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or
+    None. derived_max_model_len: tokens, or None when config.json limits nothing;
+    yarn_as_written: the same where yarn's factor is taken to be in the length already;
+    default_max_model_len: the length without a requested one, where it differs (longrope).
     num_hidden_layers: with those that keep no cache, which pipeline stages are cut of.
     hidden_size: elements of the vector between layers, None when config.json names none.
-    chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none.
-    mtp: the layers of its MTP drafter, None where vLLM knows of none.
-    names_attention_layers: its per-layer list has entries that mean attention (TurboQuant asks).
-    origins: field -> where in config.json it came from.
+    chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none. mtp:
+    the layers of its MTP drafter, None where vLLM knows of none. names_attention_layers: its
+    per-layer list has entries that mean attention (TurboQuant needs one). origins: field ->
+    where in config.json it came from.
     """
 
     name: str
@@ -143,14 +142,14 @@ class Model:
 
     @property
     def attention_layers(self) -> int:
-        """Number of attention layers."""
+        """Return the number of attention layers."""
         return sum(layer.kind != SSM for layer in self.layers)
 
     @property
     def ssm_layers(self) -> int:
-        """Number of SSM layers."""
+        """Return the number of SSM layers."""
         return sum(layer.kind == SSM for layer in self.layers)
 
     def origin(self, name: str) -> str:
-        """One field's sentence: `num_kv_heads = 2 from text_config.num_key_value_heads`."""
+        """Return one field's sentence: `num_kv_heads = 2 from text_config.num_key_value_heads`."""
         return self.origins[name]

@@ -24,16 +24,15 @@ from workbench.core.trace import Step
 class Plan:
     """What vLLM makes of one scenario. Sizes are per rank; None where a model has no such thing.
 
-    block_size: tokens of a manager block of the attention group. mamba_page_size_bytes: unpadded
-    bytes of one state block; mamba_page_size_padded: the padded size if vLLM records one.
-    attention_bytes_per_token: what the alignment counts; attention_page_size_bytes: the page that
-    the attention layer asks for. skip_page_size_padded: to which windows in the model's dtype are
-    padded beside a quantized cache, if that is recorded (0.33). kernel_block_size: None also when
-    there is no common one.
-    speculative_method: which one drafts tokens, None without speculative decoding.
-    plain_backend: of attention layers that keep the model's dtype beside a quantized cache, None
-    where there are none; plain_supported: its kernel block sizes.
-    log_lines: what vLLM will print, character for character.
+    block_size: tokens of a manager block of the attention group. mamba_page_size_bytes:
+    unpadded bytes of one state block; mamba_page_size_padded: the padded size if vLLM records
+    one. attention_bytes_per_token: what the alignment counts; attention_page_size_bytes: the
+    page that the attention layer needs. skip_page_size_padded: to which windows in the model's
+    dtype are padded alongside a quantized cache, if that is recorded (0.33). kernel_block_size:
+    None also when there is no common one. speculative_method: which one drafts tokens, None
+    without speculative decoding. plain_backend: of attention layers that keep the model's dtype
+    alongside a quantized cache, None where there are none; plain_supported: its kernel block
+    sizes. log_lines: what vLLM will print, character for character.
     """
 
     model: Model
@@ -105,74 +104,74 @@ class Plan:
 
     @property
     def rules(self) -> RuleSet:
-        """The rules of the version that was picked."""
+        """Return the rules of the version that was picked."""
         return RULE_SETS[self.settings.rules]
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is on."""
+        """Return whether prefix caching is on."""
         return self.enable_prefix_caching
 
     @property
     def supported(self) -> tuple[BlockSize, ...]:
-        """Kernel block sizes of the backend."""
+        """Return the kernel block sizes of the backend."""
         return self.supported_kernel_block_sizes
 
     @cached_property
     def grouping(self) -> Grouping:
-        """Which layers share a block table. Errors: see `grouping_of`."""
+        """Return which layers share a block table. Errors: see `grouping_of`."""
         return grouping_of(self)
 
     @cached_property
     def cache(self) -> CachePlan | None:
-        """Groups, tensors and capacity; None when the pages cannot be made equal."""
+        """Return groups, tensors and capacity; None when the pages cannot be made equal."""
         return cache_plan(self)
 
     def built_cache(self) -> CachePlan:
-        """The cache where there has to be one. Errors: ValueError when there is none."""
+        """Return the cache where there has to be one. Errors: ValueError when there is none."""
         if self.cache is None:
             raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
         return self.cache
 
     @property
     def is_hybrid(self) -> bool:
-        """Whether attention and SSM layers share the cache."""
+        """Return whether attention and SSM layers share the cache."""
         return self.model.is_hybrid
 
     @property
     def final_mamba_page_size_bytes(self) -> int | None:
-        """Bytes that one state block really takes: padded if padding is recorded."""
+        """Return the bytes that one state block really takes: padded if padding is recorded."""
         return self.mamba_page_size_padded or self.mamba_page_size_bytes
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes of padding in every mamba page of every layer."""
+        """Return the bytes of padding in every mamba page of every layer."""
         if not self.mamba_page_size_bytes or self.mamba_page_size_padded is None:
             return 0
         return self.mamba_page_size_padded - self.mamba_page_size_bytes
 
     @property
     def padding_percent(self) -> float | None:
-        """Padding relative to the unpadded mamba page; None without an SSM layer."""
+        """Return the padding relative to the unpadded mamba page; None without an SSM layer."""
         if not self.mamba_page_size_bytes:
             return None
         return 100 * self.padding_bytes / self.mamba_page_size_bytes
 
     @property
     def kernel_blocks_per_block(self) -> int | None:
-        """r: kernel blocks in one manager block."""
+        """Return r: kernel blocks in one manager block."""
         return self.block_size // self.kernel_block_size if self.kernel_block_size else None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        """The problems that keep vLLM from starting."""
+        """Return the problems that keep vLLM from starting."""
         return tuple(problem for problem in self.problems if problem.severity == ERROR)
 
     @property
     def fingerprint(self) -> str:
-        """Eight hex digits that differ whenever the model or a setting differs."""
-        told = f"{self.model!r}{self.settings!r}"
-        return sha256(told.encode()).hexdigest()[:8]
+        """Return eight hex digits that differ whenever the model or a setting differs."""
+        text = f"{self.model!r}{self.settings!r}"
+        return sha256(text.encode()).hexdigest()[:8]
 
     def __repr__(self) -> str:
         nothing = "no attention" if self.model.attention is None else "no valid backend"
@@ -187,7 +186,7 @@ class Plan:
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """The published plan: stable names, JSON-able values."""
+        """Return the published plan: stable names, JSON-able values."""
         attention = self.model.attention
         return {
             "model": self.model.name,
@@ -231,7 +230,7 @@ class Plan:
 
 
 def published_cache(cache: CachePlan | None) -> dict[str, Any]:
-    """The part of the published plan that tells groups, tensors and capacity."""
+    """Return the part of the published plan that contains groups, tensors and capacity."""
     if cache is None:
         names = ("groups", "tensors", "num_blocks", "blocks_per_request", "max_concurrency")
         more = ("scheduler_block_size", "hash_block_size", "cache_layout", "placements")
@@ -266,7 +265,7 @@ def published_cache(cache: CachePlan | None) -> dict[str, Any]:
 
 
 def published_placements(cache: CachePlan) -> list[dict[str, Any]] | None:
-    """Where layers lie in the one allocation of 0.33; None without one, or without a size.
+    """Return where layers are in the one allocation of 0.33; None without one, or without a size.
 
     Block b of the l-th layer starts at offset + l * layer_stride + b * block_stride.
     """

@@ -1,4 +1,4 @@
-"""Platforms: where the engine runs, and what that decides before any backend is asked."""
+"""Platforms: where the engine runs, and what that decides before any backend is queried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Platform:
 
     capabilities: compute capabilities to choose from ("9.0"), the first is the default; empty
     where the notion does not exist. float_dtypes: supported model dtypes, preferred first.
-    checks_backend: whether a backend asked for by name is tested at all.
+    checks_backend: whether a backend requested by name is tested at all.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Platform:
 
     @property
     def default_capability(self) -> str | None:
-        """The capability assumed when none is picked."""
+        """Return the capability assumed when none is picked."""
         return self.capabilities[0] if self.capabilities else None
 
 
@@ -47,6 +47,6 @@ for _platform in (
 
 @lru_cache(maxsize=64)
 def parse_capability(capability: str) -> tuple[int, int]:
-    """The pair (9, 0) for "9.0"."""
+    """Return the pair (9, 0) for "9.0"."""
     major, _, minor = capability.partition(".")
     return int(major), int(minor or 0)

@@ -33,7 +33,7 @@ class Problem:
         return f"{self.severity} [{self.code}] {self.message}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form, without candidates: what was tried is added by the caller."""
+        """Return the published form, without candidates: what was tried is added by the caller."""
         return {
             "code": self.code,
             "severity": self.severity,

@@ -40,7 +40,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
             raise ScenarioError("unknown_name", message, field=self._field) from None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The entry, or `default` without a complaint."""
+        """Return the entry, or `default` without a complaint."""
         return self._entries.get(name, default)
 
     def __contains__(self, name: object) -> bool:

@@ -29,14 +29,14 @@ class Remedy:
 
     @property
     def text(self) -> str:
-        """The changes in words; null is the engine's choice, not the word "none"."""
+        """Return the changes in words; null is the engine's choice, not the word "none"."""
         return ", ".join(
             f"{name} = {ENGINE if value is None else show(value)}"
             for name, value in self.changes.items()
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form: the changes, and the block size that they lead to."""
+        """Return the published form: the changes, and the block size that they lead to."""
         return {"changes": dict(self.changes), "block_size": self.plan.block_size}
 
 
@@ -50,7 +50,7 @@ def try_changes(
     plan_type: type[Plan] = Plan,
     known_warnings: frozenset[str] = frozenset(),
 ) -> tuple[Remedy, ...]:
-    """Up to `limit` candidates after which `code` is gone and no new error has come.
+    """Return up to `limit` candidates after which `code` is gone and no new error has come.
 
     Those that bring a new warning come last. `allowed_errors` and `known_warnings` are the codes
     that were there before.
@@ -80,7 +80,7 @@ def try_changes(
 
 
 def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
-    """Tried remedies for one problem of a plan, best first; empty when none of them works."""
+    """Return tried remedies for one problem of a plan, best first; empty when none works."""
     before = frozenset(other.code for other in plan.problems) - {problem.code}
     errors = before & {other.code for other in plan.errors}
     return try_changes(
@@ -97,5 +97,5 @@ def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
 def remedies_for_refusal(
     model: Model, settings: Settings, refusal: Refused, plan_type: type[Plan] = Plan
 ) -> tuple[Remedy, ...]:
-    """Tried remedies for a refused configuration, best first."""
+    """Return tried remedies for a refused configuration, best first."""
     return try_changes(model, settings, refusal.code, refusal.candidates, plan_type=plan_type)

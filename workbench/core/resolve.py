@@ -14,7 +14,7 @@ PlanType = TypeVar("PlanType", bound=Plan)
 
 
 def resolve(model: Model, settings: Settings, plan_type: type[PlanType] = Plan) -> PlanType:  # type: ignore[assignment]
-    """What the engine decides for `model` under `settings`, as a plan of `plan_type`.
+    """Return what the engine decides for `model` under `settings`, as a plan of `plan_type`.
 
     Raises Refused where vLLM refuses the configuration before any block size exists; every later
     failure is a value in `plan.problems`.

@@ -29,7 +29,10 @@ WRITTEN_FOR = "0.23"
 
 @cache
 def _in_version(rule: Rule, version: str) -> Rule:
-    """The rule as the sources of `version` have it: written for 0.23, unless it says otherwise."""
+    """Return the rule as the sources of `version` have it.
+
+    A rule is written for 0.23, unless it says otherwise.
+    """
     return rule._replace(source=rule.source.replace("vLLM 0.23", f"vLLM {version}"))
 
 
@@ -121,28 +124,28 @@ class Run:
 
     @property
     def grouping(self) -> Grouping:
-        """The groups alone, built once like the cache. Errors: see `grouping_of`."""
+        """Return the groups alone, built once like the cache. Errors: see `grouping_of`."""
         if self._grouping is None:
             self._grouping = grouping_of(self)
         return self._grouping
 
     @property
     def cache(self) -> CachePlan | None:
-        """Groups and capacity, built once; to be asked for when the pages are settled."""
+        """Return the groups and capacity, built once; to be read when the pages are settled."""
         if self._cache is None:
             self._cache = (cache_plan(self),)
         return self._cache[0]
 
     @property
     def built(self) -> Mapping[str, Any]:
-        """Groups and cache, by name, as far as a stage has asked for them."""
+        """Return the groups and cache, by name, as far as a stage has read them."""
         found: dict[str, Any] = {} if self._grouping is None else {"grouping": self._grouping}
         if self._cache is not None:
             found["cache"] = self._cache[0]
         return found
 
     def forget_cache(self) -> None:
-        """What it was built from has changed."""
+        """Discard the cache, since what it was built from has changed."""
         self._cache = None
 
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
@@ -170,9 +173,15 @@ class Run:
 
     @property
     def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:
-        """The backend of the first non-SSM layer and its kernel block sizes; there must be one."""
+        """Return the backend of the first non-SSM layer and its kernel block sizes.
+
+        There must be one.
+        """
         return self.backends[0]
 
     def query(self) -> LayerQuery:
-        """What an attention layer asks of a backend; only a typed block size is asked for."""
+        """Return what an attention layer requires of a backend.
+
+        Only an explicit block size is part of it.
+        """
         return layer_query(self)

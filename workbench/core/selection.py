@@ -1,4 +1,4 @@
-"""Which backend an attention layer gets when none is asked for (0.23)."""
+"""Which backend an attention layer gets when none is requested (0.23)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ ROCM = ("ROCM_ATTN", "ROCM_AITER_UNIFIED_ATTN", "TRITON_ATTN", "TURBOQUANT")
 
 
 def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
-    """CUDA: by generation; on SM10x the sparse kinds depend on KV dtype and heads."""
+    """Return the order on CUDA, by generation.
+
+    On SM10x the sparse kinds depend on KV dtype and heads.
+    """
     sm10x = query.major == 10
     if not query.attention.use_mla:
         return SM10X if sm10x else CUDA
@@ -32,14 +35,14 @@ def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def _rocm_order(query: LayerQuery) -> tuple[str, ...]:
-    """ROCm with AITER off, as it starts without environment variables."""
+    """Return the order on ROCm with AITER off, as it starts without environment variables."""
     if query.attention.is_sparse:
         return ("ROCM_AITER_MLA_SPARSE",)
     return ("TRITON_MLA",) if query.attention.use_mla else ROCM
 
 
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
-    """XPU takes the first match and tests nothing further; TurboQuant comes first, for MLA too."""
+    """Return the order on XPU, which takes the first match; TurboQuant comes first, for MLA too."""
     if query.kv_cache_dtype.startswith("turboquant_"):
         return ("TURBOQUANT",)
     if query.attention.use_mla:
@@ -48,7 +51,7 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
-    """What may be asked for on XPU and CPU, which test nothing but know few backends."""
+    """Return what may be requested on XPU and CPU, which test nothing but know few backends."""
     order = selection_order(query)
     if query.platform == "xpu" and order == ("FLASH_ATTN",):
         return ("FLASH_ATTN", "TRITON_ATTN")
@@ -56,7 +59,7 @@ def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
 
 
 def companions(attention: Attention) -> tuple[str, ...]:
-    """Backends of caches that a layer keeps beside its attention, built before it.
+    """Return the backends of caches that a layer keeps alongside its attention, built before it.
 
     Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33).
     """
@@ -64,7 +67,7 @@ def companions(attention: Attention) -> tuple[str, ...]:
 
 
 def selection_order(query: LayerQuery) -> tuple[str, ...]:
-    """The backends that a layer tries, in order.
+    """Return the backends that a layer tries, in order.
 
     Source: `get_attn_backend_cls` of each platform in 0.23.
     """

@@ -1,4 +1,7 @@
-"""What a person picks beside the model. Names are vLLM's where vLLM has one."""
+"""The settings that the user chooses in addition to the model.
+
+Names are vLLM's where vLLM has one.
+"""
 
 from __future__ import annotations
 

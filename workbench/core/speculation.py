@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 MTP, NGRAM, SUFFIX = "mtp", "ngram", "suffix"
 HIDDEN_STATES = "extract_hidden_states"
-"""The method of `hidden_state_layers`, which is how a scenario asks for it."""
+"""The method of `hidden_state_layers`, which is how a scenario requests it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class SpeculationRules:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the field `speculative_method` may be."""
+        """Return what the field `speculative_method` may be."""
         return tuple(name for name in self.methods if name != HIDDEN_STATES)
 
 

@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 
 def divide(dimension: int, tensor_parallel: int, what: str) -> int:
-    """`dimension / tensor_parallel`, or Refused when it is not exact."""
+    """Return `dimension / tensor_parallel`. Errors: Refused when it is not exact."""
     if dimension % tensor_parallel:
         candidates = [
             {"tensor_parallel": tp}
@@ -49,7 +49,7 @@ class Mamba1:
     parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shapes of (conv, recurrent) state, per rank; drafts do not change them."""
+        """Return the shapes of (conv, recurrent) state, per rank; drafts do not change them."""
         inner = divide(self.intermediate_size, tensor_parallel, "intermediate_size")
         return (self.conv_kernel - 1, inner), (inner, self.state_size)
 
@@ -75,13 +75,13 @@ class Mamba2:
     parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
 
     def groups(self, tensor_parallel: int) -> int:
-        """G': the groups after replication, a multiple of `tensor_parallel`."""
+        """Return G', the groups after replication, a multiple of `tensor_parallel`."""
         if self.n_groups % tensor_parallel == 0:
             return self.n_groups
         return tensor_parallel
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shapes of (conv, recurrent) state, per rank."""
+        """Return the shapes of (conv, recurrent) state, per rank."""
         channels = self.intermediate_size + 2 * self.groups(tensor_parallel) * self.state_size
         conv = divide(channels, tensor_parallel, "conv channels")
         heads = divide(self.num_heads, tensor_parallel, "num_heads")
@@ -103,7 +103,7 @@ class ShortConv:
     parts: ClassVar[tuple[str, ...]] = ("conv",)
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shape of the conv state, per rank."""
+        """Return the shape of the conv state, per rank."""
         channels = divide(self.conv_dim, tensor_parallel, "conv_dim")
         return ((self.conv_kernel - 1 + draft_tokens, channels),)
 
@@ -123,7 +123,7 @@ class GatedDeltaNet:
     parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shapes of (conv, recurrent) state, per rank."""
+        """Return the shapes of (conv, recurrent) state, per rank."""
         channels = (
             2 * self.key_head_dim * self.num_key_heads + self.value_head_dim * self.num_value_heads
         )
@@ -148,7 +148,7 @@ class KimiDeltaAttention:
     parts: ClassVar[tuple[str, ...]] = ("conv", "recurrent")
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shapes of (conv, recurrent) state, per rank."""
+        """Return the shapes of (conv, recurrent) state, per rank."""
         channels = divide(3 * self.num_heads * self.head_dim, tensor_parallel, "conv channels")
         heads = divide(self.num_heads, tensor_parallel, "linear_attn_config.num_heads")
         return (
@@ -174,7 +174,7 @@ class LinearAttention:
     parts: ClassVar[tuple[str, ...]] = ("recurrent",)
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
-        """Shape of the recurrent state, per rank."""
+        """Return the shape of the recurrent state, per rank."""
         return ((self.num_heads // tensor_parallel, self.head_dim, self.head_dim),)
 
 

@@ -36,7 +36,7 @@ class Step(NamedTuple):
         return f"{text} ({self.note})" if self.note else text
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form: rule, title, formula, operands, result, unit, note, source."""
+        """Return the published form: rule, title, formula, operands, result, unit, note, source."""
         return {
             "rule": self.rule.name,
             "title": self.rule.title,
@@ -50,7 +50,7 @@ class Step(NamedTuple):
 
 
 def show(value: Any) -> str:
-    """A value as the trace prints it: thousands separated, `none` for None, names bare."""
+    """Return a value as the trace prints it: thousands separated, `none` for None, names bare."""
     if value is None:
         return "none"
     if isinstance(value, bool):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.groups.alike import layer_number
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
+from workbench.core.groups.layer_classes import layer_number
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, PADDING, RECURRENT, THEMES

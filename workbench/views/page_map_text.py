@@ -13,7 +13,7 @@ from workbench.core.byte_map.segments import (
     VALUE,
     Segment,
 )
-from workbench.core.groups.alike import layer_number
+from workbench.core.groups.layer_classes import layer_number
 
 HIDDEN = "hidden state"
 NAMED_LAYERS = 4

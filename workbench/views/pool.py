@@ -10,9 +10,9 @@ from typing import NamedTuple
 from workbench.core.capacity.blocks import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
 from workbench.core.capacity.pipeline import pipeline
-from workbench.core.groups.alike import layer_number
 from workbench.core.groups.graph_support import NONE
 from workbench.core.groups.grouping import Group
+from workbench.core.groups.layer_classes import layer_number
 from workbench.core.layouts.runners import (
     plan_attention_groups,
     plan_graph_support,

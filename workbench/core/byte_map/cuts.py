@@ -35,23 +35,23 @@ class Part:
 
     @property
     def value_axes(self) -> tuple[int, ...]:
-        """Positions of the dimensions that count values, outermost first."""
+        """Return the positions of the dimensions that count values, outermost first."""
         return tuple(n for n, axis in enumerate(self.view.axes) if axis not in PLACES)
 
     @property
     def values(self) -> int:
-        """Values of one token and head, or of one state."""
+        """Return the values of one token and head, or of one state."""
         stored = prod(self.view.shape[axis] for axis in self.value_axes)
         return stored * self.view.itemsize * BYTE // self.bits
 
 
 def plain(name: str, view: View) -> Part:
-    """All of a view, each element a value."""
+    """Return the whole view as one part, each element a value."""
     return Part(name, view, view.itemsize * BYTE)
 
 
 def halves(view: View) -> tuple[tuple[str, View], ...]:
-    """K and V of a cache with a dimension for them."""
+    """Return K and V of a cache with a dimension for them."""
     axis = view.axes.index(KV)
     return tuple((name, _without(view, axis, half)) for half, name in enumerate(("K", "V")))
 
@@ -67,7 +67,7 @@ def _without(view: View, axis: int, index: int) -> View:
 
 
 def _slice(view: View, start: int, count: int) -> View:
-    """`count` elements of the last dimension."""
+    """Return `count` elements of the last dimension."""
     return replace(
         view,
         shape=(*view.shape[:-1], count),
@@ -76,7 +76,7 @@ def _slice(view: View, start: int, count: int) -> View:
 
 
 def sliced(view: View, pieces: tuple[tuple[str, int, int], ...]) -> tuple[Part, ...]:
-    """Pieces of the last dimension: name, elements, bits of a value; empty ones are left out."""
+    """Return the non-empty pieces of the last dimension: name, elements, bits of a value."""
     parts, start = [], 0
     for name, count, bits in pieces:
         if count:
@@ -86,10 +86,10 @@ def sliced(view: View, pieces: tuple[tuple[str, int, int], ...]) -> tuple[Part, 
 
 
 def nvfp4_half(name: str, half: View, geometry: CacheGeometry) -> tuple[Part, ...]:
-    """All values of a half page, then all of its scales, both in the order of the cache.
+    """Return all values of a half page, then all of its scales, both in the order of the cache.
 
-    Scales of V are told by their place in memory; some kernels swap them inside groups of four
-    tokens.
+    Scales of V are identified by their place in memory; some kernels swap them inside groups of
+    four tokens.
     """
     full, data = half.shape[-1], geometry.head_size // 2
     heads, tokens = half.axes.index(HEADS), half.axes.index(TOKENS)
@@ -113,13 +113,16 @@ def nvfp4_half(name: str, half: View, geometry: CacheGeometry) -> tuple[Part, ..
 
 
 def paged(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """ROCm's paged order: K as [head, part of it, token, 16 bytes], V as [head, element, token]."""
+    """Return ROCm's paged order.
+
+    The order is K as [head, part of it, token, 16 bytes], V as [head, element, token].
+    """
     keys, values = (half for _name, half in halves(view))
     vector = PAGED_VECTOR_BYTES // view.itemsize
     if geometry.head_size % vector:
         raise LayoutError(
             "head_not_in_vectors",
-            f"Heads of {geometry.head_size} elements are no whole number of {vector}, which fill "
+            f"Heads of {geometry.head_size} elements are not a multiple of {vector}, which fill "
             f"the {PAGED_VECTOR_BYTES} bytes that this backend reads at once. Nearest valid: "
             f"{cdiv(geometry.head_size, vector) * vector}.",
             field="head_size",

@@ -42,12 +42,12 @@ class Meaning:
 
     @property
     def is_padding(self) -> bool:
-        """Whether nobody of this group uses the byte."""
+        """Return whether no layer of this group uses the byte."""
         return self.part == PADDING
 
     @property
     def is_misplaced(self) -> bool:
-        """Whether the byte lies in the page of another block."""
+        """Return whether the byte is in the page of another block."""
         return self.block != self.page
 
 
@@ -58,7 +58,7 @@ class GroupBytes:
     number: of the group. kernel_blocks: in a manager block; kernel_tokens: in a kernel
     block, None for states. page_bytes: from one manager block to the next. rewritten: whether its
     strides were (#37236). Errors: LayoutError
-    where the views leave the tensor or write bytes twice: then a byte has no single meaning.
+    where the views leave the tensor or write bytes twice: then byte ownership is ambiguous.
     """
 
     number: int
@@ -76,19 +76,19 @@ class GroupBytes:
             if part.view.storage_bytes > self.raw_bytes or _overlaps(part.view):
                 raise LayoutError(
                     "bytes_have_two_owners",
-                    f"{part.name}: strides {part.view.strides} of shape {part.view.shape} leave "
-                    "the tensor or meet each other, so a byte has no single meaning.",
+                    f"{part.name}: strides {part.view.strides} of shape {part.view.shape} "
+                    "exceed the tensor or overlap, so byte ownership is ambiguous.",
                     field="rule",
                     operands={"shape": part.view.shape, "strides": part.view.strides},
                 )
 
     @property
     def is_state(self) -> bool:
-        """Whether a block holds a state instead of tokens."""
+        """Return whether a block holds a state instead of tokens."""
         return self.kernel_tokens is None
 
     def meaning(self, byte: int) -> Meaning:
-        """What `byte` of the tensor is."""
+        """Return what `byte` of the tensor is."""
         for part in self.parts:
             index = part.view.index_of(byte)
             if index is not None:
@@ -134,7 +134,7 @@ class GroupBytes:
         head: int | None = None,
         value: int | None = None,
     ) -> tuple[range, ...]:
-        """The bytes of a manager block, or of what the other numbers single out, ascending.
+        """Return the bytes of a manager block, or of what the other numbers single out, ascending.
 
         token: in the kernel block where one is named, else in the manager block. The padding of a
         block is `part="padding"`.
@@ -161,7 +161,7 @@ class GroupBytes:
         return joined(found)
 
     def padding(self, block: int) -> tuple[range, ...]:
-        """The bytes of page `block` that this group never touches."""
+        """Return the bytes of page `block` that this group never touches."""
         start, stop = block * self.page_bytes, (block + 1) * self.page_bytes
         gaps, byte = [], start
         while byte < stop:
@@ -173,7 +173,7 @@ class GroupBytes:
         return tuple(gaps)
 
     def _used_until(self, byte: int) -> int:
-        """Where the run of used bytes that holds `byte` ends: of its kernel block, where it can."""
+        """Return the end of the used run that holds `byte`, in its kernel block if possible."""
         if self.kernel_span is not None:
             inside = (byte - self.kernel_span.start) % self.kernel_step_bytes
             return byte - inside + len(self.kernel_span)
@@ -184,13 +184,13 @@ class GroupBytes:
         return byte + 1
 
     def next_used(self, byte: int) -> int | None:
-        """The first byte from `byte` on that a view has; None behind the last one."""
+        """Return the first byte from `byte` on that a view has; None after the last one."""
         found = [first for part in self.parts if (first := _next_in(part.view, byte)) is not None]
         return min(found, default=None)
 
     @cached_property
     def kernel_span(self) -> range | None:
-        """The bytes of kernel block 0 where they are one piece and the others follow alike."""
+        """Return the bytes of kernel block 0 if every kernel block is one piece."""
         steps = {
             part.view.strides[part.view.block_axis] * part.view.itemsize for part in self.parts
         }
@@ -201,13 +201,13 @@ class GroupBytes:
 
     @property
     def kernel_step_bytes(self) -> int:
-        """Bytes from one kernel block to the next, in the first part."""
+        """Return the bytes from one kernel block to the next, in the first part."""
         view = self.parts[0].view
         return view.strides[view.block_axis] * view.itemsize
 
 
 def joined(ranges: Iterable[range]) -> tuple[range, ...]:
-    """The same bytes, ascending, with ranges that touch made one."""
+    """Return the same bytes, ascending, with ranges that touch made one."""
     found: list[range] = []
     for piece in sorted(ranges, key=lambda piece: piece.start):
         if found and found[-1].stop == piece.start:
@@ -218,9 +218,9 @@ def joined(ranges: Iterable[range]) -> tuple[range, ...]:
 
 
 def dense_run(view: View, index: tuple[int, ...], apart: frozenset[str]) -> tuple[int, int]:
-    """First and last byte (the last excluded) of the dense run that holds the element `index`.
+    """Return the first byte of the dense run that holds the element `index`, and the byte after it.
 
-    Dimensions in `apart` end a run: their indices are told from each other.
+    Dimensions in `apart` end a run: their indices are distinguished.
     """
     run, inside = 1, 0
     axes = [axis for axis, size in enumerate(view.shape) if size > 1]
@@ -238,7 +238,10 @@ def _has_heads(part: Part) -> bool:
 
 
 def _value_indices(part: Part, value: int | None) -> Iterator[dict[str, int]]:
-    """The indices that hold a value, one dict an element; one empty dict where none is asked."""
+    """Yield the indices that hold a value, one dict per element.
+
+    It is a single empty dict where none is requested.
+    """
     if value is None:
         yield {}
         return
@@ -253,7 +256,7 @@ def _value_indices(part: Part, value: int | None) -> Iterator[dict[str, int]]:
 
 
 def _overlaps(view: View) -> bool:
-    """Whether two elements may share a place: a stride is shorter than what lies inside it."""
+    """Return whether two elements may share a place: a stride is shorter than what is inside it."""
     reach = 0
     axes = [axis for axis, size in enumerate(view.shape) if size > 1]
     for axis in sorted(axes, key=lambda axis: view.strides[axis]):
@@ -264,7 +267,7 @@ def _overlaps(view: View) -> bool:
 
 
 def _next_in(view: View, byte: int) -> int | None:
-    """The first byte of `view` that is not before `byte`."""
+    """Return the first byte of `view` that is not before `byte`."""
     if not prod(view.shape):
         return None
     axes = sorted(range(len(view.shape)), key=lambda axis: -view.strides[axis])
@@ -275,7 +278,7 @@ def _next_in(view: View, byte: int) -> int | None:
 
 
 def _first_from(view: View, axes: list[int], rest: int) -> int | None:
-    """The smallest sum of index times stride that is at least `rest`."""
+    """Return the smallest sum of index times stride that is at least `rest`."""
     if not axes:
         return 0 if rest <= 0 else None
     axis, inner = axes[0], axes[1:]

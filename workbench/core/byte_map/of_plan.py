@@ -1,4 +1,4 @@
-"""What every byte of every KV-cache tensor of a plan is, and where everything lies.
+"""What every byte of every KV-cache tensor of a plan is, and where everything is.
 
     pool = byte_map(plan, num_blocks=3)
     pool.at(tensor=0, byte=4711)                    # one meaning for every group that shares it
@@ -7,10 +7,10 @@
 A tensor is shared by one layer of every group, and a block of it is attention or state at any time:
 so a byte has one meaning a group. Tensors may have pages of several sizes. Where all layers have
 one allocation (0.33) a tensor is a place in it: the pages of one layer of every group, block by
-block; `ByteMap.address` tells where a byte really lies. Where groups with pages of several sizes
-lie over each other there, a layer's place is its own, and `ByteMap.at` tells what else lies in the
+block; `ByteMap.address` gives the real position of a byte. Where groups with pages of several sizes
+overlap there, a layer's place is its own, and `ByteMap.at` names what else is in the
 same bytes. Sources: `cache_plan` for groups and tensors, `plan_layout` for views, `parts` for what
-lies inside a block.
+is inside a block.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def byte_map(
     connector: str | None = None,
     rule: str | None = None,
 ) -> ByteMap:
-    """The byte map of `plan` for `num_blocks` manager blocks; the plan's own where it has some.
+    """Return the byte map of `plan` for `num_blocks` manager blocks, by default the plan's own.
 
     The other options are those of `plan_layout`. Errors: LayoutError, also where vLLM stops before
-    it lays out anything, and where a wrong rule gives views that have no single meaning.
+    it lays out anything, and where a wrong rule gives views with ambiguous bytes.
     """
     cache = plan.cache
     if num_blocks is None:
@@ -56,8 +56,7 @@ def byte_map(
     if num_blocks is None:
         raise LayoutError(
             "num_blocks_unknown",
-            "The plan does not know how much memory the cache has: say num_blocks, or set "
-            "kv_cache_memory_bytes.",
+            "Cache memory is unknown. Pass num_blocks or set kv_cache_memory_bytes.",
             field="num_blocks",
         )
     require_positive(num_blocks, "num_blocks", "block")
@@ -76,7 +75,7 @@ def byte_map(
 
 
 def _packed_map(plan: Plan, shown: CacheViews, options: Mapping[str, Any]) -> ByteMap:
-    """The map of one allocation: every layer's pages counted as if they followed each other."""
+    """Return the map of one allocation, with every layer's pages counted as consecutive."""
     blocks, layout, connector = (options[name] for name in ("num_blocks", "layout", "connector"))
     plan, _name = named_layout(plan, layout, connector)
     cache = plan.built_cache()
@@ -110,7 +109,7 @@ class _Layers:
         self._known: dict[tuple[int, CacheSpec], GroupBytes] = {}
 
     def bytes_of(self, name: str) -> GroupBytes:
-        """The layer as it fills its tensor."""
+        """Return the layer as it fills its tensor."""
         number, spec = self.specs[name]
         if (known := self._known.get((number, spec))) is None:
             views, kind = self._views(name), self._kinds[number]

@@ -18,7 +18,7 @@ from workbench.core.stages.attention_bytes import SCALE_BYTES
 def keys_then_values(
     view: View, geometry: CacheGeometry, _rope: int | None = None
 ) -> tuple[Part, ...]:
-    """K, then V, in every token of every head (0.33), each with its scale where it has one."""
+    """Return K, then V, in every token of every head (0.33), each with its scale, if any."""
     _blocks, heads, _tokens, stored = view.shape
     if heads == 2 * geometry.num_kv_heads and stored < geometry.head_size:
         return _nvfp4_pages(view, geometry)
@@ -33,7 +33,7 @@ def keys_then_values(
 
 
 def _nvfp4_pages(view: View, geometry: CacheGeometry) -> tuple[Part, ...]:
-    """A page is cut as a whole: K, its scales, V, its scales, whatever the view's slots are."""
+    """Cut a page as a whole: K, its scales, V, its scales, whatever the view's slots are."""
     blocks, slots, tokens, full = view.shape
     heads = slots // 2
     by_head = view.strides[1:3] == (tokens * full, full)
@@ -52,19 +52,19 @@ def _nvfp4_pages(view: View, geometry: CacheGeometry) -> tuple[Part, ...]:
 
 
 def paged_heads(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """The same pages as ROCm's of 0.23, where all heads of a token are one dimension."""
+    """Return the same pages as ROCm's of 0.23, where all heads of a token are one dimension."""
     return paged(_with_heads(view, geometry), geometry)
 
 
 def heads_and_size(
     view: View, geometry: CacheGeometry, _rope: int | None = None
 ) -> tuple[Part, ...]:
-    """K of all tokens, then V, with the heads of a token side by side."""
+    """Return K of all tokens, then V, with the heads of a token side by side."""
     return tuple(plain(name, half) for name, half in halves(_with_heads(view, geometry)))
 
 
 def _with_heads(view: View, geometry: CacheGeometry) -> View:
-    """The last dimension told apart: [block, K or V, token, head, element]."""
+    """Split the last dimension: [block, K or V, token, head, element]."""
     size = geometry.head_size
     return replace(
         view,

@@ -1,11 +1,11 @@
 """What the bytes of a cache mean: keys, values, scales, latents or states, each as a view.
 
-A backend's cache shape tells where a block lies; its kernels tell what lies inside. The two differ
-where a backend packs values, keeps scales in the page, or reads a page in an order of its own.
-Sources, 0.23: `PagedAttention.split_kv_cache` (ROCM_ATTN), `CPUAttentionBackendImpl.forward`,
+A backend's cache shape determines where a block is; its kernels determine what is inside. The two
+differ where a backend packs values, keeps scales in the page, or reads a page in an order of its
+own. Sources, 0.23: `PagedAttention.split_kv_cache` (ROCM_ATTN), `CPUAttentionBackendImpl.forward`,
 `nvfp4_kv_cache_split_views` (FlashInfer), `TritonAttentionImpl._ensure_scale_caches`,
-`TurboQuantConfig`, and the comment on the fp8_ds_mla format in `flashmla_sparse.py`; 0.33: the
-same and `_nvfp4_kv_views` (FlashInfer), `_kv_cache_views` (B12X).
+`TurboQuantConfig`, and the comment on the fp8_ds_mla format in `flashmla_sparse.py`; 0.33: the same
+and `_nvfp4_kv_views` (FlashInfer), `_kv_cache_views` (B12X).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ Splitter = Callable[[View, CacheGeometry, int | None], tuple[Part, ...]]
 def attention_parts(
     view: View, geometry: CacheGeometry, rope_elements: int | None = None
 ) -> tuple[Part, ...]:
-    """What the bytes of an attention view mean.
+    """Return what the bytes of an attention view mean.
 
     geometry: of one kernel block; rope_elements: of an MLA head, the last ones, where known.
-    Errors: LayoutError for dimensions that nobody described.
+    Errors: LayoutError for unknown dimensions.
     """
     split = SPLITTERS.get(view.axes)
     if split is None:
@@ -61,7 +61,7 @@ def attention_parts(
 
 
 def state_parts(views: tuple[View, ...], names: tuple[str, ...]) -> tuple[Part, ...]:
-    """The states of an SSM layer; states without a name are numbered."""
+    """Return the states of an SSM layer; states without a name are numbered."""
     names = names or tuple(f"state {number}" for number in range(len(views)))
     return tuple(
         Part(name, view, view.itemsize * BYTE) for name, view in zip(names, views, strict=True)
@@ -71,7 +71,7 @@ def state_parts(views: tuple[View, ...], names: tuple[str, ...]) -> tuple[Part, 
 def _keys_and_values(
     view: View, geometry: CacheGeometry, _rope: int | None = None
 ) -> tuple[Part, ...]:
-    """K and V beside each other, with what their type packs into the page."""
+    """Return K and V next to each other, with what their type packs into the page."""
     stored = view.shape[view.axes.index(INNER)]
     if geometry.cache_dtype == "nvfp4" and stored != geometry.head_size:
         return tuple(
@@ -91,7 +91,10 @@ def _keys_and_values(
 
 
 def _cpu(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """The keys of all tokens of a head, then their values: the kernel cuts [2 * tokens, head]."""
+    """Return the keys of all tokens of a head, then their values.
+
+    The kernel cuts [2 * tokens, head].
+    """
     blocks, heads, tokens, _both = view.shape
     size = geometry.head_size
     return tuple(
@@ -112,14 +115,14 @@ def _cpu(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple
 def _different_values(
     view: View, geometry: CacheGeometry, _rope: int | None = None
 ) -> tuple[Part, ...]:
-    """K, then V, in every head of every token."""
+    """Return K, then V, in every head of every token."""
     bits = view.itemsize * BYTE
     values = geometry.value_head_size or geometry.head_size
     return sliced(view, (("K", geometry.head_size, bits), ("V", values, bits)))
 
 
 def _turboquant(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """K with its norm, V with scale and zero point, and one byte where their sum is odd."""
+    """Return K with its norm, V with scale and zero point, and one byte where their sum is odd."""
     slot, size = view.shape[-1], geometry.head_size
     if geometry.cache_dtype not in TURBOQUANT_BITS:
         return (plain("K and V", view),)
@@ -137,7 +140,7 @@ def _turboquant(view: View, geometry: CacheGeometry, _rope: int | None = None) -
 
 
 def _latent(view: View, geometry: CacheGeometry, rope: int | None = None) -> tuple[Part, ...]:
-    """The compressed K and V of a token, and the rotary part of its key."""
+    """Return the compressed K and V of a token, and the rotary part of its key."""
     if geometry.cache_dtype == INDEX_KEYS:
         return _index_keys(view)
     if geometry.cache_dtype == "fp8_ds_mla" and view.shape[-1] != geometry.head_size:
@@ -147,7 +150,7 @@ def _latent(view: View, geometry: CacheGeometry, rope: int | None = None) -> tup
 
 
 def _index_keys(view: View) -> tuple[Part, ...]:
-    """The fp8 keys of all tokens of a kernel block, then their float32 scales.
+    """Return the fp8 keys of all tokens of a kernel block, then their float32 scales.
 
     Source: `indexer_k_quant_and_cache` in `csrc/cache_kernels.cu`, 0.23 and 0.33.
     """

@@ -14,7 +14,7 @@ from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
 BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (
     "block", "kernel block", "part", "token", "head", "value"
 )  # fmt: skip
-"""How finely meanings are told apart, coarsest first."""
+"""How finely meanings are distinguished, coarsest first."""
 STRETCH, ALL_PARTS = "stretch", "all parts"
 """Cut evenly, since even the coarsest pieces would be too many; a piece may hold many blocks."""
 _APART: Final = {
@@ -23,7 +23,7 @@ _APART: Final = {
     HEAD: frozenset({NUM_BLOCKS, TOKENS, HEADS}),
 }
 _STATE_AXES = {PART: 0, TOKEN: 1, HEAD: 2}
-"""How many dimensions of a state are told apart, outermost first."""
+"""How many dimensions of a state are distinguished, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Segment:
 
     @property
     def is_padding(self) -> bool:
-        """Whether nobody of the group uses these bytes."""
+        """Return whether no layer of the group uses these bytes."""
         return self.first.is_padding and self.last.is_padding
 
     @property
     def is_misplaced(self) -> bool:
-        """Whether the bytes lie in another block's page."""
+        """Return whether the bytes are in another block's page."""
         return self.first.is_misplaced or self.last.is_misplaced
 
 
@@ -59,11 +59,11 @@ def segments(
     limit: int = 300,
     stretches: int = 100,
 ) -> tuple[Segment, ...]:
-    """The bytes from `start` up to `stop` as `group` sees them, in at most `limit` segments.
+    """Return the bytes from `start` up to `stop` as `group` sees them, in at most `limit` segments.
 
-    stretches: even cuts, where `limit` segments are too few to tell even blocks apart.
-    finest: meanings are not told apart more finely than this. The segments follow each other and
-    leave no byte out.
+    stretches: even cuts, where `limit` segments are too few to distinguish even blocks.
+    finest: meanings are not distinguished more finely than this. The segments follow each other and
+    omit no byte.
     """
     start, stop = max(start, 0), min(stop, group.raw_bytes)
     found: tuple[Segment, ...] = ()
@@ -84,7 +84,7 @@ def _stretches(group: GroupBytes, start: int, stop: int, count: int) -> tuple[Se
 
 
 def _with_all_parts(group: GroupBytes, piece: Segment) -> Segment:
-    """Where a block is one piece, a stretch over several blocks holds all of their parts."""
+    """Return the stretch with all parts if it covers several blocks that are one piece each."""
     if group.kernel_span is None or piece.first.block == piece.last.block:
         return piece
     first, last = (replace(end, part=ALL_PARTS) for end in (piece.first, piece.last))
@@ -105,7 +105,7 @@ def _pieces(group: GroupBytes, start: int, stop: int, detail: str) -> Iterator[S
 
 
 def _piece_stop(group: GroupBytes, byte: int, detail: str) -> int:
-    """Where the meaning of `byte` ends, told as finely as `detail`."""
+    """Return where the meaning of `byte` ends, distinguished as finely as `detail`."""
     if detail in {BLOCK, KERNEL_BLOCK}:
         return _block_stop(group, byte, detail)
     for part in group.parts:
@@ -126,7 +126,10 @@ def _apart(group: GroupBytes, part: Part, detail: str) -> frozenset[str]:
 
 
 def _block_stop(group: GroupBytes, byte: int, detail: str) -> int:
-    """The same for whole blocks, by arithmetic: a page may have more pieces than can be walked."""
+    """Return the same for whole blocks, by arithmetic.
+
+    A page may have more pieces than can be walked.
+    """
     span, step = group.kernel_span, group.kernel_step_bytes
     assert span is not None
     page_end = (byte // group.page_bytes + 1) * group.page_bytes

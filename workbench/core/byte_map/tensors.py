@@ -17,10 +17,10 @@ from workbench.core.layouts.shared_tensor import CacheViews
 
 @dataclass(frozen=True, slots=True)
 class ByteMeaning:
-    """One byte of one tensor: whose page it lies in, and what it is to each group.
+    """One byte of one tensor: whose page it is in, and what it is to each group.
 
     page: the manager block whose bytes these are; page_byte: counted from the page's first.
-    meanings: in the order of the groups; those of layers with another tensor lie in the same bytes
+    meanings: in the order of the groups; those of layers with another tensor are in the same bytes
     of the one allocation.
     """
 
@@ -31,13 +31,13 @@ class ByteMeaning:
     meanings: tuple[Meaning, ...]
 
     def of_group(self, group: int) -> Meaning:
-        """What the byte is to `group`. Errors: KeyError where the group does not see it."""
+        """Return what the byte is to `group`. Errors: KeyError where the group does not see it."""
         return {meaning.group: meaning for meaning in self.meanings}[group]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorBytes:
-    """One tensor: the pages of its blocks, one behind the other, and the layers that see it.
+    """One tensor: the pages of its blocks, one after the other, and the layers that see it.
 
     groups: one layer of every group that has one here, in the order of the groups.
     """
@@ -48,12 +48,15 @@ class TensorBytes:
 
     @property
     def raw_bytes(self) -> int:
-        """All of the tensor."""
+        """Return the bytes of the whole tensor."""
         return self.page_bytes * self.num_blocks
 
     @property
     def misplaced_bytes(self) -> int:
-        """Bytes of blocks that lie in another block's page; layers with the same views as one."""
+        """Return the bytes of blocks that are in another block's page.
+
+        Layers with the same views count as one.
+        """
         return sum(
             bytes_outside_their_page(part.view, self.page_bytes, group.kernel_blocks)
             for group in {group.parts: group for group in self.groups}.values()
@@ -66,7 +69,7 @@ class ByteMap:
     """The bytes of all tensors of a plan.
 
     views: of the first attention layer (of the states where there is none), with layout name and
-    rewrite. places: where each layer lies in the one allocation; empty where every tensor is one.
+    rewrite. places: where each layer is in the one allocation; empty where every tensor is one.
     """
 
     tensors: tuple[TensorBytes, ...]
@@ -76,12 +79,12 @@ class ByteMap:
 
     @property
     def misplaced_bytes(self) -> int:
-        """Bytes of the blocks of all tensors that lie in another block's page."""
+        """Return the bytes of the blocks of all tensors that are in another block's page."""
         return sum(tensor.misplaced_bytes for tensor in self.tensors)
 
     @cached_property
     def layers(self) -> dict[str, tuple[GroupBytes, int]]:
-        """Layer -> its bytes and the number of its tensor."""
+        """Return layer -> its bytes and the number of its tensor."""
         return {
             group.layer: (group, number)
             for number, tensor in enumerate(self.tensors)
@@ -89,12 +92,12 @@ class ByteMap:
         }
 
     def tensor(self, number: int) -> TensorBytes:
-        """One tensor. Errors: LayoutError names the nearest that exists."""
+        """Return one tensor. Errors: LayoutError names the nearest that exists."""
         _check("tensor", number, len(self.tensors))
         return self.tensors[number]
 
     def at(self, tensor: int, byte: int) -> ByteMeaning:
-        """What `byte` of `tensor` is. Errors: LayoutError for one that does not exist."""
+        """Return what `byte` of `tensor` is. Errors: LayoutError for one that does not exist."""
         found = self.tensor(tensor)
         _check("byte", byte, found.raw_bytes)
         page, page_byte = divmod(byte, found.page_bytes)
@@ -104,7 +107,7 @@ class ByteMap:
         return ByteMeaning(tensor, byte, page, page_byte, tuple(meanings))
 
     def elsewhere(self, tensor: int, byte: int) -> Iterator[tuple[GroupBytes, int]]:
-        """Layers of other groups whose tensors have this byte too, and which byte of theirs it is.
+        """Yield the layers of other groups that share this byte, and its position in their tensors.
 
         Only where the groups of one allocation have pages of several sizes.
         """
@@ -122,14 +125,14 @@ class ByteMap:
 
     @cached_property
     def _placed(self) -> dict[int, dict[Placed, dict[int, str]]]:
-        """Group -> where its layers lie -> the layer at each index there."""
+        """Return group -> where its layers are -> the layer at each index there."""
         found: dict[int, dict[Placed, dict[int, str]]] = {}
         for name, place in self.places.items():
             found.setdefault(place.group, {}).setdefault(place.where, {})[place.index] = name
         return found
 
     def address(self, layer: str, byte: int) -> int:
-        """Where a byte of the layer's tensor lies: in the one allocation, else in the tensor.
+        """Return where a byte of the layer's tensor is: in the one allocation, else in the tensor.
 
         Errors: LayoutError for a layer or a byte that does not exist.
         """
@@ -140,7 +143,7 @@ class ByteMap:
         return self.places[layer].address(*divmod(byte, group.page_bytes))
 
     def tensor_of(self, layer: str) -> int:
-        """The tensor that `layer` sees. Errors: LayoutError names the nearest layers."""
+        """Return the tensor that `layer` sees. Errors: LayoutError names the nearest layers."""
         return self._find(layer)[1]
 
     def bytes_of(
@@ -154,7 +157,7 @@ class ByteMap:
         head: int | None = None,
         value: int | None = None,
     ) -> tuple[range, ...]:
-        """The bytes of `layer`'s tensor that hold this, ascending; the inverse of `at`.
+        """Return the bytes of `layer`'s tensor that hold this, ascending; the inverse of `at`.
 
         token: in the kernel block where one is named, else in the manager block. value: of one
         token and head, or of one state, counted over all of its dimensions.

@@ -37,7 +37,7 @@ class CachePlan:
     every rank, one entry where all have the same. num_blocks counts the null block too.
     blocks_per_request: ids that one request of `max_model_len` tokens takes, over all groups;
     printed_blocks: what vLLM divides by when it prints its concurrency. needed_bytes: what one
-    request of full length needs; held_back_bytes: what the check leaves out of the memory.
+    request of full length needs; held_back_bytes: what the check omits of the memory.
     """
 
     grouping: Grouping
@@ -55,48 +55,48 @@ class CachePlan:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The groups."""
+        """Return the groups."""
         return self.grouping.groups
 
     @property
     def tensors(self) -> tuple[Tensor, ...] | None:
-        """The allocations, None while the memory is unknown."""
+        """Return the allocations, None while the memory is unknown."""
         return None if self.num_blocks is None else self.grouping.tensors(self.num_blocks)
 
     @property
     def placements(self) -> tuple[Placement, ...] | None:
-        """Where every layer lies in the one allocation; None while the memory is unknown.
+        """Return where every layer is in the one allocation; None while the memory is unknown.
 
-        Nothing in versions that have a tensor a slot.
+        Nothing in versions with one tensor per slot.
         """
         return None if self.num_blocks is None else self.grouping.placements(self.num_blocks)
 
     def blocks_or(self, sample: int) -> int:
-        """num_blocks, or a sample where it is unknown; a pool without a block stays one."""
+        """Return num_blocks, or a sample where it is unknown; a pool without a block stays one."""
         return sample if self.num_blocks is None else self.num_blocks
 
     @property
     def checked_bytes(self) -> int | None:
-        """The memory that one request of full length must fit into; less stops the start."""
+        """Return the memory that one request of full length must fit into; less stops the start."""
         return None if self.available_bytes is None else self.available_bytes - self.held_back_bytes
 
     @property
     def max_concurrency(self) -> float | None:
-        """Requests of full length that fit, as vLLM prints it (it counts the null block)."""
+        """Return the requests of full length that fit, as vLLM prints it, null block included."""
         if self.num_blocks is None or not self.printed_blocks:
             return None
         return self.num_blocks / self.printed_blocks
 
     @property
     def printed_tokens(self) -> int | None:
-        """Tokens in the line "GPU KV cache size": concurrency times the longest request."""
+        """Return the tokens in "GPU KV cache size": concurrency times the longest request."""
         return (
             None if self.max_concurrency is None else int(self.max_concurrency * self.max_model_len)
         )
 
 
 def cache_plan(sized: Sized) -> CachePlan | None:
-    """Groups, blocks and capacity of a resolved model; None when no groups can be built."""
+    """Return groups, blocks and capacity of a resolved model; None when no groups can be built."""
     try:
         grouping = sized.grouping
     except (PagesNotUnifiableError, NoSingleTypeError):
@@ -125,9 +125,10 @@ def cache_plan(sized: Sized) -> CachePlan | None:
 
 
 def rank_bytes(sized: Sized, grouping: Grouping) -> tuple[int, ...]:
-    """Bytes for the cache on every rank, one entry where all have the same; empty while unknown.
+    """Return the cache bytes of every rank, one entry if all are equal; empty while unknown.
 
-    An override of the number of blocks replaces what the ranks measured, and this the typed bytes.
+    An override of the number of blocks replaces what the ranks measured, and this the explicit
+    bytes.
     """
     settings = sized.settings
     if settings.num_gpu_blocks_override is not None:
@@ -139,7 +140,7 @@ def rank_bytes(sized: Sized, grouping: Grouping) -> tuple[int, ...]:
 
 
 def measured_bytes(settings: Settings) -> int | None:
-    """Bytes on the poorest rank without an override: measured, typed, or left by the budget."""
+    """Return the least bytes of a rank without an override: measured, explicit or by the budget."""
     if settings.kv_cache_memory_bytes_by_rank:
         return min(settings.kv_cache_memory_bytes_by_rank)
     if settings.kv_cache_memory_bytes is not None:
@@ -149,7 +150,7 @@ def measured_bytes(settings: Settings) -> int | None:
 
 
 def held_back_bytes(sized: Sized, grouping: Grouping) -> int:
-    """What the memory check leaves out: the null block, in versions that count it."""
+    """Return what the memory check omits: the null block, in versions that count it."""
     return grouping.bytes_per_block if sized.rules.groups.counts_null_block else 0
 
 
@@ -160,7 +161,7 @@ def _num_blocks(available: int, grouping: Grouping) -> int:
 
 
 def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
-    """Blocks that one request of `length` tokens takes in a group with this spec, at most."""
+    """Return the most blocks that a request of `length` tokens takes in a group of this spec."""
     if spec.is_mamba:
         drafts = sized.settings.num_speculative_tokens
         states = STATES_PER_REQUEST.get(sized.mamba_cache_mode)
@@ -176,7 +177,7 @@ def blocks_of_group(sized: Sized, spec: CacheSpec, length: int) -> int:
 
 
 def tokens_in_flight(sized: Sized) -> int:
-    """Tokens of steps that may not be settled yet, which a window must hold besides its own.
+    """Return the tokens of unfinished steps, which a window must hold in addition to its own.
 
     Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
     """
@@ -186,7 +187,7 @@ def tokens_in_flight(sized: Sized) -> int:
 
 
 def checkpoint_blocks(sized: Sized) -> int:
-    """Blocks of a request for checkpoints inside a prefill: align mode from 0.33 on.
+    """Return the blocks of a request for checkpoints inside a prefill: align mode from 0.33 on.
 
     Mamba-2 always has one, gated delta nets where FlashInfer runs their prefill.
     """
@@ -199,29 +200,29 @@ def checkpoint_blocks(sized: Sized) -> int:
 
 
 def blocks_in_group(sized: Sized, group: Group, length: int) -> int:
-    """Block ids of one request of `length` tokens in one group: the most that a layer needs."""
+    """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
     if not group.has_own_specs:
         return blocks_of_group(sized, group.spec, length)
     return max(blocks_of_group(sized, spec, length) for spec in group.different_specs)
 
 
 def blocks_by_group(sized: Sized, grouping: Grouping, length: int) -> tuple[int, ...]:
-    """Block ids of one request of `length` tokens in every group."""
+    """Return the block ids of one request of `length` tokens in every group."""
     return tuple(blocks_in_group(sized, group, length) for group in grouping.groups)
 
 
 def blocks_per_request(sized: Sized, grouping: Grouping, length: int) -> int:
-    """Block ids of one request of `length` tokens, over all groups."""
+    """Return the block ids of one request of `length` tokens, over all groups."""
     return sum(blocks_by_group(sized, grouping, length))
 
 
 def needed_bytes(sized: Sized, grouping: Grouping, length: int) -> int:
-    """Bytes that one request of `length` tokens needs; with less vLLM does not start."""
+    """Return the bytes that one request of `length` tokens needs; with less vLLM does not start."""
     return bytes_of_blocks(sized, grouping, blocks_per_request(sized, grouping, length))
 
 
 def bytes_of_blocks(sized: Sized, grouping: Grouping, blocks: int) -> int:
-    """Bytes that a request with so many block ids takes.
+    """Return the bytes that a request with so many block ids takes.
 
     Groups of layer tuples (0.23) reserve the tuples of the largest group, whatever a slot holds.
     """
@@ -235,12 +236,12 @@ def bytes_of_blocks(sized: Sized, grouping: Grouping, blocks: int) -> int:
 
 
 def printed_blocks(sized: Sized, grouping: Grouping, length: int) -> int:
-    """What the printed concurrency divides by, for requests of `length` tokens."""
+    """Return what the printed concurrency divides by, for requests of `length` tokens."""
     return blocks_as_printed(sized, grouping, blocks_by_group(sized, grouping, length))
 
 
 def blocks_as_printed(sized: Sized, grouping: Grouping, request: tuple[int, ...]) -> int:
-    """All bytes of a request, its blocks by group, in pages of the first group.
+    """Return all bytes of a request, its blocks by group, in pages of the first group.
 
     0.33 counts the blocks of every group in pages of its own.
     """
@@ -254,7 +255,7 @@ def blocks_as_printed(sized: Sized, grouping: Grouping, request: tuple[int, ...]
 
 
 def longest_request(sized: Sized, grouping: Grouping, available: int) -> int:
-    """The longest request, up to `max_model_len`, that `available` bytes can serve; 0 for none."""
+    """Return the longest request, up to `max_model_len`, that fits `available` bytes, or 0."""
     usable = available - held_back_bytes(sized, grouping)
     low, high = 0, sized.max_model_len
     while low < high:
@@ -265,21 +266,21 @@ def longest_request(sized: Sized, grouping: Grouping, available: int) -> int:
 
 
 def scheduler_block_size(sized: Sized, grouping: Grouping) -> int:
-    """The unit in which the scheduler counts: one group, its configured block; else the LCM."""
+    """Return the scheduler's unit: the configured block of a single group, else the LCM."""
     if len(grouping.groups) <= 1:
         return sized.block_size
     return lcm(*(group.spec.block_size for group in grouping.groups))
 
 
 def hash_block_size(sized: Sized, grouping: Grouping, scheduler: int) -> int:
-    """The unit of prefix hashes: the scheduler's, or where it may be finer, the common divisor."""
+    """Return the unit of prefix hashes: the common divisor if allowed, else the scheduler's."""
     if not hashes_may_be_finer(sized, grouping, in_use=sized.prefix_caching):
         return scheduler
     return gcd(*(group.spec.block_size for group in grouping.groups))
 
 
 def hashes_may_be_finer(sized: Sized, grouping: Grouping, *, in_use: bool) -> bool:
-    """Whether hashes may have a unit below the scheduler's.
+    """Return whether hashes may have a unit below the scheduler's.
 
     Not for a single group, not while nothing uses them, and not when a mamba group has another
     block than the attention.
@@ -293,7 +294,7 @@ def hashes_may_be_finer(sized: Sized, grouping: Grouping, *, in_use: bool) -> bo
 
 
 def _kernel_block(sized: Sized, grouping: Grouping, group: Group) -> int | None:
-    """The manager block where nothing splits it: states, and pages side by side in a block."""
+    """Return the kernel block; for states and pages side by side it is the manager block."""
     if group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC or grouping.is_block_outermost:
         return group.spec.block_size
     return common_kernel_block(read_blocks(sized, group.different_specs), group.spec.block_size)

@@ -30,12 +30,12 @@ class MemoryBudget:
 
     @property
     def requested_bytes(self) -> int:
-        """Device memory times utilisation."""
+        """Return the device memory times utilisation."""
         return ceil(self.device_bytes * self.utilization)
 
     @property
     def available_bytes(self) -> int:
-        """What is left for the cache; negative when the rest alone does not fit."""
+        """Return what is left for the cache; negative when the rest alone does not fit."""
         return (
             self.requested_bytes
             - self.weights_bytes
@@ -44,14 +44,14 @@ class MemoryBudget:
         )
 
     def utilization_for(self, cache_bytes: int) -> float | None:
-        """The smallest utilisation, in hundredths, that leaves `cache_bytes`; None above 1."""
+        """Return the least utilisation, in hundredths, that leaves `cache_bytes`; None above 1."""
         wanted = self.requested_bytes - self.available_bytes + cache_bytes
         hundredths = ceil(100 * wanted / self.device_bytes)
         return hundredths / 100 if 0 < hundredths <= 100 else None
 
 
 def memory_budget(settings: Settings) -> MemoryBudget | None:
-    """The budget of a scenario; None while the device or the weights are unknown."""
+    """Return the budget of a scenario; None while the device or the weights are unknown."""
     if not settings.device_memory_bytes or settings.weights_bytes is None:
         return None
     return MemoryBudget(

@@ -36,7 +36,7 @@ class Waste:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Every part by name; they add up to `reserved_bytes`."""
+        """Return every part by name; they add up to `reserved_bytes`."""
         return {
             "used": self.used_bytes,
             "unfilled tokens": self.unfilled_tokens_bytes,
@@ -49,12 +49,12 @@ class Waste:
 
 
 def usual_prompt(plan: Plan) -> int:
-    """The prompt length that is shown while none is typed, in tokens."""
+    """Return the prompt length that is shown while none is set explicitly, in tokens."""
     return min(USUAL_PROMPT_TOKENS, plan.max_model_len)
 
 
 def check_prompt(plan: Plan, prompt_tokens: int) -> None:
-    """Refuse what is no length of a prompt: ScenarioError with the nearest that is."""
+    """Refuse what is not a length of a prompt: ScenarioError with the nearest that is."""
     if isinstance(prompt_tokens, int) and 1 <= prompt_tokens <= plan.max_model_len:
         return
     nearest = 1
@@ -62,14 +62,14 @@ def check_prompt(plan: Plan, prompt_tokens: int) -> None:
         nearest = int(min(prompt_tokens, plan.max_model_len))
     raise ScenarioError(
         "out_of_range",
-        f"A prompt has a whole number of tokens from 1 to max_model_len ({plan.max_model_len:,}); "
-        f"got {str(prompt_tokens)[:40]}. Nearest valid value: {nearest}.",
+        f"Invalid prompt length {str(prompt_tokens)[:40]!r}. Expected an integer from 1 to "
+        f"max_model_len ({plan.max_model_len:,}). Nearest valid value: {nearest}.",
         field="prompt_tokens",
     )
 
 
 def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
-    """Block ids that a request of `prompt_tokens` tokens takes in one group.
+    """Return the block ids that a request of `prompt_tokens` tokens takes in one group.
 
     For a sliding window the most that it takes at once, which is during its prefill.
     """
@@ -88,28 +88,34 @@ def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
 
 
 def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
-    """Block ids of one request over all groups. Errors: ScenarioError for no length of a prompt."""
+    """Return the block ids of one request over all groups.
+
+    Errors: ScenarioError for no length of a prompt.
+    """
     check_prompt(plan, prompt_tokens)
     return sum(request_blocks(plan, group, prompt_tokens) for group in cache.groups)
 
 
 def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int | None:
-    """Requests of `prompt_tokens` that the pool holds at once, without the null block."""
+    """Return how many requests of `prompt_tokens` the pool holds, without the null block."""
     if cache.num_blocks is None:
         return None
     return max(0, cache.num_blocks - NULL_BLOCKS) // blocks_for_prompt(plan, cache, prompt_tokens)
 
 
 def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
-    """The decomposition of the bytes that one request reserves. Errors: as `blocks_for_prompt`."""
+    """Return the decomposition of the bytes that one request reserves.
+
+    Errors: as `blocks_for_prompt`.
+    """
     check_prompt(plan, prompt_tokens)
     drafts = plan.settings.num_speculative_tokens
     used = unfilled = padding = empty = checkpoint = draft = attention_padding = 0
     for group in cache.groups:
         blocks = request_blocks(plan, group, prompt_tokens)
         empty += (cache.grouping.bytes_per_block - group.layers_bytes) * blocks
-        for spec, alike in by_key((spec, spec) for spec in group.layer_specs):
-            layers = len(alike)
+        for spec, layer_specs in by_key((spec, spec) for spec in group.layer_specs):
+            layers = len(layer_specs)
             own, padded = spec.content_bytes, spec.padding_bytes * blocks * layers
             if not spec.is_mamba:
                 filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes

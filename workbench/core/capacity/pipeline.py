@@ -1,9 +1,9 @@
 """Pipeline stages: every rank keeps the layers of its stage, and the poorest rank decides.
 
-A what-if beside the plan: groups are made of the whole model, then each stage keeps its layers of
-every group, so a block takes as many places as the stage's largest group has layers.
+A what-if in addition to the plan: groups are made of the whole model, then each stage keeps its
+layers of every group, so a block takes as many places as the stage's largest group has layers.
 Source: `get_pp_indices`, `_project_kv_cache_groups_to_worker` and the end of
-`get_kv_cache_configs`; alike in 0.23 and 0.33.
+`get_kv_cache_configs`; the same in 0.23 and 0.33.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from workbench.core.capacity.blocks import needed_bytes
 from workbench.core.errors import ScenarioError
-from workbench.core.groups.alike import layer_number
 from workbench.core.groups.grouping import Group, Grouping
+from workbench.core.groups.layer_classes import layer_number
 from workbench.core.plan import Plan
 
 
@@ -36,7 +36,7 @@ class Stage:
 
     @property
     def is_too_small(self) -> bool:
-        """Whether vLLM stops here: one request of full length does not fit."""
+        """Return whether vLLM stops here: one request of full length does not fit."""
         return self.checked_bytes is not None and self.needed_bytes > self.checked_bytes
 
 
@@ -48,7 +48,7 @@ class Pipeline:
     num_blocks: int | None
 
     def imbalance_bytes(self, stage: int) -> int | None:
-        """Memory of a stage for blocks that another one has no room for; None while unknown."""
+        """Return the stage memory that smaller stages leave unused; None while unknown."""
         found = self.stages[stage]
         if found.room_blocks is None or self.num_blocks is None:
             return None
@@ -56,7 +56,7 @@ class Pipeline:
 
 
 def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
-    """Which layers each stage has: as even as can be; what is left over goes to later stages.
+    """Return the layers of each stage, split evenly; later stages take the remainder.
 
     The last one gets none of it, and with more than two stages the first one last of all.
     Errors: ScenarioError for stages that some layer-less rank would need.
@@ -77,7 +77,7 @@ def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
 
 
 def projected(grouping: Grouping, layers: range) -> Grouping:
-    """The same groups with the layers of one stage alone; a group may keep none."""
+    """Return the same groups with the layers of one stage alone; a group may keep none."""
     groups = tuple(_projected(group, layers) for group in grouping.groups)
     size = max((len(group.layers) for group in groups), default=0)
     padded = tuple(
@@ -100,7 +100,7 @@ def _projected(group: Group, layers: range) -> Group:
 
 
 def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None) -> Pipeline:
-    """The pool of `plan` over so many stages.
+    """Return the pool of `plan` over so many stages.
 
     memory_bytes: for the cache on a rank of each stage; without it, that of the plan on all.
     Errors: ScenarioError for a number of stages or of sizes that cannot be; ValueError for a plan
@@ -108,10 +108,10 @@ def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None)
     """
     cache = plan.built_cache()
     parts = list(layers_of_stages(plan.model.num_hidden_layers, stages))
-    # A drafter and the layer of hidden states are behind the model, on the last stage.
+    # A drafter and the layer of hidden states are after the model, on the last stage.
     names = (name for group in cache.groups for name in group.layers)
-    behind = max((layer_number(name) + 1 for name in names), default=0)
-    parts[-1] = range(parts[-1].start, max(parts[-1].stop, behind))
+    end = max((layer_number(name) + 1 for name in names), default=0)
+    parts[-1] = range(parts[-1].start, max(parts[-1].stop, end))
     if memory_bytes is not None and len(memory_bytes) != stages:
         raise ScenarioError(
             "out_of_range",

@@ -34,14 +34,14 @@ class PoolUse:
 
     @property
     def used_share(self) -> float:
-        """Keys, values and running states as a share of the memory; 0 for an empty pool."""
+        """Return the share of memory with K, V and running states; 0 for an empty pool."""
         return self.parts["used"] / self.available_bytes if self.available_bytes else 0.0
 
 
 def pool_use(
     plan: Plan, cache: CachePlan, prompt_tokens: int, rank: int | None = None
 ) -> PoolUse | None:
-    """The decomposition of the pool; None while its size is unknown or there is no block.
+    """Return the decomposition of the pool; None while its size is unknown or there is no block.
 
     rank: whose memory it is; without it the one that has most. Errors: ScenarioError for no length
     of a prompt, and for a rank that does not exist.

@@ -30,7 +30,7 @@ class SeparatePools:
     state_bytes: int
 
     def requests_that_fit(self, prompt_tokens: int) -> int:
-        """Requests of this length that both pools hold at once."""
+        """Return the requests of this length that both pools hold at once."""
         attention, states = request_bytes(self.plan, self.block_size, prompt_tokens)
         fits = [
             pool // needed
@@ -41,7 +41,7 @@ class SeparatePools:
 
 
 def separate_pools(plan: Plan, designed_for_tokens: int) -> SeparatePools | None:
-    """The memory of `plan`, split for prompts of one length.
+    """Return the memory of `plan`, split for prompts of one length.
 
     None for a model that is not hybrid, and while the memory is unknown.
     """
@@ -59,13 +59,13 @@ def separate_pools(plan: Plan, designed_for_tokens: int) -> SeparatePools | None
 
 
 def block_size_without_alignment(plan: Plan) -> int:
-    """The block that phase 1 chose, before phase 2 made the pages equal; in tokens."""
+    """Return the block that phase 1 chose, before phase 2 made the pages equal; in tokens."""
     chosen = [step.result for step in plan.steps if step.rule.name in PHASE_1]
     return int(chosen[-1]) if chosen else plan.settings.block_size or plan.block_size
 
 
 def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int, int]:
-    """Bytes of one request in the pool of attention and in that of states, without any padding.
+    """Return the unpadded bytes of one request in the pool of attention and in that of states.
 
     Errors: ScenarioError for no length of a prompt.
     """
@@ -85,7 +85,7 @@ def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int,
 def shared_and_separate(
     plan: Plan, cache: CachePlan, pools: SeparatePools, prompt_tokens: int
 ) -> tuple[int, int]:
-    """Requests of one length that fit: in the shared pool, and in the two separate ones."""
+    """Return the requests of one length that fit into the shared and into separate pools."""
     return requests_that_fit(plan, cache, prompt_tokens) or 0, pools.requests_that_fit(
         prompt_tokens
     )

@@ -34,15 +34,15 @@ TILE_ORDER = Rule(
 
 
 def mask_rule(kind: str, size: int) -> MaskRule:
-    """The rule of a kind; `size` is its window, its prefix or its chunk in tokens.
+    """Return the rule of a kind; `size` is its window, its prefix or its chunk in tokens.
 
     Errors: ScenarioError for a size below 1; KeyError for a kind that is none of KINDS.
     """
     if size < 1:
         raise ScenarioError(
             "out_of_range",
-            f"The size of the mask is a whole number of tokens, at least 1; got {size}. Nearest "
-            "valid value: 1.",
+            f"Invalid mask size {size}. Expected an integer of at least 1 token. "
+            "Nearest valid value: 1.",
         )
     return {
         CAUSAL: MaskRule(),
@@ -56,9 +56,9 @@ def mask_rule(kind: str, size: int) -> MaskRule:
 def paged_batch(
     requests: Sequence[BatchRequest], block_size: int, *, stale: bool = False
 ) -> PagedBatch:
-    """Requests that grew together: blocks were handed out in turn, so their pages alternate.
+    """Return requests that grew together: blocks were allocated in turn, so their pages alternate.
 
-    block_size: the kernel block of the plan. stale: what lies behind a row's own blocks are the
+    block_size: the kernel block of the plan. stale: what is after a row's own blocks are the
     first blocks of the request before it, as in a row that was used earlier; else null blocks.
     Errors: ScenarioError when the batch is too large for plain Python.
     """
@@ -98,7 +98,7 @@ STALE_ROWS = ((3, 5, 1, 7, 4, 2, 9, 6), (8, 10, 11, 5, 0, 0, 0, 0), (4, 4, 11, 0
 
 
 def stale_batch() -> PagedBatch:
-    """Three requests of 1, 3 and 16 new tokens, blocks of 16, one stale column that matters."""
+    """Return requests of 1, 3 and 16 new tokens, blocks of 16, and a stale column that matters."""
     return PagedBatch(STALE_ROWS, (1, 3, 16), (50, 17, 40), 16, 12)
 
 
@@ -113,11 +113,11 @@ class OrderInversion:
 
     @property
     def inverted(self) -> bool:
-        """Whether 0.23 adds this request up in another order because of its neighbours."""
+        """Return whether 0.23 adds this request up in another order because of its neighbours."""
         return self.alone != self.batched
 
     def step(self) -> Step:
-        """The order in the batch as a step, to check an answer against."""
+        """Return the order in the batch as a step, to check an answer against."""
         return Step(TILE_ORDER, {"alone": self.alone, "rows": STALE_ROWS}, self.batched)
 
 

@@ -31,7 +31,7 @@ class BlockLists:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """KV blocks of each group."""
+        """Return KV blocks of each group."""
         return tuple(map(len, self.visits))
 
 
@@ -41,7 +41,7 @@ def direct_build(
     """List each group's pages straight from the block table: first occurrence first.
 
     Every row is read as far as the longest request reaches, so a shorter request brings columns
-    that are not its own. pruned: as in 0.33, which drops columns behind a request's own blocks and,
+    that are not its own. pruned: as in 0.33, which drops columns after a request's own blocks and,
     under causal, later blocks. A window drops pages that a prefix would still see, and so does
     this pruning: `Visits.missed` counts what is lost.
     """
@@ -57,7 +57,7 @@ def direct_build(
 
 
 def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> list[int]:
-    """The columns of a token's row, 0 where the build leaves one out."""
+    """Return the columns of a token's row, 0 where the build omits one."""
     request, position = batch.owners[token], batch.positions[token]
     row = batch.rows[request][: batch.max_blocks]
     first = 0
@@ -93,7 +93,7 @@ class Visits:
     """What the kernel does with a list of KV blocks.
 
     kinds: [group][visit] -> full, partial or empty. pairs: visible (query, slot) pairs; missed:
-    those of them in blocks that the list leaves out, so the result is wrong.
+    those of them in blocks that the list omits, so the result is wrong.
     """
 
     lists: BlockLists
@@ -103,27 +103,27 @@ class Visits:
 
     @property
     def visited(self) -> int:
-        """KV blocks over all groups."""
+        """Return KV blocks over all groups."""
         return sum(self.lists.counts)
 
     @property
     def wasted(self) -> int:
-        """Visits of a block in which no query of the group sees anything."""
+        """Return the visits of a block in which no query of the group sees anything."""
         return sum(kinds.count(EMPTY) for kinds in self.kinds)
 
     @property
     def repeated(self) -> int:
-        """Visits of a block that another group has visited already: it is loaded again."""
+        """Return the repeated visits: blocks that another group has already loaded."""
         return self.visited - len({block for group in self.lists.visits for block in group})
 
     @property
     def evaluated_pairs(self) -> int:
-        """Pairs that the kernel computes, seen or not."""
+        """Return the pairs that the kernel computes, seen or not."""
         return self.visited * self.lists.q_block_size * self.lists.kv_block_size
 
 
 def visits(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> Visits:
-    """Tell for every visit whether it was full, partial or in vain."""
+    """Report for every visit whether it was full, partial or without any visible pair."""
     size = lists.q_block_size * lists.kv_block_size
     counts = _pair_counts(batch, rule, lists.q_block_size, lists.kv_block_size)
     kinds = tuple(
@@ -146,7 +146,7 @@ def _kind(pairs: int, size: int) -> str:
 def _pair_counts(
     batch: PagedBatch, rule: MaskRule, q_block_size: int, kv_block_size: int
 ) -> list[dict[int, int]]:
-    """[group] -> KV block -> visible pairs in it; blocks without any are left out."""
+    """Return [group] -> KV block -> visible pairs in it; blocks without any are omitted."""
     groups: list[dict[int, int]] = [{} for _ in range(cdiv(batch.num_tokens, q_block_size))]
     for token in range(batch.num_tokens):
         counts = groups[token // q_block_size]
@@ -157,7 +157,7 @@ def _pair_counts(
 
 
 def _split(span: Range, size: int) -> list[Range]:
-    """(block, length) of every block of `size` that a range [low, high) reaches into."""
+    """Return (block, length) of every block of `size` that a range [low, high) reaches into."""
     low, high = span
     return [
         (block, min(high, (block + 1) * size) - max(low, block * size))

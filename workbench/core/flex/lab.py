@@ -22,11 +22,11 @@ class FlexShape:
 
     @property
     def group(self) -> int:
-        """Query heads of one KV head."""
+        """Return the query heads of one KV head."""
         return self.heads // self.kv_heads
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the description."""
         page = f"pages of {self.page_tokens:,} tokens"
         if self.page_tokens != self.block_size:
             page += f", kernel blocks of {self.block_size:,}"
@@ -38,7 +38,7 @@ class FlexShape:
 class FlexPlace:
     """Where it ran. path: which kernel, in words. mode: "gpu" or "interpreter" or "eager".
 
-    note: what is other than asked for, and why; empty if nothing is.
+    note: what is other than requested, and why; empty if nothing is.
     """
 
     path: str
@@ -63,12 +63,12 @@ class FlexSpeed:
 
     @property
     def tflops_per_s(self) -> float:
-        """10^12 operations a second."""
+        """Return the rate in 10^12 operations per second."""
         return self.flops / self.seconds / 1e12
 
     @property
     def floor_seconds(self) -> float:
-        """What no kernel can beat: the slower of the two, at the measured rates."""
+        """Return the lower bound for any kernel: the slower of the two, at the measured rates."""
         return max(
             self.flops / self.matmul_flops_per_s,
             self.moved_bytes / self.copy_bytes_per_s,
@@ -76,13 +76,13 @@ class FlexSpeed:
 
     @property
     def bound(self) -> str:
-        """Which of the two is the roof of this batch."""
+        """Return which of the two is the roof of this batch."""
         by_copy = self.moved_bytes / self.copy_bytes_per_s
         return "copy" if by_copy > self.flops / self.matmul_flops_per_s else "matmul"
 
     @property
     def percent_of_roof(self) -> float:
-        """100 is as fast as the measured rates allow."""
+        """Return the percentage of the fastest time that the measured rates allow."""
         return 100 * self.floor_seconds / self.seconds
 
 
@@ -91,7 +91,7 @@ class FlexRun:
     """One launch, checked. max_error: against float64, over the batch; tolerance: the most that
     this precision explains, twice an independent computation's own error.
 
-    poisoned: elements that change when every byte that nobody may read becomes NaN. elements: of
+    poisoned: elements that change when every byte that must not be read becomes NaN. elements: of
     the result. tile: in words. speed: on a GPU only.
     """  # noqa: D205 - the definition of an error is one sentence
 
@@ -110,12 +110,12 @@ class FlexRun:
 
     @property
     def exact_enough(self) -> bool:
-        """Whether the error is one of rounding."""
+        """Return whether the error is one of rounding."""
         return self.max_error <= self.tolerance
 
     @property
     def unread_stays_unread(self) -> bool:
-        """Whether nothing that nobody may read reached the result."""
+        """Return whether nothing that must not be read reached the result."""
         return self.poisoned == 0
 
 
@@ -148,7 +148,7 @@ class BitTrial:
 
     @property
     def equal(self) -> bool:
-        """Whether all bits are the same."""
+        """Return whether all bits are the same."""
         return self.differing == 0
 
 
@@ -167,18 +167,18 @@ class BitRun:
 
     @property
     def broken(self) -> tuple[BitTrial, ...]:
-        """Trials that differ although equal bits are promised."""
+        """Return the trials that differ although equal bits are promised."""
         return tuple(t for t in self.trials if not t.equal and t.kind in self.promised)
 
     @property
     def differing(self) -> int:
-        """Trials with any other bit."""
+        """Return the trials with any other bit."""
         return sum(not trial.equal for trial in self.trials)
 
 
 @dataclass(frozen=True, slots=True)
 class BitLab:
-    """A request in many surroundings, under several ways to choose tiles, trial by trial alike.
+    """A request in many batches, under several ways to choose tiles, the same in every trial.
 
     request: in words. first_token: the position of its first query.
     """
@@ -192,7 +192,7 @@ class BitLab:
 
     @property
     def holds(self) -> bool:
-        """Every promise was kept, and the control did differ."""
+        """Return whether every promise was kept, and the control did differ."""
         kept = not any(run.broken for run in self.runs)
         return kept and all(run.differing for run in self.runs if run.control)
 

@@ -35,20 +35,20 @@ class Verdict:
 
     @property
     def legal(self) -> bool:
-        """Whether nothing known keeps a kernel from running."""
+        """Return whether nothing known keeps a kernel from running."""
         return self.kind in (DIRECT, GENERIC, SMALL)
 
 
-def combinations(typed: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
-    """Pairs of sizes, smallest first; `typed` is put among them if it is another."""
+def combinations(explicit: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of sizes, smallest first; `explicit` is put among them if it is another."""
     pairs = set(product(SIDES, SIDES))
-    if typed is not None:
-        pairs.add(typed)
+    if explicit is not None:
+        pairs.add(explicit)
     return tuple(sorted(pairs))
 
 
 def verdict(fields: FlexFields, **sizes: Any) -> Verdict:
-    """What becomes of typed sizes; `sizes` are those of `flex_sizes`."""
+    """Return the verdict on explicit sizes; `sizes` are those of `flex_sizes`."""
     found = flex_sizes(fields, **sizes)
     if found.refusals:
         first = found.refusals[0]
@@ -70,7 +70,10 @@ def verdict(fields: FlexFields, **sizes: Any) -> Verdict:
 def legality(
     flex: FlexPlan, mask_pairs: tuple[tuple[int, int], ...], tile_pairs: tuple[Any, ...]
 ) -> tuple[tuple[Verdict, ...], ...]:
-    """[mask pair][tile pair] -> verdict, over the cache block of `flex`. A tile may be None."""
+    """Return [mask pair][tile pair] -> verdict, over the cache block of `flex`.
+
+    A tile may be None.
+    """
     sizes = {
         "cache_block_size": flex.cache_block_size,
         "configured_block_size": flex.configured_block_size,

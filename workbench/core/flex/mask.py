@@ -13,7 +13,7 @@ from functools import cached_property
 from workbench.core.arithmetic import cdiv
 from workbench.core.tables.block_pool import NULL_BLOCK
 
-NOBODY = -1
+UNOWNED = -1
 """The entry of a physical block that is not of this request."""
 Range = tuple[int, int]
 
@@ -25,7 +25,7 @@ class MaskRule:
     causal: keys up to the query. window: |query - key| < window. chunk: keys of the query's own
     chunk of this many positions (ours, not a mask of vLLM's flex backend). prefix: ranges [s, e],
     both ends included, in which everybody sees everybody, whatever the rest says. prefixes: the
-    ranges of each request, in place of `prefix`; requests behind the last have `prefix`.
+    ranges of each request, in place of `prefix`; requests after the last have `prefix`.
     """
 
     causal: bool = True
@@ -35,13 +35,13 @@ class MaskRule:
     prefixes: tuple[tuple[Range, ...], ...] = ()
 
     def of(self, request: int) -> MaskRule:
-        """The rule of one request of the batch."""
+        """Return the rule of one request of the batch."""
         if request >= len(self.prefixes):
             return self
         return replace(self, prefix=self.prefixes[request], prefixes=())
 
     def visible(self, query: int, length: int) -> tuple[Range, ...]:
-        """The keys that position `query` of a request of `length` tokens sees, as [low, high)."""
+        """Return the range [low, high) of keys that position `query` sees among `length` tokens."""
         low, high = 0, query + 1 if self.causal else length
         if self.window is not None:
             low, high = max(low, query - self.window + 1), min(high, query + self.window)
@@ -56,7 +56,7 @@ class MaskRule:
 class PagedBatch:
     """A step over a paged cache. Sizes in tokens.
 
-    rows: [request][column] -> physical block; columns behind a request's own blocks are whatever
+    rows: [request][column] -> physical block; columns after a request's own blocks are whatever
     was there before. query_lens: new tokens of each request; seq_lens: all its tokens.
     num_blocks: of the pool, the null block included.
     """
@@ -68,7 +68,7 @@ class PagedBatch:
     num_blocks: int
 
     def __post_init__(self) -> None:
-        """Errors: ValueError for rows that do not hold what the lengths say."""
+        """Check the rows. Errors: ValueError for rows that do not match the lengths."""
         if not len(self.rows) == len(self.query_lens) == len(self.seq_lens):
             raise ValueError("rows, query_lens and seq_lens must have one entry per request")
         for request, (row, query, length) in enumerate(
@@ -84,36 +84,36 @@ class PagedBatch:
 
     @property
     def num_tokens(self) -> int:
-        """New tokens of all requests, packed one request after the other."""
+        """Return new tokens of all requests, packed one request after the other."""
         return sum(self.query_lens)
 
     @property
     def total_slots(self) -> int:
-        """Slots of the whole cache: the length of a physical row of the mask."""
+        """Return the slots of the whole cache: the length of a physical row of the mask."""
         return self.num_blocks * self.block_size
 
     @property
     def max_blocks(self) -> int:
-        """W: columns that the direct build looks at, those of the longest request."""
+        """Return W, the columns that the direct build looks at, those of the longest request."""
         return cdiv(max(self.seq_lens, default=0), self.block_size)
 
     def alone(self, request: int) -> PagedBatch:
-        """The same step of one request only, over the same cache."""
+        """Return the same step of one request only, over the same cache."""
         step = (self.rows[request],), (self.query_lens[request],), (self.seq_lens[request],)
         return PagedBatch(*step, self.block_size, self.num_blocks)
 
     def own_blocks(self, request: int) -> int:
-        """Columns of a row that belong to its request."""
+        """Return the columns of a row that belong to its request."""
         return cdiv(self.seq_lens[request], self.block_size)
 
     @cached_property
     def owners(self) -> tuple[int, ...]:
-        """[token] -> request."""
+        """Return [token] -> request."""
         return tuple(r for r, count in enumerate(self.query_lens) for _ in range(count))
 
     @cached_property
     def positions(self) -> tuple[int, ...]:
-        """[token] -> logical position in its request: the new tokens are the last ones."""
+        """Return [token] -> logical position in its request: the new tokens are the last ones."""
         return tuple(
             length - count + index
             for count, length in zip(self.query_lens, self.seq_lens, strict=True)
@@ -122,14 +122,14 @@ class PagedBatch:
 
     @cached_property
     def inverse(self) -> tuple[tuple[int, ...], ...]:
-        """[request][physical block] -> logical block, or -1."""
+        """Return [request][physical block] -> logical block, or -1."""
         return physical_to_logical(self.rows, self.seq_lens, self.block_size, self.num_blocks)
 
     @cached_property
     def places(self) -> tuple[tuple[Range, ...], ...]:
-        """[request] -> (physical block, logical block) pairs that the mask can see."""
+        """Return [request] -> (physical block, logical block) pairs that the mask can see."""
         return tuple(
-            tuple((block, logical) for block, logical in enumerate(row) if logical != NOBODY)
+            tuple((block, logical) for block, logical in enumerate(row) if logical != UNOWNED)
             for row in self.inverse
         )
 
@@ -137,36 +137,36 @@ class PagedBatch:
 def physical_to_logical(
     rows: Sequence[Sequence[int]], seq_lens: Sequence[int], block_size: int, num_blocks: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The inverse table [request, physical block] -> logical block, -1 where it is not theirs.
+    """Return the inverse table [request, physical block] -> logical block, -1 for blocks of others.
 
     Only a request's own columns count. A block that appears twice keeps the later column; the null
-    block belongs to nobody.
+    block is not owned by any request.
     """
     table = []
     for row, length in zip(rows, seq_lens, strict=True):
-        found = [NOBODY] * num_blocks
+        found = [UNOWNED] * num_blocks
         for column in range(cdiv(length, block_size)):
             found[row[column]] = max(found[row[column]], column)
-        found[NULL_BLOCK] = NOBODY
+        found[NULL_BLOCK] = UNOWNED
         table.append(tuple(found))
     return tuple(table)
 
 
 def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:
-    """The mask function: whether packed token `token` may look at physical slot `slot`."""
+    """Return the mask function: whether packed token `token` may look at physical slot `slot`."""
     request = batch.owners[token]
     block, offset = divmod(slot, batch.block_size)
     logical = batch.inverse[request][block]
     position = logical * batch.block_size + offset
     length = batch.seq_lens[request]
-    if logical == NOBODY or position >= length:
+    if logical == UNOWNED or position >= length:
         return False
     visible = rule.of(request).visible(batch.positions[token], length)
     return any(low <= position < high for low, high in visible)
 
 
 def visible_slots(batch: PagedBatch, rule: MaskRule, token: int) -> tuple[Range, ...]:
-    """The slots that a token sees, as ranges [low, high) in ascending order.
+    """Return the slots that a token sees, as ranges [low, high) in ascending order.
 
     Keys whose block the inverse table lost (null blocks, blocks used twice) have no slot.
     """

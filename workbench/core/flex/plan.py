@@ -37,8 +37,8 @@ FLEX = "FLEX_ATTENTION"
 TILES = Rule(
     "flex_tiles",
     "Kernel tile (queries, keys)",
-    "typed tiles, else 16 under batch invariance, else the mask block (direct) or 64 (float32: 32) "
-    "up to the mask block, halved below 144 KiB, at least 16",
+    "explicit tiles, else 16 under batch invariance, else the mask block (direct) or 64 "
+    "(float32: 32) up to the mask block, halved below 144 KiB, at least 16",
     "tokens",
     "vLLM 0.23, get_kernel_options (#41252)",
 )
@@ -71,18 +71,18 @@ class FlexPlan:
 
     @property
     def build(self) -> str:
-        """How the mask is built, in one word."""
+        """Return how the mask is built, in one word."""
         return "direct" if self.is_direct else "generic"
 
     def too_large(self, limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES) -> TooLarge | None:
-        """Why the tile fits into no program with this much shared memory; None: not excluded."""
+        """Return why the tile does not fit into a program's shared memory, or None if it does."""
         if self.tiles is None:
             return None
         return too_large_tile(self.tiles, self.head_size, FLOAT_BYTES[self.dtype], limit_bytes)
 
 
 def fields_of(settings: Settings) -> FlexFields:
-    """The four typed fields."""
+    """Return the four explicit fields."""
     return FlexFields(
         settings.flex_attn_block_m,
         settings.flex_attn_block_n,
@@ -102,7 +102,7 @@ def flex_sizes(
     head_size: int,
     shared_memory_bytes: int | None = None,
 ) -> FlexPlan:
-    """Everything that follows from the typed fields and the cache block; see `FlexPlan`."""
+    """Return all that follows from the explicit fields and the cache block (see `FlexPlan`)."""
     refusals = [
         too_large_for_cache_block(fields, configured_block_size, batch_invariant=batch_invariant)
     ]
@@ -140,9 +140,9 @@ def flex_sizes(
 
 
 def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | None:
-    """The flex sizes of a plan; None where its backend is another, or without a kernel block.
+    """Return the flex sizes of a plan; None with another backend or without a kernel block.
 
-    shared_memory_bytes: opt-in bytes of one program on the device, as vLLM asks for them.
+    shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them.
     """
     settings, attention = plan.settings, plan.model.attention
     if plan.backend != FLEX or plan.kernel_block_size is None or attention is None:
@@ -161,7 +161,10 @@ def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | 
 
 
 def tiles_step(flex: FlexPlan) -> Step:
-    """The tiles as a step with its operands. Errors: ValueError where the mask block is refused."""
+    """Return the tiles as a step with its operands.
+
+    Errors: ValueError where the mask block is refused.
+    """
     if flex.tiles is None:
         raise ValueError("the mask block is refused: see refusals")
     return Step(
@@ -183,7 +186,7 @@ def tiles_step(flex: FlexPlan) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class MaskMemory:
-    """Bytes that flex attention keeps beside the cache.
+    """Bytes that flex attention keeps alongside the cache.
 
     kv_indices_bytes: the persistent list of KV blocks, int32 [query groups, entries of a group].
     inverse_table_bytes: physical to logical block, int64 [requests, blocks of the pool].
@@ -196,7 +199,7 @@ class MaskMemory:
 
     @property
     def total_bytes(self) -> int:
-        """Both buffers."""
+        """Return both buffers."""
         return self.kv_indices_bytes + self.inverse_table_bytes
 
 
@@ -209,7 +212,10 @@ def mask_memory(
     max_num_batched_tokens: int,
     max_model_len: int,
 ) -> MaskMemory:
-    """What the mask costs: one buffer grows with the longest request, one with the whole pool."""
+    """Return what the mask costs.
+
+    One buffer grows with the longest request, one with the whole pool.
+    """
     entries = q_block_size * cdiv(max_model_len, cache_block_size)
     return MaskMemory(
         4 * cdiv(max_num_batched_tokens, q_block_size) * entries,

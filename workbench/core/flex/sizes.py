@@ -1,4 +1,4 @@
-"""Mask blocks of flex attention: defaults, what is typed, what vLLM refuses (#41252).
+"""Mask blocks of flex attention: defaults, what is set explicitly, what vLLM refuses (#41252).
 
 Source: `FlexAttentionMetadataBuilder.__init__` for the mask blocks, `FlexAttentionImpl.__init__`
 for the check while layers are built. All sizes in tokens. vLLM accepts any integer for the four
@@ -27,12 +27,15 @@ FLEX_FIELDS = (
 )
 """The four fields of a scenario; also keys of vLLM's `--attention-config`."""
 INVARIANT_TILE = 16
-"""block_m and block_n under VLLM_BATCH_INVARIANT, where none is typed."""
+"""block_m and block_n under VLLM_BATCH_INVARIANT, where none is set explicitly."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlexFields:
-    """The four typed fields, None where nothing is typed; 0 is a value for a tile only."""
+    """The four explicit fields, None where nothing is set explicitly.
+
+    0 is a value for a tile only.
+    """
 
     block_m: int | None = None
     block_n: int | None = None
@@ -58,7 +61,7 @@ class FlexRefusal:
 
 @dataclass(frozen=True, slots=True)
 class MaskBlocks:
-    """The mask block that vLLM asks for, and why it is refused (None: it is not)."""
+    """The mask block that vLLM uses, and why it is refused (None: it is not)."""
 
     q_block_size: int
     kv_block_size: int
@@ -66,7 +69,10 @@ class MaskBlocks:
 
 
 def supports_small_blocks(torch_version: str | None) -> bool:
-    """Whether this torch takes small mask blocks; None is the torch that vLLM 0.23 comes with."""
+    """Return whether this torch takes small mask blocks.
+
+    None is the torch that vLLM 0.23 comes with.
+    """
     if torch_version is None:
         return True
     major, minor = torch_version.split(".")[:2]
@@ -76,7 +82,7 @@ def supports_small_blocks(torch_version: str | None) -> bool:
 def small_blocks(
     torch_version: str | None, *, is_paged: bool = True, needs_pages: bool = False
 ) -> bool:
-    """Whether the default mask block is small.
+    """Return whether the default mask block is small.
 
     is_paged: the layer has a block table (encoder-only layers have none); needs_pages: of the rule
     set, 0.33's `flex_small_needs_pages`.
@@ -85,30 +91,35 @@ def small_blocks(
 
 
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
-    """The mask block over cache blocks of `cache_block_size` tokens, checked as vLLM checks it.
+    """Return the mask block over cache blocks of `cache_block_size` tokens, as vLLM checks it.
 
     cache_block_size: the kernel block. small: see `supports_small_blocks`. Queries are checked
     first, so two mistakes give one refusal.
     """
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
-    refusal = _refused("q", q, "m", fields.block_m, typed=bool(fields.q_block_size))
+    refusal = _refused("q", q, "m", fields.block_m, explicit=bool(fields.q_block_size))
     if refusal is None:
-        refusal = _refused("kv", kv, "n", fields.block_n, typed=bool(fields.kv_block_size))
+        refusal = _refused("kv", kv, "n", fields.block_n, explicit=bool(fields.kv_block_size))
     return MaskBlocks(q, kv, refusal)
 
 
 def is_direct(kv_block_size: int, cache_block_size: int, *, small: bool) -> bool:
-    """Whether the mask is listed straight from the block table; else every pair is evaluated."""
+    """Return whether the mask is listed straight from the block table.
+
+    Otherwise every pair is evaluated.
+    """
     return small and kv_block_size == cache_block_size
 
 
 def too_large_for_cache_block(
     fields: FlexFields, configured_block_size: int, *, batch_invariant: bool
 ) -> FlexRefusal | None:
-    """The check while layers are built: before the alignment, so against the configured block.
+    """Return the check while layers are built.
 
-    Only typed tiles are tested, never the 16 of batch invariance.
+    It comes before the alignment, so it compares with the configured block.
+
+    Only explicit tiles are tested, never the 16 of batch invariance.
     """
     if not batch_invariant:
         return None
@@ -129,21 +140,21 @@ def too_large_for_cache_block(
 
 
 def _refused(
-    side: str, size: int, axis: str, tile: int | None, *, typed: bool
+    side: str, size: int, axis: str, tile: int | None, *, explicit: bool
 ) -> FlexRefusal | None:
-    """What is wrong with one side: a mask block of `size` and its tile, if one is typed."""
+    """Return the refusal of one side: of its mask block of `size`, or of its explicit tile."""
     size_name, tile_name = f"flex_attn_{side}_block_size", f"flex_attn_block_{axis}"
     operands = {size_name: size, tile_name: tile}
     text = f"{size_name} must be a power of 2 and divisible by {tile_name}, got {size}, {tile}"
     if not is_power_of_2(size):
         near = nearest_power_of_2(size)
-        whose = size_name if typed else "the kernel block, which is the default mask block,"
+        whose = size_name if explicit else "the kernel block, which is the default mask block,"
         return FlexRefusal(
             "flex_block_not_power_of_2",
-            size_name if typed else "block_size",
+            size_name if explicit else "block_size",
             f"Flex attention needs a mask block that is a power of two, and {whose} is {size}. "
-            f"Nearest valid {size_name if typed else 'block_size'}: {near}"
-            + ("." if typed else f"; or set {size_name} to {SMALL_BLOCK}."),
+            f"Nearest valid {size_name if explicit else 'block_size'}: {near}"
+            + ("." if explicit else f"; or set {size_name} to {SMALL_BLOCK}."),
             {**operands, "nearest_power_of_2": near},
             vllm_text=text,
         )
@@ -173,15 +184,15 @@ def _refused(
 
 
 def nearest_power_of_2(size: int) -> int:
-    """The power of two that a mask block of `size` tokens fits into, of those that can be typed.
+    """Return the settable power of two that a mask block of `size` tokens fits into.
 
-    Below 1 that is 16, what vLLM's documentation asks for at least.
+    Below 1 that is 16, what vLLM's documentation requires at least.
     """
     return SMALL_BLOCK if size < 1 else min(next_power_of_2(size), LARGEST_BLOCK)
 
 
 def nearest_divisor(size: int, tile: int) -> int:
-    """The largest power of two up to `tile` that divides the power of two `size`."""
+    """Return the largest power of two up to `tile` that divides the power of two `size`."""
     if tile < 1:
         return min(size, SMALL_BLOCK)
     return min(size, 1 << (tile.bit_length() - 1))

@@ -21,7 +21,7 @@ LARGEST_TENSOR = 2**20
 """The most elements of one tensor in a Triton kernel."""
 USUAL_TILE = 64
 SMALLEST_TILE = 16
-"""What vLLM's documentation asks for; no code of its checks it for a typed tile."""
+"""What vLLM's documentation requires; no code of its checks it for an explicit tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Tiles:
 
 
 def fit(wanted: int, block: int) -> int:
-    """The tile nearest to `wanted` that divides a mask block of `block` tokens."""
+    """Return the tile nearest to `wanted` that divides a mask block of `block` tokens."""
     if block <= 0:
         return wanted
     wanted = min(wanted, block)
@@ -48,10 +48,10 @@ def fit(wanted: int, block: int) -> int:
 def generic_tiles(
     q_block_size: int, kv_block_size: int, dtype: str, shared_memory_bytes: int | None
 ) -> Tiles:
-    """Tiles where the mask is not built directly.
+    """Return the tiles where the mask is not built directly.
 
     dtype: of the model, such as "bfloat16". shared_memory_bytes: opt-in bytes of one program as
-    vLLM asks for them (65,536 on ROCm); None without CUDA.
+    vLLM queries them (65,536 on ROCm); None without CUDA.
     """
     wanted = WANTED.get(dtype, WANTED_ELSE)
     m, n = fit(wanted, q_block_size), fit(wanted, kv_block_size)
@@ -70,7 +70,7 @@ def kernel_tiles(
     shared_memory_bytes: int | None,
     batch_invariant: bool,
 ) -> Tiles:
-    """The tiles that reach the kernel: typed ones win, then 16 under batch invariance."""
+    """Return the tiles that reach the kernel: explicit ones win, then 16 under batch invariance."""
     if direct:
         found = Tiles(q_block_size, kv_block_size)
     else:
@@ -82,7 +82,7 @@ def kernel_tiles(
 
 
 def illegal_tile(tiles: Tiles, q_block_size: int, kv_block_size: int) -> FlexRefusal | None:
-    """Why torch cannot compile with these tiles: one of them does not divide its mask block.
+    """Return why torch cannot compile with these tiles: one of them does not divide its mask block.
 
     No check of vLLM sees this: the start fails later, when the kernel is compiled.
     """
@@ -114,7 +114,7 @@ def illegal_tile(tiles: Tiles, q_block_size: int, kv_block_size: int) -> FlexRef
 
 
 def key_tile_bytes(tiles: Tiles, head_size: int, element_bytes: int) -> int:
-    """Bytes of one tile of keys: the least that one program has to keep in shared memory.
+    """Return the bytes of one tile of keys, the least that a program keeps in shared memory.
 
     Derived, not measured: a kernel also keeps values and queries, so it needs more.
     """
@@ -137,7 +137,9 @@ def too_large_tile(
     element_bytes: int,
     limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES,
 ) -> TooLarge | None:
-    """What excludes a tile: keys or queries above the shared memory, or scores above a tensor.
+    """Return the reasons against a tile.
+
+    They are keys or queries above the shared memory, or scores above a tensor.
 
     Derived, not measured, and a lower bound: None does not say that the kernel fits. Source of
     the largest tensor: `TRITON_MAX_TENSOR_NUMEL` in `triton/_utils.py`, Triton 3.

@@ -1,4 +1,4 @@
-"""What a layer asks the engine to keep for it, and which layers may share a block table.
+"""What a layer requests that the engine keep for it, and which layers may share a block table.
 
 Source: `vllm/v1/kv_cache_interface.py` (`merge`, `is_uniform_type`) of 0.23 and 0.33.
 """
@@ -38,12 +38,13 @@ INDEX_KEYS = "uint8"
 
 
 class CacheSpec(NamedTuple):
-    """What makes layers alike: layers with equal specs may share a group.
+    """What makes layers identical: layers with equal specs may share a group.
 
-    kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding included.
-    num_kv_heads of one rank, head_size in elements; 0 where nobody asks. stored: what else must
-    agree, such as the dtype. computed_window_tokens: a window of the computation whose tokens are
-    all kept. num_head_slots: into which a page is cut, where it is not one a KV head (0.33).
+    kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding
+    included. num_kv_heads of one rank, head_size in elements; 0 where it does not matter.
+    stored: what else must agree, such as the dtype. computed_window_tokens: a window of the
+    computation whose tokens are all kept. num_head_slots: into which a page is cut, where it is
+    not one a KV head (0.33).
     """
 
     kind: str
@@ -59,46 +60,46 @@ class CacheSpec(NamedTuple):
 
     @property
     def num_heads(self) -> int:
-        """Places in the dimension of heads of a view of 0.33; a state has one."""
+        """Return the places in the dimension of heads of a view of 0.33; a state has one."""
         return self.num_head_slots or max(self.num_kv_heads, 1)
 
     @property
     def is_mamba(self) -> bool:
-        """Whether a block holds a state instead of tokens."""
+        """Return whether a block holds a state instead of tokens."""
         return self.kind == MAMBA_SPEC
 
     @property
     def is_indexer(self) -> bool:
-        """Whether a block holds the keys of an indexer, beside those of the attention."""
+        """Return whether a block holds the keys of an indexer, alongside those of the attention."""
         return self.stored == INDEX_KEYS
 
     @property
     def content_bytes(self) -> int:
-        """Bytes of a page that hold something."""
+        """Return the bytes of a page that hold something."""
         return self.page_size_bytes - self.padding_bytes
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token, without padding."""
+        """Return the bytes of one token, without padding."""
         return self.content_bytes // self.block_size
 
     @property
     def view_shape(self) -> tuple[int, int, int]:
-        """(heads, tokens, content in bytes) of one block in a view of 0.33, without padding."""
+        """Return (heads, tokens, content in bytes) of one unpadded block in a view of 0.33."""
         if self.is_mamba:
             return 1, 1, self.page_size_bytes
         cells = self.num_heads * self.block_size
         return self.num_heads, self.block_size, self.content_bytes // cells
 
     def padded(self, page_size_bytes: int) -> CacheSpec:
-        """The same content in a larger page."""
+        """Return the same content in a larger page."""
         return self._replace(
             page_size_bytes=page_size_bytes,
             padding_bytes=page_size_bytes - self.content_bytes,
         )
 
     def with_block(self, block_size: int) -> CacheSpec:
-        """The same tokens in blocks of another size, without padding."""
+        """Return the same tokens in blocks of another size, without padding."""
         return self._replace(
             block_size=block_size,
             page_size_bytes=self.content_bytes * block_size // self.block_size,
@@ -111,7 +112,7 @@ class NoSingleTypeError(ValueError):
 
 
 def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
-    """Whether vLLM merges the specs into one; the first one then speaks for all."""
+    """Return whether vLLM merges the specs into one; the first one then speaks for all."""
     first, *others = specs
     if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
         kinds = {SLIDING_MLA_SPEC} if first.kind == SLIDING_MLA_SPEC else MLA_KINDS
@@ -130,7 +131,7 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
 
 
 def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
-    """Whether the layers always need the same number of blocks, whatever their pages are."""
+    """Return whether the layers always need the same number of blocks, whatever their pages are."""
     first = next(iter(specs))
     if any(spec.block_size != first.block_size for spec in specs):
         return False
@@ -144,7 +145,7 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
 
 
 def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
-    """Every window is kept whole, as with `--disable-hybrid-kv-cache-manager`.
+    """Treat sliding-window layers as full attention, as `--disable-hybrid-kv-cache-manager` does.
 
     Only the cache changes, not the computation. Errors: NoSingleTypeError with vLLM's text.
     """
@@ -165,7 +166,7 @@ def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, Cac
 def _check_windows(
     specs: Mapping[str, CacheSpec], changed: Mapping[str, CacheSpec], rules: GroupRules
 ) -> None:
-    """What stops vLLM while it merges the promoted specs, whatever their pages are."""
+    """Check what stops vLLM while it merges the promoted specs, whatever their pages are."""
     kinds = {spec.kind for spec in specs.values()}
     if SLIDING_MLA_SPEC in kinds and rules.promotes_block_size:
         raise NoSingleTypeError(
@@ -181,7 +182,7 @@ def _check_windows(
 
 
 def _full_block(specs: Mapping[str, CacheSpec], rules: GroupRules) -> int | None:
-    """The block that a promoted layer takes; None where full attention has several."""
+    """Return the block that a promoted layer takes; None where full attention has several."""
     full = [spec.block_size for spec in specs.values() if spec.kind in FULL_KINDS]
     differ = any(block != full[0] for block in full)
     return None if rules.promotes_block_size and differ else full[0]

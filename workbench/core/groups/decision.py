@@ -51,7 +51,7 @@ def group_layers(
     layout: str | None = None,
     hybrid_manager: bool = True,
 ) -> Grouping:
-    """Groups for layers with these specs, in the order of construction.
+    """Return the groups for layers with these specs, in the order of construction.
 
     layout: the order of the one allocation, where `rules` has one. hybrid_manager: false for
     `--disable-hybrid-kv-cache-manager`. Errors: PagesNotUnifiableError, NoSingleTypeError.
@@ -86,7 +86,7 @@ def _several_types(
 ) -> Grouping:
     if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
         alone = (Group(spec, (name,)) for name, spec in hidden.items())
-        reason = f"pages side by side in a block ({layout}): every type has groups of its own size"
+        reason = f"pages packed within a block ({layout}); group size differs per layer type"
         return _grouping((*packed, *alone), reason, layout)
     try:
         unified = unified_pages(others, rules)
@@ -116,7 +116,7 @@ FALLBACK_WARNING = (
 
 
 def _windows_kept_whole(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Group | None:
-    """MLA beside layers with a window: one group in which every token is kept (0.33)."""
+    """Return one group in which every token is kept, for MLA with windowed layers (0.33)."""
     kinds = {spec.kind for spec in specs.values()}
     refused = {HIDDEN_SPEC, SLIDING_MLA_SPEC, *(set(PROMOTED) - {"SlidingWindowSpec"})}
     if not rules.pads_pages or kinds & refused or not kinds & MLA_KINDS:
@@ -141,13 +141,13 @@ def _grouping(
 
 
 def _padded(group: Group, slots: int) -> Group:
-    """The group with its empty slots counted, where that was not done before."""
+    """Return the group with its empty slots counted, where that was not done before."""
     missing = 0 if group.padding_layers else slots - len(group.layers)
     return replace(group, padding_layers=missing) if missing else group
 
 
 def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
-    """The spec of all: the first one's, with the window that any of them computes with."""
+    """Return the spec of all: the first one's, with the window that any of them computes with."""
     windows = [spec.computed_window_tokens for spec in specs if spec.computed_window_tokens]
     first = next(iter(specs))
     if first.kind not in FULL_KINDS:
@@ -158,7 +158,7 @@ def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
 def _split(
     specs: Mapping[str, CacheSpec], rules: GroupRules
 ) -> tuple[tuple[Group, ...], str, tuple[str, ...]]:
-    """Equal groups: each bucket of equal specs is dealt out in strides."""
+    """Return equal groups: each bucket of equal specs is dealt out in strides."""
     buckets = _buckets(specs, rules)
     sizes = [len(names) for names in buckets]
     smallest, largest = min(sizes), max(sizes)
@@ -184,7 +184,7 @@ def _split(
 
 
 def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str]]:
-    """Names of layers with equal specs, in the order of first appearance."""
+    """Return the names of layers with equal specs, in the order of first appearance."""
     equal = by_key((spec, name) for name, spec in specs.items())
     if not rules.merges_buckets:
         return [names for _spec, names in equal]

@@ -25,7 +25,7 @@ NEVER, SINGLE, UNIFORM, ALWAYS = LEVELS = (
 
 FULL_AND_PIECEWISE, PIECEWISE, NONE = "FULL_AND_PIECEWISE", "PIECEWISE", "NONE"
 WITH_GRAPHS = frozenset({"cuda", "rocm"})
-"""Platforms that capture graphs by default; CPU never does, XPU only when told to."""
+"""Platforms that capture graphs by default; CPU never does, XPU only when enabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class GraphSupport:
 
     @property
     def has_full_graphs(self) -> bool:
-        """Whether a decode step is captured whole."""
+        """Return whether a decode step is captured whole."""
         return self.mode == FULL_AND_PIECEWISE
 
 
 def attention_groups(sized: Sized, cache: CachePlan) -> tuple[AttentionGroup, ...]:
-    """Every attention group, KV-cache group by KV-cache group.
+    """Return every attention group, KV-cache group by KV-cache group.
 
-    Layers of one KV-cache group are told apart by backend and spec; those without a backend are
-    left out.
+    Layers of one KV-cache group are distinguished by backend and spec; those without a backend are
+    omitted.
     """
     backends, found = sized.rules.backends, []
     for number, (group, kernel) in enumerate(
@@ -80,7 +80,7 @@ def attention_groups(sized: Sized, cache: CachePlan) -> tuple[AttentionGroup, ..
 
 
 def graph_support(sized: Sized, groups: tuple[AttentionGroup, ...]) -> GraphSupport:
-    """The minimum over the groups; the first of several equally weak ones is named."""
+    """Return the minimum over the groups; the first of several equally weak ones is named."""
     level, weakest = ALWAYS, None
     for group in groups:
         if LEVELS.index(group.graph_level) < LEVELS.index(level):

@@ -1,4 +1,4 @@
-"""The groups that the layers of a model end up in, and where their pages lie.
+"""The groups that the layers of a model end up in, and where their pages are.
 
 Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_strides` of 0.33.
 """
@@ -33,26 +33,26 @@ class Group:
 
     @property
     def has_own_specs(self) -> bool:
-        """Whether the layers are of one type, but with a spec each."""
+        """Return whether the layers are of one type, but with a spec each."""
         return bool(self.own_specs)
 
     @property
     def kind(self) -> str:
-        """The class of the group's spec, as vLLM names it."""
+        """Return the class of the group's spec, as vLLM names it."""
         return UNIFORM_KIND if self.own_specs else self.spec.kind
 
     @property
     def layer_specs(self) -> tuple[CacheSpec, ...]:
-        """The spec of every layer."""
+        """Return the spec of every layer."""
         return self.own_specs or (self.spec,) * len(self.layers)
 
     @property
     def different_specs(self) -> tuple[CacheSpec, ...]:
-        """Every spec that some layer has, once."""
+        """Return every spec that some layer has, once."""
         return tuple(different(self.own_specs)) or (self.spec,)
 
     def layers_with(self, spec: CacheSpec) -> tuple[str, ...]:
-        """The layers that have this spec."""
+        """Return the layers that have this spec."""
         if not self.own_specs:
             return self.layers if spec == self.spec else ()
         both = zip(self.layers, self.own_specs, strict=True)
@@ -60,12 +60,15 @@ class Group:
 
     @property
     def page_size_bytes(self) -> int:
-        """What vLLM calls the page of the group: of a layer, or of all layers with a spec each."""
+        """Return what vLLM calls the page of the group.
+
+        It is that of one layer, or of all layers with a spec each.
+        """
         return self.layers_bytes if self.own_specs else self.spec.page_size_bytes
 
     @property
     def layers_by_page(self) -> Sequence[tuple[int, int]]:
-        """(page in bytes, how many layers have it) of every size."""
+        """Return (page in bytes, how many layers have it) of every size."""
         if not self.own_specs:
             return ((self.spec.page_size_bytes, len(self.layers)),)
         pages = by_key((spec.page_size_bytes, spec) for spec in self.own_specs)
@@ -73,19 +76,19 @@ class Group:
 
     @property
     def layers_bytes(self) -> int:
-        """Bytes that one block of this group takes over its layers, empty slots left out."""
+        """Return the bytes of one block over the layers of this group, without empty slots."""
         return sum(page * layers for page, layers in self.layers_by_page)
 
 
 def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
-    """The group of layers of one type with a spec each."""
+    """Return the group of layers of one type with a spec each."""
     layers = tuple(specs.values())
     return Group(layers[0], tuple(specs), padding_layers, layers)
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place of a block: its page, and the layer of every group that lies in it."""
+    """One place of a block: its page, and the layer of every group that is in it."""
 
     page_size_bytes: int
     shared_by: tuple[str, ...]
@@ -101,7 +104,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where layers of one spec of one group lie in the one allocation of 0.33."""
+    """Where layers of one spec of one group are in the one allocation of 0.33."""
 
     group: int
     spec: CacheSpec
@@ -127,28 +130,37 @@ class Grouping:
 
     @cached_property
     def slots_by_page(self) -> Sequence[tuple[int, int]]:
-        """(page in bytes, slots of that size): as many as the group with most such layers needs."""
-        pages = by_key(told for group in self.groups for told in group.layers_by_page)
+        """Return (page in bytes, slots of that size).
+
+        There are as many slots as the group with most such layers needs.
+        """
+        pages = by_key(pair for group in self.groups for pair in group.layers_by_page)
         return tuple((page, max(layers)) for page, layers in pages)
 
     @property
     def page_size_bytes(self) -> int:
-        """Bytes of one block in one slot; the largest page where `has_equal_pages` is false."""
+        """Return the bytes of one block in one slot.
+
+        It is the largest page where `has_equal_pages` is false.
+        """
         return max((page for page, _slots in self.slots_by_page), default=0)
 
     @property
     def has_equal_pages(self) -> bool:
-        """Whether every layer's page has the same size."""
+        """Return whether every layer's page has the same size."""
         return len(self.slots_by_page) <= 1
 
     @property
     def is_block_outermost(self) -> bool:
-        """Whether all pages of one block lie side by side."""
+        """Return whether all pages of one block are side by side."""
         return self.layout is not None and self.layout.startswith("B")
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """The places of a block: the layers in one are those of equal pages, one of every group."""
+        """Return the places of a block.
+
+        A place holds layers of equal pages, one of every group.
+        """
         if len(self.groups) == 1:
             (group,) = self.groups
             return tuple(
@@ -168,20 +180,23 @@ class Grouping:
 
     @cached_property
     def bytes_per_block(self) -> int:
-        """Bytes that one block id takes: in all tensors, or those of the largest group."""
+        """Return the bytes that one block id takes.
+
+        They are in all tensors, or in those of the largest group.
+        """
         if self.layout is None:
             return sum(page * slots for page, slots in self.slots_by_page)
         return max((group.layers_bytes for group in self.groups), default=0)
 
     @property
     def padding_layers(self) -> int:
-        """Slots of all groups that no layer fills."""
+        """Return the slots of all groups that no layer fills."""
         return sum(group.padding_layers for group in self.groups)
 
     def tensors(self, num_blocks: int) -> tuple[Tensor, ...]:
-        """One tensor a slot, shared by the layer in that slot of every group; one in all in 0.33.
+        """Return one tensor per slot, shared by that slot's layers; a single one in 0.33.
 
-        There the layers are those of all groups, which lie over each other from byte 0.
+        There the layers are those of all groups, which overlap from byte 0.
         """
         if self.layout is not None:
             layers = tuple(name for group in self.groups for name in group.layers)
@@ -191,10 +206,10 @@ class Grouping:
         )
 
     def placements(self, num_blocks: int) -> tuple[Placement, ...]:
-        """Where every layer lies in the one allocation of `num_blocks`; nothing without one.
+        """Return where every layer is in the one allocation of `num_blocks`; nothing without one.
 
-        Every group starts again at byte 0: the groups lie over each other. Errors: LayoutError for
-        a padded page whose heads do not lie together.
+        Every group starts again at byte 0: the groups overlap. Errors: LayoutError for
+        a padded page whose heads are not together.
         """
         if self.layout is None:
             return ()

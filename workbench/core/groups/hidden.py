@@ -18,7 +18,7 @@ from workbench.core.groups.rules import GroupRules
 def with_hidden_groups(
     groups: tuple[Group, ...], hidden: Mapping[str, CacheSpec], rules: GroupRules
 ) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """The groups with one more for every hidden-state layer, and what vLLM logs about it.
+    """Return the groups with one more for every hidden-state layer, and what vLLM logs about it.
 
     Their page is that of the others; as many tokens as fit go into it, in 0.33 only a number that
     divides the other blocks.
@@ -45,7 +45,7 @@ def with_hidden_groups(
 def _large_enough(
     groups: tuple[Group, ...], page: int, hidden: Mapping[str, CacheSpec]
 ) -> tuple[tuple[Group, ...], int]:
-    """Blocks enlarged until a page holds one token of every hidden-state layer.
+    """Return the specs with blocks enlarged until a page holds a token of every hidden-state layer.
 
     A state without padding keeps its page; the pages then differ, which the layout refuses.
     """

@@ -1,7 +1,7 @@
 """Which backend reads the cache of a layer: not all layers of a model have the same one.
 
-Source: `Attention.__init__` (a layer asks with the dtype of its own cache), `get_attn_backend` of
-the layers, `CacheOnlyAttentionLayer`; 0.23 and 0.33.
+Source: `Attention.__init__` (a layer requests with the dtype of its own cache), `get_attn_backend`
+of the layers, `CacheOnlyAttentionLayer`; 0.23 and 0.33.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ CACHE_ONLY = "CACHE_ONLY_ATTN"
 
 
 def is_plain(sized: Sized, spec: CacheSpec) -> bool:
-    """Whether an attention layer is left in the model's dtype beside a quantized cache."""
+    """Return whether some attention layer keeps the model's dtype alongside a quantized cache."""
     return spec.stored == AS_THE_MODEL != sized.kv_cache_dtype
 
 
 def layer_backend(sized: Sized, spec: CacheSpec) -> str | None:
-    """The name of the backend that reads layers with this spec; None where there is none."""
+    """Return the name of the backend that reads layers with this spec; None where there is none."""
     if spec.is_mamba:
         return None if sized.model.state is None else sized.model.state.backend
     if spec.kind == HIDDEN_SPEC:
@@ -39,7 +39,7 @@ def _indexer_backend(sized: Sized) -> str | None:
 
 
 def _indexer_blocks(sized: Sized) -> tuple[BlockSize, ...]:
-    """The kernel block sizes of the indexer, which depend on the platform alone."""
+    """Return the kernel block sizes of the indexer, which depend on the platform alone."""
     name = _indexer_backend(sized)
     assert name is not None
     record = sized.rules.backends[name]
@@ -47,7 +47,7 @@ def _indexer_blocks(sized: Sized) -> tuple[BlockSize, ...]:
 
 
 def read_blocks(sized: Sized, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:
-    """The kernel block sizes of every backend that reads attention layers with these specs."""
+    """Return the kernel block sizes of each backend that reads attention layers of these specs."""
     if sized.plain_backend is None and not any(spec.is_indexer for spec in specs):
         return (sized.supported,)
     read = {

@@ -1,4 +1,4 @@
-"""The KV-cache spec of every layer: what the layer asks the engine to keep for it."""
+"""The KV-cache spec of every layer: what the layer requests that the engine keep for it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from workbench.core.block_sizes import largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
-from workbench.core.groups.alike import INDEXER, AlikeLayers, alike_layers, with_indexers
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -17,6 +16,7 @@ from workbench.core.groups.cache_spec import (
     TURBOQUANT_SPEC,
     CacheSpec,
 )
+from workbench.core.groups.layer_classes import INDEXER, LayerClasses, layer_classes, with_indexers
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.sized import Sized, backend_name, drafter_layers
@@ -33,42 +33,42 @@ INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
 
 
 class LayerSpecs(NamedTuple):
-    """The spec of every layer, told once for the layers that are alike.
+    """The spec of every layer, stored once for every class of identical layers.
 
-    alike: which layers those are; of_kinds: the spec of each kind of them, in the same order.
+    classes: which layers those are; of_kinds: the spec of each kind of them, in the same order.
     hidden: (name, spec) of the layer that keeps hidden states, which is built last.
     """
 
-    alike: AlikeLayers
+    classes: LayerClasses
     of_kinds: tuple[CacheSpec, ...]
     hidden: tuple[tuple[str, CacheSpec], ...] = ()
 
     @property
     def different(self) -> tuple[CacheSpec, ...]:
-        """One spec of each kind."""
+        """Return one spec of each kind."""
         return (*self.of_kinds, *(spec for _name, spec in self.hidden))
 
     def by_name(self) -> dict[str, CacheSpec]:
-        """Layer name -> spec, in the order in which layers are built (attention before mamba)."""
-        specs = (self.of_kinds[kind] for kind in self.alike.kind_of_layer)
-        return {**dict(zip(self.alike.names, specs, strict=True)), **dict(self.hidden)}
+        """Return layer name -> spec, in the order of construction (attention before mamba)."""
+        specs = (self.of_kinds[kind] for kind in self.classes.kind_of_layer)
+        return {**dict(zip(self.classes.names, specs, strict=True)), **dict(self.hidden)}
 
 
 def layer_specs(sized: Sized) -> LayerSpecs:
-    """What every layer asks the engine to keep for it."""
-    alike = alike_layers(cache_layers(sized), unquantized_layers(sized))
+    """Return the spec of everything that every layer keeps in the cache."""
+    classes = layer_classes(cache_layers(sized), unquantized_layers(sized))
     return LayerSpecs(
-        alike,
+        classes,
         tuple(
             _spec(sized, layer, AS_THE_MODEL if unquantized else sized.kv_cache_dtype)
-            for layer, unquantized in alike.kinds
+            for layer, unquantized in classes.kinds
         ),
         (_hidden_states(sized),) if sized.settings.hidden_state_layers else (),
     )
 
 
 def cache_layers(sized: Sized) -> tuple[Layer, ...]:
-    """Everything that keeps a cache, in the order of construction: the drafter comes last.
+    """Return everything that keeps a cache, in the order of construction: the drafter comes last.
 
     An indexer is built before the attention that it serves; a drafter's layer always has its own.
     Source: `DeepseekV2MLAAttention`, `DeepseekV32Attention`, 0.23 and 0.33.
@@ -82,9 +82,9 @@ def cache_layers(sized: Sized) -> tuple[Layer, ...]:
 
 
 def unquantized_layers(sized: Sized) -> frozenset[int]:
-    """Numbers of the attention layers that keep the model's dtype beside a quantized cache.
+    """Return the numbers of attention layers in the model's dtype alongside a quantized cache.
 
-    The typed ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
+    The explicit ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
     models that are not hybrid. Source: `kv_cache_dtype_skip_layers` and
     `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
     """
@@ -93,15 +93,15 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
         return frozenset()
     if attention.use_mla and not sized.rules.groups.skips_mla_layers:
         return frozenset()
-    typed = sized.settings.kv_cache_dtype_skip_layers or ()
+    explicit = sized.settings.kv_cache_dtype_skip_layers or ()
     packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
-    if not typed and not packed:
+    if not explicit and not packed:
         return frozenset()
     found = {
         layer.number
         for layer, index in _indexes(sized)
         if layer.kind != SSM
-        and (str(index) in typed or (layer.kind == SLIDING and WINDOWS in typed))
+        and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
     }
     if packed and not model.is_hybrid:
         numbers = [layer.number for layer in model.layers]
@@ -111,7 +111,7 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
 
 
 def _indexes(sized: Sized) -> list[tuple[Layer, int]]:
-    """Every layer with the number in vLLM's name of it, where some drafters count from 0 again."""
+    """Return every layer with the number in vLLM's name; some drafters count from 0 again."""
     own = [(layer, layer.number) for layer in sized.model.layers]
     drafted, mtp = drafter_layers(sized), sized.model.mtp
     if not drafted or mtp is None:
@@ -161,7 +161,7 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
 
 
 def _index_keys(sized: Sized, attention: Attention) -> CacheSpec:
-    """One fp8 key of each token with its scales, the same on every rank.
+    """Return one fp8 key of each token with its scales, the same on every rank.
 
     Source: `Indexer` and `DeepseekV32IndexerCache`, 0.23 and 0.33.
     """
@@ -177,10 +177,10 @@ def _index_keys(sized: Sized, attention: Attention) -> CacheSpec:
 def _window_spec(
     sized: Sized, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
 ) -> CacheSpec:
-    """A sliding layer whose block is the largest that its backend takes within the page.
+    """Return a sliding layer whose block is the largest that its backend takes within the page.
 
-    Beside a quantized cache the page is the one that phase 3 made common, and what the layer does
-    not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
+    Alongside a quantized cache the page is the one that phase 3 made common, and what the layer
+    does not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
     """
     shared = sized.skip_page_size_padded
     plain = sized.plain_supported if dtype == AS_THE_MODEL != sized.kv_cache_dtype else ()
@@ -201,7 +201,7 @@ def _window_spec(
 
 
 def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
-    """The spec as its backend changes it: into how many places of heads a page is cut.
+    """Return the spec as its backend changes it: into how many places of heads a page is cut.
 
     Source: `customize_spec` of the backend classes, 0.33.
     """
@@ -218,17 +218,17 @@ def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
 
 
 def stored_as(sized: Sized, spec: CacheSpec) -> str:
-    """The KV-cache dtype that layers with this spec are kept in; "auto" is the model's."""
+    """Return the KV-cache dtype that layers with this spec are kept in; "auto" is the model's."""
     return spec.stored or _unquantized(sized)
 
 
 def _unquantized(sized: Sized) -> str:
-    """What is typed where that is a float; hidden states are never quantized."""
+    """Return what is set explicitly where that is a float; hidden states are never quantized."""
     return sized.kv_cache_dtype if sized.kv_cache_dtype in FLOAT_BYTES else AS_THE_MODEL
 
 
 def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
-    """One layer that keeps a vector a token of each of the asked layers, unquantized."""
+    """Return a layer that stores an unquantized vector per token for each requested layer."""
     layers, size = sized.settings.hidden_state_layers, sized.model.hidden_size
     assert size is not None
     kept = _unquantized(sized)

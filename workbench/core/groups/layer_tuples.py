@@ -17,7 +17,7 @@ from workbench.core.groups.unification import PagesNotUnifiableError
 
 
 def approximate_divisor(counts: Sequence[int], smallest: int) -> int:
-    """The size, from `smallest` to the largest count, that leaves the fewest slots empty.
+    """Return the size, from `smallest` to the largest count, that leaves the fewest slots empty.
 
     Every count is rounded up to a multiple of it; of several equally good sizes the largest.
     """
@@ -28,13 +28,13 @@ def approximate_divisor(counts: Sequence[int], smallest: int) -> int:
 
 
 def layers_a_page(specs: Mapping[str, CacheSpec]) -> int:
-    """The number of layers with the most frequent page: the repeats of the layer pattern."""
+    """Return the number of layers with the most frequent page: the repeats of the layer pattern."""
     pages = by_key((spec.page_size_bytes, name) for name, spec in specs.items())
     return max(len(names) for _page, names in pages)
 
 
 def layer_tuple_groups(specs: Mapping[str, CacheSpec]) -> tuple[Group, ...] | None:
-    """Full MLA in one group, and sliding MLA in groups with as many layer tuples.
+    """Return full MLA in one group, and sliding MLA in groups with as many layer tuples.
 
     A tuple has one layer of each page size. None without a sliding MLA layer. Errors:
     PagesNotUnifiableError where vLLM stops with a bare assertion.
@@ -48,7 +48,7 @@ def layer_tuple_groups(specs: Mapping[str, CacheSpec]) -> tuple[Group, ...] | No
             sliding[spec.block_size, spec.window_tokens][name] = spec
     if not full or len({spec.block_size for spec in full.values()}) > 1:
         raise PagesNotUnifiableError(
-            "compressed layers with a window need MLA layers of one block size beside them"
+            "compressed layers with a window need MLA layers of one block size alongside them"
         )
     counts = [layers_a_page(full), *(layers_a_page(bucket) for bucket in sliding.values())]
     tuples = approximate_divisor(counts, counts[0])
@@ -60,7 +60,7 @@ def layer_tuple_groups(specs: Mapping[str, CacheSpec]) -> tuple[Group, ...] | No
 
 
 def _dealt_out(specs: Mapping[str, CacheSpec], pages: list[int], tuples: int) -> list[Group]:
-    """One kind of window in groups of `tuples` tuples, padded to the pages of full MLA."""
+    """Return one kind of window in groups of `tuples` tuples, padded to the pages of full MLA."""
     padded: dict[str, CacheSpec] = {}
     by_page: dict[int, list[str]] = defaultdict(list)
     for name, spec in specs.items():

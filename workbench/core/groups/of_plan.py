@@ -18,7 +18,7 @@ OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
 
 
 def grouping_of(sized: Sized) -> Grouping:
-    """The groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
+    """Return the groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
     specs = layer_specs(sized)
     return _grouping(
         specs,
@@ -36,34 +36,37 @@ def _grouping(
 
 
 def cache_layout(sized: Sized, specs: LayerSpecs | None = None) -> str | None:
-    """The order of the one allocation: what was asked for where it can be had, else the best.
+    """Return the order of the one allocation: the requested one if available, else the best.
 
-    None in versions that have a tensor a slot. specs: of `sized`, where somebody has made them.
+    None in versions with one tensor per slot. specs: of `sized`, where they exist.
     Source: `resolve_kv_cache_layout`, 0.33.
     """
     possible = possible_layouts(sized, specs)
     if not possible:
         return None
-    asked = sized.settings.kv_cache_layout
-    name = None if asked is None else NAMES_OF_0_23.get(asked, asked)
+    requested = sized.settings.kv_cache_layout
+    name = None if requested is None else NAMES_OF_0_23.get(requested, requested)
     return name if name in possible else possible[0]
 
 
-def layout_refusal_text(asked: str, possible: tuple[str, ...]) -> str:
-    """What vLLM raises for a typed layout that is not possible. Source: the same, 0.33."""
+def layout_refusal_text(requested: str, possible: tuple[str, ...]) -> str:
+    """Return what vLLM raises for an explicit layout that is not possible.
+
+    Source: the same, 0.33.
+    """
     return (
-        f"VLLM_KV_CACHE_LAYOUT={asked} does not satisfy every supported set; "
+        f"VLLM_KV_CACHE_LAYOUT={requested} does not satisfy every supported set; "
         f"valid layouts: {list(possible)}."
     )
 
 
 def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str, ...]:
-    """The orders that the backend reads and that suit all layers, best first.
+    """Return the orders that the backend reads and that suit all layers, best first.
 
     Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes. The
     backend of layers left in the model's dtype reads the same cache; where the two have no order in
-    common vLLM stops, and the orders are those of the first. specs: of `sized`, where somebody has
-    made them.
+    common vLLM stops, and the orders are those of the first. specs: of `sized`, where they
+    exist.
     """
     if not sized.rules.groups.layouts:
         return ()
@@ -75,7 +78,7 @@ def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str
 
 
 def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
-    """The orders that one backend reads, best first; nothing in versions without such orders."""
+    """Return the orders that one backend reads, best first; none before 0.33."""
     layouts = sized.rules.groups.layouts
     capability = capability_of(sized.settings)
     major = None if capability is None else capability[0]
@@ -84,7 +87,7 @@ def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
 
 
 def layouts_of_backends(sized: Sized) -> tuple[tuple[str, ...], ...]:
-    """What each backend declares that declares anything, else vLLM's preference alone (0.33)."""
+    """Return the declarations of the backends, or vLLM's preference if there is none (0.33)."""
     default = sized.rules.groups.layouts[""]
     names = map(backend_name, (sized.backend, sized.plain_backend))
     declared = (layouts_read_by(sized, name) for name in names if name is not None)
@@ -92,7 +95,9 @@ def layouts_of_backends(sized: Sized) -> tuple[tuple[str, ...], ...]:
 
 
 def common_layouts(sized: Sized) -> tuple[str, ...]:
-    """What all backends read; where their lists differ, in vLLM's own order. Empty: vLLM stops.
+    """Return what all backends read; where their lists differ, in vLLM's own order.
+
+    Empty: vLLM stops.
 
     Source: `get_supported_kv_cache_layouts`, 0.33.
     """

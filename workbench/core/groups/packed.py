@@ -1,4 +1,4 @@
-"""Pages of several sizes side by side in a block, where all layers of a block lie together (0.33).
+"""Pages of several sizes side by side in a block, where all layers of a block are together (0.33).
 
 Source: `_get_packed_kv_cache_groups` of 0.33.
 """
@@ -30,7 +30,7 @@ class _Bucket:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether there are as many layers of each page size: a pattern that repeats."""
+        """Return whether there are as many layers of each page size: a pattern that repeats."""
         return len({len(names) for _page, names in self.by_page}) == 1
 
     @property
@@ -38,7 +38,7 @@ class _Bucket:
         return layers_a_page(self.specs)
 
     def widest_bytes(self, groups: int) -> int:
-        """Bytes of a block in the largest of so many groups."""
+        """Return the bytes of a block in the largest of so many groups."""
         return sum(cdiv(len(names), groups) * page for page, names in self.by_page)
 
     def dealt_out(self, groups: int) -> list[Group]:
@@ -57,7 +57,7 @@ class _Bucket:
 
 
 def packed_groups(specs: Mapping[str, CacheSpec], rules: GroupRules) -> tuple[Group, ...] | None:
-    """A group of its own size for every type of layer; None where all pages are equal.
+    """Return a group of its own size for every type of layer; None where all pages are equal.
 
     Types whose layers repeat one pattern of pages are cut to the same number of repeats; states
     and windows are cut until they fit the block that the others need.
@@ -93,7 +93,7 @@ def packed_groups(specs: Mapping[str, CacheSpec], rules: GroupRules) -> tuple[Gr
 
 
 def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[_Bucket]:
-    """Layers of one type together, in the order of their first layer."""
+    """Return the layers of one type together, in the order of their first layer."""
     found: list[dict[str, CacheSpec]] = []
     for name, spec in specs.items():
         for bucket in found:

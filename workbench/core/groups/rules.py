@@ -13,19 +13,19 @@ class GroupRules:
     version: as it is said in a sentence. pads_pages: a small page that cannot grow to the largest
     one is padded (mamba, attention other than MLA); without it such layers are refused.
     merges_buckets: layers that differ only in the window of their computation share a bucket.
-    one_allocation: all groups lie in one buffer, each from byte 0, and `layouts` says in which
-    order; without it there is a tensor a slot. compares_mla: MLA layers of one group must agree in
+    one_allocation: all groups are in one buffer, each from byte 0, and `layouts` says in which
+    order; without it every slot has a tensor. compares_mla: MLA layers of one group must agree in
     every field, not only in what is stored. promotes_block_size: a window that is kept whole takes
     full attention's block. windows_choose_blocks: a sliding layer takes the largest block that its
     backend reads unsplit. skips_mla_layers: MLA layers can be left in the model's dtype, too.
     shares_indexers: a layer that takes the token choice of an earlier one has no indexer; else
     every layer of sparse attention has one. splits_hidden_blocks: the block of a hidden-state layer
-    divides those of the other groups. counts_null_block: the memory check leaves out the block that
+    divides those of the other groups. counts_null_block: the memory check omits the block that
     is never given out. joins_printed_lines: size and concurrency are one line that names the
     device.
     batches_in_flight: steps whose tokens are not settled yet, which windows must hold too.
     checkpoint_blocks: SSM kind -> blocks of a request for checkpoints inside a prefill, in align
-    mode; a kind with ":flashinfer" behind it, where FlashInfer runs the prefill.
+    mode; a kind with ":flashinfer" after it, where FlashInfer runs the prefill.
     layouts: backend -> orders of the cache that it reads, best first; "" for all others.
     promotion_refused: the beginning of vLLM's text for specs that stay of several types.
     """

@@ -29,18 +29,18 @@ class LayoutError(WorkbenchError):
         self.vllm_exception = vllm_exception
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form, with vLLM's exception and message."""
+        """Return the published form, with vLLM's exception and message."""
         said = {"vllm_exception": self.vllm_exception, "vllm_text": self.vllm_text}
         return {**super().to_dict(), **said}
 
 
 def require_positive(value: int, field: str, unit: str) -> None:
-    """LayoutError unless `value` is a whole number of at least 1."""
+    """Raise LayoutError unless `value` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise LayoutError(
             "not_positive",
-            f"{field} must be a whole number of at least 1 {unit}; got {value!r}. "
-            "Nearest valid: 1.",
+            f"Invalid {field} {value!r}. Expected an integer of at least 1 {unit}. "
+            "Nearest valid value: 1.",
             field=field,
             operands={field: value},
         )

@@ -1,6 +1,6 @@
 """The stride rewrite of hybrid models: keys and values of a block side by side (#37236).
 
-Attention and SSM layers share tensors, so every byte of block b must lie in page b. A cache with
+Attention and SSM layers share tensors, so every byte of block b must be in page b. A cache with
 K and V outermost breaks that; the rewrite keeps its shape and changes two strides.
 Source: `_update_hybrid_attention_mamba_layout` (V1 runner), `_update_hybrid_attention_layout`
 (V2 runner), both 0.23, and the V1 function before #37236.
@@ -16,7 +16,7 @@ from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import V1, V2
 from workbench.core.layouts.view import View
 
-ASKED, ASKED_THEN_GUESSED = "asked", "asked_then_guessed"
+REPORTED, REPORTED_THEN_GUESSED = "asked", "asked_then_guessed"  # words: ok
 GUESSED, GUESSED_UNCHECKED, NEVER = "guessed", "guessed_unchecked", "never"
 
 V2_TEXT = "Cannot determine layout for tensor of shape torch.Size({shape})"
@@ -30,22 +30,22 @@ OLD_TEXT = (
 class RewriteRule:
     """How a runner decides whether to rewrite.
 
-    asks_backend: only where the backend's block dimension is not the first. looks_at_shape: only
+    queries_backend: only where the backend's block dimension is not the first. looks_at_shape: only
     where the first dimension is 2. assertion: message where the second one is 2 as well, and the
     shape says nothing; None: no such test.
     """
 
     title: str
-    asks_backend: bool = False
+    queries_backend: bool = False
     looks_at_shape: bool = False
     assertion: str | None = None
 
 
 REWRITE_RULES: Final = {
-    ASKED: RewriteRule("the backend is asked (#37236)", asks_backend=True),
-    ASKED_THEN_GUESSED: RewriteRule(
-        "the backend is asked, then the shape is looked at",
-        asks_backend=True,
+    REPORTED: RewriteRule("the backend reports its block dimension (#37236)", queries_backend=True),
+    REPORTED_THEN_GUESSED: RewriteRule(
+        "the backend reports its block dimension, then the shape is tested",
+        queries_backend=True,
         looks_at_shape=True,
         assertion=V2_TEXT,
     ),
@@ -54,12 +54,12 @@ REWRITE_RULES: Final = {
     ),
     GUESSED_UNCHECKED: RewriteRule("guessed from the shape, unchecked", looks_at_shape=True),
 }
-RUNNER_RULES: Final = {V1: ASKED, V2: ASKED_THEN_GUESSED}
+RUNNER_RULES: Final = {V1: REPORTED, V2: REPORTED_THEN_GUESSED}
 """Model runner of 0.23 -> its rule."""
 
 
 def interleaved(view: View) -> View:
-    """The rewrite itself: K of block 0, V of block 0, K of block 1, ... whatever the shape means.
+    """Rewrite the view: K of block 0, V of block 0, K of block 1, ... whatever the shape means.
 
     The first two strides become (h, 2 h), h the elements of the other dimensions; the others stay.
     """
@@ -68,17 +68,17 @@ def interleaved(view: View) -> View:
 
 
 def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
-    """Whether a hybrid's attention view is rewritten by `rule` (NEVER: no).
+    """Return whether a hybrid's attention view is rewritten by `rule` (NEVER: no).
 
     Errors: LayoutError (vLLM: AssertionError) where the shape is ambiguous or a block dimension
-    lies deeper than the second.
+    is deeper than the second.
     """
     if rule == NEVER:
         return False
     how = REWRITE_RULES[rule]
-    if how.asks_backend and block_dim == 0:
+    if how.queries_backend and block_dim == 0:
         return False
-    if how.asks_backend and block_dim != 1:
+    if how.queries_backend and block_dim != 1:
         raise LayoutError(
             "block_dimension_too_deep",
             f"Blocks are dimension {block_dim} of this backend's cache; the rewrite knows 0 and 1.",
@@ -96,8 +96,8 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
         raise LayoutError(
             "ambiguous_shape",
             f"Shape {view.shape}: both K/V and the kernel blocks count 2, so the shape does not "
-            "tell which comes first. Any other number of kernel blocks works, and so does a "
-            "runner that asks the backend.",
+            "show which comes first. Any other number of kernel blocks works, and so does a "
+            "runner that queries the backend.",
             field="num_blocks",
             operands={"shape": view.shape},
             vllm_exception="AssertionError",

@@ -20,10 +20,10 @@ TORCH_NAMES = {"bfloat16": "BFloat16", "float16": "Half", "float32": "Float"}
 
 @dataclass(frozen=True, slots=True)
 class AttentionPages:
-    """What an attention layer asks for, per rank.
+    """What an attention layer requests, per rank.
 
     geometry: of one *manager* block. dtype: of stored elements. page_size_bytes: of one manager
-    block, unpadded; page_size_padded: what it was padded to, None where nobody padded.
+    block, unpadded; page_size_padded: what it was padded to, None without padding.
     compress_ratio: tokens that share one stored entry.
     """
 
@@ -35,13 +35,13 @@ class AttentionPages:
 
     @property
     def page_bytes(self) -> int:
-        """Bytes from one manager block to the next."""
+        """Return the bytes from one manager block to the next."""
         return self.page_size_bytes if self.page_size_padded is None else self.page_size_padded
 
 
 @dataclass(frozen=True, slots=True)
 class StatePages:
-    """What an SSM layer asks for, per rank: states of one request and the page they lie in."""
+    """What an SSM layer requests, per rank: states of one request and the page they are in."""
 
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
@@ -54,7 +54,7 @@ STORED_AS = {"int8_per_token_head": "int8", "fp8_inc": "float8_e4m3fn"}
 
 
 def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
-    """The element type of the cache tensor; packed and fp8 types are stored as bytes."""
+    """Return the element type of the cache tensor; packed and fp8 types are stored as bytes."""
     if kv_cache_dtype == "auto":
         return model_dtype
     if kv_cache_dtype in FLOAT_BYTES:
@@ -63,12 +63,15 @@ def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
 
 
 def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:
-    """Manager blocks of a tensor. Errors: LayoutError (vLLM: AssertionError without text)."""
+    """Return the manager blocks of a tensor.
+
+    Errors: LayoutError (vLLM: AssertionError without text).
+    """
     require_positive(page_bytes, "page_size_bytes", "byte")
     if raw_bytes % page_bytes:
         raise LayoutError(
             "tensor_not_whole_pages",
-            f"The tensor of {raw_bytes:,} bytes is no whole number of {what} pages of "
+            f"The tensor of {raw_bytes:,} bytes does not divide evenly into {what} pages of "
             f"{page_bytes:,} bytes: {raw_bytes % page_bytes:,} bytes are left over. Layers that "
             "share a tensor need equal pages.",
             field="page_size_bytes",
@@ -88,7 +91,7 @@ def attention_view(
     layout_name: str,
     runner: str = V1,
 ) -> View:
-    """The view of an attention layer before any hybrid rewrite; blocks are kernel blocks.
+    """Return the view of an attention layer before any hybrid rewrite; blocks are kernel blocks.
 
     A padded page moves the stride of logical dimension 0 alone, whatever that dimension counts.
     Errors: LayoutError.
@@ -113,7 +116,7 @@ def attention_view(
 def _kernel_geometry(
     pages: AttentionPages, kernel_block_size: int, runner: str
 ) -> tuple[CacheGeometry, int]:
-    """The geometry of one kernel block, and how many of them one manager block holds."""
+    """Return the geometry of one kernel block, and how many of them one manager block holds."""
     require_positive(kernel_block_size, "kernel_block_size", "token")
     whole = pages.geometry
     if whole.block_size % kernel_block_size:
@@ -136,7 +139,7 @@ def _kernel_geometry(
 
 
 def state_views(pages: StatePages, *, raw_bytes: int) -> tuple[View, ...]:
-    """One view a state: a page from block to block, dense inside, one state after the other.
+    """Return one view per state, a page from block to block, one dense state after the other.
 
     Errors: LayoutError.
     """
@@ -149,7 +152,7 @@ def state_views(pages: StatePages, *, raw_bytes: int) -> tuple[View, ...]:
         if offset_bytes % itemsize:
             raise LayoutError(
                 "state_not_aligned",
-                f"The {dtype} state starts at byte {offset_bytes}, which is no multiple of its "
+                f"The {dtype} state starts at byte {offset_bytes}, which is not a multiple of its "
                 f"{itemsize} bytes. Choose state dtypes of one size.",
                 field="mamba_ssm_cache_dtype",
                 operands={"offset_bytes": offset_bytes, "itemsize": itemsize},
@@ -176,7 +179,7 @@ def _check_item_size(raw_bytes: int, dtype: str) -> None:
     if raw_bytes % itemsize:
         raise LayoutError(
             "tensor_not_whole_elements",
-            f"A tensor of {raw_bytes:,} bytes is no whole number of {dtype} elements.",
+            f"A tensor of {raw_bytes:,} bytes does not divide evenly into {dtype} elements.",
             field="page_size_bytes",
             operands={"raw_bytes": raw_bytes, "dtype": dtype},
             vllm_exception="RuntimeError",

@@ -29,7 +29,7 @@ def plan_layout(
     group: int | None = None,
     layer: str | None = None,
 ) -> CacheViews:
-    """The views of one tensor of `num_blocks` manager blocks of `plan`.
+    """Return the views of one tensor of `num_blocks` manager blocks of `plan`.
 
     layout: the environment variable VLLM_KV_CACHE_LAYOUT, which code may overrule; the plan's own
     `kv_cache_layout` where nothing is said. connector and rule: see `layout_name` and
@@ -88,18 +88,20 @@ def _check_rule(plan: Plan, rule: str | None) -> None:
     raise LayoutError(
         "no_rewrite",
         f"rule = {rule!r}: {plan.rules.title} has no rewrite of strides, since all its views count "
-        "blocks first. Leave it out.",
+        "blocks first. Omit it.",
         field="rule",
     )
 
 
 def layer_names(cache: CachePlan) -> tuple[str, ...]:
-    """Every layer that keeps a cache, group by group."""
+    """Return every layer that keeps a cache, group by group."""
     return tuple(name for group in cache.groups for name in group.layers)
 
 
-def _shown(cache: CachePlan, asked: int | None, layer: str | None) -> tuple[int, CacheSpec] | None:
-    """Group and spec of the attention layer that is meant; None for states, and without one.
+def _shown(
+    cache: CachePlan, requested: int | None, layer: str | None
+) -> tuple[int, CacheSpec] | None:
+    """Return group and spec of the attention layer that is meant; None for states, and without one.
 
     An indexer is shown only where it is named.
     """
@@ -109,7 +111,7 @@ def _shown(cache: CachePlan, asked: int | None, layer: str | None) -> tuple[int,
             for number, group in enumerate(cache.groups)
             for name, spec in zip(group.layers, group.layer_specs, strict=True)
             if not spec.is_mamba
-            and asked in {None, number}
+            and requested in {None, number}
             and (name == layer if layer is not None else not spec.is_indexer)
         ),
         None,
@@ -117,7 +119,10 @@ def _shown(cache: CachePlan, asked: int | None, layer: str | None) -> tuple[int,
 
 
 def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
-    """The layout name of all layers: one backend that forces it does so for the others too."""
+    """Return the layout name of all layers.
+
+    One backend that forces it does so for the others too.
+    """
     names = dict.fromkeys(filter(None, (plan.backend, plan.plain_backend)))
     return layout_name(
         [plan.rules.backends[name] for name in names],
@@ -129,7 +134,10 @@ def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
 
 
 def _attention(plan: Plan, spec: CacheSpec) -> AttentionPages:
-    """What the layer asks for; its backend is told the cache dtype of the others all the same."""
+    """Return the geometry of the layer.
+
+    Its backend gets the cache dtype of the other layers all the same.
+    """
     geometry = CacheGeometry(
         spec.block_size, spec.num_kv_heads, spec.head_size, plan.kv_cache_dtype
     )
@@ -164,7 +172,7 @@ def _states(plan: Plan, cache: CachePlan) -> StatePages | None:
 
 
 def _earlier_failure(plan: Plan, code: str, otherwise: str) -> LayoutError:
-    """What stops vLLM before any tensor exists, in the words of the plan's own problem."""
+    """Return the plan's own problem that stops vLLM before any tensor exists."""
     problem = next((found for found in plan.errors if found.code == code), None)
     return LayoutError(
         code,

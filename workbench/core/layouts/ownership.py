@@ -1,4 +1,4 @@
-"""Who owns which bytes: every byte of block b must lie in page b, or blocks meet."""
+"""Ownership of bytes: every byte of block b must be in page b, or blocks meet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workbench.core.layouts.view import View
 
 
 def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[range, ...]:
-    """The bytes of one manager block: of its `blocks_per_page` kernel blocks, ascending."""
+    """Return the bytes of one manager block: of its `blocks_per_page` kernel blocks, ascending."""
     kernels = range(block * blocks_per_page, (block + 1) * blocks_per_page)
     ranges = [part for kernel in kernels for part in view.byte_ranges({NUM_BLOCKS: kernel})]
     return tuple(sorted(ranges, key=lambda part: part.start))
@@ -16,7 +16,7 @@ def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[rang
 def bytes_outside_their_page(
     view: View, page_bytes: int, blocks_per_page: int = 1, first_byte: int = 0
 ) -> int:
-    """Bytes of all blocks that lie outside the block's own page of `page_bytes` bytes.
+    """Return the bytes of all blocks that are outside the block's own page of `page_bytes` bytes.
 
     first_byte: of page 0.
     """
@@ -24,7 +24,7 @@ def bytes_outside_their_page(
     step_bytes = view.strides[view.block_axis] * view.itemsize * blocks_per_page
     page = (page_bytes, blocks_per_page, first_byte)
     if step_bytes == page_bytes or blocks == 1:
-        # Every block lies in its page as the first one does.
+        # Every block is in its page as the first one does.
         return blocks * _outside(view, 0, *page)
     return sum(_outside(view, block, *page) for block in range(blocks))
 

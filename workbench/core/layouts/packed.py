@@ -1,4 +1,4 @@
-"""The layout of a resolved plan where all layers lie in one allocation (0.33).
+"""The layout of a resolved plan where all layers are in one allocation (0.33).
 
 Source: `resolve_kv_cache_layout` in `vllm/v1/attention/backends/utils.py` and
 `get_kv_cache_config_from_groups` in `vllm/v1/core/kv_cache_planning.py`, 0.33.
@@ -37,43 +37,43 @@ class LayerPlace:
 
     @property
     def spot(self) -> tuple[int, ...]:
-        """What layers have in common that lie over each other byte by byte, in every block."""
+        """Return what layers have in common that overlap byte by byte, in every block."""
         where = self.where
         pages = (where.page_bytes, where.block_stride, where.pieces, where.piece_stride)
         return self.address(0), *pages
 
     def address(self, block: int, page_byte: int = 0) -> int:
-        """The byte of the allocation that holds a byte of the layer's page of `block`."""
+        """Return the byte of the allocation that holds a byte of the layer's page of `block`."""
         return self.where.address(self.index, block, page_byte)
 
 
 def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple[Plan, LayoutName]:
-    """The order that holds, and the plan with it: pages are grouped by it.
+    """Return the order that holds, and the plan with it: pages are grouped by it.
 
-    Errors: LayoutError (vLLM: ValueError) for a typed name that does not suit every backend.
+    Errors: LayoutError (vLLM: ValueError) for an explicit name that does not suit every backend.
     """
     rules, possible = plan.rules.layouts, possible_layouts(plan)
-    asked = plan.settings.kv_cache_layout if layout is None else layout
+    requested = plan.settings.kv_cache_layout if layout is None else layout
     name, reason = cache_layout(plan), f"preferred by {plan.backend or 'default'}"
-    if asked is not None:
-        name, reason = rules.aliases.get(asked, asked), "VLLM_KV_CACHE_LAYOUT"
+    if requested is not None:
+        name, reason = rules.aliases.get(requested, requested), "VLLM_KV_CACHE_LAYOUT"
         packed_order(name)
         if name not in possible:
             raise LayoutError(
                 "layout_not_supported",
-                f"VLLM_KV_CACHE_LAYOUT = {asked} does not suit every layer and backend here. "
+                f"VLLM_KV_CACHE_LAYOUT = {requested} does not suit every layer and backend here. "
                 f"Allowed: {', '.join(possible)}.",
                 field="layout",
-                operands={"layout": asked, "allowed": possible},
+                operands={"layout": requested, "allowed": possible},
                 vllm_exception="ValueError",
-                vllm_text=layout_refusal_text(asked, possible),
+                vllm_text=layout_refusal_text(requested, possible),
             )
     elif connector is not None:
         wish = rules.aliases.get(connector, connector)
         packed_order(wish)
         fits = wish in possible
         name = wish if fits else name
-        reason = f"wish of the KV connector{'' if fits else f' ({wish}) cannot be had'}"
+        reason = f"wish of the KV connector{'' if fits else f' ({wish}) is not available'}"
     if name is None:
         return plan, LayoutName(rules.names[0], "nothing to lay out")
     if name != cache_layout(plan):
@@ -83,14 +83,14 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 
 
 def layout_of(plan: Plan, spec: CacheSpec) -> CacheLayout:
-    """What the layer's view holds: its backend's record, or that of MLA or hidden states."""
+    """Return what the layer's view holds: its backend's record, or that of MLA or hidden states."""
     found = plan.rules.layouts.cache_of(spec.kind, layer_backend(plan, spec))
     assert found is not None
     return found
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
-    """What a layer with this spec asks for."""
+    """Return the geometry that a layer with this spec requests."""
     kept = stored_as(plan, spec)
     return AttentionPages(
         CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, kept),
@@ -101,7 +101,7 @@ def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
 
 
 def state_pages(plan: Plan, spec: CacheSpec) -> StatePages:
-    """The states of an SSM layer."""
+    """Return the states of an SSM layer."""
     assert plan.model.state is not None
     return StatePages(
         plan.mamba_state_shapes,
@@ -114,9 +114,9 @@ def state_pages(plan: Plan, spec: CacheSpec) -> StatePages:
 def layer_places(
     plan: Plan, num_blocks: int, *, layout: str | None = None, connector: str | None = None
 ) -> tuple[LayerPlace, ...]:
-    """Where every layer lies in the allocation of `num_blocks` blocks, group by group.
+    """Return where every layer is in the allocation of `num_blocks` blocks, group by group.
 
-    Every group starts again at byte 0: the groups lie over each other. Errors: LayoutError.
+    Every group starts again at byte 0: the groups overlap. Errors: LayoutError.
     """
     require_positive(num_blocks, "num_blocks", "block")
     plan, _name = named_layout(plan, layout, connector)
@@ -128,7 +128,7 @@ def layer_places(
 
 
 def layer_kernel_block(plan: Plan, name: str, group: int, spec: CacheSpec) -> int:
-    """The kernel block of a layer's view. Errors: LayoutError where there is none."""
+    """Return the kernel block of a layer's view. Errors: LayoutError where there is none."""
     kernel = plan.built_cache().kernel_block_sizes[group]
     if kernel is None:
         problem = next((p for p in plan.errors if p.code == "no_common_block_size"), None)
@@ -157,7 +157,7 @@ def packed_plan_layout(
     group: int | None = None,
     layer: str | None = None,
 ) -> CacheViews:
-    """The views of the first attention layer and of the first SSM layer in the allocation.
+    """Return the views of the first attention layer and of the first SSM layer in the allocation.
 
     group: of the attention layer; layer: another one than the first. Errors: LayoutError.
     """
@@ -236,9 +236,9 @@ def _with_attention(built: CacheViews, plan: Plan, found: LayerPlace) -> CacheVi
 
 
 def place_views(plan: Plan, found: LayerPlace, num_blocks: int) -> CacheViews:
-    """The layer's pages as if they followed each other: page b in [b * page, (b + 1) * page).
+    """Return the layer's pages as if consecutive: page b in [b * page, (b + 1) * page).
 
-    This is what a byte map counts; `LayerPlace.address` tells where a byte of a page really lies.
+    This is what a byte map counts; `LayerPlace.address` gives where a byte of a page really is.
     """
     inside = "LBNHC" if found.where.name.endswith("NHC") else "LBHNC"
     page = found.spec.page_size_bytes

@@ -18,7 +18,7 @@ from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides, pl
 
 
 def page_shape(layout: CacheLayout, pages: AttentionPages) -> tuple[int, int, int]:
-    """(heads, tokens, content in bytes) of one manager block. Errors: LayoutError."""
+    """Return (heads, tokens, content in bytes) of one manager block. Errors: LayoutError."""
     _blocks, heads, tokens, elements = layout.shape(1, pages.geometry)
     return heads, tokens, elements * ITEM_BYTES[pages.dtype]
 
@@ -31,7 +31,7 @@ def packed_view(
     kernel_block_size: int,
     layer: int = 0,
 ) -> View:
-    """The view of one attention layer; blocks are kernel blocks.
+    """Return the view of one attention layer; blocks are kernel blocks.
 
     Errors: LayoutError, with vLLM's exception and message where it raises one.
     """
@@ -79,7 +79,7 @@ def packed_view(
 
 
 def packed_states(pages: StatePages, where: Placed, *, layer: int = 0) -> tuple[View, ...]:
-    """The states of one SSM layer: one after the other at the start of each of its pages."""
+    """Return the states of one SSM layer: one after the other at the start of each of its pages."""
     start = where.offset + layer * where.layer_stride
     views = []
     for shape, dtype in zip(pages.shapes, pages.dtypes, strict=True):
@@ -101,13 +101,13 @@ def packed_states(pages: StatePages, where: Placed, *, layer: int = 0) -> tuple[
 
 
 def _check_split(where: Placed, pages: AttentionPages, kernel: int, ratio: int) -> None:
-    """A block can only be cut where it is one dense page and the next one follows it."""
+    """Check that a block to be cut is one dense page and that the next one follows it."""
     stride, page = where.block_stride, pages.page_size_bytes
     if stride == page:
         return
     raise LayoutError(
         "block_not_dense",
-        f"In the layout {where.name} blocks lie {stride:,} bytes apart and a page has {page:,}, so "
+        f"In the layout {where.name} blocks are {stride:,} bytes apart and a page has {page:,}, so "
         f"a manager block of {pages.geometry.block_size:,} tokens cannot be cut into {ratio:,} "
         f"kernel blocks of {kernel:,}. Nearest valid: block_size = {kernel}, or a layout that "
         f"keeps every layer by itself ({COMPACT}).",
@@ -122,7 +122,7 @@ def _check_split(where: Placed, pages: AttentionPages, kernel: int, ratio: int) 
 
 
 def check_group_split(name: str, backend: str, block_size: int, kernel_block_size: int) -> None:
-    """Pages side by side in a block are never cut, so the kernel must take the manager block.
+    """Check that the kernel takes the manager block: pages side by side in a block are never cut.
 
     Errors: LayoutError (vLLM: ValueError while the cache is bound to the layers).
     """
@@ -131,7 +131,7 @@ def check_group_split(name: str, backend: str, block_size: int, kernel_block_siz
     raise LayoutError(
         "packed_block_not_split",
         f"{backend} needs kernel blocks of {kernel_block_size:,} tokens, and in the layout {name} "
-        f"blocks of {block_size:,} tokens lie beside other layers' pages: they cannot be cut. "
+        f"blocks of {block_size:,} tokens are alongside other layers' pages: they cannot be cut. "
         f"Nearest valid: a layout that keeps every layer by itself ({COMPACT}). A block of "
         f"{kernel_block_size:,} tokens helps where no SSM layer makes it larger.",
         field="block_size",

@@ -1,4 +1,4 @@
-"""Where pages lie in the one allocation of 0.33, whatever a layer sees in them.
+"""Where pages are in the one allocation of 0.33, whatever a layer sees in them.
 
 Block b of layer l starts at offset + l * layer_stride + b * block_stride. Source:
 `compute_layout_strides` in `vllm/v1/kv_cache_interface.py`, 0.33.
@@ -21,10 +21,10 @@ COMPACT = "LBNHC"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where the pages of some layers lie in the allocation, in bytes.
+    """Where the pages of some layers are in the allocation, in bytes.
 
     allocation_bytes: all of it. layer: which of the layers a view is for. pieces: of a page, as
-    many as heads where these do not lie side by side, `piece_stride` apart.
+    many as heads where these are not side by side, `piece_stride` apart.
     """
 
     name: str
@@ -39,13 +39,13 @@ class Placed:
     piece_stride: int = 0
 
     def address(self, layer: int, block: int, page_byte: int = 0) -> int:
-        """The byte of the allocation that holds this byte of a layer's page, heads in order."""
+        """Return the byte of the allocation that holds this byte of a layer's page."""
         piece, inside = divmod(page_byte, self.page_bytes // self.pieces)
         start = self.offset + layer * self.layer_stride + block * self.block_stride
         return start + piece * self.piece_stride + inside
 
     def locate(self, byte: int) -> tuple[int, int, int] | None:
-        """(layer, block, byte of the page) that lies at a byte of the allocation, or None.
+        """Return (layer, block, byte of the page) that is at a byte of the allocation, or None.
 
         The inverse of `address`.
         """
@@ -63,21 +63,23 @@ class Placed:
         return layer, block, piece * size + inside
 
     def ranges(self, layer: int, block: int) -> tuple[range, ...]:
-        """The bytes of one page, in the allocation; one range a piece."""
+        """Return the bytes of one page, in the allocation; one range per piece."""
         size = self.page_bytes // self.pieces
         starts = (self.address(layer, block, piece * size) for piece in range(self.pieces))
         return tuple(range(first, first + size) for first in starts)
 
     @property
     def is_block_outermost(self) -> bool:
-        """Whether all layers of a block lie together."""
+        """Return whether all layers of a block are together."""
         return self.name.startswith("B")
 
     @property
     def block_step(self) -> tuple[int, int]:
-        """(start, bytes): block b of the first layer is to lie in [start + b * bytes, + bytes).
+        """Return (start, bytes).
 
-        Where all layers of a block lie together that is all of the block.
+        Block b of the first layer is meant to be in [start + b * bytes, + bytes).
+
+        Where all layers of a block are together that is all of the block.
         """
         if self.is_block_outermost:
             return 0, self.block_stride
@@ -85,7 +87,7 @@ class Placed:
 
 
 def packed_order(name: str) -> Order:
-    """The order in memory of (layer, block, head, token, content). Errors: LayoutError."""
+    """Return the order in memory of (layer, block, head, token, content). Errors: LayoutError."""
     if sorted(name) != sorted(DIMENSIONS):
         raise LayoutError(
             "unknown_layout",
@@ -102,9 +104,9 @@ def packed_strides(
     layer_stride: int | None = None,
     block_stride: int | None = None,
 ) -> tuple[int, ...]:
-    """Strides of (layer, block, head, token, content) in the unit of the content.
+    """Return the strides of (layer, block, head, token, content) in the unit of the content.
 
-    shape: sizes in the same order. A stride that is given holds, and what lies outside follows it.
+    shape: sizes in the same order. A stride that is given holds, and what is outside follows it.
     """
     fixed = {LAYER: layer_stride, BLOCK: block_stride}
     strides, step = [0] * len(shape), 1
@@ -125,10 +127,10 @@ def place(
     block_bytes: int,
     offset: int = 0,
 ) -> Placed:
-    """Where `layers` layers lie whose pages have `shape` (heads, tokens, content in bytes).
+    """Return where `layers` layers are whose pages have `shape` (heads, tokens, content in bytes).
 
     page_bytes: padding included; block_bytes: of one block over all layers of the largest group.
-    Errors: LayoutError (vLLM: AssertionError) for a padded page whose heads do not lie together.
+    Errors: LayoutError (vLLM: AssertionError) for a padded page whose heads are not together.
     """
     blocks_outside = name.startswith("B")
     heads = 1 if set(name[:2]) == {"L", "B"} else shape[0]
@@ -159,7 +161,7 @@ def _padding_between_heads(name: str, shape: tuple[int, ...], page_bytes: int) -
     raise LayoutError(
         "padded_page_in_pieces",
         f"A page padded to {page_bytes:,} bytes must be one run of bytes, and in the layout {name} "
-        f"the heads of a page lie apart. Nearest valid: {COMPACT}.",
+        f"the heads of a page are apart. Nearest valid: {COMPACT}.",
         field="layout",
         operands={"shape": shape, "page_size_padded": page_bytes},
         vllm_exception="AssertionError",

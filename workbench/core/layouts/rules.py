@@ -31,7 +31,7 @@ class LayoutRules:
     v2_runner_checkpoints: bool = False
 
     def cache_of(self, kind: str, backend: str | None) -> CacheLayout | None:
-        """What the view of a layer holds; None where every backend has a shape of its own.
+        """Return what the view of a layer holds; None where every backend has a shape of its own.
 
         kind: of its spec; MLA and hidden states go by that, all other layers by their backend.
         """

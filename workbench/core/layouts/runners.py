@@ -33,17 +33,17 @@ class Verdict:
 
 
 def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
-    """The attention groups of a plan; none where the pages cannot be made equal."""
+    """Return the attention groups of a plan; none where the pages cannot be made equal."""
     return () if plan.cache is None else attention_groups(plan, plan.cache)
 
 
 def plan_graph_support(plan: Plan) -> GraphSupport:
-    """The weakest CUDA-graph support over the plan's attention groups."""
+    """Return the weakest CUDA-graph support over the plan's attention groups."""
     return graph_support(plan, plan_attention_groups(plan))
 
 
 def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
-    """What stops each runner, after what stops the engine whatever the runner is.
+    """Return the problems of each runner, after what stops the engine whatever the runner is.
 
     V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
     """

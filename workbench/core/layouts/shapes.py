@@ -40,12 +40,12 @@ class CacheGeometry:
 
 
 def plain_head(geometry: CacheGeometry) -> int:
-    """One head of one token, as it is."""
+    """Return one head of one token, as it is."""
     return geometry.head_size
 
 
 def kv_heads(geometry: CacheGeometry) -> int:
-    """A place for every KV head."""
+    """Return a place for every KV head."""
     return geometry.num_kv_heads
 
 
@@ -68,7 +68,7 @@ class CacheLayout:
     heads: Callable[[CacheGeometry], int] = kv_heads
 
     def shape(self, num_blocks: int, geometry: CacheGeometry) -> tuple[int, ...]:
-        """The logical shape for `num_blocks` kernel blocks.
+        """Return the logical shape for `num_blocks` kernel blocks.
 
         Errors: LayoutError (vLLM: ValueError) for a block that is not a multiple.
         """
@@ -98,21 +98,21 @@ class CacheLayout:
         return tuple(sizes[axis] for axis in self.axes)
 
     def head_slots(self, geometry: CacheGeometry) -> int:
-        """Places between blocks and tokens: of heads, or one for keys and one for values."""
+        """Return the places between blocks and tokens: heads, or one for K and one for V."""
         return 2 if KV in self.axes else self.heads(geometry)
 
     def block_dim(self, geometry: CacheGeometry) -> int:
-        """Which logical dimension counts blocks, found by asking for a sentinel of them."""
+        """Return which logical dimension counts blocks, found by asking for a sentinel of them."""
         return self.shape(BLOCK_SENTINEL, geometry).index(BLOCK_SENTINEL)
 
     def stride_order(self, layout: str, *, with_layers: bool = False) -> Order:
-        """The declared order in memory. Errors: LayoutError (vLLM: NotImplementedError)."""
+        """Return the declared order in memory. Errors: LayoutError (vLLM: NotImplementedError)."""
         check_layout_name(layout)
         orders = self.orders_with_layers if with_layers else self.orders
         if orders is None:
             raise LayoutError(
                 "no_stride_order",
-                "This backend declares no order: its cache lies in memory in logical order, "
+                "This backend declares no order: its cache is in memory in logical order, "
                 f"whatever the layout name ({layout}).",
                 field="backend",
                 operands={"layout": layout, "with_layers": with_layers},
@@ -122,13 +122,13 @@ class CacheLayout:
         return orders[layout]
 
     def memory_order(self, layout: str) -> Order:
-        """The order that is used: the declared one, else the logical one."""
+        """Return the order that is used: the declared one, else the logical one."""
         check_layout_name(layout)
         return tuple(range(len(self.axes))) if self.orders is None else self.orders[layout]
 
 
 def check_layout_name(layout: str) -> None:
-    """LayoutError unless `layout` is NHD or HND."""
+    """Raise LayoutError unless `layout` is NHD or HND."""
     if layout not in LAYOUT_NAMES:
         message = unknown_name_message("layout", layout, LAYOUT_NAMES)
         raise LayoutError(

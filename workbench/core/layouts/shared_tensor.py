@@ -48,7 +48,7 @@ def layout_name(
     environment: str | None = None,
     connector: str | None = None,
 ) -> LayoutName:
-    """The layout name that holds: the first of code, environment, connector and NHD that has one.
+    """Return the first layout name that is set: by code, environment, connector or NHD.
 
     backends: all that read the cache; one that forces a name does so for the others as well.
     environment: the variable VLLM_KV_CACHE_LAYOUT; connector: the KV connector's wish.
@@ -81,8 +81,8 @@ class CacheViews:
 
     num_blocks: manager blocks. attention: its block axis counts *kernel* blocks,
     kernel_blocks_per_block in a manager block; block_dim: that axis, as the backend answers;
-    order: of its logical dimensions in memory, before a rewrite. states: one view a state, named
-    in state_names. attention_place, state_place: where the pages lie in the one allocation, which
+    order: of its logical dimensions in memory, before a rewrite. states: one view per state, named
+    in state_names. attention_place, state_place: where the pages are in the one allocation, which
     the views are of then (0.33); None where the layers of a slot have a tensor.
     """
 
@@ -106,10 +106,10 @@ class CacheViews:
 
     @property
     def misplaced_attention_bytes(self) -> int:
-        """Bytes of attention blocks that lie in another block's page.
+        """Return the bytes of attention blocks that are in another block's page.
 
-        Harmless while only layers with this very view share the tensor; beside SSM layers, only 0
-        keeps blocks apart.
+        Harmless while only layers with this very view share the tensor; with SSM layers as
+        well, only 0 keeps blocks apart.
         """
         if self.attention is None or self.attention_page_bytes is None:
             return 0
@@ -118,7 +118,7 @@ class CacheViews:
 
     @property
     def misplaced_state_bytes(self) -> int:
-        """The same for states."""
+        """Return the same for states."""
         page = self.state_page_bytes
         if page is None:
             return 0
@@ -126,7 +126,7 @@ class CacheViews:
         return sum(bytes_outside_their_page(view, step, first_byte=first) for view in self.states)
 
     def to_dict(self) -> dict[str, Any]:
-        """The published layout: stable names, JSON-able values."""
+        """Return the published layout: stable names, JSON-able values."""
         names = self.state_names or tuple(f"state_{n}" for n in range(len(self.states)))
         attention = None
         if self.attention is not None:
@@ -164,7 +164,7 @@ class CacheViews:
 
 
 def _page_of_block_0(place: Placed | None, page_bytes: int) -> tuple[int, int]:
-    """First byte of block 0's page, and the bytes from there to the page of block 1."""
+    """Return first byte of block 0's page, and the bytes from there to the page of block 1."""
     return (0, page_bytes) if place is None else place.block_step
 
 
@@ -197,7 +197,7 @@ def cache_views(
     runner: str = V1,
     rule: str | None = None,
 ) -> CacheViews:
-    """The views of a raw tensor of `num_blocks` pages, in the order in which vLLM builds them.
+    """Return the views of a raw tensor of `num_blocks` pages, in vLLM's order of construction.
 
     layout: of the attention backend, None without attention; kernel_block_size: the manager block
     where nothing else is said. rule: one of REWRITE_RULES instead of the runner's own.
@@ -249,8 +249,8 @@ def _with_attention(
         layout_name=built.layout.name,
         runner=built.runner,
     )
-    asked = replace(pages.geometry, block_size=kernel)
-    dim = layout.block_dim(asked)
+    kernel_geometry = replace(pages.geometry, block_size=kernel)
+    dim = layout.block_dim(kernel_geometry)
     return replace(
         built,
         attention=view,

@@ -17,7 +17,7 @@ ITEM_BYTES = {
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a dense tensor of `shape`, the last dimension innermost.
+    """Return the strides in elements of a dense tensor of `shape`, the last dimension innermost.
 
     An empty dimension counts as one element, as it does in torch.
     """
@@ -27,7 +27,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Who finds what where: element `i` lies at `offset_elements + sum(i * strides)`.
+    """Where every element is: element `i` is at `offset_elements + sum(i * strides)`.
 
     axes: names of the logical dimensions; strides and offset in elements of `dtype`.
     """
@@ -40,31 +40,31 @@ class View:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element."""
+        """Return the bytes of one element."""
         return ITEM_BYTES[self.dtype]
 
     @property
     def offset_bytes(self) -> int:
-        """Byte of the first element."""
+        """Return the byte of the first element."""
         return self.offset_elements * self.itemsize
 
     @property
     def elements(self) -> int:
-        """Elements of the view."""
+        """Return the elements of the view."""
         return prod(self.shape)
 
     @property
     def block_axis(self) -> int:
-        """The dimension that counts kernel blocks (states: manager blocks)."""
+        """Return the dimension that counts kernel blocks (states: manager blocks)."""
         return self.axes.index(NUM_BLOCKS)
 
     @property
     def storage_bytes(self) -> int:
-        """Bytes that the storage must have for every element to lie inside; 0 without elements."""
+        """Return the least bytes of storage that contain every element; 0 without elements."""
         return _needed_bytes(self.shape, self.strides, self.offset_elements, self.itemsize)
 
     def byte_of(self, index: Sequence[int]) -> int:
-        """The first byte of the element at `index`, one number a dimension.
+        """Return the first byte of the element at `index`, one number per dimension.
 
         Errors: LayoutError for an index outside the shape.
         """
@@ -73,7 +73,7 @@ class View:
         return (self.offset_elements + sum(i * stride for i, stride in steps)) * self.itemsize
 
     def index_of(self, byte: int) -> tuple[int, ...] | None:
-        """The element that holds `byte`, or None where it is nobody's; the inverse of `byte_of`."""
+        """Return the element that holds `byte`, or None without one; the inverse of `byte_of`."""
         rest = byte // self.itemsize - self.offset_elements
         index = [0] * len(self.shape)
         for axis in sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis]):
@@ -83,7 +83,7 @@ class View:
         return None if rest or not self.elements else tuple(index)
 
     def byte_ranges(self, fixed: Mapping[str, int]) -> tuple[range, ...]:
-        """The bytes of all elements whose named dimensions have these indices, ascending.
+        """Return the bytes of all elements whose named dimensions have these indices, ascending.
 
         `{"num_blocks": 3}` gives the bytes of kernel block 3. Adjacent ranges are joined.
         Errors: LayoutError for a dimension or an index that does not exist.
@@ -135,7 +135,7 @@ def placed(
     offset_elements: int = 0,
     order: Sequence[int] | None = None,
 ) -> View:
-    """A view that is checked to lie inside `raw_bytes` bytes of storage.
+    """Return a view that is checked to be inside `raw_bytes` bytes of storage.
 
     `order` is the order in memory in which vLLM's message shows sizes and strides.
     Errors: LayoutError (vLLM: RuntimeError, torch's own message).
@@ -148,7 +148,7 @@ def placed(
         raise LayoutError(
             "view_leaves_storage",
             f"The view needs {needed:,} bytes, and the tensor has {raw_bytes:,}: its last block "
-            f"would lie outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
+            f"would be outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
             "into kernel blocks, and needs blocks as its first dimension.",
             field="page_size_padded",
             operands={"needed_bytes": needed, "raw_bytes": raw_bytes, "strides": strides},

@@ -25,7 +25,7 @@ The last one also lifts the token budget that align mode may need.
 
 
 def context_parallel_problem(decode: int, prefill: int, groups: int) -> Problem:
-    """Several groups do not work with context parallelism."""
+    """Report several groups, which do not work with context parallelism."""
     return Problem(
         "context_parallel_with_groups",
         ERROR,
@@ -44,7 +44,7 @@ def context_parallel_problem(decode: int, prefill: int, groups: int) -> Problem:
 def hash_size_problem(
     hash_block_size: int, sizes: Sequence[int], rules: OffloadRules = V0_23
 ) -> Problem:
-    """The configured hash block does not divide every group's block."""
+    """Report a configured hash block that does not divide every group's block."""
     option = rules.hash_option
     text = (
         f"Invalid {option}={hash_block_size}; prefix-cacheable KV cache group block sizes must be "
@@ -67,13 +67,13 @@ def hash_size_problem(
 
 
 def single_group_problem(hash_block_size: int, block_size: int) -> Problem:
-    """A typed unit of hashes that a single group cannot have (0.33)."""
+    """Report an explicit unit of hashes that a single group cannot have (0.33)."""
     return Problem(
         "single_group_hash_block",
         ERROR,
         "block_size",
         f"With one cache group hits end on its block of {block_size:,} tokens; prefix_match_unit = "
-        f"{hash_block_size:,} cannot be had. Leave it out, or take {block_size:,}.",
+        f"{hash_block_size:,} is not supported. Omit it, or take {block_size:,}.",
         {"hash_block_size": hash_block_size, "block_size": block_size},
         f"Invalid prefix_match_unit={hash_block_size}; with a single KV cache group, prefix-cache "
         f"hits land on the block size ({block_size}). Unset it or set it to {block_size}.",
@@ -81,7 +81,7 @@ def single_group_problem(hash_block_size: int, block_size: int) -> Problem:
 
 
 def no_group_problem() -> Problem:
-    """Nothing could be offloaded (0.33)."""
+    """Report that nothing could be offloaded (0.33)."""
     return Problem(
         "offload_no_group",
         ERROR,
@@ -93,7 +93,7 @@ def no_group_problem() -> Problem:
 
 
 def chunk_problem(blocks_per_chunk: int | None, block_size: int | None) -> Problem | None:
-    """The size of an offloaded block in GPU blocks (0.33): alone, and above 0."""
+    """Check the size of an offloaded block in GPU blocks (0.33): alone, and above 0."""
     if blocks_per_chunk is None:
         return None
     if block_size is not None:
@@ -124,7 +124,7 @@ def hash_problem(
     prefix_caching: bool,
     rules: OffloadRules = V0_23,
 ) -> Problem | None:
-    """Groups whose block is no multiple of the hash block; None when all are.
+    """Return the groups whose block is not a multiple of the hash block; None when all are.
 
     vLLM stops at the first in the order of the groups, and names only that one.
     """
@@ -153,7 +153,10 @@ def hash_problem(
 def block_problem(
     sizes: Sequence[int], block_size: int | None, rules: OffloadRules = V0_23
 ) -> Problem | None:
-    """A typed offloaded block: needs groups of one size, and must be a multiple of it."""
+    """Check an explicit offloaded block.
+
+    It needs groups of one size, and must be a multiple of it.
+    """
     if block_size is None:
         return None
     if len(set(sizes)) != 1:
@@ -176,7 +179,7 @@ def block_problem(
         "offload_block_not_multiple",
         ERROR,
         "block_size",
-        f"An offloaded block of {block_size:,} tokens is no multiple of the GPU block of "
+        f"An offloaded block of {block_size:,} tokens is not a multiple of the GPU block of "
         f"{size:,}. Nearest: {near}.",
         {"block_size": block_size, "gpu_block_size": size},
         f"'block_size'={block_size} in kv_connector_extra_config must be a multiple of the GPU KV "
@@ -188,7 +191,7 @@ def block_problem(
 
 
 def bytes_problem(cpu_bytes_to_use: int | None) -> Problem | None:
-    """The host pool needs a size above 0."""
+    """Report a host pool whose size is not above 0."""
     if cpu_bytes_to_use:
         return None
     given = "is not given" if cpu_bytes_to_use is None else f"is {cpu_bytes_to_use}"

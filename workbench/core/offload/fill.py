@@ -22,7 +22,7 @@ class StoredPrompt:
     """What one prompt takes in the host pool, when it is alone in the engine.
 
     attention_blocks, state_blocks: host blocks, over all groups of the kind. loadable_tokens: what
-    a later request with this prompt gets back; 0 when no state lies on the end of a block.
+    a later request with this prompt gets back; 0 when no state is at the end of a block.
     requests: such prompts that the pool holds at once; None when a prompt takes no block, also one
     that is never scheduled.
     """
@@ -35,17 +35,20 @@ class StoredPrompt:
 
     @property
     def blocks(self) -> int:
-        """Host blocks in all."""
+        """Return host blocks in all."""
         return self.attention_blocks + self.state_blocks
 
     @property
     def held_tokens(self) -> int | None:
-        """Tokens that the full pool gives back, over all its requests."""
+        """Return the tokens that the full pool gives back, over all its requests."""
         return None if self.requests is None else self.requests * self.loadable_tokens
 
 
 def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPrompt:
-    """The host blocks of one prompt. Errors: ValueError after a failed check, or below 1 token."""
+    """Return the host blocks of one prompt.
+
+    Errors: ValueError after a failed check, or below 1 token.
+    """
     if found.factor is None:
         raise ValueError("this offload does not start: see its problems")
     if prompt_tokens < 1:
@@ -70,14 +73,14 @@ def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPromp
 
 
 def _full_attention_block(specs: list[CacheSpec], sizes: list[int]) -> int | None:
-    """The offloaded block of full attention, where all such groups agree."""
+    """Return the offloaded block of full attention, where all such groups agree."""
     pairs = zip(specs, sizes, strict=True)
     found = {size for spec, size in pairs if not spec.is_mamba and spec.window_tokens is None}
     return found.pop() if len(found) == 1 else None
 
 
 def _attention_blocks(blocks: int, size: int, spec: CacheSpec, full: int | None) -> int:
-    """A window's blocks that no hit can reach, since hits end on full attention's, stay out."""
+    """Return the blocks without those of a window that no hit can reach."""
     if spec.window_tokens is None or full is None or full <= size:
         return blocks
     segment, tail = full // size, cdiv(spec.window_tokens, size)
@@ -88,7 +91,7 @@ def _attention_blocks(blocks: int, size: int, spec: CacheSpec, full: int | None)
 
 
 def _multiples(part: range, size: int) -> int:
-    """How many members of an ascending range are multiples of `size`."""
+    """Return how many members of an ascending range are multiples of `size`."""
     period = lcm(part.step, size)
     firsts = part[: period // part.step]
     first = next((position for position in firsts if position % size == 0), None)

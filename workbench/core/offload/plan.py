@@ -56,12 +56,12 @@ class Offload:
 
     @property
     def is_legal(self) -> bool:
-        """Whether the engine starts with this connector."""
+        """Return whether the engine starts with this connector."""
         return not self.problems
 
 
 def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
-    """The checks in vLLM's order, then the sizes.
+    """Return the checks in vLLM's order, then the sizes.
 
     Errors: ValueError when the plan has no cache, ScenarioError for a world size that no engine
     with this tensor parallelism has.
@@ -105,7 +105,7 @@ _CHUNK = ("blocks_per_chunk",)
 
 
 def _check_world(plan: Plan, world_size: int | None) -> None:
-    """Other kinds of parallelism multiply the tensor-parallel ranks."""
+    """Check that the world size is a multiple of the tensor-parallel ranks."""
     ranks = plan.settings.tensor_parallel
     if world_size is None or world_size % ranks == 0:
         return
@@ -119,7 +119,7 @@ def _check_world(plan: Plan, world_size: int | None) -> None:
 
 
 def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
-    """Offloaded blocks of a request that its attention or state reaches back to; None for all.
+    """Return the offloaded blocks that a request's attention or state reads; None for all.
 
     Source: `get_sliding_window_size_in_chunks`, 0.33.
     """
@@ -131,20 +131,20 @@ def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
 
 
 def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
-    """Whether ranks hold the same latents and the host keeps them once (0.33).
+    """Return whether ranks hold the same latents and the host keeps them once (0.33).
 
     One node and no other kind of parallelism are taken for granted.
     """
     specs = [spec for group in plan.built_cache().groups for spec in group.layer_specs]
     ranks = plan.settings.tensor_parallel
-    alike = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
+    all_mla = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
     alone = request.context_parallel == 1 and ranks > 1 and world == ranks
     shared = plan.settings.platform in {"cuda", "xpu"}
-    return plan.rules.offload.one_copy_of_latents and alike and alone and shared
+    return plan.rules.offload.one_copy_of_latents and all_mla and alone and shared
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:
-    """Bytes of one block id over the tensors of one rank: the sum of their sizes by num_blocks."""
+    """Return the bytes of one block id on one rank: the sum of the tensors' sizes by num_blocks."""
     if cache.tensors is None or not cache.num_blocks:
         return cache.grouping.bytes_per_block
     return sum(tensor.size_bytes for tensor in cache.tensors) // cache.num_blocks

@@ -26,7 +26,7 @@ class BlockCounts:
 
     @property
     def shape_is_right(self) -> tuple[bool, bool]:
-        """Whether the guess happens to be right: (K and V first, blocks first)."""
+        """Return whether the guess happens to be right: (K and V first, blocks first)."""
         return self.shape_kv_first == self.configured, self.shape_blocks_first == self.configured
 
 
@@ -35,7 +35,7 @@ class WorkerBytes:
     """The bytes of one block id on one rank.
 
     per_block: of the tensors, or of the one allocation. descriptors: how many there are, each of
-    which tells the size of all of it where there is one allocation (0.33).
+    which determines the size of all of it where there is one allocation (0.33).
     """
 
     per_block: int
@@ -44,12 +44,15 @@ class WorkerBytes:
 
     @property
     def summed(self) -> int:
-        """What adding the descriptors' sizes gives: right for tensors, too much otherwise."""
+        """Return the sum of the descriptors' sizes: right for tensors, too much otherwise."""
         return self.per_block * (self.descriptors if self.one_allocation else 1)
 
 
 def worker_bytes(plan: Plan) -> WorkerBytes:
-    """What the worker takes for one block id. Errors: ValueError when the plan has no cache."""
+    """Return what the worker takes for one block id.
+
+    Errors: ValueError when the plan has no cache.
+    """
     grouping = plan.built_cache().grouping
     one = plan.rules.groups.one_allocation
     placed = len(grouping.placements(1)) if one else len(grouping.slots)
@@ -66,12 +69,12 @@ class LayerBytes:
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes of the page that no transfer touches."""
+        """Return the bytes of the page that no transfer touches."""
         return self.page_bytes - self.data_bytes
 
 
 def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
-    """The worked case of #38554: 7 blocks of 33 kernel blocks read as 2 or as 231.
+    """Return the worked case of #38554: 7 blocks of 33 kernel blocks read as 2 or as 231.
 
     Errors: ValueError for a negative number of blocks or a ratio below 1.
     """
@@ -84,9 +87,9 @@ def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
 
 
 def layer_bytes(plan: Plan) -> tuple[LayerBytes, ...]:
-    """Per layer, group by group, the bytes of one block that are transferred.
+    """Return per layer, group by group, the bytes of one block that are transferred.
 
-    Padding is left out. Errors: ValueError when the plan has no cache.
+    Padding is skipped. Errors: ValueError when the plan has no cache.
     """
     return tuple(
         LayerBytes(name, spec.content_bytes, spec.page_size_bytes)

@@ -18,7 +18,7 @@ from workbench.core.resolve import resolve
 def offload_remedies(
     plan: Plan, problem: Problem, request: OffloadRequest | None = None, limit: int = 3
 ) -> tuple[Remedy, ...]:
-    """Changes of the scenario after which this check passes and the plan has no new error."""
+    """Return the changes of the scenario that pass this check without a new error in the plan."""
     before = {error.code for error in plan.errors}
     found: list[Remedy] = []
     for changes in problem.candidates:
@@ -38,7 +38,7 @@ def offload_remedies(
 def request_remedies(
     plan: Plan, problem: Problem, request: OffloadRequest
 ) -> tuple[OffloadRequest, ...]:
-    """Requests, nearest first, with which this check passes; empty when only the plan can help."""
+    """Return requests that pass this check, nearest first; empty when only the plan can help."""
     found = []
     for changes in _request_changes(problem):
         other = replace(request, **changes)
@@ -51,15 +51,17 @@ def _request_changes(problem: Problem) -> tuple[dict[str, Any], ...]:
     operands = problem.operands
     match problem.code:
         case "hash_block_size_not_divisor":
-            common, typed = gcd(*operands["group_block_sizes"]), operands["hash_block_size"]
-            near = max((d for d in range(1, min(common, typed) + 1) if common % d == 0), default=1)
+            common, explicit = gcd(*operands["group_block_sizes"]), operands["hash_block_size"]
+            near = max(
+                (d for d in range(1, min(common, explicit) + 1) if common % d == 0), default=1
+            )
             return ({"hash_block_size": near}, {"hash_block_size": None})
         case "single_group_hash_block":
             return ({"hash_block_size": operands["block_size"]}, {"hash_block_size": None})
         case "offload_block_not_multiple":
-            size, typed = operands["gpu_block_size"], operands["block_size"]
-            below = typed // size * size
-            near_sizes = sorted({below, below + size} - {0}, key=lambda near: abs(near - typed))
+            size, explicit = operands["gpu_block_size"], operands["block_size"]
+            below = explicit // size * size
+            near_sizes = sorted({below, below + size} - {0}, key=lambda near: abs(near - explicit))
             return tuple({"block_size": near} for near in near_sizes)
         case code:
             return _WITHOUT.get(code, ())

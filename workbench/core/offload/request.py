@@ -1,4 +1,4 @@
-"""What is asked of the offload connector."""
+"""The request to the offload connector."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class OffloadRequest:
     cpu_bytes_to_use: over all ranks; world_size: ranks, None for the scenario's tensor
     parallelism. decode_context_parallel, prefill_context_parallel: vLLM's own; hash_block_size: too
     (`prefix_match_unit` since 0.33). blocks_per_chunk: GPU blocks in an offloaded one, an option of
-    the extra config since 0.33, which may be typed instead of block_size.
+    the extra config since 0.33, which may be set explicitly instead of block_size.
     Errors: ValueError for sizes below 1 (0.23 takes them and fails later, or never).
     """
 
@@ -44,5 +44,5 @@ class OffloadRequest:
 
     @property
     def context_parallel(self) -> int:
-        """Ranks over which the tokens of one block are spread."""
+        """Return the ranks over which the tokens of one block are spread."""
         return self.decode_context_parallel * self.prefill_context_parallel

@@ -3,7 +3,7 @@
 Source: `NixlConnectorWorker.add_remote_agent` and `_validate_remote_agent_handshake`
 (`vllm/distributed/kv_transfer/kv_connector/v1/nixl/worker.py`),
 `TransferTopology.block_size_ratio` and `compute_nixl_compatibility_hash` of 0.23; vllm#41037. The
-hash names vLLM's version in 0.23 and in 0.33 alike; `_validate_remote_agent_handshake` of 0.33 in
+hash names vLLM's version both in 0.23 and in 0.33; `_validate_remote_agent_handshake` of 0.33 in
 `nixl/base_worker.py`.
 """
 
@@ -19,7 +19,7 @@ from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, WARNING, Problem
 
 CONNECTOR_WISH = "LBHNC"
-"""The order that the NIXL connector asks for (0.33), where the backends can read it."""
+"""The order that the NIXL connector requests (0.33), where the backends can read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Side:
 
     @property
     def ratio(self) -> int:
-        """r: kernel blocks in one manager block."""
+        """Return r: kernel blocks in one manager block."""
         return self.block_size // self.kernel_block_size
 
 
@@ -42,7 +42,7 @@ class Transfer:
     """Two sides compared. The decode side fetches, so it is the local one of the messages.
 
     common_block_size, common_kernel_block_size: least common multiples, in tokens. kernel_ratio:
-    kernel blocks of prefill in one of decode, None when that is no whole number. problems: in the
+    kernel blocks of prefill in one of decode, None when that is not an integer. problems: in the
     order of vLLM's checks; it stops at the first error.
     """
 
@@ -55,12 +55,12 @@ class Transfer:
 
     @property
     def is_legal(self) -> bool:
-        """Whether the handshake passes."""
+        """Return whether the handshake passes."""
         return not any(problem.severity == ERROR for problem in self.problems)
 
     @property
     def verdict(self) -> str:
-        """One line: how the block sizes compare, and what comes of it."""
+        """Return one line on how the block sizes compare, and the consequence."""
         sizes = (
             f"{self.prefill.block_size:,} (prefill) and {self.decode.block_size:,} (decode) tokens"
         )
@@ -112,7 +112,10 @@ def _side(plan: Plan) -> Side:
 
 
 def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
-    """Two versions: the handshake names them, views differ, and so do the hashes of blocks."""
+    """Report two different versions of vLLM.
+
+    The handshake names them, views differ, and so do the hashes of blocks.
+    """
     theirs, ours = prefill.rules, decode.rules
     if theirs.name == ours.name:
         return None
@@ -168,8 +171,8 @@ def _divisor_problem(there: Side, here: Side) -> Problem | None:
         "transfer_kernel_blocks",
         ERROR,
         "block_size",
-        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is no "
-        f"multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
+        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is not "
+        f"a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
         {
             "decode_kernel_block_size": local,
             "prefill_kernel_block_size": remote,
@@ -216,7 +219,10 @@ def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) ->
 
 
 def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
-    """The order of both caches, with the connector's wish (0.33): equal, and heads in one run."""
+    """Check the order of both caches, with the connector's wish (0.33).
+
+    They must be equal, with heads in one run.
+    """
     if not (prefill.rules.layouts.caches and decode.rules.layouts.caches):
         return _layout_warning(prefill, decode)
     attention = decode.model.attention
@@ -236,7 +242,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
             ERROR,
             "kv_cache_layout",
             f"Both caches need one order; prefill has {there}, decode {here}. Set "
-            f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or leave it out.",
+            f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or omit it.",
             operands,
             f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote {there}).",
         )
@@ -248,7 +254,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
         ERROR,
         "kv_cache_layout",
         f"Heads are split differently (tensor parallel {theirs} and {ours}), and in the order "
-        f"{here} those of a block do not lie one after the other. Take {CONNECTOR_WISH}.",
+        f"{here} those of a block are not one after the other. Take {CONNECTOR_WISH}.",
         {**operands, "prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
         "Heterogeneous TP head-dimension splitting requires contiguous heads.",
     )

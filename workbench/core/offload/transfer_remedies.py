@@ -36,7 +36,7 @@ class SideRemedy:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form."""
+        """Return the published form."""
         return {
             "side": self.side,
             "changes": dict(self.changes),
@@ -46,7 +46,7 @@ class SideRemedy:
 
 
 def transfer_remedies(prefill: Plan, decode: Plan, limit: int = 3) -> tuple[SideRemedy, ...]:
-    """Changes with which the handshake passes and no side has a new error, simplest first.
+    """Return the changes that pass the handshake without a new error on a side, simplest first.
 
     Empty when the sides fit already. Errors: ValueError when a side has no kernel block.
     """
@@ -71,7 +71,7 @@ def transfer_remedies(prefill: Plan, decode: Plan, limit: int = 3) -> tuple[Side
 
 
 def _candidates(prefill: Plan, decode: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Equal versions and dtypes, then equal blocks by `--block-size`, then equal ranks."""
+    """Yield equal versions and dtypes, then equal blocks by `--block-size`, then equal ranks."""
     fixed: dict[str, Any] = {}
     if prefill.settings.rules != decode.settings.rules:
         fixed = {"rules": prefill.settings.rules}

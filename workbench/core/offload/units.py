@@ -29,7 +29,10 @@ class BlockSizes:
 
 
 def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> int:
-    """Tokens of one block over all context-parallel ranks; 0.33 does not spread states."""
+    """Return the tokens of one block over all context-parallel ranks.
+
+    0.33 does not spread states.
+    """
     if not plan.rules.offload.context_parallel_with_groups:
         return spec.block_size * request.context_parallel
     return spec.block_size * (1 if spec.is_mamba else request.decode_context_parallel)
@@ -38,7 +41,7 @@ def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> in
 def resolved_block_sizes(
     plan: Plan, request: OffloadRequest, connector: bool = True
 ) -> BlockSizes | Problem:
-    """Scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them.
+    """Return the scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them.
 
     connector: hashes are in use even without prefix caching. One group (or none) counts by the
     configured block size, times the context-parallel ranks.
@@ -64,24 +67,24 @@ def resolved_block_sizes(
 
 
 def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
-    """0.33: every group has a block of its own over the ranks, and align mode may hash finer.
+    """Return the units of 0.33: a block per group over the ranks; align mode may hash finer.
 
     All groups of the models known here can be found again by their hashes.
     """
-    groups, typed = plan.built_cache().groups, request.hash_block_size
+    groups, explicit = plan.built_cache().groups, request.hash_block_size
     if len(groups) <= 1:
         spread = not groups or not groups[0].spec.is_mamba
         size = plan.block_size * (request.decode_context_parallel if spread else 1)
-        if typed not in {None, size} and groups and in_use:
-            assert typed is not None
-            return single_group_problem(typed, size)
+        if explicit not in {None, size} and groups and in_use:
+            assert explicit is not None
+            return single_group_problem(explicit, size)
         return BlockSizes(size, size)
     sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
     scheduler = lcm(*sizes)
     has_states = any(group.spec.is_mamba for group in groups)
     if not in_use or (has_states and plan.mamba_cache_mode != "align"):
         return BlockSizes(scheduler, scheduler)
-    hashes = typed or gcd(*sizes)
+    hashes = explicit or gcd(*sizes)
     if any(size % hashes for size in sizes):
         return hash_size_problem(hashes, sizes, plan.rules.offload)
     return BlockSizes(scheduler, hashes)

@@ -1,7 +1,7 @@
 """Prefix hashes of blocks: a chain over small units, and what a larger block gets from it.
 
-vLLM 0.23 joins the hashes of the units in a block; 0.33 takes the last one, which already stands
-for all before it. The chain here is vLLM's, its hash function is not (SHA-256 of the parent and the
+vLLM 0.23 joins the hashes of the units in a block; 0.33 takes the last one, which already covers
+all before it. The chain here is vLLM's, its hash function is not (SHA-256 of the parent and the
 tokens), so the bytes are an example and no key of a real store. Source:
 `BlockHashListWithBlockSize` and `hash_block_tokens` in `vllm/v1/core/kv_cache_utils.py`.
 """
@@ -19,7 +19,7 @@ TOKEN_BYTES = 4
 
 
 def unit_hashes(tokens: Sequence[int], unit_tokens: int) -> tuple[bytes, ...]:
-    """The hash of every full unit of `unit_tokens` tokens, chained to the one before it.
+    """Return the hash of every full unit of `unit_tokens` tokens, chained to the one before it.
 
     Errors: ValueError for a unit below 1 token.
     """
@@ -37,13 +37,13 @@ def unit_hashes(tokens: Sequence[int], unit_tokens: int) -> tuple[bytes, ...]:
 def block_hashes(
     units: Sequence[bytes], unit_tokens: int, block_tokens: int, rules: OffloadRules
 ) -> tuple[bytes, ...]:
-    """The hash of every full block of `block_tokens` tokens, as a version makes it of the units.
+    """Return the hash of every full block of `block_tokens` tokens, as a version joins the units.
 
-    Errors: ValueError for a block that is no multiple of the unit.
+    Errors: ValueError for a block that is not a multiple of the unit.
     """
     if block_tokens % unit_tokens or block_tokens < 1:
         raise ValueError(
-            f"a block of {block_tokens:,} tokens is no multiple of the unit of {unit_tokens:,}. "
+            f"a block of {block_tokens:,} tokens is not a multiple of the unit of {unit_tokens:,}. "
             f"Nearest: {max(1, round(block_tokens / unit_tokens)) * unit_tokens:,}."
         )
     count = block_tokens // unit_tokens
@@ -64,12 +64,12 @@ class HashComparison:
 
     @property
     def equal(self) -> int:
-        """How many blocks have the same key on both sides."""
+        """Return how many blocks have the same key on both sides."""
         return sum(one == other for one, other in zip(self.ours, self.theirs, strict=True))
 
     @property
     def verdict(self) -> str:
-        """One sentence: whether a store filled by one version serves the other."""
+        """Return one sentence: whether a store filled by one version serves the other."""
         if self.equal == len(self.ours):
             return (
                 "Blocks of one unit have the same key by this rule; vLLM's own hash may differ "
@@ -88,7 +88,10 @@ def compare_hashes(
     ours: OffloadRules,
     theirs: OffloadRules,
 ) -> HashComparison:
-    """Both versions' keys for the blocks of a prompt. Errors: ValueError, see `block_hashes`."""
+    """Return both versions' keys for the blocks of a prompt.
+
+    Errors: ValueError, see `block_hashes`.
+    """
     units = unit_hashes(tokens, unit_tokens)
     return HashComparison(
         unit_tokens,

@@ -4,7 +4,7 @@ Source: `HybridKVCacheCoordinator.find_longest_cache_hit`, `UnitaryKVCacheCoordi
 `KVCacheManager.get_computed_blocks` of vLLM 0.23 and 0.33. A pool without eviction is assumed, and
 requests that come one after the other; tokens that earlier requests generated are not reused here.
 Sliding windows then find the same as full attention; with drafts and a window group of smaller
-blocks than the full attention, 0.23 can find one alignment unit less than is told here.
+blocks than the full attention, 0.23 can find one alignment unit less than is reported here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Caching:
     the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
     block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops
     a block for it. keeps_few, keeps_inside: states of align mode as in 0.33, see `Sparse`.
-    lookahead_tokens: behind a block, which its hash covers too (0.33 with such a method).
+    lookahead_tokens: after a block, which its hash covers too (0.33 with such a method).
     """
 
     mode: str
@@ -48,7 +48,7 @@ class Caching:
     def prefill(
         self, prompt_tokens: int, cached_tokens: int = 0, junction_tokens: int = 0
     ) -> Prefill:
-        """The steps and checkpoints of one prompt of this length.
+        """Return the steps and checkpoints of one prompt of this length.
 
         junction_tokens: what attention finds again beyond the cached tokens (0.33 keeps its state).
         """
@@ -82,12 +82,14 @@ class Hit:
 
     @property
     def attention_lost_tokens(self) -> int:
-        """Tokens whose keys and values match, but which no checkpoint lets the request skip."""
+        """Return the tokens with matching keys and values that no checkpoint allows to skip."""
         return max(0, (self.attention_tokens or 0) - self.cached_tokens)
 
     @property
     def attention_missing_tokens(self) -> int:
-        """Tokens counted as computed whose keys and values were not found: 0.23 reads garbage.
+        """Return the tokens counted as computed whose keys and values were not found.
+
+        0.23 reads garbage.
 
         With drafts attention drops its last matched block, but a checkpoint one block further is
         still taken (`MambaManager.find_longest_cache_hit` ignores the drop).
@@ -98,12 +100,12 @@ class Hit:
 
 
 def caching_of(plan: Plan) -> Caching:
-    """What hits depend on, of a plan. Errors: ValueError when the plan has no cache."""
+    """Return what hits depend on, of a plan. Errors: ValueError when the plan has no cache."""
     return caching_with(plan, plan.built_cache())
 
 
 def caching_with(sized: Sized, cache: CachePlan) -> Caching:
-    """The same for anything that is resolved, with the cache that is built from it."""
+    """Return the same for anything that is resolved, with the cache that is built from it."""
     specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
     method = method_of(sized)
     drafts = method is not None and method.reads_next_token
@@ -124,7 +126,9 @@ def caching_with(sized: Sized, cache: CachePlan) -> Caching:
 
 
 def _lookahead_tokens(sized: Sized) -> int:
-    """How far the drafter reads past a position: one token, a chain of MTP layers its whole draft.
+    """Return how far the drafter reads past a position.
+
+    This is one token, or the whole draft of a chain of MTP layers.
 
     Source: `num_prefill_lookahead_tokens` and `use_multi_module_mtp`, 0.33.
     """
@@ -134,7 +138,7 @@ def _lookahead_tokens(sized: Sized) -> int:
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
-    """What a prompt reuses when one of the same length, with this shared prefix, came before.
+    """Return what a prompt reuses of an earlier one of the same length with this shared prefix.
 
     Errors: ScenarioError for lengths that cannot be, see `hit_after`.
     """
@@ -143,11 +147,11 @@ def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
 
 
 def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tokens: int) -> Hit:
-    """What a prompt reuses of an earlier prefill that shares its first `shared_tokens` tokens.
+    """Return what a prompt reuses of an earlier prefill with the same first `shared_tokens` tokens.
 
     The last token is always computed again, so a hit is shorter than the prompt. Errors:
     ScenarioError for a prompt above `max_model_len`, when more is shared than either prompt has,
-    and for what is no whole number.
+    and for what is not an integer.
     """
     _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
     shorter = min(prompt_tokens, earlier.prompt_tokens)
@@ -173,17 +177,17 @@ def _check_length(field: str, given: object, low: int, high: int) -> None:
     limit = "max_model_len" if field == "prompt_tokens" else "the shorter prompt"
     raise ScenarioError(
         "out_of_range",
-        f"{field} must be a whole number from {low} to {limit} ({high}); got {str(given)[:40]}. "
+        f"Invalid {field} {str(given)[:40]!r}. Expected an integer from {low} to {limit} ({high}). "
         f"Nearest valid value: {int(min(max(number, low), high))}.",
         field=field,
     )
 
 
 def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
-    """The shortest shared prefix with a hit for prompts of this length, None when there is none.
+    """Return the shortest shared prefix with a hit for prompts of this length, None without one.
 
     Without a length: over all prompts that `max_model_len` allows (one token less, as one must be
-    generated). A prefix that serves is no promise for another prompt length: see `prefix_hit`.
+    generated). Such a prefix does not promise a hit for another prompt length: see `prefix_hit`.
     """
     if prompt_tokens is None:
         found = [smallest_prefix(caching, length) for length in _allowed_prompts(caching)]
@@ -204,14 +208,14 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
 
 
 def is_inert(caching: Caching) -> bool:
-    """Whether prefix caching is on, but no request is long enough to find anything again."""
+    """Return whether prefix caching is on, but no request is long enough to find anything again."""
     if not caching.is_on or _is_starved(caching):
         return False
     return not any(prefix_hit(caching, n, n).cached_tokens for n in _allowed_prompts(caching))
 
 
 def reason_without_hits(caching: Caching) -> str | None:
-    """Why no request can ever have a hit, in words; None when some can."""
+    """Return why no request can ever have a hit, in words; None when some can."""
     if not caching.is_on:
         return "Prefix caching is off: nothing is found again."
     if _is_starved(caching):
@@ -230,14 +234,14 @@ def reason_without_hits(caching: Caching) -> str | None:
 
 
 def shortest_prompt_with_hit(caching: Caching) -> int:
-    """The shortest prompt, in tokens, that could find anything again if it were allowed."""
+    """Return the shortest prompt, in tokens, that could find anything again if it were allowed."""
     lengths = _shortest_prompts(caching)
     hits = (n for n in lengths if prefix_hit(_longer(caching, n), n, n).cached_tokens)
     return min(hits, default=max(lengths))
 
 
 def _longer(caching: Caching, prompt_tokens: int) -> Caching:
-    """The same rules where a prompt of this length is allowed."""
+    """Return the same rules where a prompt of this length is allowed."""
     return replace(caching, max_model_len=max(caching.max_model_len, prompt_tokens + 1))
 
 
@@ -249,7 +253,9 @@ def _is_starved(caching: Caching) -> bool:
 
 
 def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
-    """Lengths among which the shortest prompt with a hit is: a full block, and one token more.
+    """Return the lengths among which the shortest prompt with a hit is.
+
+    They are a full block, and one token more.
 
     With drafts attention needs a second block; a state alone may be found with the first.
     """
@@ -262,7 +268,7 @@ def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
 
 
 def _allowed_prompts(caching: Caching) -> tuple[int, ...]:
-    """Those of them that `max_model_len` allows: one token must still be generated."""
+    """Return those of them that `max_model_len` allows: one token must still be generated."""
     return tuple(n for n in _shortest_prompts(caching) if n < caching.max_model_len)
 
 

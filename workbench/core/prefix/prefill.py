@@ -24,7 +24,8 @@ class Prefill:
     is_scheduled: False when no step is ever taken (vllm#34445: align mode, budget below the
     block); `stops` is empty then. stops: positions at which a step ends; kept: positions whose
     state is found again by another request. Both are ascending ranges: a prompt may take
-    millions of steps. Decoding goes on to keep states at block boundaries; that is not told here.
+    millions of steps. Decoding goes on to keep states at block boundaries; that is not modelled
+    here.
     """
 
     prompt_tokens: int
@@ -35,31 +36,34 @@ class Prefill:
 
     @property
     def step_count(self) -> int:
-        """How many steps there are."""
+        """Return how many steps there are."""
         return sum(len(part) for part in self.stops)
 
     @property
     def step_ends(self) -> tuple[int, ...]:
-        """The position after every step."""
+        """Return the position after every step."""
         return tuple(chain.from_iterable(self.stops))
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The tokens of every step; they add up to the part of the prompt that is not cached."""
+        """Return the tokens of every step.
+
+        They add up to the part of the prompt that is not cached.
+        """
         return tuple(end - start for start, end in pairwise((self.cached_tokens, *self.step_ends)))
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        """Every position whose state is kept."""
+        """Return every position whose state is kept."""
         return tuple(chain.from_iterable(self.kept))
 
     def kept_between(self, start: int, stop: int) -> tuple[range, ...]:
-        """The checkpoints after `start` and up to `stop`, as ascending ranges."""
+        """Return the checkpoints after `start` and up to `stop`, as ascending ranges."""
         parts = (part[_count_to(part, start) : _count_to(part, stop)] for part in self.kept)
         return tuple(part for part in parts if part)
 
     def checkpoint_below(self, limit: int, multiple_of: int = 1) -> int:
-        """The last checkpoint at or below `limit` that is such a multiple; 0 without one."""
+        """Return the last checkpoint at or below `limit` that is such a multiple; 0 without one."""
         for part in reversed(self.kept):
             for position in reversed(part[: _count_to(part, limit)]):
                 if position % multiple_of == 0:
@@ -77,7 +81,7 @@ def prefill(
     cached_tokens: int = 0,
     sparse: Sparse | None = None,
 ) -> Prefill:
-    """The steps of a prompt when every step has `budget_tokens` and no other request.
+    """Return the steps of a prompt when every step has `budget_tokens` and no other request.
 
     block_size: tokens of a mamba block, None without state-space layers; align mode ends its
     steps at multiples of it, one block earlier with EAGLE-like `drafts` (eagle, eagle3, mtp,
@@ -103,7 +107,7 @@ def prefill(
 
 
 def last_cache_position(prompt_tokens: int, block_size: int, drafts: bool) -> int:
-    """The position at which align mode makes a step end: the last full block of the prompt.
+    """Return the position at which align mode makes a step end: the last full block of the prompt.
 
     With drafts one block less, since attention then drops the last block that it matches.
     """
@@ -114,7 +118,7 @@ def last_cache_position(prompt_tokens: int, block_size: int, drafts: bool) -> in
 def _aligned_stops(
     prompt: int, budget: int, block: int, drafts: bool, start: int
 ) -> tuple[range, ...]:
-    """Full strides while the budget does not reach the last cache position, then that, then on."""
+    """Yield full strides up to the last cache position, then that position, then the rest."""
     last = last_cache_position(prompt, block, drafts)
     if start >= last:
         return _even_stops(start, prompt, budget)
@@ -147,7 +151,7 @@ def _kept(stops: tuple[range, ...], mode: str, block: int | None, start: int) ->
 
 
 def _multiples(part: range, block: int) -> range:
-    """The members of a range of stops that are multiples of the block."""
+    """Return the members of a range of stops that are multiples of the block."""
     if part.step % block == 0:
         return part if part.start % block == 0 else range(0)
     found = [position for position in part if position % block == 0]
@@ -157,7 +161,7 @@ def _multiples(part: range, block: int) -> range:
 
 
 def _count_to(part: range, limit: int) -> int:
-    """How many members of an ascending range are at or below `limit`."""
+    """Return how many members of an ascending range are at or below `limit`."""
     return min(len(part), max(0, cdiv(limit + 1 - part.start, part.step)))
 
 

@@ -19,11 +19,11 @@ Parts = tuple[range, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """What the steps depend on beside block and budget.
+    """What the steps depend on in addition to block and budget.
 
     inside: the backend exports a state inside its last step (Mamba-2; gated delta nets whose
     prefill FlashInfer runs). junction_tokens: where the request's shared prefix ends, as far as
-    attention knows it; 0 without one. lookahead_tokens: behind a block, which its hash covers too.
+    attention knows it; 0 without one. lookahead_tokens: after a block, which its hash covers too.
     """
 
     inside: bool = False
@@ -32,18 +32,21 @@ class Sparse:
 
 
 def replay_position(prompt_tokens: int, block_size: int, lookahead_tokens: int = 0) -> int:
-    """Where a resent prompt goes on: the last full block with a token behind it.
+    """Return where a resent prompt goes on: the last full block with a token after it.
 
-    With a lookahead, with all the tokens behind it that the block's hash covers.
+    With a lookahead, with all the tokens after it that the block's hash covers.
     """
-    behind = max(1, lookahead_tokens)
-    return max(0, prompt_tokens - behind) // block_size * block_size
+    tokens_after = max(1, lookahead_tokens)
+    return max(0, prompt_tokens - tokens_after) // block_size * block_size
 
 
 def sparse_steps(
     prompt: int, budget: int, block: int, cached: int, how: Sparse
 ) -> tuple[Parts, Parts]:
-    """(step ends, kept positions) as ascending ranges. All in tokens; `cached` fills its blocks."""
+    """Return (step ends, kept positions) as ascending ranges.
+
+    All in tokens; `cached` fills its blocks.
+    """
     replay = replay_position(prompt, block, how.lookahead_tokens)
     junction = how.junction_tokens // block * block
     marks = [mark for mark in sorted({junction, replay}) if cached < mark < prompt]
@@ -64,7 +67,10 @@ def sparse_steps(
 
 
 def _to(start: int, mark: int, budget: int, block: int) -> list[range]:
-    """Steps from one block's end to another: whole blocks, or parts where the budget is smaller."""
+    """Return the steps from one block's end to another.
+
+    They are whole blocks, or parts where the budget is smaller.
+    """
     if budget >= block:
         stride = budget // block * block
         return [range(start + stride, mark, stride), range(mark, mark + 1)]
@@ -79,7 +85,7 @@ def _one(position: int) -> range:
 
 
 def _final_step(start: int, ends: list[range], prompt: int, budget: int) -> int:
-    """The first position, `start` or a step's end, from which one step reaches the prompt's end."""
+    """Return the first position, `start` or a step's end, one step before the prompt's end."""
     needed = prompt - budget
     if start >= needed:
         return start
@@ -91,7 +97,7 @@ def _final_step(start: int, ends: list[range], prompt: int, budget: int) -> int:
 
 
 def _until(ends: list[range], last: int) -> list[range]:
-    """Steps up to and with `last`."""
+    """Return the steps up to and with `last`."""
     return [part[: max(0, (last - part.start) // part.step + 1)] for part in ends]
 
 

@@ -40,7 +40,7 @@ class Workload:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of every prompt."""
+        """Return the tokens of every prompt."""
         return self.shared_tokens + self.unique_tokens
 
 
@@ -64,11 +64,11 @@ class WorkloadHits:
 
     @property
     def hits(self) -> int:
-        """Requests that reuse anything."""
+        """Return the requests that reuse anything."""
         return sum(tokens > 0 for tokens in self.cached_tokens)
 
     def _left(self, count: int, positions: str) -> str:
-        """What a prompt leaves for others to find."""
+        """Return what a prompt leaves for others to find."""
         if not self.has_states:
             return "every full block, and there is no state to be found"
         if not count:
@@ -77,7 +77,7 @@ class WorkloadHits:
 
     @property
     def explanation(self) -> str:
-        """One or two sentences with the numbers that decide."""
+        """Return one or two sentences with the numbers that decide."""
         shared = self.workload.shared_tokens
         count = sum(len(part) for part in self.first.kept)
         shown = islice(chain.from_iterable(self.first.kept), SHOWN)
@@ -109,14 +109,14 @@ class WorkloadHits:
 
 
 def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
-    """Every request of the workload against all before it with the same prefix.
+    """Return every request of the workload against all before it with the same prefix.
 
     Nothing is evicted and no two requests overlap, so this is the most that the rules allow. For
     vllm#45238 (block 528, budget 2048, one request at a time, 64 requests) that is 0 hits for
     1500 shared tokens, whatever the number of prefixes, and for 1600 shared tokens all but the
     first request of each prefix: 56 with the 8 prefixes that the report names later. It measured
     52: four more misses, which no rule of the scheduler gives (evictions from a small pool, or
-    prompts whose tokens differ from what was asked for, would).
+    prompts whose tokens differ from what was requested, would).
     """
     prompt = workload.prompt_tokens
     earlier: dict[int, dict[tuple[int, int], Prefill]] = {}
@@ -147,7 +147,7 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
 
 
 def _junction(caching: Caching, workload: Workload, cached: int) -> int:
-    """Where attention's match of an earlier request ends, if that is beyond the hit (0.33)."""
+    """Return the end of attention's match of an earlier request if it is past the hit (0.33)."""
     if not caching.keeps_few or caching.state_block is None or not caching.is_on:
         return 0
     match = prefix_hit(caching, workload.prompt_tokens, workload.shared_tokens).attention_tokens

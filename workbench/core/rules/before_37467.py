@@ -1,7 +1,7 @@
 """The rules before #37467: aligned in the model configuration, before any backend is known.
 
-Everything else is as in 0.23; only the order differs, and with it the granule. On XPU the
-platform's 64 then overwrites the aligned block, and the pages no longer fit.
+Everything else is as in 0.23; only the order differs, and with it the alignment granularity. On XPU
+the platform's 64 then overwrites the aligned block, and the pages no longer fit.
 """
 
 from __future__ import annotations

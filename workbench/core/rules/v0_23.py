@@ -1,4 +1,4 @@
-"""The rule set of vLLM 0.23: two-phase block size, all backends asked (#37467)."""
+"""The rule set of vLLM 0.23: two-phase block size, all backends queried (#37467)."""
 
 from __future__ import annotations
 

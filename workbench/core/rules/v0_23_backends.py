@@ -28,23 +28,29 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 
 
 def _flash_attention_3(query: LayerQuery) -> bool:
-    """XPU's kernels count as version 3: fp8 caches, and every batch in a graph."""
+    """Return whether version 3 runs, with fp8 caches and every batch in a graph.
+
+    XPU's kernels count as that version.
+    """
     return query.platform == "xpu" or query.major == 9
 
 
 def has_flash_attention_4(query: LayerQuery) -> bool:
-    """Where a build of FlashAttention 4 exists, whichever version the layer then uses."""
+    """Return whether a build of FlashAttention 4 exists, whichever version the layer then uses."""
     return query.major in {9, 10, 11}
 
 
 def newer_flash_attention(query: LayerQuery) -> bool:
-    """FlashAttention 3 is the default of Hopper, 4 that of SM10x unless bits must not differ."""
+    """Return whether version 3 or 4 runs: Hopper, XPU, and SM10x unless batch-invariant."""
     version_4 = query.major == 10 and not query.batch_invariant
     return query.platform == "xpu" or query.major == 9 or version_4
 
 
 def _trtllm_kernels(query: LayerQuery) -> bool:
-    """Sinks and drafts in graphs need these: SM10x, and a whole number of queries per KV head."""
+    """Return whether TRT-LLM's kernels run, which sinks and drafts in graphs need.
+
+    They need SM10x and an integer number of query heads per KV head.
+    """
     attention = query.attention
     sm10x = query.trtllm_kernels and query.major == 10
     return sm10x and attention.num_heads % attention.num_kv_heads == 0

@@ -1,4 +1,4 @@
-"""How vLLM 0.23 groups layers: a tensor a slot, equal pages or none."""
+"""How vLLM 0.23 groups layers: one tensor per slot, equal pages or none."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ def _whatever_the_name(*order: int) -> dict[str, tuple[int, ...]]:
 
 
 def _with_scale(geometry: CacheGeometry) -> int:
-    """Per-token-head types keep a float32 scale behind the head, counted in one-byte elements."""
+    """Return the head size plus the float32 scale of per-token-head types, in one-byte elements."""
     scaled = geometry.cache_dtype in PER_TOKEN_HEAD_DTYPES
     return geometry.head_size + (SCALE_BYTES if scaled else 0)
 
 
 def _nvfp4(geometry: CacheGeometry) -> int:
-    """Two values in a byte, and one byte of scale for 16 values."""
+    """Return the bytes of a packed head: two values per byte, one byte of scale per 16 values."""
     size = geometry.head_size
     return size // 2 + size // 16 if geometry.cache_dtype == "nvfp4" else size
 
@@ -74,7 +74,7 @@ FLASHINFER = CacheLayout(
     orders=BY_NAME,
     orders_with_layers={NHD: (1, 0, 2, 3, 4, 5), HND: (1, 2, 4, 0, 3, 5)},
 )
-# Blocks and tokens lie side by side, so that both flatten into one axis without a copy.
+# Blocks and tokens are side by side, so that both flatten into one axis without a copy.
 FLEX_ATTENTION = CacheLayout(
     BLOCK_FIRST,
     orders=_whatever_the_name(0, 2, 1, 3, 4),
@@ -106,4 +106,4 @@ HIDDEN_STATES = CacheLayout((NUM_BLOCKS, TOKENS, HEADS, "head_size"))
 """Hidden states that a draft model keeps; one of each token, no K/V."""
 
 FORCED_BY_PLATFORM: Final = {"xpu": NHD}
-"""Platform -> the layout name that its code sets, whatever was asked for."""
+"""Platform -> the layout name that its code sets, whatever was requested."""

@@ -246,4 +246,4 @@ HELPERS = (
         cuda_graphs="UNIFORM_BATCH",
     ),
 )
-"""Caches that DeepSeek's sparse models keep beside their attention."""
+"""Caches that DeepSeek's sparse models keep alongside their attention."""

@@ -1,4 +1,4 @@
-"""The rule set of vLLM 0.33: all attention backends are asked, and the result suits all of them.
+"""The rule set of vLLM 0.33: all attention backends are queried, and the result suits all of them.
 
 What it does not name is as in 0.23: the stages are the same, written once.
 """

@@ -34,16 +34,18 @@ FP8_TYPES = frozenset((*FP8_DTYPES, "fp8_ds_mla"))
 
 
 def _trtllm_sinks(query: LayerQuery) -> bool:
-    """Sinks need TRT-LLM's kernels: all of them on SM10x, those for decoding on 9.0 and 12.x."""
+    """Return whether sinks work: with TRT-LLM's kernels on SM10x, for decoding on 9.0 and 12.x."""
     attention = query.attention
     whole = attention.num_heads % attention.num_kv_heads == 0
     return query.trtllm_kernels and whole and query.major in {9, 10, 12}
 
 
 def _large_trtllm_pages(query: LayerQuery) -> bool:
-    """Pages above 64 tokens run on TRT-LLM's kernels only: SM10x, several queries per KV head.
+    """Return whether pages above 64 tokens work.
 
-    Of a rank: 16 heads with 4 KV heads are one beside one on 16 ranks.
+    They need TRT-LLM's kernels: SM10x, several queries per KV head.
+
+    Of a rank: 16 heads with 4 KV heads are one query head with one KV head on 16 ranks.
     """
     heads = query.heads_per_rank
     kv_heads = query.attention.kv_heads_per_rank(query.attention.num_heads // heads)
@@ -52,7 +54,10 @@ def _large_trtllm_pages(query: LayerQuery) -> bool:
 
 
 def _nvfp4(query: LayerQuery) -> str | None:
-    """4-bit caches: TRT-LLM's kernels on SM10x; elsewhere FlashAttention 2, with gaps."""
+    """Return why a 4-bit cache is refused, or None.
+
+    TRT-LLM's kernels read it on SM10x, elsewhere FlashAttention 2, with gaps.
+    """
     attention, major = query.attention, query.major
     if query.kv_cache_dtype not in NVFP4_DTYPES:
         return None

@@ -19,7 +19,7 @@ from workbench.core.stages import attention_bytes as v0_23
 ULTRAQUANT_GROUP = 32
 """Elements that share a scale byte."""
 PER_TOKEN_HEAD = (*PER_TOKEN_HEAD_DTYPES, INT4_HEADS)
-"""KV dtypes with a float32 scale of keys and one of values beside every token's data."""
+"""KV dtypes with a float32 scale of keys and one of values stored with every token's data."""
 PACKERS = {**dict.fromkeys(TURBOQUANT_BITS, "TURBOQUANT"), ULTRAQUANT: "ULTRAQUANT"}
 """KV dtype -> the backend whose packing the alignment takes for granted."""
 
@@ -31,7 +31,7 @@ def token_bytes(
     model_dtype: str,
     backend: str | None,
 ) -> tuple[int, str]:
-    """Bytes that the alignment counts for one token in one layer, per rank, and the formula.
+    """Return the bytes per token, layer and rank that the alignment counts, and the formula.
 
     The packed formats of TurboQuant and UltraQuant are counted whatever the backend is.
     """
@@ -49,7 +49,7 @@ def layer_token_bytes(
     model_dtype: str,
     backend: str | None,
 ) -> tuple[int, str]:
-    """Bytes of one token in the layer's real page: as its backend packs it, or MLA's latents."""
+    """Return the bytes of one token in the layer's page, as its backend packs it."""
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
         if kv_cache_dtype in PER_TOKEN_HEAD and not attention.is_sparse:
@@ -69,7 +69,7 @@ def _bytes(
 
 
 def _packed(size: int, kv_cache_dtype: str, backend: str | None) -> int | None:
-    """Bytes of one token's keys, values and scales of one head; None where nothing is packed."""
+    """Return the bytes of a token's K, V and scales of a head; None if nothing is packed."""
     scales = 2 * v0_23.SCALE_BYTES
     if backend == "TURBOQUANT" and kv_cache_dtype in TURBOQUANT_BITS:
         return v0_23.turboquant_slot_bytes(kv_cache_dtype, size)

@@ -11,7 +11,7 @@ from workbench.core.rules.v0_23_backends import has_flash_attention_4
 
 
 def flash_attention_version(query: LayerQuery) -> int:
-    """The FlashAttention that runs a head size on CUDA: 3 on Hopper, 4 on SM10x, else 2.
+    """Return the FlashAttention that runs a head size on CUDA: 3 on Hopper, 4 on SM10x, else 2.
 
     Hopper takes 4 above 256. SM10x has 4 up to 128, and for 256 with pages of 128 tokens where the
     cache is not quantized, scores are not capped and no prefix is bidirectional. Version 4 is not
@@ -29,25 +29,28 @@ def flash_attention_version(query: LayerQuery) -> int:
 
 
 def fp8_heads_of_512(query: LayerQuery) -> bool:
-    """The fp8 tile of version 4 on Hopper is 64 tokens."""
+    """Return whether version 4 runs fp8 heads of 512 on Hopper, in tiles of 64 tokens."""
     fp8 = query.kv_cache_dtype in FP8_E4M3
     return query.major == 9 and fp8 and query.attention.head_size == 512
 
 
 def heads_of_256_on_sm10x(query: LayerQuery) -> bool:
-    """The pages of version 4 are 128 tokens."""
+    """Return whether version 4 runs heads of 256 on SM10x, with pages of 128 tokens."""
     plain = not query.attention.use_mla and query.attention.head_size == 256
     return query.major == 10 and plain and flash_attention_version(query) == 4
 
 
 def reads_prefixes(query: LayerQuery) -> bool:
-    """Version 4 reads bidirectional prefixes, but not from the fp8 cache of Hopper."""
+    """Return whether bidirectional prefixes work.
+
+    They work in version 4, but not with the fp8 cache of Hopper.
+    """
     fp8_on_hopper = query.major == 9 and query.kv_cache_dtype in FP8_E4M3
     return flash_attention_version(query) == 4 and not fp8_on_hopper
 
 
 def fp8_needs_version(query: LayerQuery) -> str | None:
-    """Version 3, version 4 for heads of 512 on Hopper, and version 4 on SM10x read fp8."""
+    """Return why fp8 is refused; version 3 reads it, 4 on SM10x and for heads of 512 on Hopper."""
     if query.platform == "xpu" or query.kv_cache_dtype not in FP8_E4M3:
         return None
     version, major = flash_attention_version(query), query.major
@@ -57,12 +60,12 @@ def fp8_needs_version(query: LayerQuery) -> str | None:
 
 
 def reads_large_heads(query: LayerQuery) -> bool:
-    """Heads above 256: where version 4 is built for, whichever version runs; XPU has its own."""
+    """Return whether heads above 256 work: where version 4 is built; XPU has its own rule."""
     return query.platform == "xpu" or has_flash_attention_4(query)
 
 
 def needs_newer_version(query: LayerQuery) -> str | None:
-    """The causal half needs version 3 or 4; XPU has its own."""
+    """Return why the causal half is refused: it needs version 3 or 4 except on XPU."""
     if query.platform == "xpu" or flash_attention_version(query) in {3, 4}:
         return None
     return "causal route requires FlashAttention v3 or v4"

@@ -41,12 +41,12 @@ NAMES: Final = ("LBNHC", "LBHNC", "BLNHC", "BLHNC", "BHLNC", "LHBNC")
 
 
 def _both(geometry: CacheGeometry) -> int:
-    """Key and value of one head of one token."""
+    """Return the key and value of one head of one token."""
     return geometry.head_size + (geometry.value_head_size or geometry.head_size)
 
 
 def _both_with_scales(geometry: CacheGeometry) -> int:
-    """The same with a float32 scale behind each, counted in one-byte elements."""
+    """Return the same with a float32 scale after each, counted in one-byte elements."""
     if geometry.cache_dtype == INT4_HEADS:
         return 2 * (geometry.head_size // 2) + 2 * SCALE_BYTES
     scaled = geometry.cache_dtype in PER_TOKEN_HEAD_DTYPES
@@ -58,18 +58,18 @@ def _is_nvfp4(geometry: CacheGeometry) -> bool:
 
 
 def _nvfp4_or_both(geometry: CacheGeometry) -> int:
-    """nvfp4: one side of a head, two values in a byte and one scale for 16 of them."""
+    """Return one side of a head in nvfp4, two values in a byte and one scale for 16 of them."""
     size = geometry.head_size
     return size // 2 + size // 16 if _is_nvfp4(geometry) else _both(geometry)
 
 
 def _nvfp4_slots(geometry: CacheGeometry) -> int:
-    """nvfp4: keys and values have places of their own, all keys first."""
+    """Return the nvfp4 places: keys and values apart, all keys first."""
     return geometry.num_kv_heads * (2 if _is_nvfp4(geometry) else 1)
 
 
 def _all_heads(geometry: CacheGeometry) -> int:
-    """All heads of the keys, or of the values, of one token."""
+    """Return all heads of the keys, or of the values, of one token."""
     return geometry.num_kv_heads * geometry.head_size
 
 

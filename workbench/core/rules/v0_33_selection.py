@@ -1,7 +1,7 @@
-"""Which backend an attention layer gets when none is asked for (0.33).
+"""Which backend an attention layer gets when none is requested (0.33).
 
 Source: `_get_backend_priorities` and `get_attn_backend_cls` of each platform in 0.33; what is not
-told here is as in 0.23.
+described here is as in 0.23.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ FEW_HEADS = 16
 SM12X_MLA = ("TRITON_MLA", "FLASHINFER_MLA_SPARSE_SM120")
 ROCM = (*v0_23.ROCM, "ULTRAQUANT")
 XPU_HONOURED = ("FLASH_ATTN", "TRITON_ATTN")
-"""What XPU takes when asked for, even where it warns that masks or bits will be wrong."""
+"""What XPU takes when requested, even where it warns that masks or bits will be wrong."""
 XPU_MLA_HEAD = 576
 CPU_MLA = ("AMX_MLA", "CPU_MLA")
-"""The first where the processor has AMX tiles, which is assumed; the second may be asked for."""
+"""The first where the processor has AMX tiles, which is assumed; the second may be requested."""
 
 
 def selection_order(query: LayerQuery) -> tuple[str, ...]:
-    """The backends that a layer tries, in order."""
+    """Return the backends that a layer tries, in order."""
     if query.platform == "cpu" and query.attention.use_mla:
         return () if query.attention.is_sparse else CPU_MLA[:1]
     if query.platform == "cuda":
@@ -39,7 +39,10 @@ def selection_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
-    """CUDA: composites first where images are seen whole; sparse kinds by generation and dtype."""
+    """Return the order on CUDA: composites first where images are seen whole.
+
+    Sparse kinds by generation and dtype.
+    """
     major, mla = query.major, query.attention.use_mla
     if not mla:
         composite = COMPOSITES.get(major) if query.attention.has_mm_prefix else None
@@ -56,11 +59,14 @@ def _cuda_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
-    """XPU: FlashAttention for MLA where its test passes; Triton for invariance and whole images."""
+    """Return the order on XPU: FlashAttention for MLA where its test passes.
+
+    Triton for invariance and whole images.
+    """
     order = v0_23.selection_order(query)
     if order == ("TRITON_MLA",):
         if query.batch_invariant:
-            return ()  # TRITON_ATTN is taken as typed, and knows no MLA
+            return ()  # TRITON_ATTN is taken as given, and knows no MLA
         flash = BACKENDS["FLASH_ATTN_MLA"]
         against = flash.reasons_against(query, flash.supported_on["xpu"])
         fits = query.attention.head_size == XPU_MLA_HEAD and not against
@@ -76,7 +82,7 @@ def _xpu_order(query: LayerQuery) -> tuple[str, ...]:
 
 
 def choices_without_test(query: LayerQuery) -> tuple[str, ...]:
-    """What may be asked for on XPU and CPU, which test nothing but know few backends."""
+    """Return what may be requested on XPU and CPU, which test nothing but know few backends."""
     if query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse:
         return CPU_MLA
     order = selection_order(query._replace(batch_invariant=False))

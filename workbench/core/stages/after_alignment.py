@@ -25,7 +25,7 @@ ALIGNED_BLOCK_CHECK = Rule(
 
 
 def xpu_gdn_rounding(run: Run) -> None:
-    """XPU: blocks of gated delta nets are multiples of 64.
+    """Round blocks of gated delta nets up to multiples of 64 on XPU.
 
     Quirk kept as it is in 0.23: when no padding was recorded, none is recorded now, although the
     attention page has grown; the pages then differ (`pages` reports it).
@@ -76,7 +76,7 @@ def _log_xpu_rounding(run: Run, padded: int | None) -> None:
 
 
 def aligned_block_check(run: Run) -> None:
-    """0.33: stop at once when the alignment left a block that a backend refuses."""
+    """Refuse an aligned block that a backend does not take (0.33)."""
     before, block = run.block_size_of_phase_1, run.block_size
     if before is None or block == before:
         return
@@ -87,7 +87,7 @@ def aligned_block_check(run: Run) -> None:
     run.step(ALIGNED_BLOCK_CHECK, not names, block_size=block, before=before, refused_by=names)
     if not names:
         return
-    told = "; ".join(
+    details = "; ".join(
         f"{backend.name} takes {describe(sizes)}"
         for backend, sizes in run.backends
         if backend in refusing
@@ -95,7 +95,7 @@ def aligned_block_check(run: Run) -> None:
     run.problem(
         "aligned_block_size_refused",
         "backend",
-        f"The alignment made the block {block} tokens, which not every backend takes: {told}. "
+        f"The alignment made the block {block} tokens, which not every backend takes: {details}. "
         "vLLM 0.33 stops there. Choose another backend.",
         operands={"block_size": block, "refused_by": names},
         candidates=({"backend": None}, {"block_size": None}),

@@ -21,7 +21,7 @@ FP8_DS_MLA_BYTES_PER_TOKEN = 656
 
 
 def turboquant_slot_bytes(kv_cache_dtype: str, head_size: int) -> int:
-    """Bytes of one token's packed keys and values of one head, rounded up to an even number."""
+    """Return the bytes of one token's packed K and V of one head, rounded up to an even number."""
     key_bits, value_bits = TURBOQUANT_BITS[kv_cache_dtype]
     key = head_size if key_bits == 8 else cdiv(head_size * key_bits, 8) + 2
     value = cdiv(head_size * value_bits, 8) + 4
@@ -35,9 +35,9 @@ def token_bytes(
     model_dtype: str,
     _backend: str | None = None,
 ) -> tuple[int, str]:
-    """Bytes that the alignment counts for one token in one layer, per rank, and the formula used.
+    """Return the bytes per token, layer and rank that the alignment counts, and the formula.
 
-    0.23 asks no backend. MLA is tested first: a packed dtype then counts one byte per element.
+    0.23 queries no backend. MLA is tested first: a packed dtype then counts one byte per element.
     """
     scales = 2 * kv_heads * SCALE_BYTES if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
     size = attention.head_size
@@ -61,7 +61,7 @@ def layer_token_bytes(
     model_dtype: str,
     _backend: str | None = None,
 ) -> tuple[int, str]:
-    """Bytes of one token in the layer's real page, and the formula.
+    """Return the bytes of one token in the layer's real page, and the formula.
 
     Differs from `token_bytes` for MLA only: fp8_ds_mla packs 656 bytes, and MLA pages hold no
     per-token-head scales.
@@ -104,7 +104,7 @@ def attention_token_bytes(run: Run) -> None:
 
 
 def attention_page(run: Run) -> None:
-    """Set `attention_page_size_bytes`: the page that the layer itself will ask for."""
+    """Set `attention_page_size_bytes`: the page that the layer itself will request."""
     attention = run.model.attention
     if attention is None:
         return

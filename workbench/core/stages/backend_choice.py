@@ -1,4 +1,4 @@
-"""The attention backend: chosen from the platform's list, or asked for and tested."""
+"""The attention backend: chosen from the platform's list, or requested and tested."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.core.trace import Rule
 BACKEND = Rule(
     "backend",
     "Attention backend",
-    "the typed backend, else the first of the platform's list without a refusal reason",
+    "the explicit backend, else the first of the platform's list without a refusal reason",
     "",
     "vLLM 0.23, get_attn_backend_cls of the platform",
 )
@@ -29,12 +29,12 @@ NVFP4_MAJOR = 10
 
 
 def attention_backends(run: Run) -> dict[str, Backend]:
-    """The backends that a person may pick for this run: of the platform and of the right kind."""
+    """Return the backends for this run's platform and kind of attention that may be chosen."""
     attention = run.model.attention
     return {
         name: backend
         for name, backend in run.rules.backends.items()
-        if backend.can_be_asked_for
+        if backend.is_selectable
         and run.platform.name in backend.platforms
         and attention is not None
         and backend.is_mla == attention.use_mla
@@ -42,14 +42,14 @@ def attention_backends(run: Run) -> dict[str, Backend]:
 
 
 def supported_sizes(run: Run, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
-    """The kernel block sizes of a backend for a layer that asks `query`."""
+    """Return the kernel block sizes of a backend for a layer with this query."""
     return backend.supported_for(
         float32_state=run.float32_state, platform=run.platform.name, query=query
     )
 
 
 def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
-    """Every reason why `backend` cannot be had here; empty when it is valid."""
+    """Return every reason why `backend` is not available here; empty when it is valid."""
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
     if run.platform.checks_backend:
@@ -63,7 +63,7 @@ def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
 
 
 def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
-    """The platform's backends without any reason against them, in selection order first."""
+    """Return the platform's backends without any reason against them, in selection order first."""
     order = [*run.rules.selection_order(query), *attention_backends(run)]
     return tuple(
         name
@@ -75,8 +75,8 @@ def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
 def backend_choice(run: Run) -> None:
     """Set `run.backend` and the kernel block sizes that it supports for this model."""
     if run.model.attention is None:
-        if (typed := run.settings.backend) is not None:
-            run.step(BACKEND, None, "the model has no attention layer", typed=typed)
+        if (explicit := run.settings.backend) is not None:
+            run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
     query = run.query()
     if run.settings.backend is None:
@@ -92,7 +92,7 @@ def backend_choice(run: Run) -> None:
 
 
 def _stored_dtype(run: Run, backend: Backend) -> None:
-    """Some sparse backends keep fp8 in a packed format of their own, and vLLM then says so."""
+    """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
     stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
     if stored is None:
         return
@@ -144,7 +144,7 @@ def _choose(run: Run, query: LayerQuery) -> None:
 def _nearest_block_size(
     run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]
 ) -> tuple[str, tuple[Mapping[str, int], ...]]:
-    """For backends that only the typed block size rules out: a hint, and the size as a change."""
+    """Return a hint and a nearest size for backends that only the explicit block size rules out."""
     pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
     if not pushed_out or query.block_size is None:
         return "", ()
@@ -169,7 +169,7 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
     none = "The platform has no backend of the kind that the model needs (MLA)"
     if others:
         none = "Nothing is tried by default"
-        hint += f" {', '.join(others)} can be asked for."
+        hint += f" {', '.join(others)} can be requested."
     run.problem(
         "no_valid_backend",
         "backend",
@@ -207,7 +207,7 @@ def _check(run: Run, query: LayerQuery, name: str) -> None:
     run.step(
         BACKEND,
         name,
-        "asked for",
+        "requested",
         platform=run.platform.name,
         compute_capability=_capability(run),
         reasons_against=reasons,
@@ -234,7 +234,7 @@ def _check(run: Run, query: LayerQuery, name: str) -> None:
 
 
 def nvfp4_generation(run: Run) -> None:
-    """FlashInfer is chosen for nvfp4 anywhere, but its builder starts on SM10x only."""
+    """Refuse nvfp4 with FlashInfer outside SM10x: it is chosen there, but its builder fails."""
     flashinfer = run.backend is not None and run.backend.name == "FLASHINFER"
     if not flashinfer or run.kv_cache_dtype != "nvfp4" or run.capability is None:
         return

@@ -103,7 +103,10 @@ def _budget_below_sequences(run: Run) -> None:
 
 
 def cpu_mla_token_budget(run: Run) -> None:
-    """On a CPU MLA without AMX kernels runs no chunked prefill: a step must hold a whole prompt."""
+    """Raise the token budget to a whole prompt for CPU MLA without AMX.
+
+    It has no chunked prefill.
+    """
     attention, settings = run.model.attention, run.settings
     if run.platform.name != CPU or attention is None or not attention.use_mla:
         return

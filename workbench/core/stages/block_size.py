@@ -13,21 +13,21 @@ from workbench.core.trace import Rule
 PLATFORM_BLOCK_SIZE = Rule(
     "platform_block_size",
     "Platform's block size",
-    "CPU takes its own default unless a size is typed",
+    "CPU takes its own default unless a size is set explicitly",
     "tokens",
     "vLLM 0.23, CpuPlatform.check_and_update_config",
 )
 PREFERRED_BLOCK_SIZE = Rule(
     "preferred_block_size",
     "Phase 1: preferred block size",
-    "a typed size stays; else the default if the backend supports it, else its smallest size",
+    "an explicit size stays; else the default if the backend supports it, else its smallest size",
     "tokens",
     "vLLM 0.23, #37467, Platform.update_block_size_for_backend",
 )
 COMMON_BLOCK_SIZE = Rule(
     "preferred_block_size",
     "Phase 1: block size that all backends take",
-    "a typed size stays; one backend: its preferred size; several: the default if all support it, "
+    "an explicit size stays; one backend: its preferred size; several: the default if supported, "
     "else the smallest LCM of one size of each that all support",
     "tokens",
     "vLLM 0.33, Platform._preferred_block_size_for_backends",
@@ -44,21 +44,21 @@ CPU_MLA_BLOCK_SIZE = 16
 
 
 def cpu_block_size(run: Run) -> None:
-    """CPU: 128 tokens unless typed."""
+    """Set 128 tokens on CPU unless the size is explicit."""
     if run.platform.name != "cpu":
         return
     if run.settings.block_size is None:
         run.block_size = run.rules.cpu_block_size
-    run.step(PLATFORM_BLOCK_SIZE, run.block_size, typed=run.settings.block_size)
+    run.step(PLATFORM_BLOCK_SIZE, run.block_size, explicit=run.settings.block_size)
 
 
 def preferred_block_size(run: Run) -> None:
-    """Phase 1: ask the backend of the first non-SSM layer. CPU has no such phase in 0.23."""
+    """Run phase 1: query the backend of the first non-SSM layer. CPU skips this phase in 0.23."""
     if run.backend is None or run.platform.name == "cpu":
         return
-    typed = run.settings.block_size
+    explicit = run.settings.block_size
     backend, supported = run.first_backend
-    if typed is None:
+    if explicit is None:
         run.block_size = backend.preferred_block_size(
             run.rules.default_block_size, run.platform.name, supported
         )
@@ -70,8 +70,8 @@ def preferred_block_size(run: Run) -> None:
     run.step(
         PREFERRED_BLOCK_SIZE,
         run.block_size,
-        "" if typed is None else "typed: phase 1 is skipped",
-        typed=typed,
+        "" if explicit is None else "set explicitly: phase 1 is skipped",
+        explicit=explicit,
         default=run.rules.default_block_size,
         backend=backend.name,
         supported=describe(supported),
@@ -79,13 +79,16 @@ def preferred_block_size(run: Run) -> None:
 
 
 def common_block_size(run: Run) -> None:
-    """Phase 1 of 0.33: a block that every non-SSM backend takes. On CPU the default is 128."""
+    """Run phase 1 of 0.33: choose a block that every non-SSM backend takes.
+
+    The CPU default is 128.
+    """
     if run.backend is None:
         return
     on_cpu = run.platform.name == "cpu"
     default = run.rules.cpu_block_size if on_cpu else run.rules.default_block_size
-    typed = run.settings.block_size
-    if typed is None:
+    explicit = run.settings.block_size
+    if explicit is None:
         common = _common(run, default)
         if common is None:
             _nothing_in_common(run)
@@ -102,21 +105,21 @@ def common_block_size(run: Run) -> None:
     run.step(
         COMMON_BLOCK_SIZE,
         run.block_size,
-        "" if typed is None else _typed_note(run, typed),
-        typed=typed,
+        "" if explicit is None else _explicit_note(run, explicit),
+        explicit=explicit,
         default=default,
         supported={backend.name: describe(sizes) for backend, sizes in run.backends},
     )
 
 
-def _typed_note(run: Run, typed: int) -> str:
-    if run.block_size != typed:
-        return f"CPU_MLA has no other size: the typed {typed} is overwritten"
-    return "typed: phase 1 is skipped"
+def _explicit_note(run: Run, explicit: int) -> str:
+    if run.block_size != explicit:
+        return f"CPU_MLA has no other size: the explicit {explicit} is overwritten"
+    return "set explicitly: phase 1 is skipped"
 
 
 def _common(run: Run, default: int) -> int | None:
-    """The smallest block that every backend takes; None without one."""
+    """Return the smallest block that every backend takes; None without one."""
     if len(run.backends) == 1:
         backend, supported = run.first_backend
         return backend.preferred_block_size(default, run.platform.name, supported)
@@ -133,11 +136,11 @@ def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], si
 
 def _nothing_in_common(run: Run) -> None:
     sizes = {backend.name: describe(sizes) for backend, sizes in run.backends}
-    told = "; ".join(f"{name}: {list(entries)}" for name, entries in sizes.items())
+    sizes_text = "; ".join(f"{name}: {list(entries)}" for name, entries in sizes.items())
     run.problem(
         "no_shared_block_size",
         "backend",
-        f"No block size suits all attention backends of this model ({told}). "
+        f"No block size suits all attention backends of this model ({sizes_text}). "
         "Choose another backend.",
         operands={"supported": sizes},
         candidates=({"backend": None},),
@@ -146,7 +149,7 @@ def _nothing_in_common(run: Run) -> None:
 
 
 def xpu_default_block_size(run: Run) -> None:
-    """Before #37467: XPU's 64 arrives when the mamba pages are already padded."""
+    """Set XPU's 64 after the mamba pages are padded, as before #37467."""
     if run.platform.name != "xpu" or run.settings.block_size is not None:
         return
     before, run.block_size = run.block_size, XPU_BLOCK_SIZE

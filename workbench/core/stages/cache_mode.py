@@ -9,14 +9,14 @@ from workbench.core.trace import Rule
 PREFIX_CACHING = Rule(
     "enable_prefix_caching",
     "Prefix caching",
-    "the typed choice, else off for hybrid and attention-free models, on for others",
+    "the explicit choice, else off for hybrid and attention-free models, on for others",
     "",
     "vLLM 0.23, engine argument defaults",
 )
 PREFIX_CACHING_0_33 = Rule(
     "enable_prefix_caching",
     "Prefix caching",
-    "the typed choice, else off for attention-free models, on for others",
+    "the explicit choice, else off for attention-free models, on for others",
     "",
     "vLLM 0.33, ModelConfig.is_prefix_caching_supported",
 )
@@ -45,41 +45,41 @@ CACHE_MODE = Rule(
 
 def prefix_caching(run: Run) -> None:
     """Resolve whether prefix caching is on."""
-    typed = run.settings.enable_prefix_caching
+    explicit = run.settings.enable_prefix_caching
     ordinary = not (run.model.is_hybrid or run.model.is_attention_free)
     default = ordinary or (run.model.is_hybrid and run.rules.hybrid_prefix_caching)
-    run.prefix_caching = default if typed is None else typed
+    run.prefix_caching = default if explicit is None else explicit
     rule = PREFIX_CACHING_0_33 if run.rules.hybrid_prefix_caching else PREFIX_CACHING
-    run.step(rule, run.prefix_caching, typed=typed, ordinary_decoder=ordinary)
+    run.step(rule, run.prefix_caching, explicit=explicit, ordinary_decoder=ordinary)
 
 
 def cache_mode(run: Run) -> None:
     """Resolve the cache mode and the mamba block size that alignment starts from."""
-    typed = run.settings.mamba_cache_mode or "none"
+    explicit = run.settings.mamba_cache_mode or "none"
     model = run.model
     if not (model.is_hybrid or model.is_attention_free):
-        run.mamba_cache_mode = typed if run.rules.reads_cache_mode else "none"
-        if run.mamba_cache_mode != typed:
-            run.step(CACHE_MODE_0_33, "none", "the model keeps no states", typed=typed)
+        run.mamba_cache_mode = explicit if run.rules.reads_cache_mode else "none"
+        if run.mamba_cache_mode != explicit:
+            run.step(CACHE_MODE_0_33, "none", "the model keeps no states", explicit=explicit)
         return
     modes = run.rules.cache_modes
     able = model.supports_all_mode and "all" in modes
     note = ""
     if not run.prefix_caching:
         mode = "none"
-        if typed != "none":
-            note = "a mode was asked for, but prefix caching is off"
+        if explicit != "none":
+            note = "a mode was requested, but prefix caching is off"
             run.log_lines.append(
                 "Mamba cache mode is set to 'none' when prefix caching is disabled"
             )
-    elif typed == "none":
+    elif explicit == "none":
         mode = "all" if able else "align"
         note = "chosen by the engine"
         run.log_lines.append(
             f"Mamba cache mode is set to '{mode}' for {model.architecture} by default when "
             "prefix caching is enabled"
         )
-    elif typed == "all" and not able:
+    elif explicit == "all" and not able:
         mode = "align"
         note = "the model cannot keep a state per block"
         run.log_lines.append(
@@ -87,11 +87,11 @@ def cache_mode(run: Run) -> None:
             "cache 'all' mode: falling back to 'align' mode."
         )
     else:
-        mode = typed
+        mode = explicit
     run.mamba_cache_mode = mode
     if run.mamba_block_size is None:
         run.mamba_block_size = run.block_size if run.prefix_caching else run.max_model_len
-    operands = {"typed": typed, "enable_prefix_caching": run.prefix_caching}
+    operands = {"explicit": explicit, "enable_prefix_caching": run.prefix_caching}
     if "all" in modes:
         operands["model_supports_all"] = able
     run.step(
@@ -104,14 +104,14 @@ def cache_mode(run: Run) -> None:
 
 
 def cpu_mla_prefix_caching(run: Run) -> None:
-    """0.33: the plain MLA kernels of a CPU know no prefixes, and states have no block then."""
+    """Turn prefix caching off for the plain MLA kernels of a CPU, which read no prefixes (0.33)."""
     attention = run.model.attention
     if run.settings.backend != "CPU_MLA" or run.platform.name != "cpu" or not run.prefix_caching:
         return
     if attention is None or not attention.use_mla:
         return
     run.prefix_caching = False
-    run.step(CPU_MLA_PREFIX_CACHING, False, typed=run.settings.enable_prefix_caching)
+    run.step(CPU_MLA_PREFIX_CACHING, False, explicit=run.settings.enable_prefix_caching)
     if run.mamba_block_size is None or run.mamba_block_size == run.max_model_len:
         return
     raise Refused(

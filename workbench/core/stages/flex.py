@@ -26,25 +26,25 @@ from workbench.core.trace import Rule
 CONSTRUCTION = Rule(
     "flex_tiles_at_construction",
     "Tiles fit the cache block",
-    "batch invariance: typed block_m and block_n <= block size before any alignment",
+    "batch invariance: explicit block_m and block_n <= block size before any alignment",
     "",
     "vLLM 0.23, FlexAttentionImpl.__init__ (#41252)",
 )
 MASK_BLOCK = Rule(
     "flex_mask_block",
     "Flex mask block (queries, keys)",
-    "typed sizes, else 16 and the kernel block (torch >= 2.9), else 128 and 128",
+    "explicit sizes, else 16 and the kernel block (torch >= 2.9), else 128 and 128",
     "tokens",
     "vLLM 0.23, FlexAttentionMetadataBuilder (#41252)",
 )
 
 
 def flex_construction(run: Run) -> None:
-    """What the layers refuse while they are built: a soft cap, then tiles.
+    """Check what the layers refuse while they are built: a soft cap, then tiles.
 
-    Under batch invariance typed tiles are compared with the block size before alignment, since by
-    the time that the mask is built the block has grown. A quantized cache never comes so far: the
-    backend is refused for it before.
+    Under batch invariance explicit tiles are compared with the block size before alignment,
+    since by the time that the mask is built the block has grown. A quantized cache never comes
+    so far: the backend is refused for it before.
     """
     if run.backend is None or run.backend.name != FLEX:
         return
@@ -66,7 +66,7 @@ def flex_construction(run: Run) -> None:
 
 
 def _no_soft_cap(run: Run) -> None:
-    """The engine's flex attention has no score function of its own (0.23 and 0.33)."""
+    """Refuse a soft cap: the engine's flex attention has no score function (0.23 and 0.33)."""
     attention = run.model.attention
     if attention is None or attention.logits_soft_cap is None:
         return
@@ -82,7 +82,7 @@ def _no_soft_cap(run: Run) -> None:
 
 
 def flex_mask_block(run: Run) -> None:
-    """Mask block sizes over the kernel block, and tiles that cannot be compiled."""
+    """Check mask block sizes over the kernel block, and tiles that cannot be compiled."""
     if run.backend is None or run.backend.name != FLEX or run.kernel_block_size is None:
         return
     settings, attention = run.settings, run.model.attention
@@ -118,7 +118,10 @@ def flex_mask_block(run: Run) -> None:
 
 
 def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
-    """The direct build makes a tile as long as a block; a block of 1,024 fits into no GPU."""
+    """Refuse blocks whose tile fits into no GPU.
+
+    The direct build makes a tile as long as a block.
+    """
     excess = found.too_large()
     if found.tiles is None or excess is None:
         return
@@ -147,12 +150,12 @@ def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
 
 def _below_the_floor(run: Run, smallest: int, block_m: int, block_n: int) -> None:
     side = ("q", "m") if block_m == smallest else ("kv", "n")
-    typed = getattr(run.settings, f"flex_attn_block_{side[1]}") is not None
-    field = f"flex_attn_block_{side[1]}" if typed else f"flex_attn_{side[0]}_block_size"
+    explicit = getattr(run.settings, f"flex_attn_block_{side[1]}") is not None
+    field = f"flex_attn_block_{side[1]}" if explicit else f"flex_attn_{side[0]}_block_size"
     run.problem(
         "flex_tile_below_16",
         field,
-        f"A tile of {smallest} is below the {SMALLEST_TILE} that vLLM's documentation asks for; "
+        f"A tile of {smallest} is below the {SMALLEST_TILE} that vLLM's documentation requires; "
         "nothing checks it, and older Triton compilers stop there. Nearest valid value: "
         f"{SMALLEST_TILE}.",
         severity=WARNING,
@@ -174,7 +177,7 @@ def _problem(run: Run, refusal: FlexRefusal) -> None:
 
 
 def _candidates(run: Run, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]:
-    """What may help, nearest first: a block size, a mask block, a tile, another backend."""
+    """Return what may help, nearest first: a block size, a mask block, a tile, another backend."""
     if refusal.field == "block_size":
         near = next_power_of_2(run.block_size)
         return (
@@ -204,7 +207,7 @@ _OTHERS: tuple[Mapping[str, Any], ...] = (
 
 
 def batch_invariance(run: Run) -> None:
-    """Batch invariance covers some attention backends and no SSM layer (vllm#42960, #48613).
+    """Refuse batch invariance with SSM layers or other backends (vllm#42960, #48613).
 
     CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing.
 
@@ -228,7 +231,7 @@ def batch_invariance(run: Run) -> None:
     invariant = [
         name
         for name, other in run.rules.backends.items()
-        if other.batch_invariant and other.can_be_asked_for
+        if other.batch_invariant and other.is_selectable
     ]
     run.problem(
         "batch_invariance_not_covered",

@@ -24,7 +24,7 @@ DRAFTS_OF_HIDDEN_STATES = 1
 
 
 def grouping_failure(run: Run) -> Failure | None:
-    """Why no groups can be built; None where they can."""
+    """Return why no groups can be built; None where they can."""
     try:
         _ = run.grouping
     except (PagesNotUnifiableError, NoSingleTypeError) as error:
@@ -42,7 +42,7 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
             "not_one_type",
             "disable_hybrid_kv_cache_manager",
             "Without the hybrid manager all layers must be of one type, and keeping the windows "
-            "whole does not make them so: states beside attention, or windows of several sizes.",
+            "whole does not make them so: states alongside attention, or windows of several sizes.",
             operands=dict(Counter(spec.kind for spec in specs)),
             vllm_text=str(failure),
             candidates=({"disable_hybrid_kv_cache_manager": False},),
@@ -65,7 +65,7 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
 
 
 def hidden_states(run: Run) -> None:
-    """`extract_hidden_states` proposes one token a step and quantizes nothing.
+    """Check `extract_hidden_states`, which proposes one token per step and quantizes nothing.
 
     It needs the size of a hidden state.
 
@@ -88,8 +88,8 @@ def hidden_states(run: Run) -> None:
         run.problem(
             "hidden_states_quantized",
             "kv_cache_dtype",
-            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states beside the "
-            f"keys and values, and never quantized: kv_cache_dtype = {run.kv_cache_dtype} stops "
+            f"hidden_state_layers = {settings.hidden_state_layers} keeps hidden states in addition "
+            f"to keys and values, and never quantized: kv_cache_dtype = {run.kv_cache_dtype} stops "
             f"the engine. Allowed: {', '.join(UNQUANTIZED_HIDDEN)}.",
             operands={"kv_cache_dtype": run.kv_cache_dtype},
             vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
@@ -112,22 +112,22 @@ def hidden_states(run: Run) -> None:
 
 
 def cache_layout_choice(run: Run) -> None:
-    """A typed layout must be one that the backend reads and that suits all layers (0.33)."""
+    """Refuse an explicit layout that the backend cannot read or that some layer excludes (0.33)."""
     if run.plain_backend is not None and run.rules.groups.layouts and not common_layouts(run):
         _no_common_layout(run)
-    asked = run.settings.kv_cache_layout
-    if asked is None:
+    requested = run.settings.kv_cache_layout
+    if requested is None:
         return
     possible = possible_layouts(run)
-    if not possible or NAMES_OF_0_23.get(asked, asked) in possible:
+    if not possible or NAMES_OF_0_23.get(requested, requested) in possible:
         return
     run.problem(
         "layout_not_supported",
         "kv_cache_layout",
-        f"kv_cache_layout = {asked} is not possible here; allowed: {', '.join(possible)}. Without "
-        f"it vLLM takes {possible[0]}.",
-        operands={"kv_cache_layout": asked, "possible": list(possible)},
-        vllm_text=layout_refusal_text(asked, possible),
+        f"kv_cache_layout = {requested} is not supported here. Expected one of: "
+        f"{', '.join(possible)}. Nearest valid value: {possible[0]}, vLLM's own choice.",
+        operands={"kv_cache_layout": requested, "possible": list(possible)},
+        vllm_text=layout_refusal_text(requested, possible),
         candidates=({"kv_cache_layout": None}, {"kv_cache_layout": possible[0]}),
     )
 
@@ -143,7 +143,7 @@ def _no_common_layout(run: Run) -> None:
     run.problem(
         "no_common_layout",
         "kv_cache_dtype",
-        "All layers lie in one allocation with one layout, and the layers in the model's dtype "
+        "All layers are in one allocation with one layout, and the layers in the model's dtype "
         f"have another backend than the rest: {read}. They have none in common.",
         operands=dict(zip(names, lists, strict=True)),
         vllm_text=f"No KV cache layout satisfies every supported set: {lists}.",

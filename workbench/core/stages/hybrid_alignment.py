@@ -1,7 +1,7 @@
 """Phase 2: make the attention page at least as large as the mamba page, then pad the latter.
 
 Source: Platform.update_block_size_for_backend in vLLM 0.23 (#37467); before that change the same
-arithmetic ran inside the model configuration, with a granule that no backend had been asked for.
+arithmetic ran inside the model configuration, with a granularity that no backend had determined.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from workbench.core.run import Run
 from workbench.core.trace import Rule
 
 _SOURCE = "vLLM 0.23, #37467, Platform.update_block_size_for_backend"
-GRANULE = Rule(
+GRANULARITY = Rule(
     "alignment_granule",
-    "Alignment granule A",
+    "Alignment granularity A",
     "max(smallest supported kernel block, block_size)",
     "tokens",
     _SOURCE,
 )
-GRANULE_0_33 = Rule(
+GRANULARITY_0_33 = Rule(
     "alignment_granule",
-    "Alignment granule A",
+    "Alignment granularity A",
     "max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: the lcm "
     "with the tokens between prefill checkpoints",
     "tokens",
     "vLLM 0.33, Platform._align_hybrid_block_size",
 )
-GRANULE_BEFORE_37467 = Rule(
+GRANULARITY_BEFORE_37467 = Rule(
     "alignment_granule",
-    "Alignment granule A",
-    "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, typed "
-    "FLASH_ATTN_MLA 32, typed CUTLASS_MLA 128",
+    "Alignment granularity A",
+    "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, explicit "
+    "FLASH_ATTN_MLA 32, explicit CUTLASS_MLA 128",
     "tokens",
     "vLLM before #37467, HybridAttentionMambaModelConfig",
 )
 MLA_CONSTANTS = {"FLASH_ATTN_MLA": 32, "CUTLASS_MLA": 128}
-"""Typed backend -> granule of MLA before #37467, in tokens."""
+"""Explicit backend -> granularity of MLA before #37467, in tokens."""
 MLA_CONSTANT = 64
 LARGE_HEAD, LARGE_HEAD_CONSTANT = 256, 32
 TOKENS_NEEDED = Rule(
@@ -93,16 +93,16 @@ MAMBA_BLOCK_SIZE = Rule(
 
 
 def hybrid_alignment(run: Run) -> None:
-    """Phase 2 with the granule of the chosen backend."""
+    """Run phase 2 with the alignment granularity of the chosen backend."""
     if _is_needed(run):
         supported = run.supported if run.backend is None else run.first_backend[1]
-        _align(run, _granule(run, smallest_base(supported)))
+        _align(run, _granularity(run, smallest_base(supported)))
 
 
 def align_without_backend(run: Run) -> None:
-    """The alignment before #37467: no backend is known yet, the granule is a constant."""
+    """Align as before #37467: no backend is known yet, the granularity is a constant."""
     if _is_needed(run):
-        _align(run, _constant_granule(run))
+        _align(run, _constant_granularity(run))
 
 
 def _is_needed(run: Run) -> bool:
@@ -112,8 +112,8 @@ def _is_needed(run: Run) -> bool:
     return False
 
 
-def _align(run: Run, granule: int) -> None:
-    """Choose the block size and the padding; granule in tokens."""
+def _align(run: Run, granularity: int) -> None:
+    """Choose the block size and the padding; granularity in tokens."""
     tok, mamba_page = run.attention_bytes_per_token, run.mamba_page_size_bytes
     assert tok is not None
     assert mamba_page is not None
@@ -125,9 +125,9 @@ def _align(run: Run, granule: int) -> None:
     )
     before = run.mamba_block_size
     if run.mamba_cache_mode == "all":
-        needed = run.mamba_block_size = _align_to_chunks(run, granule, tok, mamba_page)
+        needed = run.mamba_block_size = _align_to_chunks(run, granularity, tok, mamba_page)
     else:
-        needed = _smallest_multiple(run, granule, tok, mamba_page)
+        needed = _smallest_multiple(run, granularity, tok, mamba_page)
     _raise_block_size(run, needed)
     if run.mamba_cache_mode == "align":
         run.mamba_block_size = run.block_size
@@ -137,45 +137,45 @@ def _align(run: Run, granule: int) -> None:
         _overwritten(run),
         mamba_cache_mode=run.mamba_cache_mode,
         mamba_block_size=before,
-        typed=run.settings.mamba_block_size,
+        explicit=run.settings.mamba_block_size,
     )
     _pad(run, tok, mamba_page)
 
 
-def _constant_granule(run: Run) -> int:
-    """A before #37467: it knows a typed backend and the head, and no size that is typed."""
+def _constant_granularity(run: Run) -> int:
+    """Return A as before #37467, from an explicit backend and the head, not an explicit size."""
     attention, backend = run.model.attention, run.settings.backend
     assert attention is not None
     sm10x = run.capability is not None and run.capability[0] == 10
-    granule = run.rules.default_block_size
+    granularity = run.rules.default_block_size
     if attention.use_mla:
-        granule = MLA_CONSTANTS.get(backend or "", MLA_CONSTANT)
+        granularity = MLA_CONSTANTS.get(backend or "", MLA_CONSTANT)
     elif sm10x and attention.head_size == LARGE_HEAD and backend in {None, "FLASHINFER"}:
-        granule = LARGE_HEAD_CONSTANT
+        granularity = LARGE_HEAD_CONSTANT
     run.step(
-        GRANULE_BEFORE_37467,
-        granule,
+        GRANULARITY_BEFORE_37467,
+        granularity,
         use_mla=attention.use_mla,
         head_size=attention.head_size,
         backend=backend or "not known yet",
     )
-    return granule
+    return granularity
 
 
-def _granule(run: Run, smallest: int) -> int:
-    """A: what the block is a multiple of; 0.33 adds MLA's 128 and the prefill checkpoints."""
+def _granularity(run: Run, smallest: int) -> int:
+    """Return A, the granularity of the block; 0.33 adds MLA's 128 and the prefill checkpoints."""
     rules, attention = run.rules, run.model.attention
-    granule = max(smallest, run.block_size)
+    granularity = max(smallest, run.block_size)
     shown = {"smallest_kernel_block": smallest, "block_size": run.block_size}
     if attention is not None and attention.use_mla and rules.mla_granule > 1:
-        granule = max(granule, rules.mla_granule)
+        granularity = max(granularity, rules.mla_granule)
         shown["mla_granule"] = rules.mla_granule
     if checkpoint := prefill_checkpoint_tokens(run):
-        granule = lcm(granule, checkpoint)
+        granularity = lcm(granularity, checkpoint)
         shown["prefill_checkpoint_tokens"] = checkpoint
-    rule = GRANULE_0_33 if rules.all_backends else GRANULE
-    run.step(rule, granule, supported=describe(run.supported), **shown)
-    return granule
+    rule = GRANULARITY_0_33 if rules.all_backends else GRANULARITY
+    run.step(rule, granularity, supported=describe(run.supported), **shown)
+    return granularity
 
 
 def prefill_checkpoint_tokens(run: Run) -> int:
@@ -187,10 +187,10 @@ def prefill_checkpoint_tokens(run: Run) -> int:
     return run.rules.prefill_checkpoint_tokens if flashinfer_prefill(run) else 0
 
 
-def _smallest_multiple(run: Run, granule: int, tok: int, mamba_page: int) -> int:
-    """N: the fewest tokens that outweigh a mamba page, in whole granules."""
-    needed = granule * cdiv(mamba_page, granule * tok)
-    operands = {"A": granule, "mamba_page": mamba_page, "attention_bytes_per_token": tok}
+def _smallest_multiple(run: Run, granularity: int, tok: int, mamba_page: int) -> int:
+    """Return N: the fewest tokens that outweigh a mamba page, as a multiple of the granularity."""
+    needed = granularity * cdiv(mamba_page, granularity * tok)
+    operands = {"A": granularity, "mamba_page": mamba_page, "attention_bytes_per_token": tok}
     if not run.rules.all_backends:
         run.step(ALIGNED, needed, **operands)
         return needed
@@ -201,9 +201,9 @@ def _smallest_multiple(run: Run, granule: int, tok: int, mamba_page: int) -> int
 
 
 def _overwritten(run: Run) -> str:
-    typed = run.settings.mamba_block_size
-    changed = typed is not None and typed != run.mamba_block_size
-    return f"the typed {typed} is overwritten" if changed else ""
+    explicit = run.settings.mamba_block_size
+    changed = explicit is not None and explicit != run.mamba_block_size
+    return f"the explicit {explicit} is overwritten" if changed else ""
 
 
 def _why_not(run: Run) -> str:
@@ -214,15 +214,15 @@ def _why_not(run: Run) -> str:
     return "no layer has a state"
 
 
-def _align_to_chunks(run: Run, granule: int, tok: int, mamba_page: int) -> int:
+def _align_to_chunks(run: Run, granularity: int, tok: int, mamba_page: int) -> int:
     base = run.settings.mamba_block_size or run.model.chunk_size
-    chunk = lcm(base, granule)
+    chunk = lcm(base, granularity)
     needed = round_up(cdiv(mamba_page, tok), chunk)
     run.step(
         ALIGNED_TO_CHUNKS,
         needed,
         base_chunk=base,
-        A=granule,
+        A=granularity,
         c=chunk,
         tokens_needed=cdiv(mamba_page, tok),
     )
@@ -243,7 +243,7 @@ def _raise_block_size(run: Run, needed: int) -> None:
         "raised" if before < needed else "kept",
         N=needed,
         block_size=before,
-        typed=run.settings.block_size,
+        explicit=run.settings.block_size,
     )
 
 

@@ -17,7 +17,7 @@ ALIGN_BUDGET = Rule(
 
 
 def group_replication(run: Run) -> None:
-    """The Mamba-2 layer itself refuses groups that it can neither split nor replicate whole."""
+    """Refuse groups that the Mamba-2 layer can neither split nor replicate whole."""
     state, tp = run.model.state, run.settings.tensor_parallel
     groups = getattr(state, "n_groups", 1)
     if not getattr(state, "checks_groups", False) or groups % tp == 0 or groups == 1:
@@ -34,7 +34,7 @@ def group_replication(run: Run) -> None:
 
 
 def kv_head_split(run: Run) -> None:
-    """KV heads are split evenly or replicated evenly, and shared evenly by the query heads."""
+    """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
     attention, tp = run.model.attention, run.settings.tensor_parallel
     if attention is None or attention.use_mla:
         return
@@ -66,7 +66,7 @@ def kv_head_split(run: Run) -> None:
 
 
 def align_budget(run: Run) -> None:
-    """In align mode a prefill step must be able to hold a whole block, else it never runs."""
+    """Check that a prefill step can hold a whole block in align mode; otherwise it never runs."""
     if run.mamba_cache_mode != "align":
         return
     block, budget = run.block_size, run.max_num_batched_tokens
@@ -93,7 +93,7 @@ def align_budget(run: Run) -> None:
 
 
 def cpu_prefix_caching(run: Run) -> None:
-    """AMX tiles: prefix caching goes off for linear attention, after the mode was chosen."""
+    """Warn that AMX tiles turn prefix caching off after the cache mode was chosen."""
     state = run.model.state
     linear = state is not None and state.kind in {"gdn", "linear_attention"}
     if run.platform.name == "cpu" and linear and run.prefix_caching:
@@ -110,21 +110,21 @@ def cpu_prefix_caching(run: Run) -> None:
 
 
 def mamba_block_advice(run: Run) -> None:
-    """Values that 0.23 documents as wrong but does not check."""
-    typed = run.settings.mamba_block_size
-    if typed is None or run.model.state is None or typed == run.max_model_len:
+    """Warn about values that 0.23 documents as wrong but does not check."""
+    explicit = run.settings.mamba_block_size
+    if explicit is None or run.model.state is None or explicit == run.max_model_len:
         return
     chunk = run.model.chunk_size
     multiple = chunk if run.mamba_cache_mode == "all" else 8
-    if typed % multiple:
-        nearest = max(multiple, round(typed / multiple) * multiple)
+    if explicit % multiple:
+        nearest = max(multiple, round(explicit / multiple) * multiple)
         run.problem(
             "mamba_block_size_not_multiple",
             "mamba_block_size",
-            f"mamba_block_size = {typed} is not a multiple of {multiple}, as it should be "
+            f"mamba_block_size = {explicit} is not a multiple of {multiple}, as it should be "
             f"in mode {run.mamba_cache_mode}; vLLM 0.23 accepts it unchecked. "
             f"Nearest valid value: {nearest}.",
             severity=WARNING,
-            operands={"mamba_block_size": typed, "multiple": multiple},
+            operands={"mamba_block_size": explicit, "multiple": multiple},
             candidates=({"mamba_block_size": nearest}, {"mamba_block_size": None}),
         )

@@ -56,19 +56,19 @@ LEAST_OF_RANKS = Rule(
 )
 
 AUTO = -1
-"""What is typed for max_model_len to have it fitted to the memory."""
+"""What is set explicitly for max_model_len to have it fitted to the memory."""
 
 
 def budget(run: Run) -> None:
-    """What the device leaves for the cache, where the scenario tells; half a budget is a warning.
+    """Set what the device leaves for the cache, if known; an incomplete budget is a warning.
 
     vLLM measures the same parts while it starts.
     """
     settings = run.settings
     ranks_mismatch(run)
     above_device(run)
-    typed = (settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank)
-    if any(typed) or typed[0] is not None or settings.num_gpu_blocks_override is not None:
+    explicit = (settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank)
+    if any(explicit) or explicit[0] is not None or settings.num_gpu_blocks_override is not None:
         return
     given = [field for field in NEEDED if getattr(settings, field) is not None]
     found = memory_budget(settings)
@@ -90,7 +90,7 @@ def budget(run: Run) -> None:
 
 
 def auto_fit(run: Run) -> None:
-    """max_model_len = -1: the longest request that the memory serves; block sizes stay."""
+    """Fit max_model_len = -1 to the longest request that the memory serves; block sizes stay."""
     if run.settings.max_model_len != AUTO or run.cache is None:
         return
     available, checked = run.cache.available_bytes, run.cache.checked_bytes
@@ -108,7 +108,7 @@ def auto_fit(run: Run) -> None:
 
 
 def memory(run: Run) -> None:
-    """Blocks, capacity and the refusals that come from them; nothing without a memory size."""
+    """Compute blocks, capacity and the resulting refusals; skip all without a memory size."""
     if run.settings.num_gpu_blocks_override is None and measured_bytes(run.settings) is None:
         return
     cache = run.cache
@@ -143,7 +143,7 @@ def memory(run: Run) -> None:
 
 
 def _override(run: Run, cache: CachePlan) -> None:
-    """The line that tells both numbers, where the memory is known as well."""
+    """Record the line that contains both numbers, where the memory is known as well."""
     override = run.settings.num_gpu_blocks_override
     measured = measured_bytes(run.settings)
     if override is None or measured is None:
@@ -172,7 +172,7 @@ def _half_a_budget(run: Run, given: str) -> None:
 
 
 def _ranks(run: Run, cache: CachePlan) -> None:
-    """Every rank gets as many blocks as the poorest one."""
+    """Record that every rank gets as many blocks as the rank with the least memory."""
     if len(cache.rank_bytes) < 2 or not cache.groups:
         return
     blocks = [max(size, 0) // cache.grouping.bytes_per_block for size in cache.rank_bytes]
@@ -180,7 +180,7 @@ def _ranks(run: Run, cache: CachePlan) -> None:
 
 
 def printed_lines(run: Run, cache: CachePlan) -> list[str]:
-    """What vLLM prints about the pool: two lines, one of them from 0.33 on."""
+    """Return the lines that vLLM prints about the pool: two lines, one of them from 0.33 on."""
     size = f"KV cache size: {cache.printed_tokens:,} tokens"
     concurrency = (
         f"Maximum concurrency for {run.max_model_len:,} tokens per request: "
@@ -192,7 +192,7 @@ def printed_lines(run: Run, cache: CachePlan) -> list[str]:
 
 
 def device_name(run: Run) -> str:
-    """The device as 0.33 prints it: ROCm is a GPU as CUDA is."""
+    """Return the device as 0.33 prints it: ROCm is a GPU as CUDA is."""
     platform = run.settings.platform
     return "GPU" if platform in {"cuda", "rocm"} else platform.upper()
 

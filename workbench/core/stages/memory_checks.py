@@ -21,11 +21,11 @@ OVERRIDE = "num_gpu_blocks_override"
 
 
 def no_memory(run: Run, cache: CachePlan, available: int) -> None:
-    """Nothing is left for the cache."""
+    """Report that no memory is left for the cache."""
     run.problem(
         "no_memory_for_blocks",
         "kv_cache_memory_bytes",
-        f"There is no memory for the cache: {available:,} bytes. One block takes "
+        f"No memory left for the KV cache: {available:,} bytes. One block takes "
         f"{cache.grouping.bytes_per_block:,} bytes, one request of {_tokens(run.max_model_len)} "
         f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
@@ -35,11 +35,11 @@ def no_memory(run: Run, cache: CachePlan, available: int) -> None:
 
 
 def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
-    """max_model_len = -1, and not one token fits."""
+    """Report that max_model_len = -1 cannot be fitted: not one token fits."""
     run.problem(
         "cannot_auto_fit",
         "kv_cache_memory_bytes",
-        f"max_model_len = -1 asks for the longest request that fits, and {available:,} bytes hold "
+        f"max_model_len = -1 requests the longest request that fits, and {available:,} bytes hold "
         f"none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token needs a "
         "block of every group.",
         operands={
@@ -52,10 +52,10 @@ def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
 
 
 def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
-    """One request of full length does not fit into what the check looks at."""
+    """Report that one request of full length does not fit into the checked memory."""
     longest = longest_request(run, cache.grouping, available + cache.held_back_bytes)
     enough = cache.needed_bytes + cache.held_back_bytes
-    null = ", the null block left out" if cache.held_back_bytes else ""
+    null = ", the null block omitted" if cache.held_back_bytes else ""
     shorter = ({"max_model_len": longest},) if longest else ()
     run.problem(
         "not_enough_memory",
@@ -87,14 +87,14 @@ def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
 
 
 def _more_blocks(run: Run, cache: CachePlan) -> tuple[Mapping[str, Any], ...]:
-    """An override of the blocks that holds one request of full length, where one is typed."""
+    """Return an override that holds one request of full length, if an override is set."""
     if run.settings.num_gpu_blocks_override is None:
         return ()
     return ({OVERRIDE: cache.blocks_per_request + 1},)
 
 
 def null_block(run: Run, cache: CachePlan) -> None:
-    """0.23 starts with exactly enough blocks, although block 0 is never given out."""
+    """Warn that 0.23 starts with exactly enough blocks, although block 0 is never used."""
     if cache.num_blocks is None or cache.num_blocks - 1 >= cache.blocks_per_request:
         return
     if run.rules.groups.counts_null_block:
@@ -113,7 +113,7 @@ def null_block(run: Run, cache: CachePlan) -> None:
 
 
 def ranks_mismatch(run: Run) -> None:
-    """Every rank of the tensor-parallel group has a memory of its own."""
+    """Refuse a list of memory sizes without one for every tensor-parallel rank."""
     ranks, wanted = run.settings.kv_cache_memory_bytes_by_rank, run.settings.tensor_parallel
     if not ranks or len(ranks) == wanted:
         return
@@ -121,7 +121,7 @@ def ranks_mismatch(run: Run) -> None:
         "memory_ranks_mismatch",
         "kv_cache_memory_bytes_by_rank",
         f"kv_cache_memory_bytes_by_rank has {len(ranks)} sizes, and tensor_parallel = {wanted} has "
-        f"{wanted} ranks: give one size a rank, or kv_cache_memory_bytes for all.",
+        f"{wanted} ranks: give one size per rank, or kv_cache_memory_bytes for all.",
         operands={"sizes": len(ranks), "tensor_parallel": wanted},
         candidates=(
             {"kv_cache_memory_bytes_by_rank": (ranks + ranks[-1:] * wanted)[:wanted]},
@@ -131,7 +131,7 @@ def ranks_mismatch(run: Run) -> None:
 
 
 def above_device(run: Run) -> None:
-    """A cache larger than the whole device: both were typed, and vLLM would run out of memory."""
+    """Warn about an explicit cache larger than the whole device."""
     settings = run.settings
     device, ranks = settings.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
     field = "kv_cache_memory_bytes_by_rank" if ranks else "kv_cache_memory_bytes"
@@ -143,7 +143,7 @@ def above_device(run: Run) -> None:
         field,
         f"{field} = {cache:,} bytes ({gib(cache)} GiB) is more than the device has: {device:,} "
         f"({gib(device)} GiB). vLLM takes it without a check and runs out of memory while it "
-        "allocates. Leave one of the two out.",
+        "allocates. Omit one of the two.",
         severity=WARNING,
         operands={"cache_bytes": cache, "device_memory_bytes": device},
         candidates=({"device_memory_bytes": None}, {field: None}),
@@ -151,7 +151,7 @@ def above_device(run: Run) -> None:
 
 
 def too_many_sequences(run: Run, cache: CachePlan) -> None:
-    """Every decoding sequence holds a mamba block, so graph capture refuses more of them.
+    """Report more sequences than mamba blocks, which graph capture refuses.
 
     A warning where that holds only for the defaults of some devices, and the device is not known.
     """
@@ -192,7 +192,10 @@ def sequences_wanted(run: Run) -> tuple[int, bool]:
 
 
 def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
-    """Changes that give the cache `cache_bytes`: a higher utilisation where there is a budget."""
+    """Return the changes that give the cache `cache_bytes`.
+
+    With a budget it is a higher utilisation.
+    """
     settings = run.settings
     found = memory_budget(settings)
     ranks = settings.kv_cache_memory_bytes_by_rank
@@ -209,7 +212,7 @@ def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
 
 
 def gib(size: int) -> str:
-    """Two decimals, trailing zeros dropped as Python drops them ("4.0", "0.3")."""
+    """Return GiB with two decimals, trailing zeros dropped as Python does ("4.0", "0.3")."""
     return str(round(size / GIB, 2))
 
 

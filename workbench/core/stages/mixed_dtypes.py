@@ -1,4 +1,4 @@
-"""Layers that keep the model's dtype beside a quantized cache: what they do to the block size.
+"""Layers that keep the model's dtype alongside a quantized cache: what they do to the block size.
 
 Source: `kv_cache_dtype_skip_layers` in the alignment of 0.23 (packed caches only), and
 `Platform._align_heterogeneous_kv_block_size` of 0.33 (phase 3, any quantized cache).
@@ -33,7 +33,7 @@ SHARED_PAGE = Rule(
 
 
 def common_token_bytes(run: Run) -> None:
-    """A packed cache of a hybrid with plain layers counts what both kinds divide."""
+    """Count what both kinds divide for a packed cache of a hybrid with plain layers."""
     packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
     attention, before = run.model.attention, run.attention_bytes_per_token
     if attention is None or before is None or not packed or attention.use_mla:
@@ -46,7 +46,7 @@ def common_token_bytes(run: Run) -> None:
 
 
 def shared_page(run: Run) -> None:
-    """Phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
+    """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
     if run.backend is None or run.platform.name == "cpu" or not unquantized_layers(run):
         return
     primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
@@ -86,7 +86,7 @@ def _plain_token_bytes(run: Run) -> int:
 
 
 def _quantized_token_bytes(run: Run) -> int:
-    """As the first backend packs a plain attention layer, MLA or not."""
+    """Return the bytes of one quantized token, as the first backend packs a plain layer."""
     attention, (backend, _sizes) = run.model.attention, run.first_backend
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)

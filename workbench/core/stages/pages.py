@@ -41,7 +41,7 @@ KERNEL_BLOCK = Rule(
 
 
 def unify_pages(run: Run) -> None:
-    """Layers of several groups share places, so their pages must be made equal.
+    """Make the pages equal of layers in several groups, which share places.
 
     Also what else keeps groups from being built. Errors: Refused, see `hidden_states`.
     """
@@ -119,7 +119,7 @@ def kernel_block_size(run: Run) -> None:
 
 
 def _attention_groups(run: Run) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
-    """Block and kernel block sizes of the groups where some layers have a backend of their own.
+    """Return block and kernel block sizes of the groups if some layers have another backend.
 
     The group of the other layers comes first. Nothing where all layers have one backend.
     """
@@ -136,7 +136,7 @@ def _attention_groups(run: Run) -> list[tuple[int, tuple[tuple[BlockSize, ...], 
 
 
 def packed_split(run: Run) -> None:
-    """Blocks that lie beside other layers' pages are not cut into kernel blocks (0.33)."""
+    """Check that blocks alongside other layers' pages are not cut into kernel blocks (0.33)."""
     if run.backend is None or grouping_failure(run) is not None:
         return
     name = run.grouping.layout
@@ -181,7 +181,7 @@ def _no_common_block(
     assert run.backend is not None
     sizes = dict.fromkeys(entry for entries in supported for entry in entries)
     bases = sorted({base_of(entry) for entry in sizes})
-    granule = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
+    multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
     names = dict.fromkeys(backend.name for backend in (run.backend, run.plain_backend) if backend)
     who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
@@ -194,7 +194,7 @@ def _no_common_block(
         vllm_text=f"No common block size for {block_size}. ",
         candidates=(
             *({"block_size": base} for base in bases),
-            {"block_size": granule},
+            {"block_size": multiple},
             {"block_size": None},
             {"backend": None},
             {"kv_cache_dtype_skip_layers": None},

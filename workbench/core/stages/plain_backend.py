@@ -1,6 +1,6 @@
-"""The backend of the layers that keep the model's dtype beside a quantized cache.
+"""The backend of the layers that keep the model's dtype alongside a quantized cache.
 
-Every layer asks for a backend with the dtype of its own cache, so the layers that are left out of
+Every layer requests a backend with the dtype of its own cache, so the layers that are excluded from
 the quantization may get another one than the rest. Source: `Attention.__init__` of 0.23 and 0.33,
 `RocmPlatform.get_attn_backend_cls` of 0.33.
 """
@@ -21,23 +21,23 @@ from workbench.core.trace import Rule
 PLAIN_BACKEND = Rule(
     "plain_backend",
     "Backend of the unquantized layers",
-    "the same choice, asked with the model's dtype",
+    "the same choice, made with the model's dtype",
     "",
-    "vLLM 0.23, Attention.__init__: a layer asks with the dtype of its own cache",
+    "vLLM 0.23, Attention.__init__: a layer selects its backend with the dtype of its own cache",
 )
 
 
 def plain_backend(run: Run) -> None:
-    """Set `run.plain_backend` where some layers are left out of the quantization."""
+    """Set `run.plain_backend` where some layers are excluded from the quantization."""
     main, numbers = run.backend, sorted(unquantized_layers(run))
     if main is None or not numbers:
         return
     query = run.query()._replace(kv_cache_dtype=AS_THE_MODEL)
-    typed = run.settings.backend
+    explicit = run.settings.backend
     packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
     mixes = packed and run.platform.name in run.rules.packed_layers_mix_on
-    reasons = reasons_against(run, query, main) if typed is not None else []
-    if typed is not None and (not reasons or not mixes):
+    reasons = reasons_against(run, query, main) if explicit is not None else []
+    if explicit is not None and (not reasons or not mixes):
         chosen: Backend | None = main
     else:
         chosen = _first_valid(run, query, main if mixes else None)
@@ -47,7 +47,7 @@ def plain_backend(run: Run) -> None:
     run.step(
         PLAIN_BACKEND,
         run.plain_backend.name,
-        "" if chosen is not main or typed is None else "asked for",
+        "" if chosen is not main or explicit is None else "requested",
         layers=numbers,
         kv_cache_dtype=AS_THE_MODEL,
         quantized_layers=main.name,
@@ -59,27 +59,29 @@ def plain_backend(run: Run) -> None:
 def _in_layer_order(
     run: Run, plain: Backend, numbers: frozenset[int]
 ) -> tuple[tuple[Backend, tuple[BlockSize, ...]], ...]:
-    """Every backend with its kernel block sizes, as the layers are built: phase 1 asks the first.
+    """Return every backend with its sizes, as the layers are built; phase 1 takes the first.
 
-    Those of caches beside the attention come before it.
+    Those of caches alongside the attention come before it.
     """
     assert run.backend is not None
     main, other = (run.backend, run.supported), (plain, run.plain_supported)
-    beside = [entry for entry in run.backends if entry[0] is not run.backend]
+    companions = [entry for entry in run.backends if entry[0] is not run.backend]
     layers = (layer for layer in (*run.model.layers, *drafter_layers(run)) if layer.kind != SSM)
     used = [other if layer.number in numbers else main for layer in layers]
-    return tuple({backend.name: (backend, sizes) for backend, sizes in (*beside, *used)}.values())
+    return tuple(
+        {backend.name: (backend, sizes) for backend, sizes in (*companions, *used)}.values()
+    )
 
 
-def _first_valid(run: Run, query: LayerQuery, beside: Backend | None) -> Backend | None:
-    """The first of the platform's list without a reason against it.
+def _first_valid(run: Run, query: LayerQuery, companion: Backend | None) -> Backend | None:
+    """Return the first of the platform's list without a reason against it.
 
-    beside: a backend whose cache layout it must read as well, where the platform looks at that.
+    companion: a backend whose cache layout it must read as well, where the platform looks at that.
     """
     for name in run.rules.selection_order(query):
         backend = run.rules.backends[name]
-        shares = beside is None or set(layouts_read_by(run, backend.name)) & set(
-            layouts_read_by(run, beside.name)
+        shares = companion is None or set(layouts_read_by(run, backend.name)) & set(
+            layouts_read_by(run, companion.name)
         )
         if shares and not reasons_against(run, query, backend):
             return backend
@@ -94,7 +96,7 @@ def _refused(run: Run, main: Backend, reasons: list[str], numbers: list[int]) ->
     run.problem(
         "plain_layers_refused",
         "backend",
-        f"The layers {', '.join(map(str, numbers))} keep the model's dtype beside "
+        f"The layers {', '.join(map(str, numbers))} keep the model's dtype alongside "
         f"kv_cache_dtype = {run.kv_cache_dtype}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
         vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"

@@ -16,7 +16,7 @@ from workbench.core.trace import Rule
 MODEL_DTYPE = Rule(
     "model_dtype",
     "Model dtype",
-    "the typed dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
+    "the explicit dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
     "that is unstable in it, becomes the platform's first",
     "",
     "vLLM 0.23, ModelConfig dtype resolution",
@@ -24,14 +24,14 @@ MODEL_DTYPE = Rule(
 MAX_MODEL_LEN = Rule(
     "max_model_len",
     "Longest request L",
-    "the typed length, else the length derived from config.json, else 2048",
+    "the explicit length, else the length derived from config.json, else 2048",
     "tokens",
     "vLLM 0.23, ModelConfig max_model_len",
 )
 KV_CACHE_DTYPE = Rule(
     "kv_cache_dtype",
     "KV-cache dtype",
-    "the typed dtype, else what a ModelOpt checkpoint asks for; some models write over it",
+    "the explicit dtype, else what a ModelOpt checkpoint requests; some models write over it",
     "",
     "vLLM 0.23, CacheConfig cache_dtype and model-specific configuration",
 )
@@ -54,16 +54,16 @@ QUANTIZATION_DTYPES = {
 
 def model_dtype(run: Run) -> None:
     """Resolve the dtype of weights and activations; some models refuse float16."""
-    typed, stored = run.settings.dtype, run.model.model_dtype
+    explicit, stored = run.settings.dtype, run.model.model_dtype
     unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
     taken = [dtype for dtype in run.platform.float_dtypes if not (unstable and dtype == "float16")]
-    if typed != "auto":
-        run.model_dtype = typed
+    if explicit != "auto":
+        run.model_dtype = explicit
     elif stored in taken and stored != "float32":
         run.model_dtype = stored
     else:
         run.model_dtype = taken[0]
-    run.step(MODEL_DTYPE, run.model_dtype, typed=typed, checkpoint=stored)
+    run.step(MODEL_DTYPE, run.model_dtype, explicit=explicit, checkpoint=stored)
     if unstable and run.model_dtype == "float16":
         raise Refused(
             "float16_not_supported",
@@ -77,7 +77,7 @@ def model_dtype(run: Run) -> None:
 
 
 def quantization_dtype(run: Run) -> None:
-    """Kernels of quantized weights take some model dtypes only."""
+    """Refuse model dtypes that the kernels of quantized weights do not take."""
     method, dtype = run.model.quantization, run.model_dtype
     allowed = QUANTIZATION_DTYPES.get(method or "")
     if allowed is None or dtype in allowed:
@@ -94,7 +94,7 @@ def quantization_dtype(run: Run) -> None:
 
 
 def xpu_batch_invariance(run: Run) -> None:
-    """0.33: XPU is batch-invariant with plain weights and a plain KV cache only.
+    """Refuse batch invariance on XPU with quantized weights or KV cache (0.33).
 
     Source: XPUPlatform.check_and_update_config.
     """
@@ -118,27 +118,27 @@ def xpu_batch_invariance(run: Run) -> None:
 
 def max_model_len(run: Run) -> None:
     """Resolve L and refuse one that is longer than the model."""
-    typed, model = run.settings.max_model_len, run.model
+    explicit, model = run.settings.max_model_len, run.model
     stretched = run.rules.yarn_stretches
     derived = model.derived_max_model_len if stretched else model.yarn_as_written
-    if typed in (None, -1):
+    if explicit in (None, -1):
         run.max_model_len = model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
     else:
-        assert typed is not None
-        run.max_model_len = typed
-        if derived is not None and typed > derived:
+        assert explicit is not None
+        run.max_model_len = explicit
+        if derived is not None and explicit > derived:
             raise Refused(
                 "max_model_len_too_long",
-                f"max_model_len = {typed} is longer than the {derived} tokens that "
+                f"max_model_len = {explicit} is longer than the {derived} tokens that "
                 f"{run.model.name} supports. Nearest valid value: {derived}; vLLM accepts more "
                 "only with VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
                 field="max_model_len",
-                operands={"max_model_len": typed, "derived_max_model_len": derived},
+                operands={"max_model_len": explicit, "derived_max_model_len": derived},
                 candidates=[{"max_model_len": derived}],
-                vllm_text=f"User-specified max_model_len ({typed}) is greater than the derived "
+                vllm_text=f"User-specified max_model_len ({explicit}) is greater than the derived "
                 "max_model_len (",
             )
-    run.step(MAX_MODEL_LEN, run.max_model_len, typed=typed, derived=derived)
+    run.step(MAX_MODEL_LEN, run.max_model_len, explicit=explicit, derived=derived)
 
 
 def kv_cache_dtype(run: Run) -> None:
@@ -153,7 +153,7 @@ def kv_cache_dtype(run: Run) -> None:
     run.step(
         KV_CACHE_DTYPE,
         run.kv_cache_dtype,
-        typed=run.settings.kv_cache_dtype,
+        explicit=run.settings.kv_cache_dtype,
         checkpoint=run.model.kv_cache_dtype,
     )
     turboquant = run.settings.kv_cache_dtype.startswith("turboquant_")
@@ -170,7 +170,7 @@ def kv_cache_dtype(run: Run) -> None:
 
 
 def tensor_parallel(run: Run) -> None:
-    """Attention heads must split evenly; KV heads are not tested."""
+    """Refuse attention heads that do not split evenly; KV heads are not tested."""
     heads, tp = run.model.total_num_attention_heads, run.settings.tensor_parallel
     if heads % tp:
         valid = [n for n in range(1, min(heads, 1024) + 1) if heads % n == 0]
@@ -189,7 +189,7 @@ def tensor_parallel(run: Run) -> None:
 
 
 def nvfp4_with_mla(run: Run) -> None:
-    """nvfp4 and MLA exclude each other."""
+    """Refuse nvfp4 with MLA."""
     attention = run.model.attention
     if run.kv_cache_dtype in NVFP4_DTYPES and attention is not None and attention.use_mla:
         raise Refused(
@@ -204,33 +204,33 @@ def nvfp4_with_mla(run: Run) -> None:
 
 
 def float_kv_cache_dtype(run: Run) -> None:
-    """0.33: a float KV dtype asked for by name must be the model's."""
-    typed = run.kv_cache_dtype
-    if typed not in {"float16", "bfloat16"} or typed == run.model_dtype:
+    """Refuse a float KV dtype other than the model's (0.33)."""
+    explicit = run.kv_cache_dtype
+    if explicit not in {"float16", "bfloat16"} or explicit == run.model_dtype:
         return
     same = run.model_dtype if run.model_dtype in {"float16", "bfloat16"} else None
     allowed = f"auto or {same}" if same else "auto"
     quoted = f"`auto` or `{same}`" if same else "`auto`"
     raise Refused(
         "float_kv_cache_dtype",
-        f"kv_cache_dtype = {typed} differs from the model's dtype, {run.model_dtype}; "
+        f"kv_cache_dtype = {explicit} differs from the model's dtype, {run.model_dtype}; "
         f"vLLM 0.33 takes {allowed} here.",
         field="kv_cache_dtype",
-        operands={"kv_cache_dtype": typed, "dtype": run.model_dtype},
-        candidates=[{"kv_cache_dtype": "auto"}, {"dtype": typed}],
-        vllm_text=f'kv_cache_dtype="{typed}" is incompatible with dtype="{run.model_dtype}". '
+        operands={"kv_cache_dtype": explicit, "dtype": run.model_dtype},
+        candidates=[{"kv_cache_dtype": "auto"}, {"dtype": explicit}],
+        vllm_text=f'kv_cache_dtype="{explicit}" is incompatible with dtype="{run.model_dtype}". '
         f"Please set `--kv-cache-dtype` to {quoted}.",
     )
 
 
 def served_architecture(run: Run) -> None:
-    """Architectures that this version has no code for: refused at once."""
+    """Refuse architectures that this version has no code for."""
     if not _run_by_transformers(run):
         _require_served(run)
 
 
 def native_architecture(run: Run) -> None:
-    """Architectures that Transformers could still run, without states that are sized here."""
+    """Refuse unserved architectures that Transformers could run, without states sized here."""
     if _run_by_transformers(run):
         _require_served(run)
 
@@ -242,7 +242,7 @@ def _run_by_transformers(run: Run) -> bool:
 def _require_served(run: Run) -> None:
     """Refuse what this version's registry lacks and another one is known to have.
 
-    What no registry knows comes from a reader that somebody added, who answers for it.
+    What no registry knows comes from a reader that the user registered.
     """
     name, registry = run.model.architecture, run.rules.model_registry
     elsewhere, last = versions_with(name), registry.last_versions.get(name)
@@ -275,16 +275,16 @@ def _registry_text(name: str, last: str | None) -> str | None:
 
 
 def mamba_block_size(run: Run) -> None:
-    """A typed mamba block size needs prefix caching, unless it is the longest request."""
-    typed = run.settings.mamba_block_size
-    if typed is None or typed == run.max_model_len or run.prefix_caching:
+    """Refuse a mamba block size without prefix caching, unless it is the longest request."""
+    explicit = run.settings.mamba_block_size
+    if explicit is None or explicit == run.max_model_len or run.prefix_caching:
         return
     raise Refused(
         "mamba_block_size_without_prefix_caching",
-        f"mamba_block_size = {typed} is only allowed with enable_prefix_caching = true; without "
+        f"mamba_block_size = {explicit} is only allowed with enable_prefix_caching = true; without "
         f"it the state block spans the longest request ({run.max_model_len} tokens).",
         field="mamba_block_size",
-        operands={"mamba_block_size": typed, "max_model_len": run.max_model_len},
+        operands={"mamba_block_size": explicit, "max_model_len": run.max_model_len},
         candidates=[{"enable_prefix_caching": True}, {"mamba_block_size": None}],
         vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
     )

@@ -64,7 +64,7 @@ def method_for(model: Model, settings: Settings, rules: SpeculationRules) -> str
 
 
 def _runs_mtp(model: Model, rules: SpeculationRules) -> bool:
-    """Whether this version drafts with the checkpoint's own MTP layers."""
+    """Return whether this version drafts with the checkpoint's own MTP layers."""
     mtp = model.mtp
     return mtp is not None and mtp.model_type in rules.mtp_model_types and bool(mtp.layers)
 
@@ -83,7 +83,7 @@ def _unknown(run: Run, method: str) -> Refused:
 
 
 def _one_method(run: Run) -> None:
-    """`hidden_state_layers` is a method of its own, and a server has one."""
+    """Refuse `hidden_state_layers` with another method: a server has one."""
     method = run.settings.speculative_method
     if method is None:
         return
@@ -169,7 +169,7 @@ def _no_layers(run: Run, mtp: Mtp | None) -> Refused:
 
 
 def _without_mtp(run: Run) -> list[dict[str, Any]]:
-    """Changes that draft in another way, or not at all."""
+    """Return the changes that draft in another way, or not at all."""
     explicit = run.settings.speculative_method is not None
     changes: list[dict[str, Any]] = [{"speculative_method": None}] if explicit else []
     return [{"speculative_method": NGRAM}, *changes, {"num_speculative_tokens": 0}]

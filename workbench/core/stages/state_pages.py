@@ -20,7 +20,7 @@ STATE_DTYPE_FIELD = Rule(
 CPU_STATE_DTYPE = Rule(
     "cpu_mamba_ssm_cache_dtype",
     "State dtype on CPU",
-    "float32, but a typed 16-bit dtype stays where layers count as linear attention",
+    "float32, but an explicit 16-bit dtype stays where layers count as linear attention",
     "",
     "vLLM 0.33, CpuPlatform.check_and_update_config (processors with AVX-512 BF16)",
 )
@@ -48,11 +48,11 @@ STATE_PAGE = Rule(
 
 
 def state_dtype_field(run: Run) -> None:
-    """Replace an auto `mamba_ssm_cache_dtype`; a typed value always wins."""
+    """Replace an auto `mamba_ssm_cache_dtype`; an explicit value always wins."""
     if run.mamba_ssm_cache_dtype == "auto" and run.model.ssm_cache_dtype is not None:
         run.mamba_ssm_cache_dtype = run.model.ssm_cache_dtype
         run.step(
-            STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, typed="auto", family=run.model.family
+            STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, explicit="auto", family=run.model.family
         )
     run.float32_state = run.model.is_hybrid and "float32" in (
         run.mamba_cache_dtype,
@@ -61,24 +61,24 @@ def state_dtype_field(run: Run) -> None:
 
 
 def cpu_state_dtype(run: Run) -> None:
-    """0.33 on CPU: recurrent states are float32, except where linear attention was told else."""
+    """Set float32 states on CPU (0.33), unless linear attention is configured otherwise."""
     state, field = run.model.state, run.mamba_ssm_cache_dtype
     if run.platform.name != "cpu" or field == "float32":
         return
-    typed = field in {"float16", "bfloat16"}
-    if typed and state is not None and run.model.family in CALLED_LINEAR_ATTENTION:
+    explicit = field in {"float16", "bfloat16"}
+    if explicit and state is not None and run.model.family in CALLED_LINEAR_ATTENTION:
         return
     run.mamba_ssm_cache_dtype = "float32"
     run.step(
         CPU_STATE_DTYPE,
         run.mamba_ssm_cache_dtype,
         before=field,
-        typed=run.settings.mamba_ssm_cache_dtype,
+        explicit=run.settings.mamba_ssm_cache_dtype,
     )
 
 
 def states(run: Run) -> None:
-    """Shapes, dtypes and bytes of the states of one SSM layer, per rank."""
+    """Set shapes, dtypes and bytes of the states of one SSM layer, per rank."""
     model, state = run.model, run.model.state
     if state is None:
         return
@@ -112,30 +112,31 @@ def states(run: Run) -> None:
 
 
 def _recurrent_dtype(run: Run, conv: str) -> str:
-    typed, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
+    explicit, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
     if not isinstance(run.model.state, KimiDeltaAttention):
-        return conv if typed == "auto" else typed
-    if typed == "auto" or len(allowed) == 1:
+        return conv if explicit == "auto" else explicit
+    if explicit == "auto" or len(allowed) == 1:
         return allowed[0]
-    if typed not in allowed:
+    if explicit not in allowed:
         raise Refused(
             "kda_state_dtype",
             f"The recurrent state of Kimi delta attention is kept in {' or '.join(allowed)}; "
-            f"mamba_ssm_cache_dtype = {typed} is neither. Nearest valid value: {allowed[-1]}.",
+            f"mamba_ssm_cache_dtype = {explicit} is neither. Nearest valid value: {allowed[-1]}.",
             field="mamba_ssm_cache_dtype",
-            operands={"mamba_ssm_cache_dtype": typed, "allowed": list(allowed)},
+            operands={"mamba_ssm_cache_dtype": explicit, "allowed": list(allowed)},
             candidates=[{"mamba_ssm_cache_dtype": value} for value in ("auto", *allowed)],
-            vllm_text=f"KDA recurrent state supports only auto, float32, and bfloat16; got {typed}",
+            vllm_text="KDA recurrent state supports only auto, float32, and bfloat16; "
+            f"got {explicit}",
         )
-    return typed
+    return explicit
 
 
 def _ignored(run: Run, counted_drafts: int) -> str:
-    """What was typed and does not reach this kind of state."""
+    """Return notes on explicit values that do not reach this kind of state."""
     notes = []
-    typed = run.settings.mamba_ssm_cache_dtype
-    if typed not in {"auto", run.state_dtypes[-1]}:
-        notes.append(f"mamba_ssm_cache_dtype {typed} does not reach this kind of state")
+    explicit = run.settings.mamba_ssm_cache_dtype
+    if explicit not in {"auto", run.state_dtypes[-1]}:
+        notes.append(f"mamba_ssm_cache_dtype {explicit} does not reach this kind of state")
     if run.settings.num_speculative_tokens != counted_drafts:
         notes.append("draft tokens do not change these shapes")
     return "; ".join(notes)

@@ -1,7 +1,7 @@
 """Batches in the grammar of vLLM's attention benchmarks: `2q2k_32q1s1k` is 34 requests.
 
 Segments are joined by `_`: `<count>q<query tokens>s<sequence tokens>`, where the count is 1 and
-the sequence is the query if left out, and `k` multiplies by 1024.
+the sequence is the query if omitted, and `k` multiplies by 1024.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class BatchRequest:
 
     @property
     def computed_tokens(self) -> int:
-        """Tokens whose keys and values are there already."""
+        """Return the tokens whose keys and values are there already."""
         return self.sequence_tokens - self.query_tokens
 
 
 def parse_batch(text: str) -> tuple[BatchRequest, ...]:
-    """The requests of a batch, in order.
+    """Return the requests of a batch, in order.
 
     Errors: ScenarioError (field `batch`) with the segment that cannot be read, and what can.
     """
@@ -43,7 +43,7 @@ def parse_batch(text: str) -> tuple[BatchRequest, ...]:
         found = SEGMENT.fullmatch(segment)
         if found is None:
             raise _error(
-                f"{segment[:40]!r} is no segment of a batch: write [count]q<new tokens>"
+                f"{segment[:40]!r} is not a valid batch segment. Expected [count]q<new tokens>"
                 f"[s<all tokens>], joined by _, for example {EXAMPLE}."
             )
         count = int(found[1] or 1)
@@ -64,7 +64,7 @@ def parse_batch(text: str) -> tuple[BatchRequest, ...]:
 
 
 def batch_text(requests: Iterable[BatchRequest]) -> str:
-    """The batch in the grammar; the inverse of `parse_batch`."""
+    """Return the batch in the grammar; the inverse of `parse_batch`."""
     segments = []
     for request, same in groupby(requests):
         count = sum(1 for _ in same)

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 
 NULL_BLOCK = 0
-"""Never handed out: it stands where a row needs an entry and no block."""
+"""Never allocated: it fills row entries that need no block."""
 
 
 class PoolIsEmptyError(ValueError):
-    """More blocks were asked for than are free. needed, free: blocks."""
+    """More blocks were requested than are free. needed, free: blocks."""
 
     def __init__(self, needed: int, free: int) -> None:
         super().__init__(
@@ -29,15 +29,15 @@ class BlockPool:
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that nobody has."""
+        """Return the number of free blocks."""
         return len(self._free)
 
     def take(self, count: int) -> tuple[int, ...]:
-        """`count` blocks. Errors: PoolIsEmptyError; nothing is taken then."""
+        """Allocate `count` blocks. Errors: PoolIsEmptyError; nothing is taken then."""
         if count > len(self._free):
             raise PoolIsEmptyError(count, len(self._free))
         return tuple(self._free.popleft() for _ in range(count))
 
     def give_back(self, blocks: Iterable[int]) -> None:
-        """Return blocks; null blocks are passed over."""
+        """Put blocks back into the pool; null blocks are ignored."""
         self._free.extend(block for block in blocks if block != NULL_BLOCK)

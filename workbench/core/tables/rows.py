@@ -24,12 +24,12 @@ MANAGER_BLOCKS, KERNEL_BLOCKS = "manager blocks", "kernel blocks"
 
 
 def table_holds(plan: Plan) -> str:
-    """What an entry of a block table is: MANAGER_BLOCKS or KERNEL_BLOCKS."""
+    """Return what an entry of a block table is: MANAGER_BLOCKS or KERNEL_BLOCKS."""
     return MANAGER_BLOCKS if plan.rules.layouts.tables_hold_manager_blocks else KERNEL_BLOCKS
 
 
 def row_blocks(plan: Plan, group: Group) -> int:
-    """Manager blocks that one row of the group's table has room for."""
+    """Return the manager blocks that one row of the group's table has room for."""
     size = group.spec.block_size
     blocks = cdiv(plan.max_model_len, size)
     if plan.rules.layouts.rounds_rows_by_gcd:
@@ -44,7 +44,7 @@ def row_blocks(plan: Plan, group: Group) -> int:
 
 
 def _row_blocks_by_spec(plan: Plan, group: Group, blocks: int) -> int:
-    """0.33: rows of states have what they need, all others whole multiples of 128 tokens."""
+    """Return the row size of 0.33: for states what they need, else a multiple of 128 tokens."""
     if group.spec.is_mamba:
         held = blocks if plan.mamba_cache_mode == "align" else 1
         return held + plan.settings.num_speculative_tokens
@@ -53,10 +53,10 @@ def _row_blocks_by_spec(plan: Plan, group: Group, blocks: int) -> int:
 
 
 def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> tuple[int, ...]:
-    """Manager blocks -> the kernel blocks that the attention group makes of them (0.33).
+    """Expand manager blocks to the kernel blocks that the attention group makes of them (0.33).
 
     Block b becomes b * stride + t, t from 0 to ratio - 1. stride: kernel pages from one block to
-    the next, more than `ratio` where other layers' pages lie between. Errors: ValueError for a
+    the next, more than `ratio` where other layers' pages are in between. Errors: ValueError for a
     stride below the ratio.
     """
     step = ratio if stride is None else stride
@@ -66,7 +66,10 @@ def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> t
 
 
 def capacity_text(request: int, group: int, entries: int, capacity: int) -> str | None:
-    """What 0.33 says where a row has too few entries; None where they fit. 0.23 checks nothing."""
+    """Return vLLM 0.33's message where a row has too few entries; None where they fit.
+
+    0.23 checks nothing.
+    """
     if entries <= capacity:
         return None
     return (
@@ -76,7 +79,7 @@ def capacity_text(request: int, group: int, entries: int, capacity: int) -> str 
 
 
 def row_length(plan: Plan, group: Group, tokens: int) -> int:
-    """Entries that a request of `tokens` tokens has in its row, null blocks included."""
+    """Return the entries that a request of `tokens` tokens has in its row, null blocks included."""
     if not group.spec.is_mamba:
         return cdiv(tokens, group.spec.block_size)
     drafts = plan.settings.num_speculative_tokens
@@ -86,9 +89,9 @@ def row_length(plan: Plan, group: Group, tokens: int) -> int:
 
 
 def null_entries(plan: Plan, group: Group, length: int, computed_tokens: int = 0) -> int:
-    """How many of a row's first entries are the null block.
+    """Return how many of a row's first entries are the null block.
 
-    computed_tokens: of the request, before the step; what lies before their window is dropped.
+    computed_tokens: of the request, before the step; what is before their window is dropped.
     """
     window = group.spec.window_tokens
     if window is not None and group.spec.kind == ATTENTION_SPECS[SLIDING]:

@@ -46,7 +46,10 @@ def _of_managers(group: GroupStep) -> bool:
 
 
 def slot_step(step: TableStep, group: int, row: int, position: int) -> Step:
-    """How the slot of `position` in batch row `row` comes about. Errors: ValueError outside."""
+    """Return how the slot of `position` in batch row `row` is computed.
+
+    Errors: ValueError outside.
+    """
     shown = step.groups[group]
     column = position // shown.kernel_block_size
     table = shown.table[row]
@@ -65,7 +68,7 @@ def slot_step(step: TableStep, group: int, row: int, position: int) -> Step:
 
 
 def kernel_blocks_step(step: TableStep, group: int, block: int) -> Step:
-    """What a manager block becomes in the table that the attention kernel is given."""
+    """Return what a manager block becomes in the table that the attention kernel is given."""
     ratio = step.groups[group].attention_ratio
     blocks = tuple(range(block * ratio, (block + 1) * ratio))
     rule = KERNEL_BLOCKS_AT_ATTENTION if _of_managers(step.groups[group]) else KERNEL_BLOCKS

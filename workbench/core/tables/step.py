@@ -1,4 +1,7 @@
-"""One step of block tables, as values: what was asked, what the kernels wrote, what it means."""
+"""One step of block tables, as values.
+
+What was requested, what the kernels wrote, what it means.
+"""
 
 from __future__ import annotations
 
@@ -44,17 +47,17 @@ class GroupStep:
 
     @property
     def ratio(self) -> int:
-        """Entries of the table for one manager block."""
+        """Return the entries of the table for one manager block."""
         return self.block_size // self.kernel_block_size
 
     @property
     def attention_ratio(self) -> int:
-        """Kernel blocks in one manager block, as the attention kernel sees them."""
+        """Return the kernel blocks in one manager block, as the attention kernel sees them."""
         return self.block_size // (self.attention_kernel_block_size or self.kernel_block_size)
 
     @cached_property
     def attention_table(self) -> tuple[tuple[int, ...], ...]:
-        """[batch row][kernel block] -> physical kernel block, as attention is given it."""
+        """Return [batch row][kernel block] -> physical kernel block, as attention is given it."""
         if self.attention_kernel_block_size is None:
             return self.table
         return tuple(expanded_row(row, self.attention_ratio) for row in self.table)
@@ -98,5 +101,5 @@ class TableStep:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens before any padding."""
+        """Return the tokens before any padding."""
         return len(self.positions)

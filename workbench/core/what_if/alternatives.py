@@ -23,12 +23,12 @@ class Gain:
 
     @property
     def factor(self) -> float:
-        """How many times as many requests fp8 makes room for; below 1 it is a loss."""
+        """Return how many times as many requests fp8 makes room for; below 1 it is a loss."""
         return self.bytes_now / self.bytes_fp8
 
 
 def fp8_gain(plan: Plan, prompts: tuple[int, ...]) -> tuple[Gain, ...] | None:
-    """The gain of an fp8 KV cache over prompt length: states do not shrink, blocks grow.
+    """Return the gain of an fp8 KV cache over prompt length: states do not shrink, blocks grow.
 
     None where fp8 is already on, is refused, or the pages cannot be made equal.
     """
@@ -48,7 +48,7 @@ def fp8_gain(plan: Plan, prompts: tuple[int, ...]) -> tuple[Gain, ...] | None:
 
 
 def on_ranks(settings: Settings, tensor_parallel: int) -> Settings:
-    """The same scenario on other ranks: weights are split anew, the device stays."""
+    """Return the same scenario on other ranks: weights are split anew, the device stays."""
     weights = settings.weights_bytes
     if weights is not None:
         weights = -(-weights * settings.tensor_parallel // tensor_parallel)
@@ -58,7 +58,7 @@ def on_ranks(settings: Settings, tensor_parallel: int) -> Settings:
 def capacity_on(
     plan: Plan, tensor_parallel: int, kv_cache_dtype: str, prompt_tokens: int
 ) -> tuple[int | None, int | None]:
-    """Requests that fit and bytes of one request on a rank; None where vLLM would not start.
+    """Return the requests that fit and the bytes of one on a rank; None if vLLM does not start.
 
     The first is None also while the memory is unknown.
     """

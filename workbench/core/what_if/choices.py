@@ -17,7 +17,7 @@ NO_BACKEND = frozenset({"backend_not_valid", "no_valid_backend"})
 
 
 def conflicts(model: Model, settings: Settings, field: str) -> frozenset[str] | None:
-    """Codes of the errors that lie in `field`'s value; None when the scenario is refused whole.
+    """Return the codes of errors in `field`'s value; None when the scenario is refused.
 
     Other errors, such as a block that outgrows the token budget, are consequences to look at,
     not values that cannot be picked.
@@ -36,7 +36,7 @@ def conflicts(model: Model, settings: Settings, field: str) -> frozenset[str] | 
 def legal_values(
     model: Model, settings: Settings, field: str, candidates: Iterable[Any]
 ) -> tuple[Any, ...]:
-    """The candidates for `field` that are not refused and bring no conflict that is new.
+    """Return the candidates for `field` that are not refused and bring no conflict that is new.
 
     The present value is always listed, so that a picker can show it.
     """
@@ -51,7 +51,7 @@ def legal_values(
 
 
 def tensor_parallel_sizes(model: Model, limit: int = 64) -> tuple[int, ...]:
-    """The sizes up to `limit` that split the attention heads; powers of two without any."""
+    """Return the sizes up to `limit` that split the attention heads; powers of two without any."""
     heads = model.total_num_attention_heads
     if not heads:
         return tuple(1 << power for power in range(limit.bit_length()))

@@ -45,12 +45,12 @@ class Outcome:
 
     @property
     def starts(self) -> bool:
-        """Whether vLLM would start."""
+        """Return whether vLLM would start."""
         return self.plan is not None and not self.plan.errors
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Codes of what stops it."""
+        """Return the codes of what stops it."""
         if self.plan is None:
             return (self.code or "refused",)
         return tuple(problem.code for problem in self.plan.errors)
@@ -61,7 +61,7 @@ class Difference:
     """One fact that two rule sets answer differently.
 
     before and after: the step where the paths part, on either side (None: the side has no such
-    step). means: what it means for somebody who upgrades.
+    step). means: what it means for an upgrade.
     """
 
     fact: Fact
@@ -94,13 +94,13 @@ class Comparison:
 
     @property
     def parting(self) -> tuple[Step | None, Step | None]:
-        """The step where the paths part, of the first fact that differs; None where none does."""
+        """Return the step where the paths of the first differing fact part, or None."""
         first = next((found for found in self.differences if found.after or found.before), None)
         return (None, None) if first is None else (first.before, first.after)
 
     @property
     def changes(self) -> bool:
-        """Whether an upgrade changes anything that the scenario shows."""
+        """Return whether an upgrade changes anything that the scenario shows."""
         return bool(self.differences) or self.old.errors != self.new.errors
 
 
@@ -110,7 +110,7 @@ def outcomes(
     rules: Iterable[str],
     plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
 ) -> tuple[Outcome, ...]:
-    """The scenario under each of `rules`; a refusal is an outcome, too."""
+    """Return the scenario under each of `rules`; a refusal is an outcome, too."""
     return tuple(_outcome(model, settings, name, plan_type) for name in rules)
 
 
@@ -128,7 +128,7 @@ def compare(
     new: str = "0.33",
     plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
 ) -> Comparison:
-    """What changes for this scenario from the rule set `old` to `new`."""
+    """Return what changes for this scenario from the rule set `old` to `new`."""
     RULE_SETS[old], RULE_SETS[new]
     first, second = outcomes(model, settings, (old, new), plan_type)
     found: tuple[Difference, ...] = ()
@@ -138,7 +138,7 @@ def compare(
 
 
 def traits(old: str, new: str) -> tuple[Trait, ...]:
-    """What differs between two rule sets whatever the scenario is."""
+    """Return what differs between two rule sets whatever the scenario is."""
     one, other = traits_of(RULE_SETS[old]), traits_of(RULE_SETS[new])
     return tuple(
         Trait(words.label, one[name], other[name], words.means)
@@ -157,13 +157,15 @@ def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
 
 
 def _worded(fact: Fact, old: Plan) -> str:
-    """The name under which the sentence stands: hashes that nobody had cannot become useless."""
+    """Return the name whose sentence applies: hashes that did not exist cannot become useless."""
     unused = fact.name == "hash_block_size" and not old.prefix_caching
     return "first_hash_block_size" if unused else fact.name
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:
-    """Where two paths part: from the first of `names` whose result differs, back to its source.
+    """Return where two paths part.
+
+    The search goes from the first of `names` whose result differs back to its source.
 
     A step is followed to the first of its operands that is another step's result and differs.
     (None, None) where all results agree.
@@ -192,7 +194,7 @@ def _differs(one: Step | None, other: Step | None) -> bool:
 def _differing_operand(
     one: Step | None, other: Step | None, first: Mapping[str, Step], second: Mapping[str, Step]
 ) -> str | None:
-    """The step behind the first operand that two steps do not share; None: the rule itself."""
+    """Return the step of the first operand that two steps do not share; None: the rule itself."""
     if one is None or other is None:
         return None
     for operand, value in other.operands.items():

@@ -32,7 +32,7 @@ def _of_cache(name: str) -> Callable[[Plan], Any]:
 
 
 def _smallest_prefix(plan: Plan) -> int | None:
-    """Tokens that two prompts must share before anything of them is found again."""
+    """Return the tokens that two prompts must share before anything of them is found again."""
     if not plan.prefix_caching or plan.cache is None or plan.model.attention is None:
         return None
     return smallest_prefix(caching_of(plan))

@@ -31,12 +31,12 @@ class Grid:
     cells: Mapping[tuple[Any, Any], Cell]
 
     def cell(self, row: Any, column: Any) -> Cell:
-        """The point at (row, column)."""
+        """Return the point at (row, column)."""
         return self.cells[row, column]
 
 
 def is_same_choice(plan: Plan, other: Plan) -> bool:
-    """Whether two plans differ at most in who chose the backend: a person, or the engine."""
+    """Return whether two plans differ at most in whether the user chose the backend."""
     if plan.backend != other.backend:
         return False
     return replace(plan.settings, backend=None) == replace(other.settings, backend=None)
@@ -63,7 +63,7 @@ def grid(
 
 
 def comparable_backends(plan: Plan) -> tuple[str, ...]:
-    """The backends of the plan's platform that serve its kind of attention."""
+    """Return the backends of the plan's platform that serve its kind of attention."""
     attention = plan.model.attention
     if attention is None:
         return ()
@@ -71,7 +71,7 @@ def comparable_backends(plan: Plan) -> tuple[str, ...]:
         name
         for name, backend in RULE_SETS[plan.settings.rules].backends.items()
         if plan.settings.platform in backend.platforms
-        and backend.can_be_asked_for
+        and backend.is_selectable
         and backend.is_mla == attention.use_mla
         and backend.is_sparse == attention.is_sparse
     )
@@ -80,5 +80,8 @@ def comparable_backends(plan: Plan) -> tuple[str, ...]:
 def backends_by_tensor_parallel(
     plan: Plan, backends: tuple[str, ...], sizes: tuple[int, ...] = (1, 2, 4, 8)
 ) -> Grid:
-    """The grid that the small-multiples chart shows: one row per backend, one column per TP."""
+    """Return the grid that the small-multiples chart shows.
+
+    One row per backend, one column per TP.
+    """
     return grid(plan, "backend", backends, "tensor_parallel", sizes)

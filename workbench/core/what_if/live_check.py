@@ -1,4 +1,7 @@
-"""A plan beside the answers of a real vLLM, field by field: what is the same, and what is not."""
+"""A plan compared with the answers of a real vLLM, field by field.
+
+What is the same, and what is not.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Check:
-    """One scenario. Exactly one of three: rows, or a failure (nothing could be asked).
+    """One scenario. Exactly one of three: rows, or a failure (vLLM could not be queried).
 
-    functions: what was asked of vLLM. unasked: field -> why it was not.
+    functions: what was called in vLLM. unasked: field -> why it was not.
     """
 
     scenario: Mapping[str, Any]
@@ -76,16 +79,16 @@ class Check:
 
     @property
     def differences(self) -> tuple[Row, ...]:
-        """The rows that are not the same."""
+        """Return the rows that are not the same."""
         return tuple(row for row in self.rows if not row.same)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Every scenario that one vLLM was asked about.
+    """Every scenario that one vLLM was queried about.
 
     version: of the vLLM; rules: of the workbench that it was compared with; stand_ins: what stood
-    in for what that machine lacks; environment: versions beside it.
+    in for what that machine lacks; environment: versions alongside it.
     """
 
     version: str
@@ -96,32 +99,32 @@ class Report:
 
     @property
     def exact(self) -> bool:
-        """Whether the rules are those of this very version, and not the nearest ones."""
+        """Return whether the rules are those of this very version, and not the nearest ones."""
         return _pair(self.version) == _pair(self.rules)
 
     @property
     def differing(self) -> tuple[Check, ...]:
-        """The scenarios with a difference."""
+        """Return the scenarios with a difference."""
         return tuple(check for check in self.checks if check.differences)
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The scenarios that could not be asked about."""
+        """Return the scenarios that could not be checked."""
         return tuple(check for check in self.checks if check.failure is not None)
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Everything that was asked of vLLM, once, in order."""
+        """Return every vLLM function that was called, once, in order."""
         return tuple(dict.fromkeys(name for check in self.checks for name in check.functions))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; rows only of scenarios that differ, so that many scenarios stay readable."""
+        """Return JSON-able values, with rows only of scenarios that differ."""
         return {
             "vllm": self.version,
             "rules": self.rules,
             "exact_rules": self.exact,
             "environment": dict(self.environment),
-            "asked": list(self.functions),
+            "asked": list(self.functions),  # words: ok
             "stand_ins": dict(self.stand_ins),
             "scenarios": len(self.checks),
             "compared_fields": sum(len(check.rows) for check in self.checks),
@@ -142,16 +145,16 @@ class Report:
 
 
 def nearest_rules(version: str, names: Iterable[str]) -> str:
-    """The rule set for a vLLM version: its own, else the one of the nearest version.
+    """Return the rule set for a vLLM version: its own, else the one of the nearest version.
 
     Only names that are versions count; of two equally near ones the older. "dev" builds without a
     number get the newest.
     """
     known = {pair: name for name in names if (pair := _pair(name)) is not None}
-    asked = _pair(version)
-    if asked is None:
+    version_pair = _pair(version)
+    if version_pair is None:
         return known[max(known)]
-    return known[min(sorted(known), key=lambda pair: _distance(pair, asked))]
+    return known[min(sorted(known), key=lambda pair: _distance(pair, version_pair))]
 
 
 def _pair(version: str) -> tuple[int, int] | None:
@@ -163,18 +166,18 @@ NOT_NATIVE = frozenset({"architecture_not_served"})
 """Refusals where vLLM can answer with another library's model: nothing to compare."""
 
 
-def _distance(pair: tuple[int, int], asked: tuple[int, int]) -> int:
-    """Minor releases apart; another major number is further than any of them."""
-    return abs(MAJOR * (pair[0] - asked[0]) + pair[1] - asked[1])
+def _distance(pair: tuple[int, int], other: tuple[int, int]) -> int:
+    """Return the distance in minor releases; another major number is further than any of them."""
+    return abs(MAJOR * (pair[0] - other[0]) + pair[1] - other[1])
 
 
 def compare(
     outcome: Plan | Refused, answers: Mapping[str, Any], refusal: Mapping[str, str] | None
 ) -> tuple[Row, ...]:
-    """The rows of one scenario; `answers` and `refusal` are vLLM's, sizes per rank.
+    """Return the rows of one scenario; `answers` and `refusal` are vLLM's, sizes per rank.
 
-    A refusal is the same when vLLM's message holds the beginning that the workbench tells.
-    Fields that vLLM was not asked for have no row.
+    A refusal is the same when vLLM's message holds the beginning that the workbench reports.
+    Fields that vLLM was not queried for have no row.
     """
     ours = {} if isinstance(outcome, Refused) else _ours(outcome)
     rows = [
@@ -197,7 +200,7 @@ def _row(name: str, ours: Any, theirs: Any) -> Row:
 
 
 def _ours(plan: Plan) -> dict[str, Any]:
-    """The plan in the words of the comparison."""
+    """Return the plan in the words of the comparison."""
     codes = {problem.code: problem for problem in plan.problems}
     budget = codes.get(BUDGET_PROBLEM)
     return {

@@ -29,19 +29,19 @@ class Change:
     refused: str | None = None
 
     def differs_from(self, plan: Plan) -> bool:
-        """Whether block size, padding or kernel block are not those of `plan`."""
+        """Return whether block size, padding or kernel block are not those of `plan`."""
         if self.plan is None:
             return False
         return outcome(self.plan) != outcome(plan)
 
 
 def outcome(plan: Plan) -> tuple[Any, ...]:
-    """What sensitivity looks at: block size, padding in bytes, kernel block."""
+    """Return what sensitivity looks at: block size, padding in bytes, kernel block."""
     return plan.block_size, plan.padding_bytes, plan.kernel_block_size
 
 
 def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
-    """The single changes that are tried, field by field; the present values are left out."""
+    """Yield the single changes that are tried, field by field; the present values are omitted."""
     settings, model = plan.settings, plan.model
     axes: list[tuple[str, tuple[Any, ...]]] = [("tensor_parallel", TENSOR_PARALLEL)]
     if model.state is not None:
@@ -73,7 +73,7 @@ def try_change(plan: Plan, field: str, value: Any) -> Change:
 
 
 def changes_that_matter(plan: Plan) -> tuple[Change, ...]:
-    """Every single change after which the outcome differs, smallest block size first."""
+    """Return every single change after which the outcome differs, smallest block size first."""
     found = [
         change
         for field, value in single_changes(plan)

@@ -1,4 +1,4 @@
-"""What a version does, and what a changed fact means for somebody who upgrades, in words."""
+"""What a version does, and what a changed fact means for an upgrade, in words."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class TraitWords(NamedTuple):
 
 TRAITS = {
     "aligned_in": TraitWords(
-        "aligned in", "The granule comes from the backend, so other backends give other blocks."
+        "aligned in",
+        "The alignment granularity comes from the backend, so other backends give other blocks.",
     ),
     "backends_asked": TraitWords(
-        "backends asked", "Models that mix backends get a block that suits all of them, or stop."
+        "backends queried", "Models that mix backends get a block that suits all of them, or stop."
     ),
     "cache_view": TraitWords(
         "cache view", "Connectors and kernels that index the cache by dimension need a new version."
@@ -33,7 +34,7 @@ TRAITS = {
         "block tables hold", "Code that reads tables must split ids, or stop splitting them."
     ),
     "allocations": TraitWords(
-        "allocations", "Addresses follow from offset and strides, not from a tensor a layer."
+        "allocations", "Addresses follow from offset and strides, not from one tensor per layer."
     ),
     "unequal_pages": TraitWords(
         "unequal pages", "Models with mixed pages start that did not, and pay with padding."
@@ -100,15 +101,18 @@ _ANSWERS: dict[str, Callable[[RuleSet], str]] = {
 
 
 def traits_of(rules: RuleSet) -> dict[str, str]:
-    """What a rule set does whatever the scenario is: trait -> words; its own words come first."""
+    """Return what a rule set does whatever the scenario is: trait -> words.
+
+    Its own words come first.
+    """
     read = {name: answer(rules) for name, answer in _ANSWERS.items()}
     return {**read, **rules.traits}
 
 
 _WORDS = {
-    "enable_prefix_caching": "Prefixes are {on} by default; type the flag to keep what you had.",
+    "enable_prefix_caching": "Prefixes are {on} by default; set the flag to keep it as it was.",
     "mamba_cache_mode": "States are kept in another way, which changes blocks of a request.",
-    "speculative_method": "{new} drafts instead of {old}: set the method to keep what you had.",
+    "speculative_method": "{new} drafts instead of {old}: set the method to keep it as it was.",
     "backend": "Another kernel runs; measure it again.",
     "mamba_page_size_bytes": "A state takes {percent} bytes.",
     "attention_bytes_per_token": "A token takes {percent} bytes in every attention layer.",
@@ -132,7 +136,7 @@ _WORDS = {
 
 
 def meaning(name: str, old: Any, new: Any) -> str:
-    """The sentence for a fact that went from `old` to `new`."""
+    """Return the sentence for a fact that went from `old` to `new`."""
     return _WORDS[name].format(
         old=_text(old),
         new=_text(new),

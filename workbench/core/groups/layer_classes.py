@@ -1,4 +1,4 @@
-"""Layers that are alike: a resolution sizes one of them, and knows all."""
+"""Classes of identical layers: a resolution sizes one layer of each class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INDEXER = "indexer"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AlikeLayers:
+class LayerClasses:
     """The layers of a model by kind. Two models with equal layers have one and the same object.
 
     names: of all layers, in the order in which they are built; kind_of_layer: the place of each in
@@ -25,32 +25,35 @@ class AlikeLayers:
 
 
 @lru_cache(maxsize=1024)
-def alike_layers(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> AlikeLayers:
-    """Layers of one kind and geometry, the unquantized ones (by their number) apart."""
+def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> LayerClasses:
+    """Return the classes of layers by kind and geometry, with unquantized ones apart."""
     examples: dict[tuple[Layer, bool], Layer] = {}
     like = [
         (layer._replace(number=0), layer.number in unquantized and layer.kind != INDEXER)
         for layer in layers
     ]
-    for asked, layer in zip(like, layers, strict=True):
-        examples.setdefault(asked, layer)
-    places = {asked: place for place, asked in enumerate(examples)}
-    return AlikeLayers(
+    for key, layer in zip(like, layers, strict=True):
+        examples.setdefault(key, layer)
+    places = {key: place for place, key in enumerate(examples)}
+    return LayerClasses(
         tuple(map(layer_name, layers)),
-        tuple(places[asked] for asked in like),
+        tuple(places[key] for key in like),
         tuple((layer, unquantized) for (_like, unquantized), layer in examples.items()),
     )
 
 
 def layer_name(layer: Layer) -> str:
-    """The name that vLLM's tables would show: `model.layers.3.mixer`, `model.layers.4.attn`."""
+    """Return the name that vLLM's tables would show.
+
+    Examples: `model.layers.3.mixer`, `model.layers.4.attn`.
+    """
     part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
     return f"model.layers.{layer.number}.{part}"
 
 
 @lru_cache(maxsize=1024)
 def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple[Layer, ...]:
-    """The layers with the indexer of each before it, but for those that have none of their own."""
+    """Return the layers, each after its indexer unless it has none of its own."""
     return tuple(
         entry
         for layer in layers
@@ -61,5 +64,5 @@ def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple
 
 
 def layer_number(name: str) -> int:
-    """The number in a layer's name."""
+    """Return the number in a layer's name."""
     return int(name.split(".")[2])
