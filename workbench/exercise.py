@@ -1,4 +1,4 @@
-"""`wb.check`: a learner's answer against an exercise, or against a step of a trace."""
+"""`wb.check`: compare a learner's answer with an exercise, or with a step of a trace."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _wrong: Counter[str] = Counter()
 class Checked:
     """The verdict on an answer; `ok` is None while there is none.
 
-    rows: (label, text) below the message: given, expected, came, your line, hint.
+    rows: (label, text) below the message: given, expected, returned, your line, hint.
     """
 
     answer: Any
@@ -63,10 +63,11 @@ def check(
 ) -> Checked:
     """Compare `answer` with an exercise by name, with a step, or with step `rule` of a plan.
 
-    Any form of a right answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
-    exercise wants a function, which is called with hidden inputs, or a value; None, and a function
-    that returns None, mean "not answered yet". Each wrong answer to an exercise opens one more
-    hint. solve: check the shipped solution in place of `answer`, and note no progress.
+    Any form of a correct answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
+    exercise expects a function, which is called with hidden inputs, or a value; None, and a
+    function that returns None, mean "not answered yet". Each wrong answer to an exercise
+    opens one more hint. solve: check the shipped solution in place of `answer` without noting
+    progress.
 
     Errors: ScenarioError names the nearest exercises for an unknown name, KeyError the steps for
     an unknown rule; ValueError where the rule is missing.
@@ -116,7 +117,7 @@ def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
 
 
 def _next_hint(exercise: Exercise) -> tuple[str, str]:
-    """The hint that this wrong answer opens; the solution is named only after the last one."""
+    """Return the hint that this wrong answer opens; only the last one names the solution."""
     number, hints = _wrong[exercise.name], exercise.hints
     _wrong[exercise.name] += 1
     if number < len(hints):

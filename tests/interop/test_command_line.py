@@ -231,7 +231,7 @@ def test_of_two_values_the_last_counts_and_that_is_said():
     [
         ("--kv-cache-dtype fp9", ("--kv-cache-dtype fp9", "Nearest: fp8")),
         ("--tensor-parallel-size 0", ("--tensor-parallel-size 0", "Nearest valid value: 1")),
-        ("--block-size abc", ("--block-size abc", "must be an integer")),
+        ("--block-size abc", ("--block-size abc", "Expected an integer")),
         ("--attention-backend FLASH_ATN", ("FLASH_ATN", "Nearest: FLASH_ATTN")),
         ("--attention-config 3", ("JSON object", "Quote it")),
     ],

@@ -168,7 +168,7 @@ def test_one_notebook_and_a_matrix_do_not_go_together(folder):
         done = CliRunner().invoke(app, ["notebook", "run", *words])
         assert (done.exit_code, "atrix" in done.output) == (2, True), done.output
     done = command(folder, "--to-cell", 1)
-    assert (done.exit_code, "belong to one notebook" in done.output) == (2, True)
+    assert (done.exit_code, "apply to one notebook" in done.output) == (2, True)
     done = command(folder, "--only", "good::for")
     assert (done.exit_code, "good::three" in done.output) == (2, True)
 

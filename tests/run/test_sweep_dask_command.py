@@ -42,7 +42,7 @@ def test_a_number_of_workers_needs_a_cluster():
     assert "--dask-workers needs --dask" in done.stderr
     done = run("sweep", "--dask-workers", 2)
     assert done.returncode == 2
-    assert "only --kernel takes --dask-workers" in done.stderr
+    assert "--kernel is required for --dask-workers" in done.stderr
 
 
 def test_the_command_measures_there(address, tmp_path):
@@ -53,7 +53,7 @@ def test_the_command_measures_there(address, tmp_path):
     assert "4 of 4" in done.stderr
     assert done.stdout.count("  ok  ") == 4
     again = run(*asked)
-    assert "4 were there already" in again.stderr  # filed as if it had been measured here
+    assert "4 were stored already" in again.stderr  # filed as if it had been measured here
 
 
 def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tmp_path):
