@@ -56,18 +56,18 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     over them. Errors: ScenarioError for a text that is not such a command, or an invalid value,
     with the nearest valid one.
     """
-    given = read_command(text)
+    parsed = read_command(text)
     try:
-        scenario = Scenario(**{**machine, **given.fields})
+        scenario = Scenario(**{**machine, **parsed.fields})
     except ScenarioError as error:
-        said = given.said.get(error.field or "")
+        said = parsed.said.get(error.field or "")
         if said is None:
             raise
         raise ScenarioError(
             error.code, f"{said}: {error.message}", field=error.field, operands=error.operands
         ) from None
-    notes = given.notes
-    if "model" not in given.fields and "model" not in machine:
+    notes = parsed.notes
+    if "model" not in parsed.fields and "model" not in machine:
         notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
     return Command(scenario, notes)
 

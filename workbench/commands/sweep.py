@@ -75,8 +75,9 @@ def sweep(
     Points are compared per GPU: concurrency is divided by tensor_parallel.
 
     With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C pauses, and
-    the same command resumes. Exit status: 0 for a table; 2 for a field or a value that no scenario has, for
-    options that do not go together, and for a file that cannot be used; 130 after Ctrl-C.
+    the same command resumes. Exit status: 0 for a table; 2 for a field or a value that no
+    scenario has, for options that do not go together, and for a file that cannot be used; 130
+    after Ctrl-C.
     """
     if output not in {"text", "jsonl", "csv"}:
         fail(f"Invalid --format {output!r}. Expected text, jsonl or csv.")
