@@ -250,9 +250,7 @@ def test_a_size_alone_offers_models_that_really_have_it():
 
 
 def test_a_size_that_no_model_has_is_said():
-    assert (
-        "no model of the catalog has block_size 480" in explain_log(log_of("drafts_480")).missing[0]
-    )
+    assert "none in the catalog has block_size 480" in explain_log(log_of("drafts_480")).missing[0]
 
 
 def test_a_model_on_this_machine_is_read(tmp_path):
@@ -282,7 +280,7 @@ def test_a_refusal_is_explained_with_remedies_that_were_tried():
     line = line_of(report, "too_long")
     assert line.verdict == "agrees"
     assert any("max_model_len = 262,144" in advice for advice in line.advice)
-    assert any(note.startswith("Left out max_model_len") for note in report.reading.notes)
+    assert any(note.startswith("Omitted max_model_len") for note in report.reading.notes)
 
 
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])

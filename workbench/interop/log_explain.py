@@ -104,10 +104,7 @@ class _Explainer:
             return replace(
                 base,
                 verdict=CUT,
-                why=(
-                    "The line is cut off before its values. Copy the whole line, "
-                    "to the end of the sentence.",
-                ),
+                why=("The line is cut off before its values. Copy the whole line.",),
                 advice=(),
             )
         if message.codes or message.is_fatal:
@@ -138,7 +135,7 @@ class _Explainer:
             return base
         if problem is None:
             return replace(base, verdict=DIFFERS, why=(NOT_MET,))
-        tried = tuple(f"Tried and works: {one}" for one in remedies_for(self.plan, problem))
+        tried = tuple(f"Tried, and it helps: {one}" for one in remedies_for(self.plan, problem))
         return replace(base, verdict=AGREES, why=(problem.message,), advice=(*tried, *base.advice))
 
     def _lifting(self) -> tuple[str, ...]:
@@ -152,7 +149,7 @@ class _Explainer:
         }
         settings = replace(self.plan.settings, **refused)
         found = remedies_for_refusal(self.plan.model, settings, refusal, type(self.plan))
-        return tuple(f"Tried and works: {one}" for one in found)
+        return tuple(f"Tried, and it helps: {one}" for one in found)
 
     def _compared(self, base: LineExplanation, found: LoggedMessage) -> LineExplanation:
         assert found.values is not None

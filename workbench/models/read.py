@@ -1,4 +1,4 @@
-"""From the object of a config.json to core's model description."""
+"""Convert the object of a config.json to core's model description."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEFAULT_CHUNK_SIZE = 2048
 
 
 def read_model(config: Mapping[str, Any], name: str) -> Model:
-    """The model that `config` (the object of a config.json) describes.
+    """Return the model that `config` (the object of a config.json) describes.
 
     Errors: ConfigError with the JSON pointer of a field that is missing, of the wrong type, out
     of range or in contradiction to another; nothing is guessed. Nothing is imported or
@@ -80,7 +80,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
     """Return the number of all layers, with those that keep no cache.
 
-    Where it is not written down it is the length of the per-layer list, as in the property that
+    If it is absent, it is the length of the per-layer list, as in the property that
     Nemotron-H has for it since transformers 5.
     """
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
@@ -123,6 +123,6 @@ def _chunk_size(fields: Fields) -> int:
 def _notes(fields: Fields) -> tuple[str, ...]:
     remarks = tuple(dict.fromkeys(fields.remarks))
     if "auto_map" in fields.top:
-        code = "This repository wants to run its own code (auto_map); it is not needed here."
+        code = "This repository ships custom code (auto_map); the workbench does not run it."
         return (*remarks, code)
     return remarks
