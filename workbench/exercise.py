@@ -23,7 +23,7 @@ __all__ = ["Checked", "check", "progress", "reset_progress"]
 
 SIGNS = {None: "…", True: "✓", False: "✗"}
 ROW = '<tr style="background: transparent">'
-"""JupyterLab stripes tables, which hides in a box of another colour."""
+"""JupyterLab stripes tables, which looks wrong in a coloured box."""
 _wrong: Counter[str] = Counter()
 """Exercise -> wrong answers in this session; each one opens the next hint."""
 
@@ -32,7 +32,7 @@ _wrong: Counter[str] = Counter()
 class Checked:
     """The verdict on an answer; `ok` is None while there is none.
 
-    rows: (label, text) below the message: given, expected, returned, your line, hint.
+    rows: (label, text) below the message: given, expected, got, your line, hint.
     """
 
     answer: Any
@@ -77,9 +77,8 @@ def check(
     if isinstance(given, Step):
         return _check_step(answer, given)
     if rule is None:
-        raise ValueError(
-            f"which rule of the plan? {', '.join(step.rule.name for step in given.steps)}"
-        )
+        names = ", ".join(step.rule.name for step in given.steps)
+        raise ValueError(f"The rule is missing. Expected one of {names}.")
     return _check_step(answer, given.trace.step(rule))
 
 
@@ -93,7 +92,7 @@ def _check_step(answer: Any, step: Step) -> Checked:
         return Checked(answer, True, f"Right: {step.rule.title} is {show(step.result)}.")
     differs = difference(found, wanted)
     size = f" It is {differs}." if differs.startswith("too ") else ""
-    return Checked(answer, False, f"{show(answer)} is not it.{size} {rule}")
+    return Checked(answer, False, f"{show(answer)} is not right.{size} {rule}")
 
 
 def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
