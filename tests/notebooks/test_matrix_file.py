@@ -55,7 +55,7 @@ def test_cases_and_combinations(matrix_file):
     assert plain.expect == {"strict": "1", "total": 10, "label": None}
     assert first.parameters == {"smoke": True, "count": 1, "label": "a"}
     assert [case.case_id for case in matrix.select(quick=True)] == ids[:2]
-    assert [(each.case_id, each.reason) for each in matrix.left_out] == [
+    assert [(each.case_id, each.reason) for each in matrix.excluded] == [
         ("good::b-2", "two and b do not go together")
     ]
     assert (plain.budgets.time_s, first.budgets.time_s) == (5, 60)

@@ -85,7 +85,7 @@ def test_goldens_are_recorded_compared_and_go_stale(folder):
 
 @pytest.mark.notebook
 def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(folder):
-    # `good::three` is left out: it is the other test's
+    # `good::three` is excluded: it is the other test's
     names = ["good::wrong-name", "good::wrong-type", "broken::a", "committed::a", "untagged::a"]
     only = [word for name in names for word in ("--only", name)]
     done = command(folder, *only, "--workers", 2, "--junit", folder / "junit.xml")

@@ -179,9 +179,9 @@ def test_the_front_is_written_for_vllm(tmp_path):
         (["qwen3.5-4b", "--kernel", "flex"], "cannot be combined with MODEL"),
         (["--kernel", "flex", "-a", "tensor_parallel=1"], "cannot be combined with --axis"),
         (["--kernel", "flex", "--format", "csv"], "results export"),
-        (["--kernel", "block-table", "--bitwise"], "anyway"),
+        (["--kernel", "block-table", "--bitwise"], "always has one"),
         (["--replay", "-a", "tensor_parallel=1"], "--kernel is required for --replay"),
-        ([*START[1:], "--why", "1", "--serve-params", "x.json"], "--why tells about one point"),
+        ([*START[1:], "--why", "1", "--serve-params", "x.json"], "--why shows one point"),
     ],
 )
 def test_options_that_do_not_go_together(arguments, said):
@@ -298,7 +298,7 @@ def test_an_interrupt_ends_it_and_the_same_command_goes_on(tmp_path):
         running.send_signal(signal.SIGINT)
         told += running.stdout.readlines()
         assert running.wait(300) == 130
-    assert b"the same command goes on" in b"".join(told)
+    assert b"Run the same command to resume" in b"".join(told)
     with ResultStore(file) as store:
         before = store.rows()
         assert 1 <= len(before) < 16

@@ -66,7 +66,7 @@ def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tm
         running.send_signal(signal.SIGINT)
         told += running.stdout.readlines()
         assert running.wait(PATIENCE_S) == 130, told
-    assert "the same command goes on" in "".join(told)
+    assert "Run the same command to resume" in "".join(told)
     assert "Traceback" not in "".join(told)
     with ResultStore(file) as store:
         assert 1 <= len(store.rows()) < 16

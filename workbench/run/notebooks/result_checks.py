@@ -1,4 +1,4 @@
-"""Checks of what a run recorded: its form, its values, and the cells that it skipped."""
+"""Checks of what a run recorded: its form, its values, and the skipped cells."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.run.notebooks.schema import schema_errors
 
 
 def recorded_results(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """A finished run owes its results, and whatever was written has to be well-formed."""
+    """Check that a finished run recorded results, in a valid form."""
     for problem in evidence.recorded.problems:
         if problem.kind != "no_results" or not evidence.stopped:
             yield problem
 
 
 def result_schema(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The results of a finished run against the schema that its notebook declares."""
+    """Check the results of a finished run against the schema that its notebook declares."""
     schema, results = evidence.expectations.schema, evidence.recorded.results
     if schema is None or results is None or evidence.stopped:
         return
@@ -28,7 +28,7 @@ def result_schema(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The values that the caller knows from elsewhere."""
+    """Check the values that the caller knows from other sources."""
     complete = not evidence.stopped and evidence.recorded.results is not None
     yield from check_expected(
         evidence.recorded.results or {}, evidence.expectations.values, complete=complete
@@ -36,7 +36,7 @@ def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def skipped_cells(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """A GPU cell that was skipped says so, and a notebook that skips declares how many may."""
+    """Check that skipped GPU cells are reported, and not more than declared."""
     declared, said = evidence.expectations.gpu_cells, evidence.recorded.skipped
     if declared is None or evidence.stopped:
         return
