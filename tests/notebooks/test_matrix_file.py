@@ -88,7 +88,7 @@ MISTAKES = {
     "another format": (GOOD.replace("format = 1", "format = 2"), "format is 2: Input should be 1"),
     "unknown field": (
         GOOD.replace("axes =", "axis ="),
-        r"good.ipynb.axis is no field; nearest: ax",
+        r"good.ipynb.axis is not a field; nearest: ax",
     ),
     "text for a number": (GOOD.replace("time_s = 60", 'time_s = "60"'), "time_s is '60'"),
     "no budget": (GOOD.replace("time_s = 60", "time_s = 0"), "greater than 0"),
@@ -132,7 +132,7 @@ def test_goldens_are_kept_replaced_and_found_without_a_case(matrix_file, tmp_pat
     write_goldens(path, {"a-1": case}, ["plain", "gone"])
     assert list(read_goldens(path)) == ["a-1", "gone", "plain"]
     (problem,) = orphans(matrix)
-    assert "'gone', which is no case of the matrix" in problem
+    assert "'gone', which is not a case of the matrix" in problem
     write_goldens(path, {}, ["plain"])
     assert list(read_goldens(path)) == ["plain"]
 
