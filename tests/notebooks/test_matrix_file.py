@@ -95,11 +95,11 @@ MISTAKES = {
     "no entry": (GOOD.replace("good.ipynb", "other.ipynb"), "no entry for good.ipynb: add"),
     "no notebook": (GOOD + '[notebook."goood.ipynb"]', "Nearest: good.ipynb"),
     "quick of nothing": (GOOD.replace('["a-1"]', '["a-9"]'), "Combination 'a-9'"),
-    "skip of nothing": (GOOD.replace("count = 2 }", "count = 7 }"), "is no combination"),
+    "skip of nothing": (GOOD.replace("count = 2 }", "count = 7 }"), "is not a combination"),
     "skip without reason": (GOOD.replace("two and b do not go together", "no"), "reason is 'no'"),
     "same name": (GOOD.replace("cases.plain", 'cases."a-1"'), "case 'a-1' is named twice"),
     "odd name": (GOOD.replace("cases.plain", 'cases."a/1"'), "may hold letters"),
-    "odd type": (GOOD.replace('"integer"', '"int"'), "type 'int'. Allowed: string, integer"),
+    "odd type": (GOOD.replace('"integer"', '"int"'), "Expected string, integer"),
     "odd schema": (GOOD.replace('"integer"', '{ type = "int" }'), "results: properties.total"),
 }
 
@@ -143,7 +143,7 @@ def test_goldens_are_kept_replaced_and_found_without_a_case(matrix_file, tmp_pat
 def test_a_broken_file_of_goldens(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(NotebookMatrixError, match="no file of goldens"):
+    with pytest.raises(NotebookMatrixError, match="not a file of goldens"):
         read_goldens(path)
 
 

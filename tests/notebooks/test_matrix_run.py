@@ -92,7 +92,7 @@ def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(
     assert done.exit_code == 1
     for kind, words in (
         ("unknown_parameter", "Nearest: count"),
-        ("parameter_type", "Allowed: int"),
+        ("parameter_type", "Expected int"),
         ("widget_error", "hidden in an output widget"),
         ("leftover", "outputs is left from a run"),
         ("parameters_cell", "exactly one cell tagged 'parameters'"),

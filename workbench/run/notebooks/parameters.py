@@ -134,10 +134,10 @@ def right_type(declared: Declared, name: str, value: object) -> None:
         return
     if not any(fits(value, wanted) for wanted in parameter.types):
         near = nearest_value(value, parameter.types)
-        hint = "" if near is None else f" Nearest: {near[0]!r}."
+        hint = "" if near is None else f" Nearest valid value: {near[0]!r}."
         raise _error(
             "parameter_type",
-            f"Parameter {name!r} was given {value!r:.120} ({type(value).__name__}). Allowed: "
+            f"Invalid parameter {name!r}: {value!r:.120} ({type(value).__name__}). Expected "
             f"{' or '.join(parameter.types)}; its default is {parameter.default}.{hint}",
             name,
         )
@@ -150,8 +150,8 @@ def plain_value(declared: Declared, name: str, value: object) -> None:  # noqa: 
     except (TypeError, ValueError) as error:
         raise _error(
             "parameter_type",
-            f"Parameter {name!r} was given {value!r:.120}, which holds something other than "
-            f"numbers, text, lists, dicts and None ({error}): give plain values.",
+            f"Invalid parameter {name!r}: {value!r:.120} ({error}). Expected only numbers, text, "
+            "lists, dicts and None.",
             name,
         ) from error
 

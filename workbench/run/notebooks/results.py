@@ -72,7 +72,7 @@ def _plain(value: object, where: str) -> Any:
 
 def _error(where: str, why: str) -> NotebookResultsError:
     message = (
-        f"Result {where!r} cannot be recorded: {why}. Allowed: text, finite numbers, booleans, "
+        f"Result {where!r} cannot be recorded: {why}. Expected text, finite numbers, booleans, "
         "None, and lists and dicts (with text keys) of these."
     )
     return NotebookResultsError("result_not_json", message, field=where)
