@@ -40,10 +40,10 @@ def _answer(line: str | bytes) -> tuple[dict[str, Any], str]:
         result = resolve(Scenario.from_json(_text(line))).to_dict()
         return result, _encode(result)
     except WorkbenchError as error:
-        told = {"error": error.to_dict()}
+        result = {"error": error.to_dict()}
     except Exception as error:  # noqa: BLE001  (a fault of ours is an answer too)
-        told = {"error": _internal(error)}
-    return told, _encode(told)
+        result = {"error": _internal(error)}
+    return result, _encode(result)
 
 
 def _internal(error: Exception) -> dict[str, Any]:

@@ -60,11 +60,11 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     try:
         scenario = Scenario(**{**machine, **parsed.fields})
     except ScenarioError as error:
-        said = parsed.said.get(error.field or "")
-        if said is None:
+        source = parsed.sources.get(error.field or "")
+        if source is None:
             raise
         raise ScenarioError(
-            error.code, f"{said}: {error.message}", field=error.field, operands=error.operands
+            error.code, f"{source}: {error.message}", field=error.field, operands=error.operands
         ) from None
     notes = parsed.notes
     if "model" not in parsed.fields and "model" not in machine:

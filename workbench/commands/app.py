@@ -47,8 +47,8 @@ def app(
 ) -> None:
     """Serve a notebook as an app, without its code, to anyone who has the printed address.
 
-    The address holds a token. A browser can start no program, read no file and write only into the
-    output folder, except for what the options name.
+    The address holds a token. A browser cannot start programs or read files, and writes only into
+    the output folder, except for what the options name.
     """
     if find_spec("voila") is None:
         fail("The app needs Voila. Install it: pip install 'hybrid-kv-workbench[app]'")

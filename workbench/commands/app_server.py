@@ -188,7 +188,7 @@ def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], qu
             "allow_template_override": "NO",
             "allow_theme_override": "NO",
             "show_tracebacks": not quiet,
-            "preheat_kernel": False,  # its socket asks for no token
+            "preheat_kernel": False,  # its socket requires no token
             "progressive_rendering": False,
         },
     )

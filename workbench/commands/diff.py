@@ -45,8 +45,8 @@ def diff(
     except WorkbenchError as error:
         fail(f"error [{error.code}] {error.message}")
     if as_json:
-        told = [differences_dict(comparison) for comparison in found]
-        typer.echo(json.dumps(told if catalog else told[0], indent=2))
+        rows = [differences_dict(comparison) for comparison in found]
+        typer.echo(json.dumps(rows if catalog else rows[0], indent=2))
     else:
         typer.echo(matrix_text(found) if catalog else differences_text(found[0]))
     if any(comparison.changes for comparison in found):

@@ -43,9 +43,9 @@ def inspect(
     except InspectionError as error:
         fail(str(error))
     names = dict.fromkeys(report.kernel for report in reports)
-    for asked in kernel or ():
-        if asked not in names:
-            fail(unknown_name_message("Kernel", asked, names))
+    for name in kernel or ():
+        if name not in names:
+            fail(unknown_name_message("Kernel", name, names))
     reports = [report for report in reports if report.kernel in (kernel or names)]
     if as_json:
         entries = [asdict(report) for report in reports]

@@ -61,8 +61,11 @@ def layout(
             typer.echo(json.dumps({"error": error.to_dict()}, indent=2))
             raise typer.Exit(2) from None
         said = f"{error.vllm_exception or 'error'}: {error.vllm_text or 'without text'}"
-        told = error.vllm_exception is not None or error.vllm_text is not None
-        fail(f"error [{error.code}] {error.message}" + (f"\nvLLM says: {said}" if told else ""))
+        has_vllm_error = error.vllm_exception is not None or error.vllm_text is not None
+        fail(
+            f"error [{error.code}] {error.message}"
+            + (f"\nvLLM says: {said}" if has_vllm_error else "")
+        )
     if as_json:
         typer.echo(json.dumps(views.to_dict(), indent=2))
     else:

@@ -127,7 +127,7 @@ def _run_matrix(
             workers=workers,
             update_goldens=update_goldens,
             time_scale=time_scale,
-            done=_said,
+            done=_print_result,
         )
     except NotebookError as error:
         fail(error.message)
@@ -139,7 +139,7 @@ def _run_matrix(
     raise typer.Exit(0 if report.ok else 1)
 
 
-def _said(result: CaseResult) -> None:
+def _print_result(result: CaseResult) -> None:
     typer.echo(result.report())
 
 

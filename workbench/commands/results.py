@@ -149,10 +149,10 @@ def _jsonl(rows: tuple[Row, ...]) -> str:
 def _csv(rows: tuple[Row, ...]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
-    told = [row.to_dict() for row in rows]
-    names = list(told[0]) if told else []
+    rows_as_json = [row.to_dict() for row in rows]
+    names = list(rows_as_json[0]) if rows_as_json else []
     writer.writerow(names)
-    for row in told:
+    for row in rows_as_json:
         writer.writerow(json.dumps(row[n]) if isinstance(row[n], dict) else row[n] for n in names)
     return text.getvalue()
 

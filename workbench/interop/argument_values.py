@@ -35,11 +35,11 @@ DTYPES = {"half": "float16", "float": "float32"}
 class CommandFields:
     """Fields of a scenario that a command line sets.
 
-    said: field -> the words that set it. notes: everything else as notes, one sentence each.
+    sources: field -> the words that set it. notes: everything else as notes, one sentence each.
     """
 
     fields: Mapping[str, Any]
-    said: Mapping[str, str] = dataclass_field(default_factory=dict)
+    sources: Mapping[str, str] = dataclass_field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

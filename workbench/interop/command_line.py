@@ -94,17 +94,18 @@ class _Reader:
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
-        self.said: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.drafts: dict[str, Any] = {}
         self.drafted_by = ""
         self.attention: dict[str, Any] = {}
 
-    def give(self, field: str, value: Any, said: str) -> None:
+    def give(self, field: str, value: Any, source: str) -> None:
         if field in self.fields and self.fields[field] != value:
-            self.notes.append(f"{self.said[field]} is given again as {said}: the last one counts.")
-        self.fields[field], self.said[field] = value, said
+            first = self.sources[field]
+            self.notes.append(f"{first} is given again as {source}: the last one counts.")
+        self.fields[field], self.sources[field] = value, source
 
     def variables(self, words: list[str]) -> None:
         for word in words:
@@ -122,65 +123,65 @@ class _Reader:
 
     def arguments(self, words: list[str]) -> None:
         extra: list[str] = []
-        for flag, value, said in flags_and_values(words):
+        for flag, value, source in flags_and_values(words):
             if flag is None:
                 if "model" in self.fields or extra:
-                    extra.append(said)
+                    extra.append(source)
                 else:
-                    self.give("model", _model(said), said)
+                    self.give("model", _model(source), source)
                 continue
-            self._flag(flag, value, said)
+            self._flag(flag, value, source)
         if extra:
             self.notes.append("Not a flag and not the model: " + ", ".join(extra) + ".")
 
-    def _flag(self, flag: str, value: str | bool, said: str) -> None:
+    def _flag(self, flag: str, value: str | bool, source: str) -> None:
         flags, _short = known_flags()
         name, _, keys = flag.partition(".")
         if keys and name in OBJECTS:
             found = json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
-            self._object(name, {keys: found["x"]}, said)
+            self._object(name, {keys: found["x"]}, source)
         elif name not in flags:
             near = nearest_names(name, flags)
             hint = f" Nearest: {', '.join(near)}." if near else ""
-            self.notes.append(f"{said}: vLLM 0.23 does not have this flag.{hint}")
+            self.notes.append(f"{source}: vLLM 0.23 does not have this flag.{hint}")
         elif value == "":
-            self.notes.append(f"{said}: the value is missing.")
+            self.notes.append(f"{source}: the value is missing.")
         elif name in SWITCHES:
-            self.give(SWITCHES[name], bool(value), said)
+            self.give(SWITCHES[name], bool(value), source)
         elif name == GDN_PREFILL:
-            self.give("gdn_flashinfer_prefill", value == GDN_KERNELS[True], said)
+            self.give("gdn_flashinfer_prefill", value == GDN_KERNELS[True], source)
         elif name == SKIPPED_LAYERS:
-            self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), said)
+            self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), source)
         elif name in SPECULATIVE:
             number = integer_value(str(value)) if name == "--spec-tokens" else value
-            self._object("--speculative-config", {SPECULATIVE[name]: number}, said)
+            self._object("--speculative-config", {SPECULATIVE[name]: number}, source)
         elif name in OBJECTS:
-            self._object(name, _json_argument(name, str(value)), said)
+            self._object(name, _json_argument(name, str(value)), source)
         elif name in FIELDS:
-            self.give(FIELDS[name], _value(FIELDS[name], str(value)), said)
+            self.give(FIELDS[name], _value(FIELDS[name], str(value)), source)
         else:
-            self._without_field(name, value, said)
+            self._without_field(name, value, source)
 
-    def _without_field(self, name: str, value: str | bool, said: str) -> None:
+    def _without_field(self, name: str, value: str | bool, source: str) -> None:
         if name in MATTERS and str(value) not in {"1", "False"}:
-            self.notes.append(f"{said}: not modelled here, although {MATTERS[name]}.")
+            self.notes.append(f"{source}: not modelled here, although {MATTERS[name]}.")
         else:
-            self.unused.append(said)
+            self.unused.append(source)
 
-    def _object(self, name: str, values: dict[str, Any], said: str) -> None:
+    def _object(self, name: str, values: dict[str, Any], source: str) -> None:
         if name == "--speculative-config":
             self.drafts |= values
-            self.drafted_by = said
+            self.drafted_by = source
             if (count := values.get("num_speculative_tokens")) is not None:
-                self.give("num_speculative_tokens", count, said)
+                self.give("num_speculative_tokens", count, source)
             if (layers := hidden_state_layers(values)) is not None:
-                self.give("hidden_state_layers", layers, said)
+                self.give("hidden_state_layers", layers, source)
             return
         for key, value in values.items():
             if key in FLEX_FIELDS:
-                self.give(key, value, said)
+                self.give(key, value, source)
             elif key == "backend" and isinstance(value, str):
-                self.give("backend", value.upper(), said)
+                self.give("backend", value.upper(), source)
             else:
                 self.unused.append(f"--attention-config.{key} {value}")
 
@@ -189,7 +190,7 @@ class _Reader:
             self._speculation()
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
-        return CommandFields(self.fields, self.said, tuple(self.notes))
+        return CommandFields(self.fields, self.sources, tuple(self.notes))
 
     def _speculation(self) -> None:
         """Record the method, if the configuration names one, and what vLLM misses in it."""

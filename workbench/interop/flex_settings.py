@@ -110,7 +110,7 @@ class FlexDevice:
 
 
 def read_flex_device(text: str) -> FlexDevice:
-    """Return the winners in a file. Errors: ScenarioError for another or a newer form."""
+    """Return the winners in a file. Errors: ScenarioError for another form or a newer schema."""
     try:
         document: dict[str, Any] = json.loads(text)
         version = document["schema_version"]

@@ -143,7 +143,7 @@ def other_scenes(
 
     Fields that the log reports stay, except rule sets: a log can be of a version between two.
     """
-    free = {field: values for field, values in CHANGES.items() if field not in reading.said}
+    free = {field: values for field, values in CHANGES.items() if field not in reading.from_lines}
     free["rules"] = tuple(RULE_SETS)
     singles = [{field: value} for field, values in free.items() for value in values]
     pairs = [

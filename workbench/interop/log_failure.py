@@ -120,7 +120,7 @@ def _allowed(
     reading: LogReading, ending: Ending, found: Iterable[LoggedMessage]
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield fields of other scenarios that contradict no line of the log, and a note on each."""
-    line = reading.said.get(MEMORY)
+    line = reading.from_lines.get(MEMORY)
     printed = [one for one in found if one.message.name in ROUNDED and one.line.number == line]
     if printed:
         for size in _sizes(reading, is_checked=printed[0].message.is_fatal):
@@ -129,7 +129,7 @@ def _allowed(
                 "identically and gives the error of the log."
             )
             yield {**reading.fields, MEMORY: size}, note
-    implied = [name for name, number in reading.said.items() if number == ending.line]
+    implied = [name for name, number in reading.from_lines.items() if number == ending.line]
     if implied:
         note = (
             f"Omitted {', '.join(implied)}: only the error itself implies a value, and the rules "

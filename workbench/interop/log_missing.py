@@ -116,7 +116,7 @@ def _scenes(reading: LogReading, ending: Ending, resolve: Resolve) -> Iterator[C
 
 def _is_free(name: str, reading: LogReading) -> bool:
     """Return whether the log leaves a field open: its arguments are known only where printed."""
-    return name not in reading.said and (name in NO_FLAG or not reading.has_arguments)
+    return name not in reading.from_lines and (name in NO_FLAG or not reading.has_arguments)
 
 
 def _values(reading: LogReading, ending: Ending) -> Mapping[str, tuple[Any, ...]]:

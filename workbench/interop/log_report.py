@@ -155,7 +155,7 @@ class LogReport:
             "vllm_version": self.reading.version,
             "rules": self.reading.fields.get("rules"),
             "scenario": self.scenario,
-            "from_lines": dict(self.reading.said),
+            "from_lines": dict(self.reading.from_lines),
             "architecture": self.reading.architecture,
             "plan": None if plan is None else repr(plan),
             "failure": None if self.failure is None else self.failure.to_dict(),

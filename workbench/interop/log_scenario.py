@@ -25,8 +25,8 @@ BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 class LogReading:
     """The scenario fields that a log reports.
 
-    fields: as a scenario takes them, also if vLLM refuses them; said: field -> line number that
-    it is from. refusal: vLLM's answer to these fields. plan: of `compared`, which are the fields
+    fields: as a scenario takes them, also if vLLM refuses them; from_lines: field -> its line
+    number. refusal: vLLM's answer to these fields. plan: of `compared`, which are the fields
     without the refused ones, so that sizes can be compared anyway; None if the model is unknown
     or there is no plan. architecture: the model class, if the log names it. has_arguments: the
     log prints the user's arguments, so every other field is its default.
@@ -34,7 +34,7 @@ class LogReading:
 
     version: str | None
     fields: Mapping[str, Any]
-    said: Mapping[str, int]
+    from_lines: Mapping[str, int]
     notes: tuple[str, ...]
     plan: Plan | None = None
     refusal: WorkbenchError | None = None
@@ -53,14 +53,14 @@ def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
     seen = [one for one in found if one.values is not None]
     version = _first(seen, "version")
     rules, note = rules_for(version)
-    fields, said, notes = _fields(seen)
+    fields, from_lines, notes = _fields(seen)
     notes = [*([note] if note else []), *notes]
     fields = {**fields, "rules": rules}
     architecture = _first(seen, "architecture")
     has_arguments = any(one.message.name == ARGUMENTS for one in seen)
     if "model" not in fields:
         return LogReading(
-            version, fields, said, tuple(notes), None, None, architecture, has_arguments
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
         )
     name, assumed = known_model(str(fields["model"]))
     if assumed:
@@ -71,11 +71,13 @@ def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
             "config.json as the model to compare the sizes."
         )
         return LogReading(
-            version, fields, said, tuple(notes), None, None, architecture, has_arguments
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
         )
     fields["model"] = name
     reading = resolved(
-        LogReading(version, fields, said, tuple(notes), None, None, architecture, has_arguments),
+        LogReading(
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
+        ),
         resolve,
     )
     return _with_backend(reading, seen, resolve)
@@ -90,7 +92,7 @@ def _first(seen: list[LoggedMessage], value: str) -> str | None:
 def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
     """Return fields by trust: the user's arguments, the engine's settings, then single lines."""
     fields: dict[str, Any] = {}
-    said: dict[str, int] = {}
+    from_lines: dict[str, int] = {}
     notes: list[str] = []
     for one in sorted(seen, key=_trust):
         assert one.values is not None
@@ -98,11 +100,11 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
             continue
         for name, value in one.message.fields(one.values).items():
             if fields.get(name, "auto") == "auto":
-                fields[name], said[name] = value, one.line.number
+                fields[name], from_lines[name] = value, one.line.number
         for dump in ("arguments", "config"):
             if dump in one.values and not notes:
                 notes += unfollowed(entries(str(one.values[dump])))
-    return fields, said, notes
+    return fields, from_lines, notes
 
 
 def _trust(one: LoggedMessage) -> tuple[int, float, int]:
@@ -145,11 +147,11 @@ def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
             else:
                 del fields[error.field]
                 notes.append(f"Omitted {error.field} = {value}: {error.message}")
-    said = {name: line for name, line in reading.said.items() if name in fields}
+    from_lines = {name: line for name, line in reading.from_lines.items() if name in fields}
     return replace(
         reading,
         fields=fields,
-        said=said,
+        from_lines=from_lines,
         notes=tuple(dict.fromkeys(notes)),
         plan=plan,
         refusal=refusal,
@@ -173,7 +175,7 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
         changed = replace(
             reading,
             fields={**reading.fields, **changes},
-            said={**reading.said, **dict.fromkeys(changes, one.line.number)},
+            from_lines={**reading.from_lines, **dict.fromkeys(changes, one.line.number)},
         )
         tried = resolved(changed, resolve)
         if tried.plan is not None and tried.plan.backend == named["backend"]:

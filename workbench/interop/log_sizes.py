@@ -41,14 +41,14 @@ def _concurrency(plan: Plan) -> float | None:
     return None if found is None else round(found, 2)
 
 
-def _old_tokens(plan: Plan, said: Any) -> str | None:
+def _old_tokens(plan: Plan, reported: Any) -> str | None:
     """Return the number printed before 0.20, which divided the blocks among the groups."""
     cache = plan.cache
     if cache is None or cache.num_blocks is None or not cache.groups:
         return None
     smallest = min(group.spec.block_size for group in cache.groups)
     old = cache.num_blocks // len(cache.groups) * smallest
-    if abs(old - said) > max(old, said) / 50:
+    if abs(old - reported) > max(old, reported) / 50:
         return None
     return (
         f"It is {cache.num_blocks:,} blocks // {len(cache.groups)} groups * {smallest:,} tokens = "

@@ -35,9 +35,9 @@ def _backend_fields(values: Values) -> dict[str, Any]:
     return {"backend": name, **known}
 
 
-def _before_fitting(plan: Plan, said: Any) -> str | None:
+def _before_fitting(plan: Plan, reported: Any) -> str | None:
     fitted = [step for step in plan.steps if step.rule.name == "auto_fit_max_model_len"]
-    if any(step.operands["longest_of_the_model"] == said for step in fitted):
+    if any(step.operands["longest_of_the_model"] == reported for step in fitted):
         return "This is the length before it was reduced to fit the memory."
     return None
 
@@ -193,9 +193,9 @@ START = (
                 "backend",
                 lambda plan: plan.backend,
                 ("backend",),
-                otherwise=lambda plan, said: (
-                    f"{said} is another name for it."
-                    if BACKENDS.get(said) == plan.backend
+                otherwise=lambda plan, reported: (
+                    f"{reported} is another name for it."
+                    if BACKENDS.get(reported) == plan.backend
                     else None
                 ),
             ),

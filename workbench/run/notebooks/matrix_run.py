@@ -31,7 +31,7 @@ class CaseResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return self.run.ok
 
     def report(self) -> str:
@@ -53,13 +53,13 @@ class MatrixReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every case passed and the goldens belong to cases."""
+        """Return whether every case passed and the goldens belong to cases."""
         return not self.problems and all(result.ok for result in self.results)
 
     def summary(self) -> str:
         """Return counts in a few lines, and reasons.
 
-        Passed, failed, GPU cells skipped, kernels started again, combinations left out.
+        Passed, failed, GPU cells skipped, kernels started again, combinations excluded.
         """
         failed = sum(not result.ok for result in self.results)
         passed = len(self.results) - failed
@@ -94,7 +94,7 @@ def run_matrix(
     after each run. With `update_goldens` the results of runs that are otherwise good become the
     goldens. Raises NotebookMatrixError for a broken file of goldens.
     """
-    asked = matrix.cases if cases is None else tuple(cases)
+    chosen = matrix.cases if cases is None else tuple(cases)
     start = time.monotonic()
 
     def run(case: Case) -> CaseResult:
@@ -105,8 +105,8 @@ def run_matrix(
         return result
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        results = tuple(pool.map(run, asked))
-    whole = {case.case_id for case in asked} >= {case.case_id for case in matrix.cases}
+        results = tuple(pool.map(run, chosen))
+    whole = {case.case_id for case in chosen} >= {case.case_id for case in matrix.cases}
     if update_goldens:
         _update(matrix, results, whole=whole)
     return MatrixReport(

@@ -120,7 +120,7 @@ class NotebookResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the results."""
+        """Return whether no problem was found."""
         return not self.problems
 
     @property

@@ -37,18 +37,18 @@ def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 def skipped_cells(evidence: Evidence) -> Iterator[NotebookProblem]:
     """Check that skipped GPU cells are reported, and not more than declared."""
-    declared, said = evidence.expectations.gpu_cells, evidence.recorded.skipped
+    declared, reasons = evidence.expectations.gpu_cells, evidence.recorded.skipped
     if declared is None or evidence.stopped:
         return
-    if len(said) > declared:
+    if len(reasons) > declared:
         message = (
-            f"{len(said)} cells were skipped, but {declared} GPU cells are declared: declare them "
-            f"with `gpu_cells`, or run them; skipped: {'; '.join(said)}"
+            f"{len(reasons)} cells were skipped, but {declared} GPU cells are declared: declare "
+            f"them with `gpu_cells`, or run them; skipped: {'; '.join(reasons)}"
         )
         yield NotebookProblem("undeclared_skip", None, message)
-    elif len(said) < declared and not evidence.has_gpu:
+    elif len(reasons) < declared and not evidence.has_gpu:
         message = (
-            f"{declared} GPU cells are declared and there is no GPU, but {len(said)} say that they "
-            "were skipped: give each its own reason in `record_results(skipped=[...])`"
+            f"{declared} GPU cells are declared and there is no GPU, but {len(reasons)} state that "
+            "they were skipped: give each its own reason in `record_results(skipped=[...])`"
         )
         yield NotebookProblem("silent_skip", None, message)

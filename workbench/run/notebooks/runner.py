@@ -63,13 +63,13 @@ def run_notebook(
     _check_limit(timeout_s)
     _check_kernel(kernel)
     seed = _hash_seed(hash_seed)
-    asked = notebook if to_cell is None else first_cells(notebook, to_cell)
+    selected = notebook if to_cell is None else first_cells(notebook, to_cell)
     folder = Path(output_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     stem = name or source.stem
     with tempfile.TemporaryDirectory(prefix=".run-", dir=folder) as work:
         execution = execute(
-            asked,
+            selected,
             given,
             cwd=source.parent,
             work=Path(work),
@@ -77,7 +77,7 @@ def run_notebook(
             timeout_s=timeout_s,
             hash_seed=seed,
         )
-        executed = _named(execution, asked, source.name)
+        executed = _named(execution, selected, source.name)
         full, stripped = notebook_text(executed), notebook_text(without_widget_state(executed))
         evidence = Evidence(
             source=notebook,
