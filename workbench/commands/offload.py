@@ -38,8 +38,12 @@ def offload(
     world_size: Annotated[
         int | None, typer.Option(help="Number of ranks; default: tensor parallelism.")
     ] = None,
-    decode_context_parallel_size: Annotated[int, typer.Option(help="Default: vLLM's own.")] = 1,
-    prefill_context_parallel_size: Annotated[int, typer.Option(help="Default: vLLM's own.")] = 1,
+    decode_context_parallel_size: Annotated[
+        int, typer.Option(help="Ranks of decode context parallelism.")
+    ] = 1,
+    prefill_context_parallel_size: Annotated[
+        int, typer.Option(help="Ranks of prefill context parallelism.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Check whether vLLM starts with KV offload to host memory, and show what the memory holds.

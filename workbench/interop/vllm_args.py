@@ -51,7 +51,7 @@ NGRAM_TOKENS = 5
 def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
     """Return the arguments that differ from vLLM's defaults, after the model's name.
 
-    `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
+    `repository` is what vLLM should load, a placeholder replaces an unknown one. Platform,
     capability, memory that is measured, TRT-LLM's kernels and rule set belong to the machine, the
     checkpoint and the installed version, so they give no argument; nor do batch invariance and the
     layout of the cache, which are environment variables. The method of speculative decoding is
