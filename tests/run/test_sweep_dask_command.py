@@ -39,7 +39,7 @@ def test_the_command_waits_for_the_workers_that_it_is_promised(tmp_path):
 def test_a_number_of_workers_needs_a_cluster():
     done = run("sweep", "--kernel", "flex", "--dask-workers", 2)
     assert done.returncode == 2
-    assert "--dask-workers needs --dask" in done.stderr
+    assert "--dask-workers requires --dask" in done.stderr
     done = run("sweep", "--dask-workers", 2)
     assert done.returncode == 2
     assert "--kernel is required for --dask-workers" in done.stderr
@@ -80,4 +80,4 @@ def test_the_command_refuses_what_does_not_answer(tmp_path):
     assert done.returncode == 2
     assert "`dask scheduler` starts one" in done.stderr
     done = run(*asked, "--dask", "tcp://127.0.0.1:9", "--replay")
-    assert "--replay measures nothing" in done.stderr
+    assert "--replay does not measure" in done.stderr

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, shown
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 
@@ -43,7 +43,9 @@ def _listed(config: Mapping[str, Any], place: str) -> str | None:
         return None
     if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
         raise ConfigError(
-            "config_wrong_value", f"{place}/{KEY} must be a list of names.", field=f"{place}/{KEY}"
+            "config_wrong_value",
+            f"Invalid {place}/{KEY} {shown(listed)}. Expected a list of names.",
+            field=f"{place}/{KEY}",
         )
     known: str = next((name for name in listed if versions_with(name)), listed[0])
     return known

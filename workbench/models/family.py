@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.model import Attention, Layer
 from workbench.core.states import State
 from workbench.models.attention import read_attention
@@ -73,7 +73,8 @@ def find_family(fields: Fields) -> tuple[Family, str]:
         if value is None:
             continue
         if not isinstance(value, str):
-            raise ConfigError("config_wrong_value", f"{pointer} must be a string.", field=pointer)
+            message = f"Invalid {pointer} {shown(value)}. Expected a string."
+            raise ConfigError("config_wrong_value", message, field=pointer)
         if value in FAMILIES:
             return FAMILIES[value], value
         tried.append(value)

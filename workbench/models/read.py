@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, shown
 from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
@@ -104,7 +104,7 @@ def _dtype(fields: Fields) -> str | None:
                 pointer = f"/{prefix}/{key}" if prefix else f"/{key}"
                 raise ConfigError(
                     "config_wrong_value",
-                    f"{pointer} must be one of {', '.join(DTYPE_NAMES)}.",
+                    f"Invalid {pointer} {shown(value)}. Expected one of {', '.join(DTYPE_NAMES)}.",
                     field=pointer,
                 )
             fields.note("model_dtype", DTYPE_NAMES[bare], f"{prefix}.{key}" if prefix else key)
