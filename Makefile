@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-# The tests start Python hundreds of times: what was compiled is kept.
+# The tests start Python hundreds of times: keep the compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
@@ -14,28 +14,28 @@ PYTEST = $(BIN)/python -m pytest --notebook-time-scale $(TIME_SCALE)
 
 # Set on the command line, for example `make test PYTEST_ARGS="-k wheel" WORKERS=0`.
 WORKERS ?= 2
-# Whoever runs a notebook waits for its kernel a third of the time: three keep two cores busy.
+# A worker waits for its notebook kernel a third of the time: three workers keep two cores busy.
 NOTEBOOK_WORKERS ?= $(shell echo $$(( $(WORKERS) * 3 / 2 )))
 PYTEST_ARGS ?=
 LAB_ARGS ?=
 APP_ARGS ?=
-# What a run leaves in a notebook, besides outputs; .pre-commit-config.yaml has the same.
+# Metadata that a run leaves in a notebook, besides outputs; identical in .pre-commit-config.yaml.
 STRIPPED := metadata.papermill cell.metadata.papermill
 MATRIX_ARGS ?=
 # Seconds that each of the three pytest runs of `make test` may take; none without coreutils.
 TIME_LIMIT ?= 2400
-# How many times a notebook's budget of time is allowed, as the machine may be slow or busy.
+# Factor for the time budgets of notebooks, as the machine may be slow or busy.
 TIME_SCALE ?= 3
 LIMIT = $(if $(shell command -v timeout),timeout --signal=INT --kill-after=60 $(TIME_LIMIT))
 
 SUPPORTED := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
-# Version managers leave stand-ins on PATH for Pythons that they will not run: try each one.
+# Version managers put placeholders on PATH for Pythons that are not active: try each one.
 PYTHON ?= $(shell for python in python3 python3.13 python3.12 python3.11; do \
 	if "$$python" -c '$(SUPPORTED)' >/dev/null 2>&1; then echo "$$python"; break; fi; done)
 
 .PHONY: help lab app test quick matrix lint bench clean
 
-help: ## Say what can be made
+help: ## List targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
 
 app: $(STAMP) ## Serve the first notebook as an app with Voila (APP_ARGS="...")
@@ -44,15 +44,15 @@ app: $(STAMP) ## Serve the first notebook as an app with Voila (APP_ARGS="...")
 lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 	$(BIN)/workbench lab $(LAB_ARGS)
 
-# No notebook and no browser there: what is not looked through costs no time.
+# These folders have no notebook and no browser test: skipping their collection saves time.
 ELSEWHERE = $(addprefix --ignore=tests/,core interop kernels models run ui views)
 
-# $(call part,WORKERS,HOW THEY SHARE,MARKS): one pytest run of `make test`.
+# $(call part,WORKERS,DISTRIBUTION,MARKS): one pytest run of `make test`.
 part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
-# That PYTEST_ARGS leaves nothing of a part is no failure.
+# It is not a failure if PYTEST_ARGS selects no test of a part.
 NONE_LEFT = code=$$?; [ $$code -eq 5 ] || status=$$code
 
-# The tests of a browser's file share a server, a page and a kernel: one worker runs them all.
+# The browser tests of a file share a server, a page and a kernel: one worker runs them all.
 test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS=2)
 	@tools/ensure_chromium.sh
 	@$(MAKE) --no-print-directory lint
@@ -63,7 +63,7 @@ test: $(STAMP) ## Lint, type-check and run every test (PYTEST_ARGS="..." WORKERS
 	$(call part,$(WORKERS),loadfile,browser) $(ELSEWHERE) || { $(NONE_LEFT); }; \
 	exit $$status
 
-quick: $(STAMP) ## Run the tests that take no browser, no notebook and no seconds
+quick: $(STAMP) ## Run the fast tests: no browser, no notebook, no slow test
 	$(PYTEST) -n $(WORKERS) -m "not browser and not notebook and not slow" $(PYTEST_ARGS)
 
 # Executed notebooks, their results, index.html and junit.xml stay in test-output/notebooks.
@@ -82,14 +82,14 @@ lint: $(STAMP) ## Check style, format, types and words
 bench: $(STAMP) ## Run the benchmarks and print their tables
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
-clean: ## Remove caches and build output (.venv stays; delete it by hand)
+clean: ## Remove caches and build output (delete .venv manually)
 	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis test-output
 	find . -path ./.venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch comes first and pinned: a later requirement must not choose another build of it.
 $(STAMP): pyproject.toml setup.py constraints.txt
 	@[ -n "$(PYTHON)" ] || \
-		{ echo "No Python 3.11, 3.12 or 3.13 with venv found: install one, or name it (make PYTHON=...)." >&2; exit 1; }
+		{ echo "No Python 3.11, 3.12 or 3.13 with venv found. Install one, or set it (make PYTHON=...)." >&2; exit 1; }
 	@$(BIN)/python -c '$(SUPPORTED)' 2>/dev/null || "$(PYTHON)" -m venv --clear .venv
 	$(PIP) install -q -c constraints.txt torch setuptools
 	$(PIP) install -q -c constraints.txt --no-build-isolation -e '.[dev]'

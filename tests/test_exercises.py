@@ -102,10 +102,10 @@ WRONG = {
     "one too many": ("aligned_block_size", lambda m, t, g: (m // (t * g) + 1) * g, "too large"),
     "for one size only": ("slot_of", lambda r, p, k: r[p // 16] * 16 + p % 16, "fails"),
     "manager size": ("slot_of", lambda r, p, k: r[0] * k + p, "differs"),
-    "text": ("aligned_block_size", lambda m, t, g: str(ALIGN(m, t, g)), "text came"),
-    "a truth value": ("aligned_block_size", lambda m, t, g: True, "yes or no came"),
+    "text": ("aligned_block_size", lambda m, t, g: str(ALIGN(m, t, g)), "got text"),
+    "a truth value": ("aligned_block_size", lambda m, t, g: True, "got yes or no"),
     "nan": ("aligned_block_size", lambda m, t, g: math.nan, "differs"),
-    "a list for a number": ("slot_of", lambda r, p, k: r, "a list of 4 entries came"),
+    "a list for a number": ("slot_of", lambda r, p, k: r, "got a list of 4 entries"),
     "too short": ("expand_blocks", lambda b, r: EXPAND(b, r)[:-1], "a list of"),
     "in the wrong order": ("expand_blocks", lambda b, r: sorted(EXPAND(b, r)), "first difference"),
     "unordered": ("expand_blocks", lambda b, r: set(EXPAND(b, r)), "a set, which has no order"),
@@ -130,7 +130,7 @@ def test_a_wrong_answer_shows_operands_and_what_came(kind):
     checked = wb.check(answer, name)
     labels = [label for label, _text in checked.rows]
     assert checked.ok is False
-    assert labels[:3] == ["given", "expected", "came"]
+    assert labels[:3] == ["given", "expected", "got"]
     assert all(operand in dict(checked.rows)["given"] for operand in EXERCISES[name].parameters)
     assert word in repr(checked)
     assert word.replace("'", "&#x27;") in checked._repr_html_()
@@ -142,7 +142,7 @@ def test_the_first_wrong_result_is_shown_and_not_a_later_one():
         lambda m, t, g: -(-m // (t * g)) * g if m != 1025 else 0, "aligned_block_size"
     )
     assert dict(checked.rows)["given"].startswith("mamba_page_bytes = 1,025,")
-    assert (dict(checked.rows)["expected"], dict(checked.rows)["came"]) == ("32", "0 (too small)")
+    assert (dict(checked.rows)["expected"], dict(checked.rows)["got"]) == ("32", "0 (too small)")
 
 
 def test_operands_are_shown_as_they_were_given():
@@ -163,7 +163,7 @@ def test_an_exception_is_shown_with_the_learners_own_line():
 
     checked = wb.check(mine, "aligned_block_size")
     rows = dict(checked.rows)
-    assert rows["came"].startswith("ZeroDivisionError")
+    assert rows["got"].startswith("ZeroDivisionError")
     assert rows["your line"].endswith("return value / 0")
 
     def through_a_library(mamba_page_bytes, token_bytes, granule_tokens):
@@ -176,14 +176,14 @@ def test_an_exception_is_shown_with_the_learners_own_line():
 def test_a_signature_that_does_not_fit_is_told_before_anything_runs():
     rows = dict(wb.check(lambda a, b: 1, "aligned_block_size").rows)
     assert "mamba_page_bytes, token_bytes, granule_tokens" in rows["expected"]
-    assert rows["came"].startswith("(a, b): too many")
+    assert rows["got"].startswith("(a, b): too many")
 
 
 @pytest.mark.parametrize("answer", [1056, "1056", [1, 2], np.arange(3)])
 def test_a_value_where_a_function_is_asked_for(answer):
     checked = wb.check(answer, "aligned_block_size")
     assert checked.ok is False
-    assert "A function of (mamba_page_bytes" in checked.message
+    assert "a function of (mamba_page_bytes" in checked.message
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_steps_of_a_plan_are_still_checked_in_any_form():
     assert wrong.ok is False
     assert "too small" in wrong.message
     assert wb.check("528", plan, "aligned_block_size").ok is False
-    with pytest.raises(ValueError, match="which rule"):
+    with pytest.raises(ValueError, match="The rule is missing"):
         wb.check(528, plan)
 
 

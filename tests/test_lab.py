@@ -68,4 +68,4 @@ def test_lab_elsewhere_says_where_to_start_it(tmp_path):
     command = [sys.executable, "-m", "workbench", "lab"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "folder of the project" in result.stderr
+    assert "project folder" in result.stderr

@@ -1,4 +1,4 @@
-"""The batch form: one scenario a line in, one plan a line out, in the same order."""
+"""The batch form: one scenario per line in, one plan per line out, in the same order."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from workbench.scenario import Scenario
 
 BATCH = FileUse("batch", 2**30, "batch", "Pipe it in: `workbench resolve --batch - < FILE`.")
 MAX_LINE_BYTES = 2 * 2**20
-"""Longest line: a config.json has at most 1 MiB, and the other fields fit beside it."""
+"""Longest line: a config.json has at most 1 MiB, and the other fields fit in addition to it."""
 
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def resolve_line(line: str | bytes) -> dict[str, Any]:
-    """The plan of one JSON scenario, or `{"error": {"code", "message", "field"}}`."""
+    """Return the plan of one JSON scenario, or `{"error": {"code", "message", "field"}}`."""
     return _answer(line)[0]
 
 
 def resolve_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[str, bool]]:
-    """(JSON of a plan or an error, whether it is a plan) for every line; an empty line is an error.
+    """Yield (JSON of a plan or an error, whether it is a plan) for every line.
 
-    One result per line whatever a line holds, so that results and scenarios stay aligned.
+    An empty line is an error. There is one result per line, whatever the line holds, so that
+    results and scenarios stay aligned.
     """
     for line in lines:
         result, text = _answer(line)
@@ -34,15 +35,15 @@ def resolve_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[str, bool]]:
 
 
 def _answer(line: str | bytes) -> tuple[dict[str, Any], str]:
-    """The answer to a line and its JSON, whatever happens: one line never costs the others."""
+    """Return the answer to a line and its JSON; an error in one line does not affect the others."""
     try:
         result = resolve(Scenario.from_json(_text(line))).to_dict()
         return result, _encode(result)
     except WorkbenchError as error:
-        told = {"error": error.to_dict()}
+        result = {"error": error.to_dict()}
     except Exception as error:  # noqa: BLE001  (a fault of ours is an answer too)
-        told = {"error": _internal(error)}
-    return told, _encode(told)
+        result = {"error": _internal(error)}
+    return result, _encode(result)
 
 
 def _internal(error: Exception) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def _internal(error: Exception) -> dict[str, Any]:
 
 
 def _text(line: str | bytes) -> str:
-    """The line without a byte order mark, as some editors write it in front of the first one."""
+    """Return the line without a byte order mark, which some editors write before the first one."""
     if len(line) > MAX_LINE_BYTES + 1:
         raise ScenarioError(
             "line_too_long",

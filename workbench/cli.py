@@ -19,7 +19,7 @@ from workbench.commands.sweep import sweep
 from workbench.commands.verify import verify
 
 app = typer.Typer(
-    help="Which KV-cache block size vLLM chooses for a hybrid model, and why.",
+    help="Show which KV-cache block size vLLM chooses for a hybrid model, and why.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -35,7 +35,7 @@ notebook_app.command("run")(run)
 notebook_app.command("check")(check)
 app.add_typer(notebook_app, name="notebook")
 
-results_app = typer.Typer(help="What a results file holds.", no_args_is_help=True)
+results_app = typer.Typer(help="Show, compare and export a results file.", no_args_is_help=True)
 results_app.command("list")(list_results)
 results_app.command("compare")(compare_results)
 results_app.command("export")(export_results)

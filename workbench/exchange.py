@@ -1,4 +1,4 @@
-"""Scenarios, designs and logs, in and out, as people meet them."""
+"""Public import and export of scenarios, designs and logs."""
 
 from __future__ import annotations
 
@@ -43,40 +43,40 @@ DESIGN = FileUse("design", MAX_DESIGN_BYTES, "design")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a command line says: the scenario, and notes on everything that has no field in it."""
+    """The scenario of a command line, and notes on every argument that has no field in it."""
 
     scenario: Scenario
     notes: tuple[str, ...]
 
 
 def from_vllm_command(text: str, **machine: Any) -> Command:
-    """The scenario of a `vllm serve` command or of `python -m vllm.entrypoints...`.
+    """Return the scenario of a `vllm serve` command or of `python -m vllm.entrypoints...`.
 
     machine: fields that a command cannot hold, such as `platform="xpu"` or `rules`; a flag wins
-    over them. Errors: ScenarioError for a text that is no such command, or a value that is none,
+    over them. Errors: ScenarioError for a text that is not such a command, or an invalid value,
     with the nearest valid one.
     """
-    given = read_command(text)
+    parsed = read_command(text)
     try:
-        scenario = Scenario(**{**machine, **given.fields})
+        scenario = Scenario(**{**machine, **parsed.fields})
     except ScenarioError as error:
-        said = given.said.get(error.field or "")
-        if said is None:
+        source = parsed.sources.get(error.field or "")
+        if source is None:
             raise
         raise ScenarioError(
-            error.code, f"{said}: {error.message}", field=error.field, operands=error.operands
+            error.code, f"{source}: {error.message}", field=error.field, operands=error.operands
         ) from None
-    notes = given.notes
-    if "model" not in given.fields and "model" not in machine:
-        notes = (f"The command names no model; {scenario.model} takes its place.", *notes)
+    notes = parsed.notes
+    if "model" not in parsed.fields and "model" not in machine:
+        notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
     return Command(scenario, notes)
 
 
 def explain_log(log: str | bytes | Path) -> LogReport:
-    """A vLLM start-up log, line by line: what it says, what the rules say, and what to change.
+    """Explain a vLLM start-up log line by line: what it reports, the rule, and what to change.
 
     log: its text, the bytes of a file, or the path of one. Nothing is downloaded for a model that
-    a log names. Errors: ScenarioError where there is nothing to explain.
+    a log names. Errors: ScenarioError if there is nothing to explain.
     """
     if isinstance(log, Path):
         log = read_bytes(log, LOG)
@@ -85,13 +85,13 @@ def explain_log(log: str | bytes | Path) -> LogReport:
 
 
 def resolved(fields: Mapping[str, Any]) -> Plan:
-    """The plan of these scenario fields."""
+    """Return the plan of these scenario fields."""
     return resolve(Scenario.from_dict(fields))
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedDesign:
-    """A design that was read: its scenario, the plan of today, and what changed since."""
+    """A design that was read: its scenario, its plan under today's rules, and the changes since."""
 
     design: Design
     scenario: Scenario
@@ -100,7 +100,7 @@ class LoadedDesign:
 
 
 def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: str = "") -> Design:
-    """Write the design file of a scenario, whole or not at all; Refused where it has no plan."""
+    """Write the design file of a scenario, whole or not at all; Refused if it has no plan."""
     design = design_of(resolve(scenario), scenario.to_dict(), __version__, title, notes)
     target = Path(path)
     part = target.with_name(target.name + ".part")
@@ -110,7 +110,7 @@ def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: st
 
 
 def load_design(path: str | Path) -> LoadedDesign:
-    """The design in a file, resolved by today's rules.
+    """Return the design in a file, resolved by today's rules.
 
     Errors: ScenarioError for another form or a newer schema; Refused where vLLM refuses it now.
     """
@@ -118,7 +118,7 @@ def load_design(path: str | Path) -> LoadedDesign:
 
 
 def loaded_design(text: str) -> LoadedDesign:
-    """The same, from the text of the file."""
+    """Return the design in the text of a file, resolved by today's rules."""
     design = read_design(text)
     scenario = Scenario.from_dict(design.scenario)
     plan = resolve(scenario)
@@ -126,7 +126,7 @@ def loaded_design(text: str) -> LoadedDesign:
 
 
 def commands_of(plan: Plan) -> dict[str, str]:
-    """What to paste, by what it is: shell, vLLM's Python, and the workbench's own."""
+    """Return what to paste, by kind: shell, vLLM's Python, and the workbench's own."""
     where = repository(plan.scenario.model)
     return {
         "vllm serve": plan.to_vllm_command(),
@@ -143,7 +143,7 @@ def report_of(
     warnings: Sequence[str] = (),
     figures: bool = True,
 ) -> str:
-    """One HTML page about a plan that needs neither a kernel nor a network; 5 MB with figures."""
+    """Return one HTML page about a plan, without a kernel or a network; 5 MB with figures."""
     from workbench.views.report import Page, report_html
 
     page = Page(
@@ -158,14 +158,14 @@ def report_of(
 
 
 def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
-    """The file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
+    """Return the file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
     return serve_params([resolve(scenario) for scenario in scenarios], names)
 
 
 def best_flex_settings(
     rows: Iterable[Row], *, store: str = "", bitwise: bool = False
 ) -> tuple[FlexDevice, ...]:
-    """The winners of measured rows of the paged flex kernel, one for each device and kind of layer.
+    """Return the best measured settings of the paged flex kernel per device and kind of layer.
 
     Of several versions of the kernel on a device the one measured last counts. bitwise: the one
     configuration for all batches. store: the file that the rows are from. A query block is as long

@@ -1,4 +1,4 @@
-"""`wb.check`: a learner's answer against an exercise, or against a step of a trace."""
+"""`wb.check`: compare a learner's answer with an exercise, or with a step of a trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Checked", "check", "progress", "reset_progress"]
 
 SIGNS = {None: "…", True: "✓", False: "✗"}
 ROW = '<tr style="background: transparent">'
-"""JupyterLab stripes tables, which hides in a box of another colour."""
+"""JupyterLab stripes tables, which looks wrong in a coloured box."""
 _wrong: Counter[str] = Counter()
 """Exercise -> wrong answers in this session; each one opens the next hint."""
 
@@ -32,7 +32,7 @@ _wrong: Counter[str] = Counter()
 class Checked:
     """The verdict on an answer; `ok` is None while there is none.
 
-    rows: (label, text) below the message: given, expected, came, your line, hint.
+    rows: (label, text) below the message: given, expected, got, your line, hint.
     """
 
     answer: Any
@@ -63,10 +63,11 @@ def check(
 ) -> Checked:
     """Compare `answer` with an exercise by name, with a step, or with step `rule` of a plan.
 
-    Any form of a right answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
-    exercise wants a function, which is called with hidden inputs, or a value; None, and a function
-    that returns None, mean "not answered yet". Each wrong answer to an exercise opens one more
-    hint. solve: check the shipped solution in place of `answer`, and note no progress.
+    Any form of a correct answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
+    exercise expects a function, which is called with hidden inputs, or a value; None, and a
+    function that returns None, mean "not answered yet". Each wrong answer to an exercise
+    opens one more hint. solve: check the shipped solution in place of `answer` without noting
+    progress.
 
     Errors: ScenarioError names the nearest exercises for an unknown name, KeyError the steps for
     an unknown rule; ValueError where the rule is missing.
@@ -76,9 +77,8 @@ def check(
     if isinstance(given, Step):
         return _check_step(answer, given)
     if rule is None:
-        raise ValueError(
-            f"which rule of the plan? {', '.join(step.rule.name for step in given.steps)}"
-        )
+        names = ", ".join(step.rule.name for step in given.steps)
+        raise ValueError(f"The rule is missing. Expected one of {names}.")
     return _check_step(answer, given.trace.step(rule))
 
 
@@ -92,7 +92,7 @@ def _check_step(answer: Any, step: Step) -> Checked:
         return Checked(answer, True, f"Right: {step.rule.title} is {show(step.result)}.")
     differs = difference(found, wanted)
     size = f" It is {differs}." if differs.startswith("too ") else ""
-    return Checked(answer, False, f"{show(answer)} is not it.{size} {rule}")
+    return Checked(answer, False, f"{show(answer)} is not right.{size} {rule}")
 
 
 def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
@@ -116,7 +116,7 @@ def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
 
 
 def _next_hint(exercise: Exercise) -> tuple[str, str]:
-    """The hint that this wrong answer opens; the solution is named only after the last one."""
+    """Return the hint that this wrong answer opens; only the last one names the solution."""
     number, hints = _wrong[exercise.name], exercise.hints
     _wrong[exercise.name] += 1
     if number < len(hints):

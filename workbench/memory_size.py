@@ -1,11 +1,11 @@
-"""Memory sizes as people write them: "20 GiB" and "20 GB" are not the same number of bytes."""
+"""Memory sizes with units: "20 GiB" and "20 GB" are not the same number of bytes."""
 
 from __future__ import annotations
 
 import math
 import re
 
-from workbench.core.errors import ScenarioError, cut, shown
+from workbench.core.errors import ScenarioError, shown
 
 UNITS = {
     "b": 1,
@@ -28,9 +28,9 @@ SMALLEST_BARE = 10**6
 
 
 def parse_bytes(text: str, field: str) -> int | None:
-    """Bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
+    """Return the bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
 
-    Errors: ScenarioError for anything else, also for a bare small number, whose unit is asked.
+    Errors: ScenarioError for anything else, also for a small number without a unit.
     """
     text = text.strip()
     if not text:
@@ -40,7 +40,7 @@ def parse_bytes(text: str, field: str) -> int | None:
     if found is None or (unit and unit not in UNITS):
         raise ScenarioError(
             "wrong_type",
-            f"{field} must be a size such as 20 GiB or 80 GB; got {shown(text)}."
+            f"Invalid {field} {shown(text)}. Expected a size such as 20 GiB or 80 GB."
             + ("" if found is None else _nearest_units(found.group(1), unit)),
             field=field,
         )
@@ -48,22 +48,24 @@ def parse_bytes(text: str, field: str) -> int | None:
     if not unit and number < SMALLEST_BARE:
         raise ScenarioError(
             "unit_missing",
-            f"{field} = {cut(text)}: which unit? {number:g} GiB is {int(number * 2**30):,} bytes, "
-            f"{number:g} GB is {int(number * 10**9):,}. Type the unit.",
+            f"Invalid {field} {shown(text)}: the unit is missing. "
+            f"Expected for example {number:g} GiB ({int(number * 2**30):,} bytes) or "
+            f"{number:g} GB ({int(number * 10**9):,} bytes).",
             field=field,
         )
     size = number * UNITS[unit or "b"]
     if math.isinf(size):
         raise ScenarioError(
             "out_of_range",
-            f"{field} is more than any memory; got {shown(text)}. Nearest sensible value: 1 TiB.",
+            f"Invalid {field} {shown(text)}: it is unrealistically large. "
+            "Expected a size such as 20 GiB. Nearest valid value: 1 TiB.",
             field=field,
         )
     return int(size)
 
 
 def _nearest_units(number: str, unit: str) -> str:
-    """The two units that begin with the same letter; nothing for another letter."""
+    """Return the two units that begin with the same letter; empty for another letter."""
     letter = unit[:1].upper()
     if f"{letter}b".lower() not in UNITS:
         return ""

@@ -1,4 +1,4 @@
-"""The plan as people meet it: core's plan, which shows itself in a notebook."""
+"""Public Plan with notebook display."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Trace(Sequence[Step]):
         return iter(self._steps)
 
     def step(self, rule: str) -> Step:
-        """The last step of the rule with this name; KeyError lists the names there are."""
+        """Return the last step of the rule with this name; KeyError lists the existing names."""
         for step in reversed(self._steps):
             if step.rule.name == rule:
                 return step
@@ -53,7 +53,7 @@ class Trace(Sequence[Step]):
 
 
 class Sensitivity(Sequence[Change]):
-    """Single changes that matter, beside the plan that they were tried on; prints as a table."""
+    """Single changes that matter, with the plan that they were tried on; prints as a table."""
 
     def __init__(self, plan: Plan, changes: tuple[Change, ...]) -> None:
         self.plan = plan
@@ -70,7 +70,7 @@ class Sensitivity(Sequence[Change]):
         return len(self._changes)
 
     def __repr__(self) -> str:
-        lines = [f"as it is: {self.plan!r}"]
+        lines = [f"unchanged:  {self.plan!r}"]
         lines += [f"{change.field} = {change.value}: {change.plan!r}" for change in self._changes]
         return "\n".join(lines)
 
@@ -86,29 +86,29 @@ class Plan(CorePlan):
 
     @property
     def scenario(self) -> Scenario:
-        """What was picked."""
+        """Return the scenario that the plan was resolved from."""
         assert isinstance(self.settings, Scenario)
         return self.settings
 
     @property
     def trace(self) -> Trace:
-        """Every decision with its operands, its result and where the rule comes from."""
+        """Return every decision with its operands, its result and the source of the rule."""
         return Trace(self.steps)
 
     def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
-        """Changes that were resolved again and make `problem` go away, best first."""
+        """Return resolved changes that make `problem` go away, best first."""
         return remedies_for(self, problem)
 
     def sensitivity(self) -> Sensitivity:
-        """Single changes of the scenario that change block size, padding or kernel block."""
+        """Return single changes of the scenario that change block size, padding or kernel block."""
         return Sensitivity(self, changes_that_matter(self))
 
     def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
-        """This scenario for every backend of its platform and for these tensor-parallel sizes."""
+        """Resolve the scenario for every backend of its platform and tensor-parallel size."""
         return backends_by_tensor_parallel(self, comparable_backends(self), sizes)
 
     def to_vllm_args(self) -> tuple[str, ...]:
-        """The `vllm serve` arguments of this scenario, ready for a shell or a subprocess.
+        """Return the `vllm serve` arguments of this scenario, ready for a shell or a subprocess.
 
         The first is the hub id or the folder of the model, a placeholder where neither is known.
         """
@@ -117,19 +117,19 @@ class Plan(CorePlan):
         return vllm_args(self.scenario, self.model, repository(self.scenario.model))
 
     def to_vllm_command(self) -> str:
-        """The same as a shell command, one flag a line, environment variables first."""
+        """Return a shell command with one flag per line, environment variables first."""
         from workbench.interop.vllm_args import vllm_command, vllm_environment
 
         return vllm_command(self.to_vllm_args(), vllm_environment(self.scenario))
 
     def to_code(self) -> str:
-        """Python that builds this scenario and resolves it."""
+        """Return Python that builds this scenario and resolves it."""
         from workbench.interop.code import scenario_code
 
         return scenario_code(self.scenario.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """The published plan; every problem lists the remedies that were tried and work."""
+        """Return the published plan; every problem lists the remedies that were tried and work."""
         published = super().to_dict()
         for entry, problem in zip(published["problems"], self.problems, strict=True):
             entry["remedies"] = [remedy.to_dict() for remedy in self.remedies(problem)]
@@ -142,7 +142,7 @@ class Plan(CorePlan):
 
 
 def resolve(scenario: Scenario) -> Plan:
-    """What vLLM makes of a scenario: block sizes, pages, kernel block, trace and problems.
+    """Return what vLLM decides for a scenario: block sizes, pages, kernel block, trace, problems.
 
     Errors: ConfigError when the model cannot be read; Refused when vLLM refuses the configuration
     before any size exists. Later failures are values in `plan.problems`.
@@ -151,5 +151,5 @@ def resolve(scenario: Scenario) -> Plan:
 
 
 def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
-    """Tried changes of a refused scenario that lift the refusal, best first."""
+    """Return tried changes of a refused scenario that lift the refusal, best first."""
     return remedies_for_refusal(load_model(scenario.model), scenario, refusal, Plan)

@@ -1,4 +1,4 @@
-"""Random scenarios of a rule set, the same for the same seed: what the live check is fed with."""
+"""Random scenarios of a rule set, identical for the same seed: the input of the live check."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEFT_ALONE = 0.6
 
 
 def random_scenarios(count: int, seed: int, rules: str) -> tuple[Scenario, ...]:
-    """`count` scenarios over the catalog, the platforms and the backends of `rules`.
+    """Return `count` scenarios over the catalog, the platforms and the backends of `rules`.
 
     A backend is of the model's kind (MLA or not) and of the platform; the rest is free, so some
     scenarios are refused, which is an answer too.
@@ -67,7 +67,7 @@ def _scenario(random: Random, rules: RuleSet) -> Scenario:
 
 
 def _method(random: Random, tokens: int, rules: RuleSet) -> str | None:
-    """A method where something drafts, not one that needs another package or a custom class."""
+    """Return a drafting method that needs neither another package nor a custom class."""
     names = tuple(name for name in rules.speculation.names if name not in NEEDS_MORE)
     return _maybe(random, names) if tokens else None
 

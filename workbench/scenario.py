@@ -1,4 +1,4 @@
-"""The scenario: what a person picked, checked at the boundary."""
+"""The scenario: the user's settings, checked at the boundary."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ALIASES = {
     "speculative_tokens": "num_speculative_tokens",
     "vllm": "rules",
 }
-"""What people type for a field; only hinted at, never accepted."""
+"""Common other names of a field; suggested in errors, never accepted."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
-class _TypedScenario(Settings):
+class _StrictFields(Settings):
     """The fields with their types, strictly checked: no "16", no 16.0, no True for a number."""
 
     model: str | dict[str, Any] = DEFAULT_MODEL
 
 
-class Scenario(_TypedScenario):
-    """One configuration to resolve: a model, and what a person picked beside it.
+class Scenario(_StrictFields):
+    """One configuration to resolve: a model, and the settings for it.
 
     model: a catalog name, a path of a config.json, a hub id, or the config object itself.
     None (JSON null) means "the engine chooses". Sizes are in tokens. `compute_capability` is read
@@ -60,42 +60,43 @@ class Scenario(_TypedScenario):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise _typed_error(error) from None
+            raise _wrong_type_error(error) from None
         check_values(self)
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, checked again."""
+        """Return a copy with some fields changed, checked again."""
         return type(self)(**{**self.to_dict(), **changes})
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field by name."""
+        """Return every field by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def to_json(self) -> str:
-        """One line of JSON, as `workbench resolve --batch` reads it."""
+        """Return one line of JSON, as `workbench resolve --batch` reads it."""
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The scenario with these fields; ScenarioError for anything else than an object."""
+        """Return the scenario with these fields; ScenarioError if it is not an object."""
         if not isinstance(values, Mapping):
             raise ScenarioError(
                 "scenario_not_object",
-                f"A scenario is an object with named fields, not a {type(values).__name__}.",
+                "Invalid scenario. Expected an object with named fields; got a "
+                f"{type(values).__name__}.",
             )
         scenario = cls(**{str(name): value for name, value in values.items()})
         if "model" not in values:
             raise ScenarioError(
                 "missing_field",
-                "A scenario names its model: a catalog name (`workbench models`), the path of a "
-                "config.json, a hub id, or the config object itself.",
+                "The scenario has no model. Expected a catalog name (`workbench models`), the path "
+                "of a config.json, a hub id, or the config object itself.",
                 field="model",
             )
         return scenario
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The scenario in one JSON object."""
+        """Return the scenario in one JSON object."""
         try:
             values = parse_json(text, pairs=_unique_fields)
         except ScenarioError:
@@ -106,7 +107,7 @@ class Scenario(_TypedScenario):
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object with these fields; of two values for one field neither is silently dropped."""
+    """Return the object with these fields; a field given twice is an error."""
     values: dict[str, Any] = {}
     for name, value in pairs:
         if name in values:
@@ -123,7 +124,7 @@ FIELDS: tuple[str, ...] = (
 
 
 def _capability_text(value: float) -> str:
-    """The text of a number; of one that no device has it need not be the shortest."""
+    """Return the text of a number; a capability that no device has may be longer."""
     try:
         return f"{value:.1f}"
     except OverflowError:  # an integer that no float holds
@@ -141,14 +142,14 @@ def _unknown_field(given: str) -> ScenarioError:
     )
 
 
-def _typed_error(error: ValidationError) -> ScenarioError:
+def _wrong_type_error(error: ValidationError) -> ScenarioError:
     first = error.errors()[0]
     field = str(first["loc"][0]) if first["loc"] else None
     kind = {
         "int_type": "an integer",
         "bool_type": "true or false",
         "float_type": "a number",
-        "tuple_type": "a list with one size a rank",
+        "tuple_type": "a list with one size per rank",
     }.get(first["type"], "a string")
     if field == "model":
         kind = "a name, a path or a config object"
@@ -156,11 +157,11 @@ def _typed_error(error: ValidationError) -> ScenarioError:
     hint = nearest_hint(field, given) if kind == "an integer" else ""
     return ScenarioError(
         "wrong_type",
-        f"{field} must be {kind}; got {shown(given)} ({type(given).__name__}).{hint}",
+        f"Invalid {field} {shown(given)} ({type(given).__name__}). Expected {kind}.{hint}",
         field=field,
     )
 
 
 def scenarios_along(scenario: Scenario, field: str, values: Iterable[Any]) -> tuple[Scenario, ...]:
-    """Copies of a scenario with `field` set to each of `values`."""
+    """Return copies of a scenario with `field` set to each of `values`."""
     return tuple(scenario.replace(**{field: value}) for value in values)

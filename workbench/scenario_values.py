@@ -1,4 +1,4 @@
-"""What the fields of a scenario may be: words, ranges, sizes; and the checks that say so."""
+"""Allowed values of the scenario fields: words, ranges and sizes, with their checks."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ RANGES: dict[str, tuple[int, int]] = {
 }
 """Field -> smallest and largest allowed value (`max_model_len` also takes -1: the engine's).
 
-vLLM tests no range of the flex sizes; what zero and negative ones lead to is told by the plan.
+vLLM does not check a range of the flex sizes; the plan shows what zero and negative ones cause.
 """
 BYTES = tuple(field for field in RANGES if field.endswith("_bytes"))
 """Fields that also take a size with its unit, such as "20 GiB"."""
 RANKS = "kv_cache_memory_bytes_by_rank"
-"""The field with one such size a rank."""
+"""The field with one such size per rank."""
 SKIPPED = "kv_cache_dtype_skip_layers"
 """The field with the numbers of layers, or the word for all sliding ones."""
 SMALLEST_SHARE = 0.01
@@ -54,7 +54,7 @@ VERSION = r"\d{1,4}\.\d{1,4}([.+-].*)?"
 
 
 def allowed_values(field: str, rules: str = "0.23") -> tuple[str, ...] | None:
-    """The words that a field accepts (without null); None for fields of another kind."""
+    """Return the words that a field accepts (without null); None for fields of another kind."""
     if field == "backend":
         table = RULE_SETS[rules].backends
         return tuple(name for name, backend in table.items() if backend.is_selectable)
@@ -79,7 +79,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 
 
 def check_values(scenario: Settings) -> None:
-    """Every field is a word that is known, or a number in its range. Errors: ScenarioError."""
+    """Check that every field is a known word or a number in its range. Errors: ScenarioError."""
     _check_names(scenario)
     _check_version(scenario.torch_version)
     _check_ranges(scenario)
@@ -95,12 +95,12 @@ def _check_names(scenario: Settings) -> None:
         assert allowed is not None
         _require(field, value, allowed)
     if (method := scenario.speculative_method) is not None:
-        # One that this version lacks is refused by the plan, which names a way forward.
+        # The plan refuses a method that this version lacks, and says what to do.
         _require("speculative_method", method, speculative_methods())
 
 
 def speculative_methods() -> tuple[str, ...]:
-    """The speculative methods of all versions."""
+    """Return the speculative methods of all versions."""
     return tuple(
         dict.fromkeys(name for rules in RULE_SETS.values() for name in rules.speculation.names)
     )
@@ -111,7 +111,7 @@ def _check_version(version: str | None) -> None:
         return
     raise ScenarioError(
         "wrong_type",
-        f"torch_version is a version such as 2.9 or 2.9.1+cu130; got {shown(version)}.",
+        f"Invalid torch_version {shown(version)}. Expected a version such as 2.9 or 2.9.1+cu130.",
         field="torch_version",
     )
 
@@ -125,14 +125,14 @@ def _require(field: str, value: str, allowed: Collection[str]) -> None:
 
 def _check_ranges(scenario: Settings) -> None:
     if 0 < (device := scenario.device_memory_bytes or 0) < SMALLEST_BARE:
-        parse_bytes(str(device), "device_memory_bytes")  # asks for the unit
+        parse_bytes(str(device), "device_memory_bytes")  # raises: the unit is missing
     for field, (low, high) in RANGES.items():
         value = getattr(scenario, field)
         if value is None or low <= value <= high or (field == "max_model_len" and value == -1):
             continue
         raise ScenarioError(
             "out_of_range",
-            f"{field} must be an integer from {low} to {high}; got {shown(value)}. "
+            f"Invalid {field} {shown(value)}. Expected an integer from {low} to {high}. "
             f"Nearest valid value: {_nearest(field, value)}.",
             field=field,
         )
@@ -143,7 +143,8 @@ def _check_ranges(scenario: Settings) -> None:
         if share is not None and not 0 < share <= 1:
             raise ScenarioError(
                 "out_of_range",
-                f"{field} must be above 0 and at most 1; got {shown(share)}. Nearest valid value: "
+                f"Invalid {field} {shown(share)}. Expected above 0 and at most 1. "
+                "Nearest valid value: "
                 f"{1 if share > 1 else SMALLEST_SHARE}."
                 + (f" {share:g} % is {share / 100:g}." if 1 < share <= 100 else ""),
                 field=field,
@@ -156,8 +157,8 @@ def _check_skipped(scenario: Settings) -> None:
             continue
         raise ScenarioError(
             "unknown_name",
-            f"{SKIPPED} has layer numbers such as 0, or {WINDOWS} for all sliding layers; got "
-            f"{shown(layer)}. Nearest valid value: "
+            f"Invalid {SKIPPED} entry {shown(layer)}. Expected a layer number such as 0, or "
+            f"{WINDOWS} for all sliding layers. Nearest valid value: "
             f"{WINDOWS if layer[:1].isalpha() else 0}.",
             field=SKIPPED,
         )
@@ -170,21 +171,21 @@ def _check_ranks(scenario: Settings) -> None:
     nearest = [min(max(size, low), high) for size in sizes] or None
     raise ScenarioError(
         "out_of_range",
-        f"{RANKS} has one size a rank, each from {low} to {high} bytes; got {shown(sizes)}. "
+        f"Invalid {RANKS} {shown(sizes)}. Expected one size per rank, from {low} to {high} bytes. "
         f"Nearest valid value: {nearest}.",
         field=RANKS,
     )
 
 
 def _nearest(field: str, value: int) -> int:
-    """The nearest value in range; of `block_size` one that attention backends take."""
+    """Return the nearest value in range; for `block_size` one that attention backends accept."""
     low, high = RANGES.get(field, (1, MAX_TOKENS))
     inside = min(max(value, low), high)
     return max(16, inside // 16 * 16) if field == "block_size" else inside
 
 
 def nearest_hint(field: str | None, given: object) -> str:
-    """What to type instead of something that is no integer but like one; empty otherwise."""
+    """Return the integer nearest to a value that is not one; empty if it is not a number."""
     try:
         value = int(float(given))  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -61,7 +61,7 @@ NOT_NULL_STATE = (
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The schema of one scenario: every field but `model` is optional."""
+    """Return the schema of one scenario: every field but `model` is optional."""
     return {
         "type": "object",
         "additionalProperties": False,
@@ -134,7 +134,7 @@ _GROUP = {
     "layer_page_size_bytes": {
         "type": ["array", "null"],
         "items": _INTEGER,
-        "description": "of every layer, where the layers of the group have a spec each",
+        "description": "of every layer, if the layers of the group have different specs",
     },
 }
 _PLACEMENT = {
@@ -156,7 +156,7 @@ _PLAN = {
     "backend": _MAYBE_STRING,
     "plain_backend": {
         **_MAYBE_STRING,
-        "description": "of attention layers in the model's dtype beside a quantized cache",
+        "description": "of attention layers in the model's dtype, in addition to a quantized cache",
     },
     "mamba_backend": _MAYBE_STRING,
     "block_size": {**_INTEGER, "description": "tokens of a manager block"},
@@ -179,7 +179,7 @@ _PLAN = {
     },
     "attention_page_size_bytes": {
         **_MAYBE_INTEGER,
-        "description": "the page that the attention layer asks for",
+        "description": "the page that the attention layer needs",
     },
     "mamba_page_size_bytes": {**_MAYBE_INTEGER, "description": "unpadded"},
     "mamba_page_size_padded": {**_MAYBE_INTEGER, "description": "null when none is recorded"},
@@ -230,11 +230,11 @@ def _closed(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def published_schema() -> dict[str, Any]:
-    """One document with `scenario`, `plan` and `error` under `$defs`."""
+    """Return one document with `scenario`, `plan` and `error` under `$defs`."""
     error = {"code": _STRING, "message": _STRING, "field": _MAYBE_STRING}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Hybrid KV Workbench: scenarios and plans, one JSON object a line",
+        "title": "Hybrid KV Workbench: scenarios and plans, one JSON object per line",
         "$defs": {
             "scenario": scenario_schema(),
             "plan": _closed(_PLAN),

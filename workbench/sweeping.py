@@ -1,4 +1,4 @@
-"""A sweep as people meet it: fields of a scenario, a table that shows itself, and what is best."""
+"""Public sweep: vary fields of a scenario, show the table, and pick the best points."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ DEFAULT_AXES: Mapping[str, tuple[Any, ...]] = {
     "mamba_cache_mode": (None, "align", "all"),
     "num_speculative_tokens": (0, 1, 3),
 }
-"""What is swept if nobody says what."""
+"""Default sweep axes."""
 ASSUMED_MEMORY = "20 GiB"
 SHOWN_POINTS = 2000
 
 
 def default_axes(scenario: Scenario) -> dict[str, tuple[Any, ...]]:
-    """What is swept if nobody says what; with a memory size where the scenario has none."""
+    """Return the default sweep axes, with a memory size if the scenario has none."""
     known = measured_bytes(scenario) is not None or scenario.num_gpu_blocks_override is not None
     return (
         dict(DEFAULT_AXES)
@@ -56,20 +56,20 @@ class SweepResult:
         return len(self.table)
 
     def scenario_of(self, point: int) -> Scenario:
-        """The scenario of a point. Errors: IndexError."""
+        """Return the scenario of a point. Errors: IndexError."""
         return self.scenario.replace(**self._changes(point))
 
     def plan_of(self, point: int) -> Plan:
-        """The plan of a point. Errors: IndexError; Refused where vLLM refuses it."""
+        """Return the plan of a point. Errors: IndexError; Refused if vLLM refuses it."""
         return resolve(self.scenario_of(point))
 
     def rows(self, points: Iterable[int] | None = None) -> tuple[dict[str, Any], ...]:
-        """Points by column; of all that are kept if none are named, the front first."""
+        """Return points by column; without `points` all that are kept, the front first."""
         chosen = self.shown_points() if points is None else points
         return tuple(self.table.row(self._checked(point)) for point in chosen)
 
     def shown_points(self) -> tuple[int, ...]:
-        """The front, then the other points that are kept, evenly thinned to what can be shown."""
+        """Return the front, then the other points that are kept, thinned to what can be shown."""
         import numpy as np
 
         kept = np.flatnonzero(self.table.is_kept)
@@ -78,14 +78,14 @@ class SweepResult:
         return (*self.front[:SHOWN_POINTS], *others[::step].tolist())
 
     def present_row(self) -> dict[str, Any] | None:
-        """The scenario that the sweep started from, as a row; None where it has no plan."""
+        """Return the scenario that the sweep started from, as a row; None if it has no plan."""
         try:
             return _row_of(resolve(self.scenario), self.prompt_tokens)
         except WorkbenchError:
             return None
 
     def why(self, point: int) -> str:
-        """HTML: what a point sets, comes to and decides differently from the present plan."""
+        """Return HTML: settings, numbers and decisions of a point compared with the start."""
         from workbench.views.sweep_rows import MEASURES, value_text
         from workbench.views.sweep_why import why_html
 
@@ -102,29 +102,29 @@ class SweepResult:
         return why_html(present, other, measures)
 
     def pareto_figure(self, **options: Any) -> go.Figure:
-        """Trade-offs: see `workbench.views.sweep_figure.pareto_front`."""
+        """Plot trade-offs: see `workbench.views.sweep_figure.pareto_front`."""
         from workbench.views.sweep_figure import AXES, pareto_front
 
         x, y = options.get("x", AXES[0]), options.get("y", AXES[1])
         total = int((self.table.is_kept & self.table.has(x) & self.table.has(y)).sum())
-        told = self.rows(), self.front, self.present_row()
-        return pareto_front(*told, **{"total": total, **options})
+        shown = self.rows(), self.front, self.present_row()
+        return pareto_front(*shown, **{"total": total, **options})
 
     def parallel_figure(self, **options: Any) -> go.Figure:
-        """Parallel coordinates over what is set and what follows."""
+        """Plot parallel coordinates over the settings and their results."""
         from workbench.views.sweep_figure import parallel_coordinates
 
         return parallel_coordinates(self.rows(), self.front, **options)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is compared per GPU, and what is assumed of the memory."""
+        """Return what is compared per GPU, and what is assumed about the memory."""
         from workbench.views.sweep_rows import comparison_notes
 
         return comparison_notes(self.scenario, tuple(self.table.space.axes))
 
     def to_html(self) -> str:
-        """Counts, why points are left out, what is compared, and the first rows."""
+        """Return counts, why points are skipped, what is compared, and the first rows."""
         from workbench.views.sweep_rows import counts_html, notes_html, sweep_table_html
 
         counts = counts_html(self.table.counts, self.table.reasons) + notes_html(self.notes)
@@ -137,7 +137,7 @@ class SweepResult:
         counts = self.table.counts
         return (
             f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
-            f"{counts['identical']:,} identical; {len(self.front)} that no other beats per GPU"
+            f"{counts['identical']:,} identical; {len(self.front)} on the Pareto front per GPU"
             + (f"; {counts['missing']:,} not reached" if counts["missing"] else "")
         )
 
@@ -149,7 +149,7 @@ class SweepResult:
 
     def _checked(self, point: int) -> int:
         if not 0 <= point < len(self):
-            raise IndexError(f"points are 0 to {len(self) - 1:,}; got {point}.")
+            raise IndexError(f"Invalid point {point}. Expected 0 to {len(self) - 1:,}.")
         return point
 
 
@@ -161,17 +161,17 @@ def sweep(
     stop: Event | Callable[[], bool] | None = None,
     **more: Sequence[Any],
 ) -> SweepResult:
-    """Every combination of the values of some fields: `sweep(scenario, tensor_parallel=(1, 2))`.
+    """Resolve every combination of some fields: `sweep(scenario, tensor_parallel=(1, 2))`.
 
     axes: field -> values, "model" too (names); sizes may carry units. prompt_tokens: of the
-    request whose waste is told. stop: ends it from another thread; see `evaluate`. Errors:
+    request whose waste is reported. stop: ends it from another thread; see `evaluate`. Errors:
     ScenarioError for a field or a value that no scenario has.
     """
     from workbench.run.sweeps import Space, evaluate
 
     start = scenario or Scenario()
-    asked = {**(axes or {}), **more} or default_axes(start)
-    checked, illegal = _checked_axes(start, asked)
+    requested = {**(axes or {}), **more} or default_axes(start)
+    checked, illegal = _checked_axes(start, requested)
     names = checked.pop("model", None) or (start.model,)
     models = {str(name) if isinstance(name, str) else "model": load_model(name) for name in names}
     space = Space(models, start, checked, illegal)
@@ -179,23 +179,23 @@ def sweep(
 
 
 def _checked_axes(
-    start: Scenario, asked: Mapping[str, Sequence[Any]]
+    start: Scenario, requested: Mapping[str, Sequence[Any]]
 ) -> tuple[dict[str, tuple[Any, ...]], tuple[tuple[Mapping[str, Any], str], ...]]:
-    """The values as a scenario holds them, and pairs that no scenario has.
+    """Return the values as a scenario holds them, and the combinations that no scenario has.
 
     A value that is wrong in every rule set and on every platform of the sweep is an error.
     """
-    rules = tuple(asked.get("rules", (start.rules,)))
-    platforms = tuple(asked.get("platform", (start.platform,)))
+    rules = tuple(requested.get("rules", (start.rules,)))
+    platforms = tuple(requested.get("platform", (start.platform,)))
     checked: dict[str, tuple[Any, ...]] = {}
     illegal: list[tuple[Mapping[str, Any], str]] = []
-    for field, values in asked.items():
+    for field, values in requested.items():
         if field not in FIELDS:
-            start.replace(**{field: None})  # says which fields there are
+            start.replace(**{field: None})  # raises, and lists the fields
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise ScenarioError(
                 "wrong_type",
-                f"{field} takes several values, as (1, 2); got {values!r}.",
+                f"Invalid values {values!r} for {field}. Expected several values such as (1, 2).",
                 field=field,
             )
         kept = []
@@ -205,7 +205,7 @@ def _checked_axes(
                 for platform in platforms:
                     place = {"rules": rule, "platform": platform}
                     try:
-                        found = start.replace(**{**_neutral(asked), **place, field: value})
+                        found = start.replace(**{**_neutral(requested), **place, field: value})
                         kept.append(getattr(found, field))
                     except ScenarioError as error:
                         errors[rule, platform] = error
@@ -218,14 +218,14 @@ def _checked_axes(
     return checked, tuple(illegal)
 
 
-def _neutral(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields that vary and whose present value might not go with every rule set or platform."""
-    wobbly = ("backend", "mamba_cache_mode", "compute_capability")
-    return {field: None for field in wobbly if field in asked}
+def _neutral(requested: Mapping[str, Any]) -> dict[str, Any]:
+    """Return varied fields whose present value might not suit every rule set or platform."""
+    dependent = ("backend", "mamba_cache_mode", "compute_capability")
+    return {field: None for field in dependent if field in requested}
 
 
 def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
-    """Axes from lines `field = value, value`: JSON values, bare words, sizes with units.
+    """Return axes from lines `field = value, value`: JSON values, bare words, sizes with units.
 
     Errors: ScenarioError that quotes the line.
     """
@@ -236,8 +236,8 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
         if not equals or not values.strip():
             raise ScenarioError(
                 "wrong_type",
-                f"A line is `field = value, value`, such as `tensor_parallel = 1, 2`; got "
-                f"{line.strip()[:60]!r}.",
+                f"Invalid line {line.strip()[:60]!r}. "
+                "Expected `field = value, value`, such as `tensor_parallel = 1, 2`.",
                 field=name[:60] or None,
             )
         if name in found:
@@ -251,7 +251,7 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
 
 
 def _value(field: str, text: str) -> Any:
-    """A number only where the field is one: "0.23" and "9.0" are names."""
+    """Return a number only if the field is one: "0.23" and "9.0" are names."""
     if text in {"none", "null", "None"} and field != "mamba_cache_mode":
         return None
     try:
@@ -263,7 +263,7 @@ def _value(field: str, text: str) -> Any:
 
 
 def _verdict(name: str, one: float | None, two: float | None) -> str:
-    """Whether the second is better; nothing for what is neither better nor worse."""
+    """Return whether the second value is better; empty if neither is."""
     from workbench.run.sweeps.pareto import GOALS
 
     if name not in GOALS or one == two:

@@ -1,4 +1,4 @@
-"""The live check: the same scenarios asked of the workbench and of an installed vLLM."""
+"""The live check: compare the workbench with an installed vLLM on the same scenarios."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.scenario import Scenario
 
 
 def installed_version(python: str | None = None) -> Installed:
-    """The vLLM that a Python has (None: this one). Errors: CannotAskError."""
+    """Return the vLLM that a Python has (None: this one). Errors: CannotAskError."""
     return ask(python, Host("cpu"), ())[0]
 
 
@@ -27,7 +27,7 @@ def verify(scenarios: Sequence[Scenario], python: str | None = None) -> Report:
     """Compare the plans of `scenarios` with the vLLM of `python` (None: this Python).
 
     The scenarios get the rules of that version, or of the nearest one that there are rules for;
-    the report says which. Needs no GPU: the platform of each scenario is played.
+    the report says which. Needs no GPU: the platform of each scenario is emulated.
     Errors: CannotAskError when no vLLM answers; ConfigError for a model that cannot be read.
     """
     asked: dict[int, Asked] = {}
@@ -55,21 +55,21 @@ def verify(scenarios: Sequence[Scenario], python: str | None = None) -> Report:
 
 
 def check(scenario: Scenario, asked: Asked, rules: str) -> Check:
-    """One scenario under `rules` beside what vLLM answered."""
-    told = told_fields(scenario)
+    """Compare one scenario under `rules` with what vLLM answered."""
+    fields = explicit_fields(scenario)
     if asked.failure is not None:
-        return Check(told, failure=asked.failure, functions=asked.functions)
+        return Check(fields, failure=asked.failure, functions=asked.functions)
     outcome: Plan | Refused
     try:
         outcome = resolve(scenario.replace(rules=rules))
     except Refused as refusal:
         outcome = refusal
     rows = compare(outcome, asked.answers, asked.refusal)
-    return Check(told, rows, asked.functions, asked.unasked)
+    return Check(fields, rows, asked.functions, asked.unasked)
 
 
-def told_fields(scenario: Scenario) -> dict[str, Any]:
-    """What was picked: the fields that differ from a scenario of nothing but its model."""
+def explicit_fields(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields that differ from a scenario with nothing but its model."""
     plain = Scenario(model=scenario.model).to_dict()
     return {
         name: value
@@ -91,7 +91,7 @@ def _question(scenario: Scenario) -> dict[str, Any]:
 
 
 def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object of a config.json that `load_model` has read already."""
+    """Return the object of a config.json that `load_model` has read already."""
     if not isinstance(reference, str):
         return reference
     name = reference.casefold()

@@ -1,4 +1,4 @@
-"""Rule sets beside each other, as people meet them: comparisons that show themselves."""
+"""Public comparison of rule sets, with notebook display."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Comparison(CoreComparison):
 
 
 class Upgrades(Sequence[Comparison]):
-    """What an upgrade changes for many models: a row each."""
+    """What an upgrade changes for many models, one row per model."""
 
     def __init__(self, comparisons: Sequence[Comparison]) -> None:
         self._comparisons = tuple(comparisons)
@@ -57,7 +57,7 @@ class Upgrades(Sequence[Comparison]):
 
 
 def compare(scenario: Scenario, old: str = "0.23", new: str = "0.33") -> Comparison:
-    """What changes for `scenario` from the rule set `old` to `new`; its own `rules` is not read.
+    """Return what changes for `scenario` from the rule set `old` to `new`; ignores its own `rules`.
 
     A version that refuses the scenario is an outcome, not an error. Errors: ConfigError when the
     model cannot be read; ScenarioError for an unknown rule set.
@@ -67,11 +67,11 @@ def compare(scenario: Scenario, old: str = "0.23", new: str = "0.33") -> Compari
 
 
 def compare_catalog(scenario: Scenario, old: str = "0.23", new: str = "0.33") -> Upgrades:
-    """The same settings for every model of the catalog."""
+    """Compare the same settings for every model of the catalog."""
     models = catalog_names()
     return Upgrades([compare(scenario.replace(model=model), old, new) for model in models])
 
 
 def versions_of(scenario: Scenario) -> tuple[Outcome, ...]:
-    """The scenario under every rule set there is, for `figures.versions`."""
+    """Resolve the scenario under every rule set, for `figures.versions`."""
     return outcomes(load_model(scenario.model), scenario, tuple(RULE_SETS), Plan)

@@ -407,7 +407,7 @@ def test_problems_are_the_refusals_and_every_remedy_of_them_works(fields):
 
 @pytest.mark.parametrize("version", ["", "2", "two", "2.x", "2.9 x", "99999.1", "2.9\n", "x" * 500])
 def test_what_is_no_version_is_refused(version):
-    with pytest.raises(ScenarioError, match=r"torch_version is a version such as 2\.9") as caught:
+    with pytest.raises(ScenarioError, match=r"Invalid torch_version") as caught:
         Scenario(torch_version=version)
     assert caught.value.field == "torch_version"
     assert len(caught.value.message) < 200

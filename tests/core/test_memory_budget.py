@@ -47,9 +47,7 @@ def test_vllms_default_share_is_92_percent():
 
 @pytest.mark.parametrize("explicit", [1, 80, 999_999])
 def test_a_device_of_a_few_bytes_is_a_forgotten_unit(explicit):
-    with pytest.raises(
-        wb.ScenarioError, match=f"{explicit}: which unit. {explicit} GiB is"
-    ) as caught:
+    with pytest.raises(wb.ScenarioError, match=f"the unit is missing.*{explicit} GiB") as caught:
         wb.Scenario(device_memory_bytes=explicit)
     assert (caught.value.code, caught.value.field) == ("unit_missing", "device_memory_bytes")
     assert wb.Scenario(device_memory_bytes=10**6).device_memory_bytes == 10**6
@@ -164,7 +162,7 @@ def _parts(share, parts):
         ("device_memory_bytes", 0, "Nearest valid value: 1"),
         ("device_memory_bytes", -5, "Nearest valid value: 1"),
         ("device_memory_bytes", 2**60, f"Nearest valid value: {2**50}"),
-        ("device_memory_bytes", "80", "which unit?"),
+        ("device_memory_bytes", "80", "the unit is missing"),
         ("device_memory_bytes", "eighty", "20 GiB"),
         ("device_memory_bytes", True, "an integer"),
         ("weights_bytes", -1, "Nearest valid value: 0"),

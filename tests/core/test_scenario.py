@@ -47,8 +47,8 @@ def error_of(**values):
 def test_an_impossible_block_size_is_explained(value, code, nearest):
     error = error_of(block_size=value)
     assert (error.code, error.field) == (code, "block_size")
-    assert error.message.startswith("block_size must be an integer")
-    assert "; got " in error.message
+    assert error.message.startswith("Invalid block_size ")
+    assert "Expected an integer" in error.message
     assert len(error.message) < 300
     assert ("Nearest valid value" in error.message) == (nearest is not None)
     if nearest is not None:
@@ -90,8 +90,9 @@ def test_a_number_out_of_range_names_the_nearest_one(field, low, high):
     for value, nearest in ((low - 5, low), (high + 1, high)):
         error = error_of(**{field: value})
         assert (error.code, error.field) == ("out_of_range", field)
-        assert (
-            f"from {low} to {high}; got {value}. Nearest valid value: {nearest}." in error.message
+        assert error.message == (
+            f"Invalid {field} {value}. Expected an integer from {low} to {high}. "
+            f"Nearest valid value: {nearest}."
         )
     for value in (low, high):
         assert getattr(Scenario(**{field: value}), field) == value

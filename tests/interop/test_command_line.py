@@ -211,7 +211,7 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
     assert found.scenario == Scenario(model=MODEL, tensor_parallel=2)
     notes = "\n".join(found.notes)
     for words in (
-        "--block-sise 32: vLLM 0.23 has no such flag. Nearest: --block-size",
+        "--block-sise 32: vLLM 0.23 does not have this flag. Nearest: --block-size",
         "No size depends on: --host 0.0.0.0",
         "each stage has a part",
         "stray",
@@ -231,7 +231,7 @@ def test_of_two_values_the_last_counts_and_that_is_said():
     [
         ("--kv-cache-dtype fp9", ("--kv-cache-dtype fp9", "Nearest: fp8")),
         ("--tensor-parallel-size 0", ("--tensor-parallel-size 0", "Nearest valid value: 1")),
-        ("--block-size abc", ("--block-size abc", "must be an integer")),
+        ("--block-size abc", ("--block-size abc", "Expected an integer")),
         ("--attention-backend FLASH_ATN", ("FLASH_ATN", "Nearest: FLASH_ATTN")),
         ("--attention-config 3", ("JSON object", "Quote it")),
     ],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.interop.argument_values import speculative_method
 from workbench.interop.command_line import read_command
-from workbench.interop.given import speculative_method
 from workbench.interop.log_facts import argument_fields, engine_fields, entries
 
 SERVE = "vllm serve Qwen/Qwen3.5-4B"

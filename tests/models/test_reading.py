@@ -179,7 +179,7 @@ WRONG = [
 def test_a_wrong_value_is_refused_with_its_place(config, pointer):
     error = error_of(config)
     assert (error.code, error.field) == ("config_wrong_value", pointer)
-    assert error.message.startswith(pointer)
+    assert error.message.startswith(f"Invalid {pointer} ")
     assert len(error.message) < 400
 
 
@@ -493,7 +493,7 @@ def test_auto_map_is_data(tmp_path):
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"},
     )
-    assert "wants to run its own code" in done.stdout
+    assert "ships custom code" in done.stdout
     assert not witness.exists()
 
 

@@ -55,7 +55,7 @@ def test_cases_and_combinations(matrix_file):
     assert plain.expect == {"strict": "1", "total": 10, "label": None}
     assert first.parameters == {"smoke": True, "count": 1, "label": "a"}
     assert [case.case_id for case in matrix.select(quick=True)] == ids[:2]
-    assert [(each.case_id, each.reason) for each in matrix.left_out] == [
+    assert [(each.case_id, each.reason) for each in matrix.excluded] == [
         ("good::b-2", "two and b do not go together")
     ]
     assert (plain.budgets.time_s, first.budgets.time_s) == (5, 60)
@@ -88,18 +88,18 @@ MISTAKES = {
     "another format": (GOOD.replace("format = 1", "format = 2"), "format is 2: Input should be 1"),
     "unknown field": (
         GOOD.replace("axes =", "axis ="),
-        r"good.ipynb.axis is no field; nearest: ax",
+        r"good.ipynb.axis is not a field; nearest: ax",
     ),
     "text for a number": (GOOD.replace("time_s = 60", 'time_s = "60"'), "time_s is '60'"),
     "no budget": (GOOD.replace("time_s = 60", "time_s = 0"), "greater than 0"),
     "no entry": (GOOD.replace("good.ipynb", "other.ipynb"), "no entry for good.ipynb: add"),
     "no notebook": (GOOD + '[notebook."goood.ipynb"]', "Nearest: good.ipynb"),
     "quick of nothing": (GOOD.replace('["a-1"]', '["a-9"]'), "Combination 'a-9'"),
-    "skip of nothing": (GOOD.replace("count = 2 }", "count = 7 }"), "is no combination"),
+    "skip of nothing": (GOOD.replace("count = 2 }", "count = 7 }"), "is not a combination"),
     "skip without reason": (GOOD.replace("two and b do not go together", "no"), "reason is 'no'"),
     "same name": (GOOD.replace("cases.plain", 'cases."a-1"'), "case 'a-1' is named twice"),
     "odd name": (GOOD.replace("cases.plain", 'cases."a/1"'), "may hold letters"),
-    "odd type": (GOOD.replace('"integer"', '"int"'), "type 'int'. Allowed: string, integer"),
+    "odd type": (GOOD.replace('"integer"', '"int"'), "Expected string, integer"),
     "odd schema": (GOOD.replace('"integer"', '{ type = "int" }'), "results: properties.total"),
 }
 
@@ -132,7 +132,7 @@ def test_goldens_are_kept_replaced_and_found_without_a_case(matrix_file, tmp_pat
     write_goldens(path, {"a-1": case}, ["plain", "gone"])
     assert list(read_goldens(path)) == ["a-1", "gone", "plain"]
     (problem,) = orphans(matrix)
-    assert "'gone', which is no case of the matrix" in problem
+    assert "'gone', which is not a case of the matrix" in problem
     write_goldens(path, {}, ["plain"])
     assert list(read_goldens(path)) == ["plain"]
 
@@ -143,7 +143,7 @@ def test_goldens_are_kept_replaced_and_found_without_a_case(matrix_file, tmp_pat
 def test_a_broken_file_of_goldens(tmp_path, text):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(NotebookMatrixError, match="no file of goldens"):
+    with pytest.raises(NotebookMatrixError, match="not a file of goldens"):
         read_goldens(path)
 
 

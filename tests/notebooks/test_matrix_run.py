@@ -85,14 +85,14 @@ def test_goldens_are_recorded_compared_and_go_stale(folder):
 
 @pytest.mark.notebook
 def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(folder):
-    # `good::three` is left out: it is the other test's
+    # `good::three` is excluded: it is the other test's
     names = ["good::wrong-name", "good::wrong-type", "broken::a", "committed::a", "untagged::a"]
     only = [word for name in names for word in ("--only", name)]
     done = command(folder, *only, "--workers", 2, "--junit", folder / "junit.xml")
     assert done.exit_code == 1
     for kind, words in (
         ("unknown_parameter", "Nearest: count"),
-        ("parameter_type", "Allowed: int"),
+        ("parameter_type", "Expected int"),
         ("widget_error", "hidden in an output widget"),
         ("leftover", "outputs is left from a run"),
         ("parameters_cell", "exactly one cell tagged 'parameters'"),
@@ -168,7 +168,7 @@ def test_one_notebook_and_a_matrix_do_not_go_together(folder):
         done = CliRunner().invoke(app, ["notebook", "run", *words])
         assert (done.exit_code, "atrix" in done.output) == (2, True), done.output
     done = command(folder, "--to-cell", 1)
-    assert (done.exit_code, "belong to one notebook" in done.output) == (2, True)
+    assert (done.exit_code, "apply to one notebook" in done.output) == (2, True)
     done = command(folder, "--only", "good::for")
     assert (done.exit_code, "good::three" in done.output) == (2, True)
 

@@ -87,8 +87,12 @@ def test_the_messages_differ():
 
 WRONG_PARAMETERS = {
     "known_name": ({"cuont": 3}, "unknown_parameter", "count"),
-    "right_type": ({"count": "three"}, "parameter_type", "Allowed: int"),
-    "plain_value": ({"label": None, "count": 3, "anything": {1}}, "parameter_type", "plain values"),
+    "right_type": ({"count": "three"}, "parameter_type", "Expected int"),
+    "plain_value": (
+        {"label": None, "count": 3, "anything": {1}},
+        "parameter_type",
+        "Expected only numbers",
+    ),
 }
 
 

@@ -64,8 +64,8 @@ class Scalar:
     [
         ({"deep": [1, {2}]}, r"a\.deep\[1\]", "is a set"),
         (Scalar(), "'a'", r"\.item\(\)"),
-        (float("nan"), "'a'", "no place in JSON"),
-        (float("-inf"), "'a'", "no place in JSON"),
+        (float("nan"), "'a'", "cannot be stored in JSON"),
+        (float("-inf"), "'a'", "cannot be stored in JSON"),
         ({1: 2}, "results", "not text"),
         (b"x", "'a'", "bytes"),
     ],

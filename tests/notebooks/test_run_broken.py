@@ -80,7 +80,7 @@ def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem,
     before = set(psutil.Process().children(recursive=True))
     _, problem = only_problem("slow_cell", timeout_s=allowed)
     assert problem.kind == "timeout"
-    assert "did not come back" in problem.message
+    assert "did not return" in problem.message
     assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
 
 

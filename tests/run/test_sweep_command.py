@@ -58,7 +58,7 @@ def test_models_sizes_with_units_and_rule_sets_can_vary():
     [
         ({"tensor_paralel": (1,)}, "tensor_parallel"),
         ({"backend": ("FLASH",)}, "FLASHINFER"),
-        ({"block_size": 16}, "several values"),
+        ({"block_size": 16}, "Expected several values"),
         ({"block_size": (0,)}, "from 1"),
         ({"block_size": ()}, "no values"),
     ],
@@ -176,12 +176,12 @@ def test_the_front_is_written_for_vllm(tmp_path):
     ("arguments", "said"),
     [
         (["--kernel", "flexx"], "Nearest: flex"),
-        (["qwen3.5-4b", "--kernel", "flex"], "does not take MODEL"),
-        (["--kernel", "flex", "-a", "tensor_parallel=1"], "does not take --axis"),
+        (["qwen3.5-4b", "--kernel", "flex"], "cannot be combined with MODEL"),
+        (["--kernel", "flex", "-a", "tensor_parallel=1"], "cannot be combined with --axis"),
         (["--kernel", "flex", "--format", "csv"], "results export"),
-        (["--kernel", "block-table", "--bitwise"], "anyway"),
-        (["--replay", "-a", "tensor_parallel=1"], "only --kernel takes --replay"),
-        ([*START[1:], "--why", "1", "--serve-params", "x.json"], "--why tells about one point"),
+        (["--kernel", "block-table", "--bitwise"], "always has one"),
+        (["--replay", "-a", "tensor_parallel=1"], "--kernel is required for --replay"),
+        ([*START[1:], "--why", "1", "--serve-params", "x.json"], "--why shows one point"),
     ],
 )
 def test_options_that_do_not_go_together(arguments, said):
@@ -198,7 +198,7 @@ def test_a_kernel_is_measured_once_and_replayed(tmp_path):
     assert "illegal" in first.output
     assert "2 of 2" in first.output
     again = run(*asked)
-    assert "2 were there already" in again.output
+    assert "2 were stored already" in again.output
     told = run(*asked[:3], "--results", file, "--replay", "--format", "jsonl")
     rows = [json.loads(line) for line in told.output.splitlines()]
     assert {row["status"] for row in rows} == {"ok"}
@@ -298,7 +298,7 @@ def test_an_interrupt_ends_it_and_the_same_command_goes_on(tmp_path):
         running.send_signal(signal.SIGINT)
         told += running.stdout.readlines()
         assert running.wait(300) == 130
-    assert b"the same command goes on" in b"".join(told)
+    assert b"Run the same command to resume" in b"".join(told)
     with ResultStore(file) as store:
         before = store.rows()
         assert 1 <= len(before) < 16

@@ -39,10 +39,10 @@ def test_the_command_waits_for_the_workers_that_it_is_promised(tmp_path):
 def test_a_number_of_workers_needs_a_cluster():
     done = run("sweep", "--kernel", "flex", "--dask-workers", 2)
     assert done.returncode == 2
-    assert "--dask-workers needs --dask" in done.stderr
+    assert "--dask-workers requires --dask" in done.stderr
     done = run("sweep", "--dask-workers", 2)
     assert done.returncode == 2
-    assert "only --kernel takes --dask-workers" in done.stderr
+    assert "--kernel is required for --dask-workers" in done.stderr
 
 
 def test_the_command_measures_there(address, tmp_path):
@@ -53,7 +53,7 @@ def test_the_command_measures_there(address, tmp_path):
     assert "4 of 4" in done.stderr
     assert done.stdout.count("  ok  ") == 4
     again = run(*asked)
-    assert "4 were there already" in again.stderr  # filed as if it had been measured here
+    assert "4 were stored already" in again.stderr  # filed as if it had been measured here
 
 
 def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tmp_path):
@@ -66,7 +66,7 @@ def test_an_interrupt_frees_the_workers_and_the_same_command_goes_on(address, tm
         running.send_signal(signal.SIGINT)
         told += running.stdout.readlines()
         assert running.wait(PATIENCE_S) == 130, told
-    assert "the same command goes on" in "".join(told)
+    assert "Run the same command to resume" in "".join(told)
     assert "Traceback" not in "".join(told)
     with ResultStore(file) as store:
         assert 1 <= len(store.rows()) < 16
@@ -80,4 +80,4 @@ def test_the_command_refuses_what_does_not_answer(tmp_path):
     assert done.returncode == 2
     assert "`dask scheduler` starts one" in done.stderr
     done = run(*asked, "--dask", "tcp://127.0.0.1:9", "--replay")
-    assert "--replay measures nothing" in done.stderr
+    assert "--replay does not measure" in done.stderr

@@ -26,7 +26,7 @@ from workbench.random_scenarios import random_scenarios
 from workbench.run import live_check
 from workbench.run.live_check import Asked, CannotAskError, Host, ask
 from workbench.scenario import Scenario
-from workbench.verify import check, told_fields, verify
+from workbench.verify import check, explicit_fields, verify
 from workbench.views.verify import live_check_html, live_check_text
 
 PYTHON = os.environ.get("WORKBENCH_VLLM_PYTHON")
@@ -145,7 +145,7 @@ def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
 
 def test_what_is_told_of_a_scenario_is_what_was_picked():
     scenario = Scenario(model="qwen3-8b", tensor_parallel=2)
-    assert told_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}
+    assert explicit_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}
 
 
 def process(monkeypatch, program):

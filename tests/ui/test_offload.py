@@ -81,7 +81,7 @@ def test_typed_memory_is_read_with_its_unit():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("cpu_bytes_to_use", "64", "which unit?"),
+        ("cpu_bytes_to_use", "64", "the unit is missing"),
         ("cpu_bytes_to_use", "much", "such as 20 GiB"),
         ("block_size", "many", "whole number"),
         ("block_size", "-528", "at least 1"),

@@ -1,1 +1,1 @@
-"""What a text from outside may make the program open, write, start or connect to."""
+"""Limits on what input from outside may make the program open, write, start or connect to."""

@@ -1,7 +1,7 @@
-"""App mode: what a browser may make the kernels of an app do, declared once, when it is started.
+"""App mode: what a browser may make an app's kernels do, declared once at the start.
 
 `workbench app` sets one environment variable for its kernels; this module alone reads it. What is
-not declared there is refused where it would happen, whatever a message from a browser says.
+not declared there is refused at the point of use, whatever a message from a browser requests.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from workbench.core.errors import ScenarioError, shown
 
 VARIABLE = "WORKBENCH_APP"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""What a file of an app is called, without its ending: no folder, no dot, no device."""
+"""Allowed file names of an app, without the ending: no folder, no dot, no device."""
 RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)", re.IGNORECASE)
-"""Names that Windows keeps for devices."""
+"""Device names reserved by Windows."""
 
 
 class AppRefusal(ScenarioError):  # noqa: N818  (a decision, not a mistake of ours)
-    """An app does not do this; the message says how it could be started to do it."""
+    """An action that this app does not allow; the message says how to start one that does."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppMode:
     """The limits of one app.
 
-    output: the one folder that is written to. pythons, schedulers, models: what else than this
-    Python, this machine and the catalog can be named, letter by letter.
+    output: the only folder that is written to. pythons, schedulers, models: exact names allowed in
+    addition to this Python, this machine and the catalog.
     """
 
     output: str
@@ -45,7 +45,7 @@ class AppMode:
 
 
 def app_mode() -> AppMode | None:
-    """Return the limits of the app that this process is a kernel of; None outside an app."""
+    """Return the limits of the app that runs this kernel; None outside an app."""
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
@@ -82,7 +82,7 @@ def check_model(reference: str) -> None:
 
 
 def output_path(name: str, ending: str) -> Path:
-    """Return where a file that a person named is written: in an app, inside its one folder.
+    """Return where a user-named file is written: in an app, inside its only folder.
 
     ending: such as ".db", which in an app is added where it is missing; outside, the name is a path
     and stays as it is. Errors: AppRefusal.

@@ -1,4 +1,4 @@
-"""The one reader for files that a person names: regular files only, and never more than declared.
+"""The only reader for user-named files: regular files only, and limited in size.
 
 A device, a named pipe or a sparse file of gigabytes is refused before anything is read from it.
 """
@@ -33,28 +33,28 @@ FilePath = str | os.PathLike[str]
 
 
 class FileError(ScenarioError):
-    """A file that was named cannot be used: `file_not_readable`, `_not_regular` or `_too_large`."""
+    """A file that cannot be used: `file_not_readable`, `_not_regular` or `_too_large`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUse:
-    """What a file is read as.
+    """The purpose and the limits of reading a file.
 
-    title: what it is called in messages; most_bytes: the largest that is read; field: the input
+    title: its name in messages; most_bytes: the largest size that is read; field: the input
     that names the file; advice: what to do with a larger one.
     """
 
     title: str
     most_bytes: int
     field: str | None = None
-    advice: str = "Name a smaller file."
+    advice: str = "Choose a smaller file."
 
 
 def read_bytes(path: FilePath, use: FileUse) -> bytes:
     """Return the content of a regular file. Errors: FileError."""
     with opened(path, use) as file:
         content = _read(file, use.most_bytes + 1, path, use)
-    if len(content) > use.most_bytes:  # such as those of /proc, whose size says nothing
+    if len(content) > use.most_bytes:  # such as those of /proc, which report no size
         raise _too_large(path, use)
     return content
 
@@ -100,7 +100,9 @@ def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
             skipped += len(line)
             if skipped > MAX_SKIPPED_BYTES:
                 size = size_text(MAX_SKIPPED_BYTES)
-                message = f"A line has more than {size} and does not end. Give one with line feeds."
+                message = (
+                    f"A line has more than {size} and does not end. Use a stream with line feeds."
+                )
                 raise FileError("line_too_long", message)
             line = file.readline(most_bytes + 1)
 
@@ -114,7 +116,7 @@ def size_text(count: int) -> str:
 
 
 def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
-    """Check what was opened, not what the path named a moment before."""
+    """Check the opened file itself: the path may name another one by now."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((words for test, words in KINDS if test(found.st_mode)), "not a regular file")
         raise FileError(
@@ -132,7 +134,7 @@ def _read(file: BinaryIO, count: int, path: FilePath, use: FileUse) -> bytes:
         content = file.read(count)
     except OSError as error:
         raise _unreadable(path, use, _reason(error)) from None
-    if content is None:  # a file of the kernel's that waits for data
+    if content is None:  # a kernel file that waits for data
         raise _unreadable(path, use, "it has no data now")
     return content
 

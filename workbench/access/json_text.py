@@ -1,4 +1,4 @@
-"""JSON from outside: as deep as declared, and every mistake a ValueError."""
+"""JSON from outside: limited depth, and a ValueError for every mistake."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def _children(item: Any) -> Any:
 
 
 def _too_deep(most_depth: int) -> TooDeepError:
-    return TooDeepError(f"nested more than {most_depth} levels deep; write it flatter")
+    return TooDeepError(f"nested more than {most_depth} levels deep; reduce the nesting")

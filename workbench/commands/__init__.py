@@ -1,1 +1,1 @@
-"""The commands of `workbench`, a module each; `workbench.cli` puts them together."""
+"""The commands of `workbench`, one module each; `workbench.cli` assembles them."""

@@ -26,12 +26,12 @@ def app(
     browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
     token: Annotated[
         str | None,
-        typer.Option(help="Token of the address; random unless given. Better: JUPYTER_TOKEN."),
+        typer.Option(help="Token of the address; random by default. JUPYTER_TOKEN is safer."),
     ] = None,
     allow_host: Annotated[
-        Names, typer.Option(help="Another host name that this server is reached by.")
+        Names, typer.Option(help="Additional host name under which this server is reached.")
     ] = None,
-    output: Annotated[Path, typer.Option(help="The one folder that the app writes to.")] = Path(
+    output: Annotated[Path, typer.Option(help="The only folder that the app writes to.")] = Path(
         "app-output"
     ),
     python: Annotated[
@@ -39,23 +39,23 @@ def app(
     ] = None,
     dask: Annotated[Names, typer.Option(help="A Dask scheduler that may be measured on.")] = None,
     model: Annotated[
-        Names, typer.Option(help="A path or hub id that may be read beside the catalog.")
+        Names, typer.Option(help="A path or hub id that may be read in addition to the catalog.")
     ] = None,
     show_tracebacks: Annotated[
-        bool, typer.Option("--show-tracebacks", help="Show the code's place of every error.")
+        bool, typer.Option("--show-tracebacks", help="Show the traceback of every error.")
     ] = False,
 ) -> None:
-    """Serve a notebook as an app, without its code, to whoever has the printed address.
+    """Serve a notebook as an app, without its code, to anyone who has the printed address.
 
-    The address holds a token. A browser can start no program, read no file and write only into the
-    output folder, except for what the options name.
+    The address holds a token. A browser cannot start programs or read files, and writes only into
+    the output folder, except for what the options name.
     """
     if find_spec("voila") is None:
         fail("The app needs Voila. Install it: pip install 'hybrid-kv-workbench[app]'")
     if not notebook.is_file():
-        fail(f"{notebook} does not exist here; start this in the folder of the project.")
+        fail(f"{notebook} does not exist here. Run this command in the project folder.")
     if token is not None and len(token) < SHORTEST_TOKEN:
-        fail(f"Invalid --token. Expected at least {SHORTEST_TOKEN} characters, or none: random.")
+        fail(f"Invalid --token. Expected at least {SHORTEST_TOKEN} characters, or no --token.")
     mode = AppMode(
         output=str(output.absolute()),
         pythons=tuple(python or ()),

@@ -1,7 +1,7 @@
 """The server of `workbench app`: Voila, which answers only to a token and to known host names.
 
-Voila alone, not as an extension of jupyter_server: there a token opens the whole server API, with
-terminals, files and `execute_request`; here a kernel takes the messages of widgets and no code.
+Voila runs alone, not as an extension of jupyter_server, where a token opens the whole server API
+with terminals, files and `execute_request`. Here a kernel accepts widget messages and no code.
 Token, cookie, origin and login page are those of jupyter_server.
 """
 
@@ -50,7 +50,7 @@ FORM_1 = "v1.kernel.websocket.jupyter.org"
 
 
 class TokenIdentity(IdentityProvider):
-    """One token for everybody who may come in; a cookie keeps it after the first visit."""
+    """One token for every user; a cookie keeps it after the first visit."""
 
     cookie_options = Dict({"samesite": "Strict"})
 
@@ -64,13 +64,13 @@ class TokenIdentity(IdentityProvider):
         return self.generate_anonymous_user(handler) if self._is_token(given) else None
 
     def _is_token(self, given: str | None) -> bool:
-        """Compare in a time that says nothing about where the first difference is."""
+        """Compare in constant time, which does not reveal where the first difference is."""
         token = str(self.token)
         return bool(token) and hmac.compare_digest((given or "").encode(), token.encode())
 
 
 class HideToken(logging.Filter):
-    """Tornado writes the address of a refused request into the log, with what follows the `?`."""
+    """A log filter: tornado logs the address of a refused request with its query string."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace the token in a record."""
@@ -104,7 +104,7 @@ class HostRefused(RequestHandler):
 
 
 class OwnFiles(JupyterHandler, AllowListFileHandler):
-    """Pictures beside the notebook, for those who are logged in."""
+    """Pictures in the notebook's folder, for logged-in users."""
 
 
 class KernelSocket(VoilaKernelWebsocketHandler):
@@ -147,9 +147,9 @@ class QuietKernelSocket(KernelSocket):
 
 
 class AppServer(Voila):
-    """Voila with a guarded door."""
+    """Voila with a check of host names and token."""
 
-    name = "voila"  # its own configuration files are read, and then overruled
+    name = "voila"  # its own configuration files are read, and then overridden
     declared = Config()
     allowed_hosts: frozenset[str] = frozenset(LOCAL)
 
@@ -159,7 +159,7 @@ class AppServer(Voila):
         self.update_config(self.declared)
 
     def init_handlers(self) -> list[Any]:
-        """Return Voila's handlers behind the check of the host."""
+        """Return Voila's handlers with a host check before them."""
         quiet = not self.voila_configuration.show_tracebacks
         own = {
             AllowListFileHandler: OwnFiles,
@@ -184,7 +184,7 @@ class AppServer(Voila):
 
 
 def hosts_of(ip: str, allowed: tuple[str, ...]) -> frozenset[str]:
-    """Return the host names that are answered: of this machine, and those given at the start."""
+    """Return the accepted host names: those of this machine and those given at the start."""
     bound = socket.gethostname() if ip in EVERYWHERE else ip
     return frozenset(name.lower().strip("[]") for name in (*LOCAL, bound, *allowed))
 
@@ -202,7 +202,7 @@ def serve(notebook: Path, voila: Mapping[str, Any], *, hosts: frozenset[str], qu
             "allow_template_override": "NO",
             "allow_theme_override": "NO",
             "show_tracebacks": not quiet,
-            "preheat_kernel": False,  # its socket asks for no token
+            "preheat_kernel": False,  # its socket requires no token
             "progressive_rendering": False,
         },
     )

@@ -12,7 +12,7 @@ from workbench.commands.options import fail, scenario_of
 
 def diff(
     model: Annotated[
-        str | None, typer.Argument(help="Catalog name, path, or hub id; none with --catalog.")
+        str | None, typer.Argument(help="Catalog name, path, or hub id; omit with --catalog.")
     ] = None,
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
@@ -24,9 +24,9 @@ def diff(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Tell what an upgrade changes: every number, the rule behind it, and what it means.
+    """Show what an upgrade changes: every number, its rule, and what it means.
 
-    Exit status: 0 where nothing changes, 1 where something does, 2 for an error.
+    Exit status: 0 if nothing changes, 1 if something does, 2 for an error.
     """
     from workbench.core.errors import WorkbenchError
     from workbench.core.what_if.differences import compare
@@ -35,7 +35,7 @@ def diff(
     from workbench.views.differences import differences_dict, differences_text, matrix_text
 
     if catalog == (model is not None):
-        fail("Name one model, or none and --catalog.")
+        fail("Pass one model, or --catalog without a model.")
     names = catalog_names() if catalog else (model,)
     try:
         scenarios = [scenario_of(name, setting or []) for name in names]
@@ -45,8 +45,8 @@ def diff(
     except WorkbenchError as error:
         fail(f"error [{error.code}] {error.message}")
     if as_json:
-        told = [differences_dict(comparison) for comparison in found]
-        typer.echo(json.dumps(told if catalog else told[0], indent=2))
+        rows = [differences_dict(comparison) for comparison in found]
+        typer.echo(json.dumps(rows if catalog else rows[0], indent=2))
     else:
         typer.echo(matrix_text(found) if catalog else differences_text(found[0]))
     if any(comparison.changes for comparison in found):

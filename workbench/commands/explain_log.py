@@ -17,9 +17,9 @@ def explain_log(
     log: Annotated[str, typer.Argument(help="A vLLM start-up log; - for stdin.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the explanation as JSON.")] = False,
 ) -> None:
-    """Explain a vLLM start-up log: every known line, the rule behind it, and what to change.
+    """Explain a vLLM start-up log: every known line, its rule, and what to change.
 
-    Exit status: 0 for an explanation, also of a failed start; 2 where there is nothing to explain.
+    Exit status: 0 for an explanation, also of a failed start; 2 if there is nothing to explain.
     """
     from workbench.exchange import explain_log as explain
     from workbench.interop.log_text import MAX_LOG_BYTES

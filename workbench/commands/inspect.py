@@ -14,16 +14,17 @@ from workbench.core.errors import unknown_name_message
 
 def inspect(
     kernels: Annotated[
-        str, typer.Argument(help="Which kernels: block-table or paged-flex.")
+        str, typer.Argument(help="Kernels to compile: block-table or paged-flex.")
     ] = "block-table",
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="sm_90, gfx942, ...; all if none.")
+        list[str] | None,
+        typer.Option("--target", "-t", help="Target such as sm_90 or gfx942; default: all."),
     ] = None,
     kernel: Annotated[list[str] | None, typer.Option(help="Only the kernel of this name.")] = None,
     assembly: Annotated[bool, typer.Option("--assembly", help="Print PTX or AMDGCN.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
 ) -> None:
-    """Compile kernels for targets that need not be here: registers, spills, widths of copies."""
+    """Compile kernels without the target GPU and show registers, spills and copy widths."""
     from workbench.kernels.inspection import (
         INSPECTED_MODULES,
         TARGETS,
@@ -42,9 +43,9 @@ def inspect(
     except InspectionError as error:
         fail(str(error))
     names = dict.fromkeys(report.kernel for report in reports)
-    for asked in kernel or ():
-        if asked not in names:
-            fail(unknown_name_message("Kernel", asked, names))
+    for name in kernel or ():
+        if name not in names:
+            fail(unknown_name_message("Kernel", name, names))
     reports = [report for report in reports if report.kernel in (kernel or names)]
     if as_json:
         entries = [asdict(report) for report in reports]

@@ -24,14 +24,14 @@ def lab(
 ) -> None:
     """Open JupyterLab on the first notebook."""
     if not notebook.exists():
-        fail(f"{notebook} does not exist here; start this in the folder of the project.")
+        fail(f"{notebook} does not exist here. Run this command in the project folder.")
     inside = notebook.resolve().is_relative_to(Path.cwd())
     root = Path.cwd() if inside else notebook.resolve().parent
     page = quote(notebook.resolve().relative_to(root).as_posix())
     command = [
         *(sys.executable, "-m", "jupyterlab", f"--ip={ip}", f"--port={port}"),
         f"--ServerApp.root_dir={root}",
-        # the printed address opens the notebook too, on machines that have no browser
+        # the printed address also opens the notebook, on machines without a browser
         f"--LabApp.default_url=/lab/tree/{page}",
     ]
     if not browser:
@@ -42,7 +42,7 @@ def lab(
 
 
 def info() -> None:
-    """Versions, device and Triton mode, ready to paste into an issue."""
+    """Print versions, device and Triton mode, ready to paste into an issue."""
     from workbench.run.environment import environment_report
 
     typer.echo(environment_report())

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def run(
     notebook: Annotated[Path | None, typer.Argument(help="Notebook to execute.")] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option("--parameter", "-p", help="name=value, JSON values.")
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="A parameter as name=value, with a JSON value."),
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the executed copies.")] = Path(
         "test-output"
@@ -27,39 +28,39 @@ def run(
         int | None, typer.Option(help="Last cell to run, from 0: repeats the failure of one cell.")
     ] = None,
     hash_seed: Annotated[
-        int | None, typer.Option(help="PYTHONHASHSEED of the kernel; random unless given.")
+        int | None, typer.Option(help="PYTHONHASHSEED of the kernel; random by default.")
     ] = None,
     matrix: Annotated[
         Path | None, typer.Option(help="Run the cases of this matrix file (TOML or JSON) instead.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Only cases like this, such as '00_start::*'.")
+        list[str] | None, typer.Option(help="Run only the matching cases, such as '00_start::*'.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only the quick cases.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at the same time.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only the quick cases.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of simultaneous runs.")] = 1,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
     update_goldens: Annotated[
         bool, typer.Option("--update-goldens", help="Record the results as the new goldens.")
     ] = False,
     time_scale: Annotated[
-        float, typer.Option(min=0.01, help="Multiply the budgets of time, on a slow machine.")
+        float, typer.Option(min=0.01, help="Factor for the time budgets on a slow machine.")
     ] = 1.0,
 ) -> None:
-    """Execute a notebook, or a matrix of them; exit 1 if anything failed, hidden errors included.
+    """Execute a notebook, or a matrix of them; exit 1 for any failure, hidden errors included.
 
     A matrix leaves executed notebooks, results and index.html in the output folder.
     """
     if (notebook is None) == (matrix is None):
-        fail("Give either a notebook, or --matrix with a matrix file.")
+        fail("Pass either a notebook, or --matrix with a matrix file.")
     if notebook is not None:
         of_matrix = {"only": only, "quick": quick, "junit": junit, "update-goldens": update_goldens}
         wrong = [name for name, given in of_matrix.items() if given]
         if wrong:
-            fail(f"--{wrong[0]} belongs to --matrix FILE; for one notebook leave it out.")
+            fail(f"--{wrong[0]} requires --matrix FILE. Omit it to run one notebook.")
         _run_one(notebook, parameter or [], output, hash_seed, to_cell)
         return
     if parameter or to_cell is not None or hash_seed is not None:
-        fail("--parameter, --to-cell and --hash-seed belong to one notebook, not to a matrix.")
+        fail("--parameter, --to-cell and --hash-seed apply to one notebook, not to a matrix.")
     assert matrix is not None
     _run_matrix(
         matrix,
@@ -82,7 +83,7 @@ def _run_one(
     for item in given:
         name, equals, value = item.partition("=")
         if not equals:
-            fail(f"--parameter takes name=value; got {item!r}.")
+            fail(f"Invalid --parameter {item!r}. Expected name=value.")
         parameters[name] = read_value(value)
     try:
         result = run_notebook(
@@ -118,7 +119,7 @@ def _run_matrix(
         matrix = read_matrix(path)
         cases = matrix.select(only, quick=quick)
         if not cases:
-            fail("No case is left: --only names none of the quick ones.")
+            fail("No case to run: --only does not match any quick case.")
         report = run_matrix(
             matrix,
             cases,
@@ -126,7 +127,7 @@ def _run_matrix(
             workers=workers,
             update_goldens=update_goldens,
             time_scale=time_scale,
-            done=_said,
+            done=_print_result,
         )
     except NotebookError as error:
         fail(error.message)
@@ -138,17 +139,18 @@ def _run_matrix(
     raise typer.Exit(0 if report.ok else 1)
 
 
-def _said(result: CaseResult) -> None:
+def _print_result(result: CaseResult) -> None:
     typer.echo(result.report())
 
 
 def check(
     paths: Annotated[list[Path], typer.Argument(help="Notebooks, or folders of them.")],
     house_rules: Annotated[
-        bool, typer.Option("--house-rules", help="Also title, cell count, functions, installs.")
+        bool,
+        typer.Option("--house-rules", help="Also check title, cell count, functions and installs."),
     ] = False,
 ) -> None:
-    """Check notebooks without running them: outputs left in, size, one parameters cell."""
+    """Check notebooks without running them: no outputs, size, one parameters cell."""
     from workbench.run.notebooks import NotebookError
     from workbench.run.notebooks.document import read_notebook
     from workbench.run.notebooks.source_rules import COMMON_RULES, RULES

@@ -21,13 +21,13 @@ def offload(
     model: Model,
     setting: Setting = None,
     cpu_memory: Annotated[
-        str | None, typer.Option(help='Host memory of all ranks, with its unit: "64 GiB".')
+        str | None, typer.Option(help='Host memory of all ranks, with a unit, e.g. "64 GiB".')
     ] = None,
     block_size: Annotated[
-        int | None, typer.Option(help="Offloaded block, in tokens; as on the GPU if not given.")
+        int | None, typer.Option(help="Offloaded block, in tokens; default: as on the GPU.")
     ] = None,
     blocks_per_chunk: Annotated[
-        int | None, typer.Option(help="Offloaded block, in GPU blocks (from 0.33 on).")
+        int | None, typer.Option(help="Offloaded block, in GPU blocks (0.33 and later).")
     ] = None,
     hash_block_size: Annotated[
         int | None,
@@ -36,13 +36,17 @@ def offload(
         ),
     ] = None,
     world_size: Annotated[
-        int | None, typer.Option(help="Ranks; the tensor parallelism if not given.")
+        int | None, typer.Option(help="Number of ranks; default: tensor parallelism.")
     ] = None,
-    decode_context_parallel_size: Annotated[int, typer.Option(help="vLLM's own.")] = 1,
-    prefill_context_parallel_size: Annotated[int, typer.Option(help="vLLM's own.")] = 1,
+    decode_context_parallel_size: Annotated[
+        int, typer.Option(help="Ranks of decode context parallelism.")
+    ] = 1,
+    prefill_context_parallel_size: Annotated[
+        int, typer.Option(help="Ranks of prefill context parallelism.")
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether vLLM starts with KV offload to host memory, and what the memory holds.
+    """Check whether vLLM starts with KV offload to host memory, and show what the memory holds.
 
     Exit status: 0 for an answer (also where vLLM would stop), 2 for a refusal or an error.
     """
@@ -85,7 +89,7 @@ def transfer(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether one engine can prefill and another decode: whether their caches fit.
+    """Check whether one engine can prefill for another: whether their caches are compatible.
 
     Exit status: 0 for an answer (also where vLLM would refuse), 2 for a refusal or an error.
     """

@@ -1,4 +1,4 @@
-"""What several commands share: a scenario from options, JSON values, and how a command fails."""
+"""Shared by several commands: a scenario from options, JSON values, and command failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
 
 
 def resolved(model: str | None, settings: Iterable[str], option: str = "--set") -> Plan:
-    """The plan of a scenario given as `field=value` texts; exits with 2 where there is none."""
+    """Return the plan of a scenario given as `field=value` texts; exit with 2 if there is none."""
     from workbench.plan import resolve
 
     try:
@@ -32,15 +32,15 @@ def resolved(model: str | None, settings: Iterable[str], option: str = "--set") 
 
 
 def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set") -> Scenario:
-    """The scenario given as `field=value` texts. Errors: ScenarioError."""
+    """Return the scenario given as `field=value` texts. Errors: ScenarioError."""
     from workbench.scenario import Scenario
     from workbench.scenario_values import RANGES, SHARES
 
-    values = _given(model)
+    values = _fields_of(model)
     for item in settings:
         name, equals, text = item.partition("=")
         if not equals:
-            fail(f"{option} takes field=value; got {shown(item)}.")
+            fail(f"Invalid {option} {shown(item)}. Expected field=value.")
         given = value(text)
         # "0.23" and "9.0" are names; only the fields with a range are numbers.
         is_name = isinstance(given, int | float) and name not in (*RANGES, *SHARES)
@@ -48,8 +48,8 @@ def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set
     return Scenario.from_dict(values)
 
 
-def _given(model: str | None) -> dict[str, Any]:
-    """The fields that the argument stands for: a model, or a file with a scenario in it."""
+def _fields_of(model: str | None) -> dict[str, Any]:
+    """Return the fields of an argument: a model, or a file with a scenario in it."""
     if model is None:
         return {}
     path = Path(model)
@@ -66,7 +66,7 @@ def _given(model: str | None) -> dict[str, Any]:
 
 
 def value(text: str) -> Any:
-    """JSON where it is JSON ("4", "true", "null"), the bare word otherwise."""
+    """Return parsed JSON where the text is JSON ("4", "true", "null"), else the bare word."""
     try:
         return parse_json(text)
     except ValueError:
@@ -74,10 +74,10 @@ def value(text: str) -> Any:
 
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 
 def fail(message: str) -> NoReturn:
-    """Say why, and exit with 2."""
+    """Print the message, and exit with 2."""
     typer.echo(message, err=True)
     raise typer.Exit(2)

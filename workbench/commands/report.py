@@ -25,21 +25,21 @@ def report(
         list[str] | None,
         typer.Option("--set", "-s", help="A scenario field, as for resolve."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path(
         "report.html"
     ),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
     notes: Annotated[str, typer.Option(help="A paragraph below the heading.")] = "",
     design: Annotated[
-        Path | None, typer.Option(help="Write the design file of this scenario, too.")
+        Path | None, typer.Option(help="Also write the design file of this scenario.")
     ] = None,
     figures: Annotated[
-        bool, typer.Option(help="With figures: 5 MB, since plotly comes along.")
+        bool, typer.Option(help="Include figures: 5 MB, since plotly is embedded.")
     ] = True,
 ) -> None:
-    """Write one HTML page about a scenario that needs neither a kernel nor a network.
+    """Write one HTML page about a scenario; the page needs neither a kernel nor a network.
 
-    Exit status: 0 for a page, also about a scenario that would not start; 2 where there is none.
+    Exit status: 0 for a page, also about a scenario that would not start; 2 if there is none.
     """
     from workbench.exchange import report_of, save_design
 
@@ -53,21 +53,21 @@ def report(
     except OSError as error:
         fail(f"{error.filename} cannot be written: {error.strerror}.")
     size = len(text.encode())
-    told = f"{size / 1e6:.1f} MB" if size >= LARGE_BYTES else f"{size / 1e3:.0f} kB"
-    typer.echo(f"{output}: {told}, {plan!r}")
+    size_text = f"{size / 1e6:.1f} MB" if size >= LARGE_BYTES else f"{size / 1e3:.0f} kB"
+    typer.echo(f"{output}: {size_text}, {plan!r}")
     for warning in warnings:
         typer.echo(f"warning: {warning}", err=True)
 
 
 def _subject(given: str, settings: list[str]) -> tuple[Plan, str, str, tuple[str, ...]]:
-    """Plan, title, notes and warnings of a design file, or of a scenario given by its fields."""
+    """Return plan, title, notes and warnings of a design file, or of a scenario's fields."""
     from workbench.exchange import load_design
 
     path = Path(given)
     try:
         is_design = path.suffix == ".json" and path.is_file() and _names_schema(path)
         if is_design and settings:
-            fail("A design file holds every field: leave out --set.")
+            fail("A design file holds every field. Omit --set.")
         found = load_design(path) if is_design else None
     except WorkbenchError as error:
         fail(f"error [{error.code}] {error.message}")
@@ -78,7 +78,7 @@ def _subject(given: str, settings: list[str]) -> tuple[Plan, str, str, tuple[str
 
 
 def _names_schema(path: Path) -> bool:
-    """Whether a file says that it is a design; a config.json does not."""
+    """Return whether a file names the design schema; a config.json does not."""
     from workbench.access.files import read_bytes
     from workbench.exchange import DESIGN
     from workbench.interop.design import SCHEMA

@@ -13,7 +13,7 @@ from workbench.commands.options import fail, resolved
 
 
 def models(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """List the catalog: name, kind of layers, attention geometry."""
     from workbench.models import catalog_config, catalog_names, load_model
@@ -43,17 +43,17 @@ def resolve(
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", "-s", help="A scenario field, e.g. -s tensor_parallel=4. JSON values."
+            "--set", "-s", help="A scenario field, e.g. -s tensor_parallel=4, with a JSON value."
         ),
     ] = None,
     batch: Annotated[
-        str | None, typer.Option(help="A file with one JSON scenario a line; - for stdin.")
+        str | None, typer.Option(help="A file with one JSON scenario per line; - for stdin.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Exit 1 if any scenario is refused.")] = False,
-    schema: Annotated[bool, typer.Option(help="Print the JSON schema and stop.")] = False,
+    schema: Annotated[bool, typer.Option(help="Print the JSON schema and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
     what_if: Annotated[
-        bool, typer.Option("--what-if", help="Add the single changes that would matter.")
+        bool, typer.Option("--what-if", help="Add single changes that would make a difference.")
     ] = False,
 ) -> None:
     """Resolve one scenario, or a file of them.
@@ -67,7 +67,7 @@ def resolve(
         typer.echo(json.dumps(published_schema(), indent=2))
     elif batch is not None:
         if model is not None or setting:
-            fail("--batch reads every field from its lines: leave out the model and --set.")
+            fail("--batch reads every field from its lines. Omit the model and --set.")
         _resolve_batch(batch, strict)
     else:
         _resolve_one(model, setting or [], as_json, what_if)
@@ -88,7 +88,7 @@ def _resolve_batch(source: str, strict: bool) -> None:
 
     all_plans = True
     try:
-        # Bytes are lines at line feeds only: a string may hold other characters that end a line.
+        # Bytes split at line feeds only: a string may hold other characters that end a line.
         with _opened(source) as file:
             for text, is_plan in resolve_lines(lines(file, MAX_LINE_BYTES)):
                 sys.stdout.write(text + "\n")

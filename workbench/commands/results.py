@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from workbench.run.store import Row
 
 File = Annotated[Path, typer.Argument(help="A results file.")]
-Device = Annotated[str | None, typer.Option(help="Only this device.")]
-Kernel = Annotated[str | None, typer.Option("--kernel", help="Only this kernel hash.")]
+Device = Annotated[str | None, typer.Option(help="Show only this device.")]
+Kernel = Annotated[str | None, typer.Option("--kernel", help="Show only this kernel hash.")]
 
 
 def list_results(
     file: File,
     device: Device = None,
     kernel: Kernel = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a row.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row.")] = False,
 ) -> None:
     """Show what a results file holds, best times first, and which kernel settings win.
 
-    The file is only read; a GPU is not needed. Exit status: 0, also where damaged rows were left
-    out (said on stderr); 2 for no such file.
+    The file is only read; a GPU is not needed. Exit status: 0, also if damaged rows were skipped
+    (reported on stderr); 2 if the file does not exist.
     """
     from workbench.run.sweeps.kernel_session import KERNELS
 
@@ -56,19 +56,19 @@ def list_results(
 def compare_results(
     file: File,
     other: Annotated[
-        Path | None, typer.Argument(help="The file to compare with; the same if not given.")
+        Path | None, typer.Argument(help="File to compare with; default: the same file.")
     ] = None,
     device: Device = None,
     with_device: Annotated[str | None, typer.Option(help="Device of the other side.")] = None,
     kernel: Kernel = None,
     with_kernel: Annotated[str | None, typer.Option(help="Kernel hash of the other side.")] = None,
     across_kernels: Annotated[
-        bool, typer.Option("--across-kernels", help="Different kernels are what is compared.")
+        bool, typer.Option("--across-kernels", help="Allow the comparison of different kernels.")
     ] = False,
 ) -> None:
-    """Compare times of the same configurations on two sides: two files, devices or kernels.
+    """Compare times of the same configurations between two files, devices or kernels.
 
-    Exit status: 0; 2 where the sides are different kernels and that was not asked for.
+    Exit status: 0; 2 if the kernels differ without the option that allows it.
     """
     from workbench.run.store import StoreError
     from workbench.run.sweeps.replay import compare
@@ -90,30 +90,36 @@ def compare_results(
 def export_results(
     file: File,
     target: Annotated[
-        Path, typer.Argument(help="A new file: .jsonl, one row a line, or .csv. --best: a folder.")
+        Path,
+        typer.Argument(
+            help="A new file: .jsonl (one row per line) or .csv. With --best: a folder."
+        ),
     ],
     device: Device = None,
     kernel: Kernel = None,
     best: Annotated[
-        bool, typer.Option("--best", help="The best flex settings, a JSON file for each device.")
+        bool, typer.Option("--best", help="Write the best flex settings, one JSON file per device.")
     ] = False,
     bitwise: Annotated[
-        bool, typer.Option("--bitwise", help="With --best: one setting for all, with equal bits.")
+        bool,
+        typer.Option(
+            "--bitwise", help="With --best: one setting for all batches, with equal bits."
+        ),
     ] = False,
 ) -> None:
     """Write the intact rows into a file that other programs read; nothing is overwritten.
 
     With --best: for each device the flex settings that win, with what has to be the same for them
-    to hold. Exit status: 0; 2 where there is nothing to write, or something is there already.
+    to hold. Exit status: 0; 2 if there is nothing to write, or the file exists already.
     """
     if bitwise and not best:
-        fail("--bitwise goes with --best.")
+        fail("--bitwise requires --best.")
     rows = _rows(file, device, kernel)
     if best:
         _export_best(rows, file, target, bitwise=bitwise)
         return
     if target.suffix not in {".jsonl", ".csv"}:
-        fail(f"{target.name} has to end in .jsonl or .csv.")
+        fail(f"Invalid file name {target.name}. Expected a name that ends in .jsonl or .csv.")
     text = _jsonl(rows) if target.suffix == ".jsonl" else _csv(rows)
     _write_new(target, text)
     typer.echo(f"{len(rows)} rows written to {target}")
@@ -130,7 +136,7 @@ def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bo
             f"{file.name}{' --bitwise' if bitwise else ''}"
         )
     if not folder.is_dir():
-        fail(f"{folder} is no folder; with --best name one that exists.")
+        fail(f"{folder} is not a folder. Pass an existing one with --best.")
     for one in found:
         _write_new(folder / one.file_name, one.to_json())
         typer.echo(f"{folder / one.file_name}: {len(one.best)} settings")
@@ -143,21 +149,21 @@ def _jsonl(rows: tuple[Row, ...]) -> str:
 def _csv(rows: tuple[Row, ...]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
-    told = [row.to_dict() for row in rows]
-    names = list(told[0]) if told else []
+    rows_as_json = [row.to_dict() for row in rows]
+    names = list(rows_as_json[0]) if rows_as_json else []
     writer.writerow(names)
-    for row in told:
+    for row in rows_as_json:
         writer.writerow(json.dumps(row[n]) if isinstance(row[n], dict) else row[n] for n in names)
     return text.getvalue()
 
 
 def _write_new(path: Path, text: str) -> None:
-    """All of it into a file that is not there yet."""
+    """Write all of the text into a new file."""
     try:
         with path.open("x", encoding="utf-8", newline="") as out:
             out.write(text)
     except FileExistsError:
-        fail(f"{path} is already there, and results are never overwritten: name another file.")
+        fail(f"{path} exists already, and results are never overwritten. Choose another file.")
     except OSError as error:
         fail(f"{path} cannot be written: {error.strerror}.")
 

@@ -23,38 +23,40 @@ def sweep(
     model: Annotated[str | None, typer.Argument(help="Catalog name, path, or hub id.")] = None,
     axis: Annotated[
         list[str] | None,
-        typer.Option("--axis", "-a", help="A field that varies: tensor_parallel=1,2,4."),
+        typer.Option("--axis", "-a", help="A field to vary, e.g. tensor_parallel=1,2,4."),
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A field that stays: field=value.")
+        list[str] | None, typer.Option("--set", "-s", help="A fixed field: field=value.")
     ] = None,
     prompt_tokens: Annotated[
-        int, typer.Option(min=1, help="The request whose waste is told.")
+        int, typer.Option(min=1, help="Prompt length used to report waste.")
     ] = 4096,
     front: Annotated[
-        bool, typer.Option("--front", help="Only points that none beats, per GPU.")
+        bool, typer.Option("--front", help="Only points on the Pareto front per GPU.")
     ] = False,
     output: Annotated[
-        str, typer.Option("--format", help="text, jsonl (a point a line), or csv.")
+        str, typer.Option("--format", help="text, jsonl (one point per line), or csv.")
     ] = "text",
     why: Annotated[
-        int | None, typer.Option(help="Number of a point: what differs from the scenario, and why.")
+        int | None,
+        typer.Option(help="Number of a point to compare with the scenario, with reasons."),
     ] = None,
     serve_params: Annotated[
         Path | None,
-        typer.Option(help="Write the points that none beats for `vllm bench sweep serve`."),
+        typer.Option(help="Write the Pareto front as a file for `vllm bench sweep serve`."),
     ] = None,
     kernel: Annotated[
         str | None, typer.Option(help="Measure a kernel instead: flex or block-table.")
     ] = None,
     results: Annotated[
-        Path, typer.Option(help="With --kernel: the results file; what is there is not repeated.")
+        Path, typer.Option(help="With --kernel: the results file; existing results are reused.")
     ] = RESULTS,
     bitwise: Annotated[
-        bool, typer.Option("--bitwise", help="With --kernel flex: one configuration for all.")
+        bool,
+        typer.Option("--bitwise", help="With --kernel flex: one configuration for all batches."),
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="With --kernel: no more configurations than this.")
+        int | None, typer.Option(min=1, help="With --kernel: largest number of configurations.")
     ] = None,
     dask: Annotated[
         str | None,
@@ -65,21 +67,22 @@ def sweep(
         typer.Option(min=1, help="With --dask: wait until this many workers have joined."),
     ] = None,
     replay: Annotated[
-        bool, typer.Option("--replay", help="With --kernel: measure nothing, tell stored rows.")
+        bool, typer.Option("--replay", help="With --kernel: print stored rows without measuring.")
     ] = False,
 ) -> None:
     """Resolve every combination of some fields; illegal and identical points are counted.
 
     Points are compared per GPU: concurrency is divided by tensor_parallel.
 
-    With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C stops, and the same
-    command goes on. Exit status: 0 for a table; 2 for a field or a value that no scenario has, for
-    options that do not go together, and for a file that cannot be used; 130 after Ctrl-C.
+    With --kernel: measure configurations of a kernel, stored row by row; Ctrl-C pauses, and
+    the same command resumes. Exit status: 0 for a table; 2 for a field or a value that no
+    scenario has, for options that do not go together, and for a file that cannot be used; 130
+    after Ctrl-C.
     """
     if output not in {"text", "jsonl", "csv"}:
-        fail(f"--format is text, jsonl or csv; got {output!r}.")
+        fail(f"Invalid --format {output!r}. Expected text, jsonl or csv.")
     if kernel is not None:
-        from workbench.commands.sweep_kernel import Asked, sweep_kernel
+        from workbench.commands.sweep_kernel import KernelSweepRequest, sweep_kernel
 
         others: dict[str, Any] = {
             "MODEL": model,
@@ -89,17 +92,19 @@ def sweep(
         }
         others |= {"--why": why is not None, "--serve-params": serve_params}
         others["--format csv (see `workbench results export`)"] = output == "csv"
-        _refuse(others, "--kernel measures, and does not take")
-        asked = Asked(
+        _refuse(others, "--kernel cannot be combined with")
+        request = KernelSweepRequest(
             results, bitwise, limit, dask, dask_workers, replay, as_json=output == "jsonl"
         )
-        sweep_kernel(kernel, asked)
+        sweep_kernel(kernel, request)
         return
     own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit, "--dask": dask}
     own |= {"--dask-workers": dask_workers, "--replay": replay}
-    _refuse(own, "only --kernel takes")
+    _refuse(own, "--kernel is required for")
     if why is not None:
-        _refuse({"--serve-params": serve_params}, "--why tells about one point and does not take")
+        _refuse(
+            {"--serve-params": serve_params}, "--why shows one point and cannot be combined with"
+        )
     found = _resolved(model, axis or [], setting or [], prompt_tokens, why)
     if found is None:
         return
@@ -129,7 +134,7 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 def _resolved(
     model: str | None, axis: list[str], setting: list[str], prompt_tokens: int, why: int | None
 ) -> SweepResult | None:
-    """The sweep; None where one point was asked about, which is told here."""
+    """Return the sweep; None if `why` names one point, which is printed here."""
     from workbench.commands.options import resolved
     from workbench.core.errors import WorkbenchError
     from workbench.sweeping import parse_axes
@@ -153,7 +158,7 @@ def _resolved(
 
 
 def _write_serve_params(found: SweepResult, path: Path) -> None:
-    """The front as vLLM's file, and the command that reads it on stderr."""
+    """Write the front as vLLM's file, and print the command that reads it on stderr."""
     from workbench.core.errors import WorkbenchError
     from workbench.exchange import sweep_file
     from workbench.interop.sweep_params import sweep_command

@@ -1,4 +1,4 @@
-"""What `workbench sweep --kernel` does: measure what is missing, tell rows as they arrive."""
+"""`workbench sweep --kernel`: measure what is missing, and print rows as they arrive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KernelSweepRequest:
     """The options that go with a kernel."""
 
     results: Path
@@ -33,8 +33,8 @@ class Asked:
     as_json: bool
 
 
-def sweep_kernel(name: str, asked: Asked) -> None:
-    """Measure, or tell what was measured; then who wins."""
+def sweep_kernel(name: str, request: KernelSweepRequest) -> None:
+    """Measure, or print stored rows; then print the winners."""
     from workbench.run.store import ResultStore, StoreError
     from workbench.run.sweeps.kernel_session import kernel_named
 
@@ -42,59 +42,62 @@ def sweep_kernel(name: str, asked: Asked) -> None:
         kernel = kernel_named(name)
     except ValueError as error:
         fail(str(error))
-    _check_options(kernel, asked)
+    _check_options(kernel, request)
     try:
-        with ResultStore(asked.results, read_only=asked.replay) as store:
+        with ResultStore(request.results, read_only=request.replay) as store:
             for note in store.notes:
                 typer.echo(note, err=True)
-            if asked.replay:
+            if request.replay:
                 for row in kernel.rows(store):
-                    _tell(row, kernel, asked)
+                    _print_row(row, kernel, request)
             elif store.read_only:
-                fail(f"{asked.results} takes no rows: --replay tells what it holds.")
+                fail(f"{request.results} is read-only. Use --replay to print its rows.")
             else:
-                _measure(store, kernel, asked)
+                _measure(store, kernel, request)
             rows = kernel.rows(store)
     except StoreError as error:
         fail(str(error))
-    for line in standings(kernel, rows, bitwise=asked.bitwise):
-        typer.echo(line, err=asked.as_json)
+    for line in standings(kernel, rows, bitwise=request.bitwise):
+        typer.echo(line, err=request.as_json)
 
 
-def _check_options(kernel: SweptKernel, asked: Asked) -> None:
-    if asked.replay and asked.dask:
-        fail("--replay measures nothing, and does not take --dask.")
-    if asked.dask_workers and not asked.dask:
-        fail("--dask-workers needs --dask, the address of a Dask scheduler.")
-    if asked.bitwise and kernel.one_for_all:
-        fail(f"--bitwise is for flex; {kernel.name} has one configuration for all batches anyway.")
+def _check_options(kernel: SweptKernel, request: KernelSweepRequest) -> None:
+    if request.replay and request.dask:
+        fail("--replay does not measure and cannot be combined with --dask.")
+    if request.dask_workers and not request.dask:
+        fail("--dask-workers requires --dask with the address of a Dask scheduler.")
+    if request.bitwise and kernel.one_for_all:
+        fail(
+            f"--bitwise applies to flex only; {kernel.name} "
+            "always has one configuration for all batches."
+        )
 
 
-def _measure(store: ResultStore, kernel: SweptKernel, asked: Asked) -> None:
+def _measure(store: ResultStore, kernel: SweptKernel, request: KernelSweepRequest) -> None:
     from workbench.run.sweeps.lanes import LaneLostError
     from workbench.views.sweep_progress import progress_text
 
     try:
-        with _place(asked.dask, asked.dask_workers) as place:
+        with _place(request.dask, request.dask_workers) as place:
             count = len(place.lanes)
             typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
-            chosen = kernel.chosen(place, bitwise=asked.bitwise)
+            chosen = kernel.chosen(place, bitwise=request.bitwise)
             typer.echo(chosen.candidates.left_out, err=True)
-            if asked.limit is not None:
-                chosen = chosen.first(asked.limit)
-            on_row = partial(_tell, kernel=kernel, asked=asked)
+            if request.limit is not None:
+                chosen = chosen.first(request.limit)
+            on_row = partial(_print_row, kernel=kernel, request=request)
             sweep = kernel.sweep(store, chosen, place=place, on_row=on_row)
             sweep.run()
     except KeyboardInterrupt:
-        typer.echo("Stopped; the same command goes on where this ended.", err=True)
+        typer.echo("Paused. Run the same command to resume.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except LaneLostError as error:
-        fail(f"{error} The same command goes on where this ended.")
+        fail(f"{error} Run the same command to resume.")
     at = sweep.progress
-    told = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
-    resumed = f"; {at.resumed} were there already" if at.resumed else ""
+    summary = progress_text(at.done, at.total, at.per_second, at.remaining_s, at.failed)
+    resumed = f"; {at.resumed} were stored already" if at.resumed else ""
     elsewhere = f"; {at.elsewhere} are measured by another session" if at.elsewhere else ""
-    typer.echo(f"{told}{resumed}{elsewhere}", err=True)
+    typer.echo(f"{summary}{resumed}{elsewhere}", err=True)
 
 
 def _place(address: str | None, workers: int | None) -> Place:
@@ -109,8 +112,8 @@ def _place(address: str | None, workers: int | None) -> Place:
         fail(str(error))
 
 
-def _tell(row: Row, kernel: SweptKernel, asked: Asked) -> None:
-    if asked.as_json:
+def _print_row(row: Row, kernel: SweptKernel, request: KernelSweepRequest) -> None:
+    if request.as_json:
         typer.echo(json.dumps(row.to_dict()))
         return
     config = row.key.config_values
@@ -121,12 +124,12 @@ def _tell(row: Row, kernel: SweptKernel, asked: Asked) -> None:
 
 
 def time_text(row: Row) -> str:
-    """The median in microseconds, or that there is no time."""
+    """Return the median in microseconds, or that there is no time."""
     return "no time    " if row.median_s is None else f"{1e6 * row.median_s:8.1f} us"
 
 
 def standings(kernel: SweptKernel, rows: Iterable[Row], *, bitwise: bool = False) -> list[str]:
-    """Lines about who wins, a paragraph for each device and version."""
+    """Return lines about the winners, one paragraph per device and version."""
     from workbench.views.sweep_progress import winners_rows
 
     lines = []

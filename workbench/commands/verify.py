@@ -17,15 +17,15 @@ def verify(
         list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
     ] = None,
     python: Annotated[
-        str | None, typer.Option(help="The Python that has vLLM; this one if not given.")
+        str | None, typer.Option(help="The Python that has vLLM; default: this one.")
     ] = None,
-    random: Annotated[int, typer.Option(min=0, help="Ask about this many random scenarios.")] = 0,
-    seed: Annotated[int, typer.Option(help="Which random ones.")] = 0,
+    random: Annotated[int, typer.Option(min=0, help="Number of random scenarios to compare.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random scenarios.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Compare a scenario, field by field, with a vLLM that is installed. Needs no GPU.
+    """Compare a scenario, field by field, with an installed vLLM. Needs no GPU.
 
-    Exit status: 0 when everything is equal, 1 for a difference, 2 when vLLM could not be asked.
+    Exit status: 0 if everything is equal, 1 for a difference, 2 if vLLM could not answer.
     """
     from workbench.core.rules import RULE_SETS
     from workbench.core.what_if.live_check import nearest_rules
@@ -37,7 +37,7 @@ def verify(
     try:
         if random:
             if model is not None or setting:
-                fail("--random picks every field: leave out the model and --set.")
+                fail("--random chooses every field. Omit the model and --set.")
             rules = nearest_rules(installed_version(python).version, RULE_SETS)
             scenarios = random_scenarios(random, seed, rules)
         else:

@@ -27,7 +27,7 @@ _STAGES = {
 
 
 def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
-    """The plan of `scenario` under 0.23's own rules, with these three steps in another order.
+    """Return the plan of `scenario` under 0.23's rules, with these three steps reordered.
 
     Nothing else changes. Errors: ScenarioError unless `order` holds each name of ORDER once.
     """
@@ -36,7 +36,7 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
     if sorted(order) != sorted(ORDER):
         raise ScenarioError(
             "order_incomplete",
-            f"The order has to name each of {', '.join(ORDER)} once; got {', '.join(order)}.",
+            f"Invalid order {', '.join(order)}. Expected each of {', '.join(ORDER)} once.",
         )
     moved = [stage for stages in _STAGES.values() for stage in stages]
     first = min(map(V0_23.stages.index, moved))
@@ -51,7 +51,7 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
-    """Smallest multiple of the granule whose tokens take at least the bytes of the state."""
+    """Return the smallest multiple of the granule whose tokens hold the state's bytes."""
     return granule_tokens * cdiv(mamba_page_bytes, granule_tokens * token_bytes)
 
 
@@ -74,7 +74,7 @@ def _alignments(random: Random) -> Iterator[dict[str, Any]]:
 
 
 def start_order() -> tuple[str, ...]:
-    """The order in which the alignment knows its granule, and nothing overwrites it."""
+    """Return the order in which the alignment knows its granule, and nothing overwrites it."""
     return ORDER
 
 

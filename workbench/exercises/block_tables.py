@@ -9,8 +9,8 @@ from typing import Any
 from workbench.exercises.exercise import Exercise, add
 
 
-class Once(Iterator[Sequence[int]]):
-    """Rows of ids that are handed over as a generator: a second loop finds nothing."""
+class SingleUseRows(Iterator[Sequence[int]]):
+    """Rows of ids as a generator: a second loop finds nothing."""
 
     def __init__(self, rows: Sequence[Sequence[int]]) -> None:
         self._rows = rows
@@ -27,14 +27,14 @@ class Once(Iterator[Sequence[int]]):
 
 
 def expand_blocks(blocks: Sequence[int], ratio: int) -> list[int]:
-    """Kernel blocks of manager blocks, in order; ratio is manager size // kernel size."""
+    """Return kernel blocks of manager blocks, in order; ratio is manager size // kernel size."""
     from workbench.kernels.block_table.reference import expand_ids
 
     return list(expand_ids(blocks, ratio))
 
 
 def slot_of(row: Sequence[int], position: int, kernel_block_size: int) -> int:
-    """The slot of a token: row lists the request's kernel blocks, position counts from 0."""
+    """Return the slot of a token: row lists the request's kernel blocks, position counts from 0."""
     from workbench.kernels.block_table.groups import ContextParallel
     from workbench.kernels.block_table.reference import slot_of as reference
 
@@ -42,7 +42,7 @@ def slot_of(row: Sequence[int], position: int, kernel_block_size: int) -> int:
 
 
 def counts_and_ids(rows: Iterable[Sequence[int]]) -> list[list[int]]:
-    """How many ids each row has, and all ids one after the other; rows may be a generator."""
+    """Return the number of ids of each row, and all ids in order; rows may be a generator."""
     read = [list(row) for row in rows]
     return [[len(row) for row in read], [block for row in read for block in row]]
 
@@ -72,7 +72,7 @@ def _handed_over(random: Random) -> Iterator[dict[str, Any]]:
     for _ in range(8):
         rows = [random.sample(range(90), random.randrange(4)) for _ in range(3)]
         yield {"rows": rows}
-        yield {"rows": Once(rows)}
+        yield {"rows": SingleUseRows(rows)}
 
 
 add(

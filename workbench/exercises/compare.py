@@ -1,4 +1,4 @@
-"""When two answers are the same: the value counts, not the type that carries it."""
+"""Comparison of two answers: the value counts, not its type."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from workbench.core.trace import show
 
 MOST_ENTRIES = 100_000
-"""More entries of a learner's answer are not read: it may have no end."""
+"""Most entries of a learner's answer that are read: it may be endless."""
 LONGEST_TEXT = 300
 
 
 def plain(value: Any) -> Any:
-    """`value` in Python's own types: arrays and tensors as tuples, iterators read, sets frozen."""
+    """Return `value` in Python's own types: arrays as tuples, iterators read, sets frozen."""
     if hasattr(value, "tolist") and not isinstance(value, type):
         return plain(value.tolist())
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
@@ -26,10 +26,10 @@ def plain(value: Any) -> Any:
 
 
 def same(found: Any, wanted: Any, *, unordered: bool = False) -> bool:
-    """Whether `found` is the answer `wanted`; both as `plain` leaves them.
+    """Return whether `found` is the answer `wanted`; both as `plain` leaves them.
 
     Numbers are compared by value (1056, 1056.0, Fraction), yes and no also as 1 and 0, but a truth
-    value is no number. One entry alone counts as its value. unordered: entries in any order.
+    value is not a number. A single entry counts as its value. unordered: entries in any order.
     """
     if isinstance(wanted, tuple):
         return _same_entries(found, wanted, unordered=unordered)
@@ -69,7 +69,7 @@ def _same_number(found: Any, wanted: float) -> bool:
 
 
 def described(value: Any) -> str:
-    """A value as a verdict prints it, shortened."""
+    """Return a value as a verdict prints it, shortened."""
     if isinstance(value, tuple):
         text = "[" + ", ".join(described(entry) for entry in value[:40])
         text += ", ...]" if len(value) > 40 else "]"
@@ -85,11 +85,11 @@ def described(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """What a value is, in a few words."""
+    """Return what a value is, in a few words."""
     if isinstance(value, bool):
         return "yes or no"
     if isinstance(value, int):
-        return "a whole number"
+        return "an integer"
     if isinstance(value, str):
         return "text"
     if isinstance(value, frozenset):
@@ -101,7 +101,7 @@ def kind_of(value: Any) -> str:
 
 
 def difference(found: Any, wanted: Any) -> str:
-    """How a wrong answer differs, without its kind where both are numbers or equally long."""
+    """Return how a wrong answer differs, without its kind if both are numbers or equally long."""
     if isinstance(found, bool) != isinstance(wanted, bool) or isinstance(wanted, str):
         return _other_kind(found, wanted)
     if isinstance(found, int | float) and isinstance(wanted, int | float):
@@ -117,4 +117,4 @@ def difference(found: Any, wanted: Any) -> str:
 
 def _other_kind(found: Any, wanted: Any) -> str:
     ours, theirs = kind_of(wanted), kind_of(found)
-    return "" if ours == theirs else f"{ours} is expected; {theirs} came"
+    return "" if ours == theirs else f"expected {ours}; got {theirs}"

@@ -11,17 +11,17 @@ from workbench.exercises.exercise import Exercise, add
 
 
 def page_bytes(tensor_bytes: Sequence[int], num_blocks: int) -> list[int]:
-    """Bytes of one block in each tensor; num_blocks is the configuration's."""
+    """Return the bytes of one block in each tensor; num_blocks is the configuration's."""
     return [size // num_blocks for size in tensor_bytes]
 
 
 def hash_block_size(
     attention_blocks: Sequence[int], mamba_blocks: Sequence[int], block_size: int
 ) -> int:
-    """The unit of prefix hashes, for several groups that are hashed.
+    """Return the unit of prefix hashes, for several groups that are hashed.
 
     attention_blocks, mamba_blocks: tokens of a block of every group of that kind; block_size: the
-    engine's. Lcm of all where a mamba group has another block than the engine, else gcd of all.
+    engine's. Lcm of all if a mamba group has another block than the engine, else gcd of all.
     """
     sizes = (*attention_blocks, *mamba_blocks)
     if any(size != block_size for size in mamba_blocks):

@@ -1,4 +1,4 @@
-"""What an exercise is: a specification with hidden inputs, or a question with one answer."""
+"""An exercise: a specification with hidden inputs, or a question with one answer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from workbench.core.registry import Registry
 
 Inputs = Callable[[Random], Iterable[Mapping[str, Any]]]
 SEED = 37467
-"""Everybody gets the same hidden inputs, so that a verdict can be talked about."""
+"""All learners get the same hidden inputs, so that verdicts can be discussed."""
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One exercise of a lesson.
 
-    oracle: gives the right answer; the function that a learner writes has its parameters. inputs:
+    oracle: returns the right answer; the function that a learner writes has its parameters. inputs:
     the hidden inputs, simplest first; None: a question, whose oracle takes nothing. unordered: the
     entries may come in any order.
     """
@@ -36,21 +36,21 @@ class Exercise:
 
     @property
     def is_question(self) -> bool:
-        """Whether a value is asked for, not a function."""
+        """Return whether the answer is a value, not a function."""
         return self.inputs is None
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """From a nudge to nearly there; none of them is the answer."""
+        """Return the hints, from a first nudge to nearly the answer; none of them is the answer."""
         return _hints()[self.name]
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters of the learner's function."""
+        """Return the names of the parameters of the learner's function."""
         return tuple(inspect.signature(self.oracle).parameters)
 
     def hidden(self) -> tuple[Mapping[str, Any], ...]:
-        """The operands of every call; one empty set for a question."""
+        """Return the operands of every call; one empty set for a question."""
         return ({},) if self.inputs is None else tuple(self.inputs(Random(SEED)))  # noqa: S311
 
 
@@ -65,6 +65,6 @@ EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
 
 
 def add(*exercises: Exercise) -> None:
-    """Register exercises under their names; a name that is taken is a ValueError."""
+    """Register exercises under their names; a name that is already used is a ValueError."""
     for exercise in exercises:
         EXERCISES.add(exercise.name, exercise)

@@ -14,16 +14,16 @@ from workbench.exercises.exercise import Exercise, add
 
 
 def is_accepted(mask_block: int, tile: int | None) -> bool:
-    """Whether vLLM takes this mask block of queries with this tile; None: no tile is typed."""
-    typed = FlexFields(block_m=tile, q_block_size=mask_block)
-    return mask_blocks(typed, 16, small=True).refusal is None
+    """Return whether vLLM accepts this mask block with this tile; None: no tile is set."""
+    explicit = FlexFields(block_m=tile, q_block_size=mask_block)
+    return mask_blocks(explicit, 16, small=True).refusal is None
 
 
 def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
-    """KV blocks of one group of queries, in the order of the direct build.
+    """Return KV blocks of one group of queries, in the order of the direct build.
 
     rows: the block-table row of each query; the first `columns` entries of each are read. 0 is the
-    null block and is left out; a block that was listed is not listed again.
+    null block and is skipped; a block that was listed is not listed again.
     """
     width = max(map(len, rows))
     # one request, one new token each: `columns` is what the longest of them reaches
@@ -38,7 +38,7 @@ def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
 
 
 def bits_differ() -> list[bool]:
-    """Whether request 2's bits differ from those it has alone: [as in 0.23, columns pruned]."""
+    """Return whether request 2's bits differ from those alone: [as in 0.23, columns pruned]."""
     from dataclasses import replace
 
     from workbench.run.flex_order import order_bits
@@ -50,9 +50,9 @@ def bits_differ() -> list[bool]:
 
 
 def _pairs(_random: Random) -> Iterator[dict[str, Any]]:
-    typed = (None, 1, 8, 16, 32, 64)
+    tiles = (None, 1, 8, 16, 32, 64)
     blocks = (16, 8, 32, 64, 128, 1, 24, 48, 528, 1056, 1024)
-    yield from ({"mask_block": block, "tile": tile} for block in blocks for tile in typed)
+    yield from ({"mask_block": block, "tile": tile} for block in blocks for tile in tiles)
 
 
 def _rows(random: Random) -> Iterator[dict[str, Any]]:

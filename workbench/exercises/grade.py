@@ -1,4 +1,4 @@
-"""Grading: a learner's function over the hidden inputs, or a value against the one answer."""
+"""Grade a learner's function over the hidden inputs, or a value against the one answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from workbench.exercises.exercise import Exercise
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """What became of an answer. ok: None while there is none.
+    """The verdict on an answer. ok: None if there is no answer yet.
 
-    rows: what a verdict shows, as (label, text): given, expected, came, your line.
+    rows: what a verdict shows, as (label, text): given, expected, got, your line.
     """
 
     ok: bool | None
@@ -27,20 +27,20 @@ class Grade:
 
 
 def grade(exercise: Exercise, answer: Any) -> Grade:
-    """The grade of `answer`; it never raises for what a learner's function does."""
+    """Return the grade of `answer`; never raise for what a learner's function does."""
     if answer is None or answer is Ellipsis:
-        return Grade(None, _what_is_asked(exercise))
+        return Grade(None, _not_answered(exercise))
     if exercise.is_question:
         return _value(exercise, answer)
     if not callable(answer):
-        asked = f"A function of ({', '.join(exercise.parameters)})"
+        wanted = f"a function of ({', '.join(exercise.parameters)})"
         return Grade(
-            False, f"{asked} is expected.", (("came", f"{kind_of(plain(answer))}, no function"),)
+            False, f"Expected: {wanted}.", (("got", f"{kind_of(plain(answer))}, not a function"),)
         )
     return _signature_fault(exercise, answer) or _function(exercise, answer)
 
 
-def _what_is_asked(exercise: Exercise) -> str:
+def _not_answered(exercise: Exercise) -> str:
     what = "None by your answer" if exercise.is_question else "the body of the function"
     return f"Not answered yet: {exercise.title}. Replace {what}, and run the cell."
 
@@ -49,9 +49,9 @@ def _value(exercise: Exercise, answer: Any) -> Grade:
     wanted, found = plain(exercise.oracle()), plain(answer)
     if same(found, wanted, unordered=exercise.unordered):
         return Grade(True, f"Right: {exercise.title}: {described(wanted)}.")
-    rows = (("expected", f"{kind_of(wanted)}, other than yours"), ("came", described(found)))
+    rows = (("expected", f"{kind_of(wanted)}, other than yours"), ("got", described(found)))
     if kind_of(found) != kind_of(wanted):
-        rows = (("expected", kind_of(wanted)), ("came", f"{described(found)}: {kind_of(found)}"))
+        rows = (("expected", kind_of(wanted)), ("got", f"{described(found)}: {kind_of(found)}"))
     return Grade(False, "Not it yet.", rows)
 
 
@@ -59,16 +59,16 @@ def _signature_fault(exercise: Exercise, answer: Callable[..., Any]) -> Grade | 
     try:
         found = inspect.signature(answer)
     except (TypeError, ValueError):
-        return None  # built-in functions tell no signature: they are simply called
+        return None  # built-in functions have no signature: they are simply called
     try:
         found.bind(*exercise.parameters)
     except TypeError as error:
         wanted = ", ".join(exercise.parameters)
         rows = (
             ("expected", f"a function of ({wanted})"),
-            ("came", f"({', '.join(found.parameters)}): {error}"),
+            ("got", f"({', '.join(found.parameters)}): {error}"),
         )
-        return Grade(False, "It cannot be called as the specification says.", rows)
+        return Grade(False, "It cannot be called with the parameters of the specification.", rows)
     return None
 
 
@@ -80,19 +80,19 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
         try:
             found = plain(answer(*operands.values()))
         except NotImplementedError:
-            return Grade(None, _what_is_asked(exercise))
+            return Grade(None, _not_answered(exercise))
         except Exception as error:  # noqa: BLE001  (shown to the learner, whatever it is)
-            came = ("came", f"{type(error).__name__}: {error}")
+            came = ("got", f"{type(error).__name__}: {error}")
             rows = (given, ("expected", described(wanted)), came, *_own_line(error, answer))
             return Grade(False, f"It fails on input {number + 1} of {len(hidden)}.", rows)
         if same(found, wanted, unordered=exercise.unordered):
             continue
         if found is None or found is Ellipsis:
             if number == 0:
-                return Grade(None, _what_is_asked(exercise))
+                return Grade(None, _not_answered(exercise))
             found = "None: is a return missing?"
         differs = difference(found, wanted)
-        came = ("came", described(found) + (f" ({differs})" if differs else ""))
+        came = ("got", described(found) + (f" ({differs})" if differs else ""))
         summary = f"Right on {number} of {len(hidden)} hidden inputs; the next one differs."
         if number == 0:
             summary = f"The first of {len(hidden)} hidden inputs differs."
@@ -109,7 +109,7 @@ def _operand(value: Any) -> str:
 
 
 def _own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
-    """The last line of the learner's own file, cell or shell that the error went through."""
+    """Return the last line of the learner's own file, cell or shell in the traceback."""
     code = getattr(answer, "__code__", None) or getattr(type(answer).__call__, "__code__", None)
     trace, place = error.__traceback__, None
     while trace is not None:

@@ -1,4 +1,4 @@
-"""Lesson 2 (#37236): which bytes K-and-V-first misplaces, and how to ask instead of guessing."""
+"""Lesson 2 (#37236): which bytes K-and-V-first misplaces, and how to query instead of guessing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CacheShape:
         self._backend, self._cache, self._geometry = backend, cache, geometry
 
     def __call__(self, num_blocks: int) -> Shape:
-        """The logical shape, for `num_blocks` kernel blocks."""
+        """Return the logical shape, for `num_blocks` kernel blocks."""
         return self._cache.shape(num_blocks, self._geometry)
 
     def __repr__(self) -> str:
@@ -41,15 +41,15 @@ class CacheShape:
 def cache_shape(
     backend: str, block_size: int = 16, num_kv_heads: int = 2, head_size: int = 8
 ) -> CacheShape:
-    """What a backend of 0.23 says of its cache. Errors: those of an unknown name, or no cache."""
+    """Return the shape of a 0.23 backend's cache. Errors: an unknown name, or no cache."""
     cache = V0_23.backends[backend].cache
     if cache is None:
-        raise ValueError(f"{backend} keeps no attention cache")
+        raise ValueError(f"{backend} does not keep an attention cache")
     return CacheShape(backend, cache, CacheGeometry(block_size, num_kv_heads, head_size))
 
 
 def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
-    """Which halves of which blocks lie in another block's page, K and V outermost.
+    """Return the halves of blocks that are in another block's page, K and V outermost.
 
     The tensor holds K of every block, then V of every block; a page is two halves long.
     """
@@ -58,14 +58,14 @@ def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
 
 
 def rewritten_strides(shape: Shape) -> tuple[int, ...]:
-    """Strides of a contiguous (2, blocks, ...) cache after the rewrite."""
+    """Return the strides of a contiguous (2, blocks, ...) cache after the rewrite."""
     return interleaved(
         View(AXES[: len(shape)], shape, contiguous_strides(shape), 0, "bfloat16")
     ).strides
 
 
 def block_dimension(cache_shape: Callable[[int], Shape]) -> int:
-    """Which dimension counts the blocks, found by asking the backend."""
+    """Return which dimension counts the blocks, found by querying the backend."""
     return cache_shape(BLOCK_SENTINEL).index(BLOCK_SENTINEL)
 
 

@@ -1,4 +1,4 @@
-"""The tour through a start-up log: the token count that vLLM prints, and the one it used to."""
+"""The tour through a start-up log: the token count that vLLM prints now and printed before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.exercises.exercise import Exercise, add
 
 
 def printed_tokens(num_blocks: int, blocks_per_request: int, max_model_len: int) -> int:
-    """Tokens in "GPU KV cache size": requests of full length that fit, times that length."""
+    """Return tokens in "GPU KV cache size": full-length requests that fit, times length."""
     return int(num_blocks / blocks_per_request * max_model_len)
 
 
@@ -20,7 +20,7 @@ def _pools(random: Random) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, operands, strict=True))
     for _ in range(30):
         blocks, request = random.randrange(1, 9000), random.randrange(1, 500)
-        # whole tokens after the division, so that rounding in between changes nothing
+        # rounded after the division, so that rounding in between changes nothing
         yield dict(zip(names, (blocks, request, request * random.randrange(16, 900)), strict=True))
 
 

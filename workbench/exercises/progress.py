@@ -1,4 +1,4 @@
-"""A learner's progress: a small JSON file in the user's state folder, never anywhere else."""
+"""A learner's progress: a small JSON file in the user's state folder only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Entry:
 
 
 class Progress(Sequence[Entry]):
-    """All exercises and what became of them; prints as a list, shows itself as a table."""
+    """All exercises and their state; prints as a list, shows itself as a table."""
 
     def __init__(self, entries: Sequence[Entry], path: Path) -> None:
         self._entries = tuple(entries)
@@ -63,7 +63,7 @@ class Progress(Sequence[Entry]):
 
     @property
     def solved(self) -> tuple[str, ...]:
-        """Names of the exercises that are solved."""
+        """Return the names of the exercises that are solved."""
         return tuple(entry.name for entry in self if entry.solved)
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Progress(Sequence[Entry]):
 
 
 def progress_path() -> Path:
-    """Where progress is kept: WORKBENCH_PROGRESS, else the user's state folder."""
+    """Return the progress file: WORKBENCH_PROGRESS, else in the user's state folder."""
     if named := os.environ.get(VARIABLE):
         return Path(named).expanduser()
     states = os.environ.get("XDG_STATE_HOME") or os.environ.get("LOCALAPPDATA")
@@ -97,7 +97,7 @@ def progress_path() -> Path:
 
 
 def progress() -> Progress:
-    """What is solved so far. Errors: ProgressError for a file that is not readable as progress."""
+    """Return what is solved so far. Errors: ProgressError for an unreadable file."""
     path = progress_path()
     kept = _read(path)
     entries = [
@@ -108,7 +108,7 @@ def progress() -> Progress:
 
 
 def reset_progress() -> Progress:
-    """Forget everything, a damaged file included. Errors: ProgressError if it cannot be removed."""
+    """Delete all progress, a damaged file included. Errors: ProgressError if this fails."""
     path = progress_path()
     try:
         path.unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def reset_progress() -> Progress:
 
 
 def record(name: str, *, solved: bool) -> None:
-    """Note one checked answer; what is solved stays solved. Errors: ProgressError."""
+    """Record one checked answer; a solved exercise stays solved. Errors: ProgressError."""
     path = progress_path()
     kept = _read(path)
     tries, before = kept.get(name, (0, False))
@@ -137,7 +137,7 @@ def record(name: str, *, solved: bool) -> None:
 
 
 def _read(path: Path) -> dict[str, tuple[int, bool]]:
-    """Name -> (tries, solved); names of exercises that are no more are kept."""
+    """Return name -> (tries, solved); names of removed exercises are kept."""
     try:
         if not path.exists():
             return {}
@@ -161,7 +161,7 @@ def _entry(entry: Any) -> tuple[int, bool]:
     tries = entry.get("tries") if isinstance(entry, dict) else None
     solved = entry.get("solved") if isinstance(entry, dict) else None
     if type(tries) is not int or tries < 0 or type(solved) is not bool:
-        raise ValueError(f"{json.dumps(entry)[:60]} has no tries and solved")
+        raise ValueError(f"{json.dumps(entry)[:60]} lacks tries and solved")
     return tries, solved
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
-    """Lesson 1: granules that hold the state, rounded up."""
+    """Solve lesson 1: granules that hold the state, rounded up."""
     granules = -(-mamba_page_bytes // (granule_tokens * token_bytes))
     return granules * granule_tokens
 
@@ -21,37 +21,37 @@ START_ORDER = ["backend", "preferred block", "alignment"]
 
 
 def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
-    """Lesson 2: half number h lies in page h // 2."""
+    """Solve lesson 2: half number h is in page h // 2."""
     keys = [("K", block) for block in range(num_blocks) if block // 2 != block]
     values = [("V", b) for b in range(num_blocks) if (num_blocks + b) // 2 != b]
     return keys + values
 
 
 def block_dimension(cache_shape: Callable[[int], tuple[int, ...]]) -> int:
-    """Lesson 2: a number of blocks that nothing else counts."""
+    """Solve lesson 2: use a number of blocks that no other dimension has."""
     return cache_shape(1_000_003).index(1_000_003)
 
 
 def rewritten_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Lesson 2: K and V of a block side by side."""
+    """Solve lesson 2: K and V of a block are adjacent."""
     inner = [prod(shape[i + 1 :]) for i in range(2, len(shape))]
     half = prod(shape[2:])
     return (half, 2 * half, *inner)
 
 
 def expand_blocks(blocks: Sequence[int], ratio: int) -> list[int]:
-    """Lesson 3: each manager block becomes `ratio` kernel blocks."""
+    """Solve lesson 3: each manager block becomes `ratio` kernel blocks."""
     return [block * ratio + part for block in blocks for part in range(ratio)]
 
 
 def slot_of(row: Sequence[int], position: int, kernel_block_size: int) -> int:
-    """Lesson 3: look the kernel block up, count on from its first slot."""
+    """Solve lesson 3: look up the kernel block, count from its first slot."""
     column, offset = divmod(position, kernel_block_size)
     return row[column] * kernel_block_size + offset
 
 
 def counts_and_ids(rows: Iterable[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Lesson 3: one loop that collects both."""
+    """Solve lesson 3: one loop that collects both."""
     counts: list[int] = []
     ids: list[int] = []
     for row in rows:
@@ -61,27 +61,27 @@ def counts_and_ids(rows: Iterable[Sequence[int]]) -> tuple[list[int], list[int]]
 
 
 def page_bytes(tensor_bytes: Sequence[int], num_blocks: int) -> list[int]:
-    """Lesson 4: the configuration's blocks, not the shape's."""
+    """Solve lesson 4: use the configuration's blocks, not the shape's."""
     return [size // num_blocks for size in tensor_bytes]
 
 
 def hash_block_size(
     attention_blocks: Sequence[int], mamba_blocks: Sequence[int], block_size: int
 ) -> int:
-    """Lesson 4: fine where the mamba groups agree with the engine, coarse otherwise."""
+    """Solve lesson 4: fine if the mamba groups agree with the engine, coarse otherwise."""
     sizes = [*attention_blocks, *mamba_blocks]
     agree = all(size == block_size for size in mamba_blocks)
     return gcd(*sizes) if agree else lcm(*sizes)
 
 
 def is_accepted(mask_block: int, tile: int | None) -> bool:
-    """Lesson 5: a power of two that the tile divides."""
+    """Solve lesson 5: a power of two that the tile divides."""
     power_of_two = mask_block & (mask_block - 1) == 0
     return power_of_two and (tile is None or mask_block % tile == 0)
 
 
 def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
-    """Lesson 5: first occurrences, without the null block."""
+    """Solve lesson 5: first occurrences, without the null block."""
     seen = dict.fromkeys(block for row in rows for block in row[:columns])
     return [block for block in seen if block != 0]
 
@@ -91,7 +91,7 @@ BITS_DIFFER = [True, False]
 
 
 def printed_tokens(num_blocks: int, blocks_per_request: int, max_model_len: int) -> int:
-    """Lesson 6: concurrency times the longest request, rounded down at the end."""
+    """Solve lesson 6: concurrency times the longest request, rounded down at the end."""
     return int(num_blocks / blocks_per_request * max_model_len)
 
 
@@ -111,4 +111,4 @@ SOLUTIONS: Mapping[str, Any] = {
     "bits_differ": BITS_DIFFER,
     "printed_tokens": printed_tokens,
 }
-"""Name of the exercise -> what solves it."""
+"""Name of the exercise -> its solution."""

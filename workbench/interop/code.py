@@ -12,7 +12,7 @@ DEFAULTS = Settings()
 
 
 def scenario_code(values: Mapping[str, Any]) -> str:
-    """Code that builds the scenario with these fields and resolves it; defaults are left out."""
+    """Return code that builds the scenario with these fields and resolves it; omits defaults."""
     given = {
         name: value
         for name, value in values.items()
@@ -28,7 +28,7 @@ def scenario_code(values: Mapping[str, Any]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """`repr` that can be run: infinities and NaN, which real configs hold, have no literal."""
+    """Return a `repr` that can be run: infinities and NaN in real configs have no literal."""
     if isinstance(value, Mapping):
         items = (f"{_literal(key)}: {_literal(item)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"

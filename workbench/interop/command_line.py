@@ -1,4 +1,4 @@
-"""A vLLM command line as the fields of a scenario."""
+"""Convert a vLLM command line to the fields of a scenario."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from workbench.core.errors import ScenarioError, nearest_names
 from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
+from workbench.interop.argument_values import (
+    DTYPES,
+    CommandFields,
+    catalog_name,
+    integer_value,
+    json_object,
+    local_config,
+    speculative_method,
+)
 from workbench.interop.command_words import (
     SEPARATORS,
     command_words,
     first_argument,
     flags_and_values,
     known_flags,
-)
-from workbench.interop.given import (
-    DTYPES,
-    Given,
-    catalog_name,
-    json_object,
-    local_config,
-    speculative_method,
-    whole_number,
 )
 from workbench.interop.vllm_args import (
     GDN_KERNELS,
@@ -56,28 +56,28 @@ MATTERS = {
     "--disable-sliding-window": "windows become full attention",
     "--enable-lora": "adapters take memory",
 }
-"""Flags that can change a size, without a field in a scenario -> why."""
+"""Flags that can change a size but have no field in a scenario -> why."""
 
 SUFFIX_TOKENS = 24
-"""What suffix decoding drafts at most where no number is given (0.23 and 0.33)."""
+"""Largest number of drafts of suffix decoding if no number is given (0.23 and 0.33)."""
 VARIABLE = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 OLD_BACKEND = "VLLM_ATTENTION_BACKEND"
 
 
-def read_command(text: str) -> Given:
-    """The scenario fields of a `vllm serve` command, or of `python -m vllm.entrypoints...`.
+def read_command(text: str) -> CommandFields:
+    """Return the scenario fields of a `vllm serve` or `python -m vllm.entrypoints...` command.
 
-    Variables in front (`NAME=value`, `export`, docker's `-e`), line continuations, `--flag=value`,
+    Leading variables (`NAME=value`, `export`, docker's `-e`), line continuations, `--flag=value`,
     underscores, unique beginnings of flags, `--config.key value` and numbers such as 16k are read
-    as vLLM does. What has no field becomes a note. Values are not checked here: the scenario does.
-    Errors: ScenarioError for a text that is no such command.
+    as vLLM does. What has no field becomes a note. The scenario checks values.
+    Errors: ScenarioError for a text that is not such a command.
     """
     words = command_words(text)
     start = first_argument(words)
     if start is None:
         raise ScenarioError(
             "not_a_vllm_command",
-            "This is no vLLM command: expected `vllm serve MODEL --flags` or `python -m "
+            "This is not a vLLM command. Expected `vllm serve MODEL --flags` or `python -m "
             f"vllm.entrypoints.openai.api_server --model MODEL --flags`; got {text.strip()[:60]!r}",
             field="command",
         )
@@ -86,25 +86,26 @@ def read_command(text: str) -> Given:
     arguments = words[start:]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
-    return reader.given()
+    return reader.parsed()
 
 
 class _Reader:
-    """Collects fields and notes while it goes through the words."""
+    """Collects fields and notes from the words of a command."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Any] = {}
-        self.said: dict[str, str] = {}
+        self.sources: dict[str, str] = {}
         self.notes: list[str] = []
         self.unused: list[str] = []
         self.drafts: dict[str, Any] = {}
         self.drafted_by = ""
         self.attention: dict[str, Any] = {}
 
-    def give(self, field: str, value: Any, said: str) -> None:
+    def give(self, field: str, value: Any, source: str) -> None:
         if field in self.fields and self.fields[field] != value:
-            self.notes.append(f"{self.said[field]} is given again as {said}: the last one counts.")
-        self.fields[field], self.said[field] = value, said
+            first = self.sources[field]
+            self.notes.append(f"{first} is given again as {source}: the last one counts.")
+        self.fields[field], self.sources[field] = value, source
 
     def variables(self, words: list[str]) -> None:
         for word in words:
@@ -122,79 +123,79 @@ class _Reader:
 
     def arguments(self, words: list[str]) -> None:
         extra: list[str] = []
-        for flag, value, said in flags_and_values(words):
+        for flag, value, source in flags_and_values(words):
             if flag is None:
                 if "model" in self.fields or extra:
-                    extra.append(said)
+                    extra.append(source)
                 else:
-                    self.give("model", _model(said), said)
+                    self.give("model", _model(source), source)
                 continue
-            self._flag(flag, value, said)
+            self._flag(flag, value, source)
         if extra:
             self.notes.append("Not a flag and not the model: " + ", ".join(extra) + ".")
 
-    def _flag(self, flag: str, value: str | bool, said: str) -> None:
+    def _flag(self, flag: str, value: str | bool, source: str) -> None:
         flags, _short = known_flags()
         name, _, keys = flag.partition(".")
         if keys and name in OBJECTS:
-            found = json_object(f'{{"x": {value}}}') or {"x": whole_number(str(value))}
-            self._object(name, {keys: found["x"]}, said)
+            found = json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
+            self._object(name, {keys: found["x"]}, source)
         elif name not in flags:
             near = nearest_names(name, flags)
             hint = f" Nearest: {', '.join(near)}." if near else ""
-            self.notes.append(f"{said}: vLLM 0.23 has no such flag.{hint}")
+            self.notes.append(f"{source}: vLLM 0.23 does not have this flag.{hint}")
         elif value == "":
-            self.notes.append(f"{said}: the value is missing.")
+            self.notes.append(f"{source}: the value is missing.")
         elif name in SWITCHES:
-            self.give(SWITCHES[name], bool(value), said)
+            self.give(SWITCHES[name], bool(value), source)
         elif name == GDN_PREFILL:
-            self.give("gdn_flashinfer_prefill", value == GDN_KERNELS[True], said)
+            self.give("gdn_flashinfer_prefill", value == GDN_KERNELS[True], source)
         elif name == SKIPPED_LAYERS:
-            self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), said)
+            self.give("kv_cache_dtype_skip_layers", tuple(str(value).split(",")), source)
         elif name in SPECULATIVE:
-            number = whole_number(str(value)) if name == "--spec-tokens" else value
-            self._object("--speculative-config", {SPECULATIVE[name]: number}, said)
+            number = integer_value(str(value)) if name == "--spec-tokens" else value
+            self._object("--speculative-config", {SPECULATIVE[name]: number}, source)
         elif name in OBJECTS:
-            self._object(name, _json_argument(name, str(value)), said)
+            self._object(name, _json_argument(name, str(value)), source)
         elif name in FIELDS:
-            self.give(FIELDS[name], _value(FIELDS[name], str(value)), said)
+            self.give(FIELDS[name], _value(FIELDS[name], str(value)), source)
         else:
-            self._without_field(name, value, said)
+            self._without_field(name, value, source)
 
-    def _without_field(self, name: str, value: str | bool, said: str) -> None:
+    def _without_field(self, name: str, value: str | bool, source: str) -> None:
         if name in MATTERS and str(value) not in {"1", "False"}:
-            self.notes.append(f"{said}: not followed here, although {MATTERS[name]}.")
+            self.notes.append(f"{source}: not modelled here, although {MATTERS[name]}.")
         else:
-            self.unused.append(said)
+            self.unused.append(source)
 
-    def _object(self, name: str, values: dict[str, Any], said: str) -> None:
+    def _object(self, name: str, values: dict[str, Any], source: str) -> None:
         if name == "--speculative-config":
             self.drafts |= values
-            self.drafted_by = said
+            self.drafted_by = source
             if (count := values.get("num_speculative_tokens")) is not None:
-                self.give("num_speculative_tokens", count, said)
+                self.give("num_speculative_tokens", count, source)
             if (layers := hidden_state_layers(values)) is not None:
-                self.give("hidden_state_layers", layers, said)
+                self.give("hidden_state_layers", layers, source)
             return
         for key, value in values.items():
             if key in FLEX_FIELDS:
-                self.give(key, value, said)
+                self.give(key, value, source)
             elif key == "backend" and isinstance(value, str):
-                self.give("backend", value.upper(), said)
+                self.give("backend", value.upper(), source)
             else:
                 self.unused.append(f"--attention-config.{key} {value}")
 
-    def given(self) -> Given:
+    def parsed(self) -> CommandFields:
         if self.drafts:
             self._speculation()
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
-        return Given(self.fields, self.said, tuple(self.notes))
+        return CommandFields(self.fields, self.sources, tuple(self.notes))
 
     def _speculation(self) -> None:
-        """The method, where the configuration names one, and what vLLM misses in it."""
-        given, model = self.drafts.get("method"), self.drafts.get("model")
-        method = speculative_method(given, model)
+        """Record the method, if the configuration names one, and what vLLM misses in it."""
+        name, model = self.drafts.get("method"), self.drafts.get("model")
+        method = speculative_method(name, model)
         if method is None:
             self.notes.append(
                 f"{self.drafted_by}: neither a method nor a draft model is given, which vLLM "
@@ -205,8 +206,8 @@ class _Reader:
         if method == HIDDEN_STATES:
             return
         self.give("speculative_method", method, self.drafted_by)
-        if method != given and given is not None:
-            self.notes.append(f"{self.drafted_by}: method {given} is a former name of {method}.")
+        if method != name and name is not None:
+            self.notes.append(f"{self.drafted_by}: method {name} is a former name of {method}.")
         if method == MTP and model is not None:
             self.notes.append(
                 f"{self.drafted_by}: the MTP layers of the target's config.json are counted; the "
@@ -258,9 +259,9 @@ def _value(field: str, text: str) -> Any:
             return float(text)
         except ValueError:
             return text
-    return whole_number(text)
+    return integer_value(text)
 
 
 def _model(reference: str) -> str:
-    """A catalog name where there is one; for a folder the config.json in it."""
+    """Return a catalog name if there is one; for a folder the config.json in it."""
     return catalog_name(reference) or local_config(reference) or reference

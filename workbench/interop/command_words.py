@@ -1,4 +1,4 @@
-"""The words of a vLLM command line: where its arguments begin, its flags and their values."""
+"""Split a vLLM command line: where its arguments begin, its flags and their values."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"}
 
 @cache
 def known_flags() -> tuple[dict[str, str], dict[str, str]]:
-    """Flags of vLLM 0.23: (name -> "value", "list" or "switch"; short form -> name)."""
+    """Return flags of vLLM 0.23: (name -> "value", "list" or "switch"; short form -> name)."""
     path = resources.files("workbench.interop") / "vllm_flags_0_23.json"
     table = json.loads(path.read_text(encoding="utf-8"))
     return table["flags"], table["short"]
 
 
 def command_words(text: str) -> list[str]:
-    """The words as a shell reads them, comments left out, continued lines joined.
+    """Return the words as a shell reads them, without comments, continued lines joined.
 
-    Errors: ScenarioError for what no shell can read, and for a text that is too long.
+    Errors: ScenarioError for invalid shell syntax, and for a text that is too long.
     """
     if len(text) > MAX_COMMAND_CHARACTERS:
         raise ScenarioError(
@@ -49,7 +49,7 @@ def command_words(text: str) -> list[str]:
 
 
 def first_argument(words: list[str]) -> int | None:
-    """Where the arguments begin, after what starts the server; None if nothing does."""
+    """Return where the arguments begin, after what starts the server; None if nothing does."""
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else ""
         if word.rpartition("/")[2] == "vllm" and following == "serve":
@@ -66,7 +66,7 @@ Argument = tuple[str | None, str | bool, str]
 
 
 def flags_and_values(words: list[str]) -> tuple[Argument, ...]:
-    """Every flag with its value, and every bare word, in order."""
+    """Yield every flag with its value, and every bare word, in order."""
     return tuple(_arguments(words))
 
 
@@ -96,7 +96,7 @@ def _arguments(words: list[str]) -> Iterator[Argument]:
 
 
 def _named(head: str, flags: dict[str, str], short: dict[str, str]) -> tuple[str, str]:
-    """Full name and kind of a flag as typed; "off" for the `--no-` form of a switch."""
+    """Return full name and kind of a flag as written; "off" for the `--no-` form of a switch."""
     stem, dot, keys = head.partition(".")
     stem = short.get(stem, stem if not stem.startswith("--") else stem.replace("_", "-"))
     if dot:

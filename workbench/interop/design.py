@@ -1,4 +1,4 @@
-"""A design file: a scenario with notes, the numbers it led to, and with what it was made."""
+"""A design file: a scenario with notes, its numbers, and the versions that made it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NUMBERS = (
     "scheduler_block_size",
     "hash_block_size",
 )
-"""What of a published plan is kept, to see later whether the rules still give it."""
+"""Parts of a published plan that are kept, to check later whether the rules still give them."""
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -63,7 +63,7 @@ class Design:
     made_with: MadeWith
 
     def to_json(self) -> str:
-        """The file: readable, one key a line, with the schema's name and version first."""
+        """Return the file: readable, one key per line, with the schema's name and version first."""
         body = TypeAdapter(Design).dump_python(self, mode="json")
         head = {"schema": SCHEMA, "schema_version": SCHEMA_VERSION}
         return json.dumps({**head, **body}, indent=2, ensure_ascii=False) + "\n"
@@ -72,7 +72,7 @@ class Design:
 def design_of(
     plan: Plan, scenario: Mapping[str, Any], workbench: str, title: str = "", notes: str = ""
 ) -> Design:
-    """The design of a plan and of the scenario fields that it was resolved from."""
+    """Return the design of a plan and of the scenario fields that it was resolved from."""
     return Design(
         scenario=dict(scenario),
         title=title or repr(plan),
@@ -84,22 +84,22 @@ def design_of(
 
 
 def numbers_of(plan: Plan) -> dict[str, Any]:
-    """The numbers by which two resolutions are compared."""
+    """Return the numbers by which two resolutions are compared."""
     published = plan.to_dict()
     numbers = {name: published[name] for name in NUMBERS}
     return {**numbers, "problems": sorted(problem.code for problem in plan.problems)}
 
 
 def read_design(text: str) -> Design:
-    """The design in a file. Errors: ScenarioError for another form, or a newer schema version."""
+    """Return the design in a file. Errors: ScenarioError for another form or a newer schema."""
     if len(text) > MAX_DESIGN_BYTES:
         raise _unreadable(f"it has {len(text):,} characters, more than {MAX_DESIGN_BYTES:,}")
     try:
         values = parse_json(text)
     except ValueError as error:
-        raise _unreadable(f"no JSON ({error})") from None
+        raise _unreadable(f"it is not JSON ({error})") from None
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        raise _unreadable(f'it does not say "schema": "{SCHEMA}"')
+        raise _unreadable(f'"schema": "{SCHEMA}" is missing')
     version = values.get("schema_version")
     if version != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION
@@ -119,7 +119,7 @@ def read_design(text: str) -> Design:
 
 
 def differences(design: Design, plan: Plan) -> tuple[str, ...]:
-    """What the rules give now and did not when the design was made, one sentence each."""
+    """Return what the rules give now and did not when the design was made, one sentence each."""
     now = numbers_of(plan)
     found = [
         f"{name} was {show(design.numbers[name])} and is {show(now[name])} now."
@@ -145,6 +145,7 @@ def differences(design: Design, plan: Plan) -> tuple[str, ...]:
 def _unreadable(why: str, field: str = "design") -> ScenarioError:
     return ScenarioError(
         "design_unreadable",
-        f"This is no design file: {why}. Write one with `workbench report SCENARIO --design FILE`.",
+        f"This is not a design file: {why}. Write one with "
+        "`workbench report SCENARIO --design FILE`.",
         field=field,
     )

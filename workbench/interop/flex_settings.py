@@ -1,4 +1,4 @@
-"""The best flex-attention settings of a device, as a file that says where they come from."""
+"""The best flex-attention settings of a device, as a file that records their origin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FlexBest:
 
 @dataclass(frozen=True, slots=True)
 class FlexProvenance:
-    """What has to be the same for the winners to hold."""
+    """The conditions under which the winners are valid."""
 
     device_name: str
     driver: str
@@ -57,7 +57,7 @@ class FlexProvenance:
 class FlexDevice:
     """Winners of one device and one kind of attention layer.
 
-    head_size in elements, gqa: query heads to one KV head, page_tokens: tokens of a manager block.
+    head_size in elements, gqa: query heads per KV head, page_tokens: tokens of a manager block.
     one_for_all: every winner is the same configuration, chosen so that bits do not depend on the
     batch.
     """
@@ -72,7 +72,7 @@ class FlexDevice:
 
     @property
     def file_name(self) -> str:
-        """As vLLM names tuned configurations: what they depend on, in the name."""
+        """Return a name like those of vLLM's tuned configurations, with all dependencies in it."""
         device = re.sub(r"\W+", "_", self.provenance.device_name).strip("_")
         return (
             f"flex,head={self.head_size},gqa={self.gqa},page={self.page_tokens},"
@@ -80,7 +80,7 @@ class FlexDevice:
         )
 
     def to_json(self) -> str:
-        """Schema version, provenance, and per winner what the kernel and vLLM's flags take."""
+        """Return schema version, provenance, and per winner the flags for the kernel and vLLM."""
         rows = [
             {
                 "q_len": one.q_len,
@@ -110,7 +110,7 @@ class FlexDevice:
 
 
 def read_flex_device(text: str) -> FlexDevice:
-    """The winners in a file. Errors: ScenarioError for another form, or a newer schema."""
+    """Return the winners in a file. Errors: ScenarioError for another form or a newer schema."""
     try:
         document: dict[str, Any] = json.loads(text)
         version = document["schema_version"]
@@ -134,7 +134,7 @@ def read_flex_device(text: str) -> FlexDevice:
             raise
         raise ScenarioError(
             "flex_settings_unreadable",
-            f"Not a file of flex settings: {type(error).__name__}: {error}.",
+            f"This is not a file of flex settings: {type(error).__name__}: {error}.",
             field="flex_settings",
         ) from None
 

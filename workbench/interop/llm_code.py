@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.core.model import Model
 from workbench.core.settings import Settings
-from workbench.interop.given import json_object
+from workbench.interop.argument_values import json_object
 from workbench.interop.vllm_args import (
     HYBRID_MANAGER,
     SKIPPED_LAYERS,
@@ -22,13 +22,13 @@ SWITCHES = ("--enable-prefix-caching", "--no-enable-prefix-caching", HYBRID_MANA
 def llm_arguments(
     settings: Settings, model: Model, repository: str | None = None
 ) -> dict[str, Any]:
-    """The keyword arguments of `vllm.LLM`: the flags of `vllm_args`, by their names in Python."""
+    """Return the keyword arguments of `vllm.LLM`: the flags of `vllm_args`, by Python name."""
     given = vllm_args(settings, model, repository)
     return {"model": given[0], **flag_values(settings, model)}
 
 
 def flag_values(settings: Settings, model: Model) -> dict[str, Any]:
-    """Flag (without dashes, underscores inside) -> value, of what differs from vLLM's defaults."""
+    """Return flag (no dashes, underscores inside) -> value for what differs from the defaults."""
     words = iter(vllm_args(settings, model)[1:])
     values: dict[str, Any] = {}
     for flag in words:
@@ -45,7 +45,7 @@ def flag_values(settings: Settings, model: Model) -> dict[str, Any]:
 
 
 def llm_code(settings: Settings, model: Model, repository: str | None = None) -> str:
-    """Python that starts the engine of this scenario inside a process."""
+    """Return Python that starts the engine of this scenario inside a process."""
     variables = "".join(
         f"os.environ[{name!r}] = {value!r}  # before vllm is imported\n"
         for name, value in vllm_environment(settings).items()

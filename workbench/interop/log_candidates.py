@@ -1,4 +1,4 @@
-"""Scenarios that give the sizes of a log: without a model, and where the rules say otherwise."""
+"""Find scenarios that give the sizes of a log: without a model, or where the rules differ."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.interop.log_message import Compare
 from workbench.models import catalog_names, load_model
 
 if TYPE_CHECKING:
-    from workbench.interop.log_scenario import Told
+    from workbench.interop.log_scenario import LogReading
 
 MOST = 12
 FEW = 5
@@ -29,7 +29,7 @@ SIZES: Mapping[str, tuple[Any, ...]] = {
     "platform": ("cuda", "rocm", "xpu", "cpu"),
     "num_speculative_tokens": (0, 1, 2, 3),
 }
-"""What is tried for a log without a model, plainest first."""
+"""Fields varied for a log without a model, simplest first."""
 
 CHANGES: Mapping[str, tuple[Any, ...]] = {
     "tensor_parallel": (1, 2, 4, 8, 16),
@@ -45,7 +45,7 @@ CHANGES: Mapping[str, tuple[Any, ...]] = {
     "dtype": ("float16", "float32"),
     "gdn_flashinfer_prefill": (True, False),
 }
-"""What is tried where the log's size and the rules' differ."""
+"""Fields varied if the log's size and the rules' differ."""
 
 CLOSE = (
     ("tensor_parallel", "num_speculative_tokens"),
@@ -57,7 +57,7 @@ CLOSE = (
     ("kv_cache_dtype", "mamba_ssm_cache_dtype"),
     ("enable_prefix_caching", "mamba_cache_mode"),
 )
-"""Pairs of fields that people change together."""
+"""Pairs of fields that are often changed together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class Target:
     said: Any
 
     def hit(self, plan: Plan) -> bool:
-        """Whether the plan has it."""
+        """Return whether the plan has it."""
         return self.compare.agrees(self.said, self.compare.of(plan))
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class CandidateScenario:
     """Fields that give the sizes of the log. words: what is special about it; text: a sentence."""
 
     fields: Mapping[str, Any]
@@ -81,17 +81,17 @@ class Scene:
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form."""
+        """Return the published form."""
         return {"fields": dict(self.fields), "words": self.words, "text": self.text}
 
 
 def candidates(
     known: Mapping[str, Any], architecture: str | None, targets: tuple[Target, ...]
-) -> tuple[Scene, ...]:
-    """Catalog models, with what else it takes, that have every size of the log; plainest first.
+) -> tuple[CandidateScenario, ...]:
+    """Return catalog models and changes that have every size of the log; simplest first.
 
-    `known` are fields that the log tells; they stay as they are. Only hybrid models: the sizes that
-    are looked for come from aligning attention with states.
+    `known` are fields that the log reports; they stay unchanged. Only hybrid models: the sizes
+    come from aligning attention with states.
     """
     fixed = {
         name: known[name]
@@ -100,15 +100,17 @@ def candidates(
     }
     names = tuple(name for name in catalog_names() if load_model(name).is_hybrid)
     if architecture is not None:
-        alike = [name for name in names if load_model(name).architecture == architecture]
-        names = tuple(alike) or names
-    found: list[tuple[int, Scene]] = []
+        same_class = [name for name in names if load_model(name).architecture == architecture]
+        names = tuple(same_class) or names
+    found: list[tuple[int, CandidateScenario]] = []
     for name in names:
         for changes, plan in _plans(name, fixed):
             if all(target.hit(plan) for target in targets):
                 fields = {"model": name, **fixed, **changes}
                 words = ", ".join([name, *_words(changes)])
-                found.append((len(changes), Scene(fields, words, f"{words}: {_sizes(plan)}")))
+                found.append(
+                    (len(changes), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
+                )
     found.sort(key=lambda one: one[0])
     least: dict[str, int] = {}
     for cost, scene in found:
@@ -118,7 +120,7 @@ def candidates(
 
 
 def _plans(name: str, fixed: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Plan]]:
-    """Plans of one model, at most two fields away from the defaults."""
+    """Yield plans of one model, at most two fields away from the defaults."""
     model = load_model(name)
     defaults = Settings(**fixed)
     free = {field: values for field, values in SIZES.items() if field not in fixed}
@@ -135,13 +137,13 @@ def _plans(name: str, fixed: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any]
 
 
 def other_scenes(
-    told: Told, targets: tuple[Target, ...], resolve: Callable[[Mapping[str, Any]], Plan]
-) -> tuple[Scene, ...]:
-    """Changes of a scenario that give every size of the log, fewest first.
+    reading: LogReading, targets: tuple[Target, ...], resolve: Callable[[Mapping[str, Any]], Plan]
+) -> tuple[CandidateScenario, ...]:
+    """Return changes of a scenario that give every size of the log, fewest first.
 
-    Fields that the log tells stay, but for rule sets: a log can be of a version between two.
+    Fields that the log reports stay, except rule sets: a log can be of a version between two.
     """
-    free = {field: values for field, values in CHANGES.items() if field not in told.said}
+    free = {field: values for field, values in CHANGES.items() if field not in reading.from_lines}
     free["rules"] = tuple(RULE_SETS)
     singles = [{field: value} for field, values in free.items() for value in values]
     pairs = [
@@ -150,19 +152,19 @@ def other_scenes(
         if (one, two) in CLOSE or (two, one) in CLOSE
         for first, second in product(free[one], free[two])
     ]
-    found: list[Scene] = []
+    found: list[CandidateScenario] = []
     fewest = 0
     for changes in (*singles, *pairs):
-        if any(told.compared.get(name) == value for name, value in changes.items()):
+        if any(reading.compared.get(name) == value for name, value in changes.items()):
             continue
         if found and len(changes) > fewest:
             break
-        plan = _tried(partial(resolve, {**told.compared, **changes}))
+        plan = _tried(partial(resolve, {**reading.compared, **changes}))
         if plan is not None and all(target.hit(plan) for target in targets):
             words = " and ".join(_words(changes))
             fewest = len(changes)
             text = f"With {words} the rules give {_sizes(plan)}."
-            found.append(Scene({**told.compared, **changes}, words, text))
+            found.append(CandidateScenario({**reading.compared, **changes}, words, text))
     return tuple(found[:FEW])
 
 

@@ -1,4 +1,4 @@
-"""The messages with which a start ends; see `log_messages`."""
+"""The messages of fatal errors that end a start; see `log_messages`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _needed_gib(plan: Plan) -> float | None:
 
 
 def num_blocks(plan: Plan) -> int | None:
-    """Blocks of the pool; None where the memory is unknown."""
+    """Return the blocks of the pool; None if the memory is unknown."""
     return plan.cache.num_blocks if plan.cache else None
 
 
@@ -39,7 +39,7 @@ ERRORS = (
         r"\((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is larger than the available KV "
         r"cache memory \((?P<available_gib>[\d.]+) GiB\)",
         "One request of full length does not fit into the cache, so vLLM does not start.",
-        "Type the estimated length as --max-model-len, or free memory for the cache.",
+        "Set --max-model-len to the estimated length, or free memory for the cache.",
         fields=_enough,
         compares=(Compare("needed_gib", _needed_gib, ("block_size", "num_blocks"), "GiB", 0.011),),
         codes=("not_enough_memory",),
@@ -49,8 +49,8 @@ ERRORS = (
         "is larger than the maximum number of tokens",
         r"max seq len \((?P<max_model_len>\d+)\) is larger than the maximum number of tokens that "
         r"can be stored in KV cache \((?P<tokens>\d+)\)",
-        "One request of full length does not fit into the cache; how versions before 0.9 said it.",
-        "At most the number of tokens as --max-model-len, or more memory for the cache.",
+        "One request of full length does not fit into the cache (message of versions before 0.9).",
+        "Set --max-model-len to at most the number of tokens, or add memory for the cache.",
         fields=lambda values: {"max_model_len": values["max_model_len"]},
         codes=("not_enough_memory",),
     ),
@@ -58,8 +58,8 @@ ERRORS = (
         "no_memory",
         "No available memory for the cache blocks",
         r"No available memory for the cache blocks",
-        "Weights and activations take everything; nothing is left for the cache.",
-        "A higher --gpu-memory-utilization, more ranks, fewer tokens a step, a smaller checkpoint.",
+        "Weights and activations take all memory; none is left for the cache.",
+        "Raise --gpu-memory-utilization, use more ranks, fewer tokens per step or a smaller model.",
         fields=lambda _values: {"kv_cache_memory_bytes": 0},
         codes=("no_memory_for_blocks",),
     ),
@@ -67,7 +67,7 @@ ERRORS = (
         "cannot_auto_fit",
         "Cannot auto-fit max_model_len",
         r"Cannot auto-fit max_model_len",
-        "--max-model-len -1, and not one token fits.",
+        "--max-model-len is -1, and not even one token fits.",
         "Free memory for the cache.",
         fields=lambda _values: {"max_model_len": -1},
         is_explicit=True,
@@ -80,7 +80,7 @@ ERRORS = (
         r"\((?P<num_blocks>\d+)\)",
         "Every running request keeps a state in a block of its own, and the pool has fewer blocks "
         "than max_num_seqs (vllm#49064).",
-        "--max-num-seqs at most the number of blocks, or more memory, or a shorter block.",
+        "Set --max-num-seqs to at most the number of blocks, add memory, or use a smaller block.",
         fields=lambda values: {"max_num_seqs": values["max_num_seqs"]},
         compares=(Compare("num_blocks", num_blocks, ("num_blocks",), "blocks", rounded=True),),
         codes=("max_num_seqs_above_blocks",),
@@ -92,7 +92,7 @@ ERRORS = (
         r"max_num_batched_tokens \((?P<max_num_batched_tokens>\d+)\)",
         "A prefill step is rounded down to whole blocks; with a smaller budget that is 0 tokens, "
         "and the request would never run (vllm#36697).",
-        "--max-num-batched-tokens at least the block size, or prefix caching off.",
+        "Set --max-num-batched-tokens to at least the block size, or turn prefix caching off.",
         fields=lambda values: {
             "max_num_batched_tokens": values["max_num_batched_tokens"],
             "enable_prefix_caching": True,
@@ -129,8 +129,8 @@ ERRORS = (
         "no_common_block",
         "No common block size for",
         r"No common block size for (?P<block_size>\d+)[. ]",
-        "No size that the attention kernels take divides the manager block.",
-        "A --block-size that the backend's sizes divide, or another backend.",
+        "No block size that the attention kernels support divides the manager block.",
+        "Use a --block-size that the backend's sizes divide, or another backend.",
         compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
         codes=("no_common_block_size",),
     ),
@@ -139,8 +139,8 @@ ERRORS = (
         "Aligned KV cache block size",
         r"Aligned KV cache block size (?P<block_size>\d+) is not supported by attention "
         r"backend\(s\): (?P<backends>[\w, ]+)",
-        "0.33: the block grew to fit a mamba state, and the backend takes no such size.",
-        "Another backend, or a --block-size that it takes.",
+        "0.33: the block grew to fit a mamba state, and the backend does not support the new size.",
+        "Use another backend, or a --block-size that it supports.",
         compares=(Compare("block_size", lambda plan: plan.block_size, ("block_size",), "tokens"),),
         codes=("no_common_block_size",),
     ),
@@ -149,7 +149,7 @@ ERRORS = (
         "share no supported KV cache block size",
         r"The attention backends share no supported KV cache block size",
         "0.33: layers run on several backends, and no size suits all of them.",
-        "One backend for all layers (--attention-backend).",
+        "Use one backend for all layers (--attention-backend).",
         codes=("no_shared_block_size",),
     ),
     fatal(
@@ -157,7 +157,7 @@ ERRORS = (
         "must divide",
         r"kernel_block_size (?P<kernel_block_size>\d+) must divide (?:\w+ )*?(?P<block_size>\d+)?",
         "The block table was built for a kernel block that does not fit into a manager block.",
-        "A --block-size that the backend's sizes divide.",
+        "Use a --block-size that the backend's sizes divide.",
         codes=("no_common_block_size",),
         is_distinct=False,
     ),
@@ -166,7 +166,7 @@ ERRORS = (
         "not divisible by",
         r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) not divisible by "
         r"(?:hash_block_size|tokens_per_hash)=(?P<hash_block_size>\d+)",
-        "A group's block is no multiple of the unit of prefix hashes, so offload cannot name it.",
+        "A group's block is not a multiple of the prefix hash unit, so offload cannot identify it.",
         "--enable-prefix-caching aligns the groups; tab `Offload and transfer` lists sizes that "
         "work.",
         is_distinct=False,
@@ -175,16 +175,16 @@ ERRORS = (
         "invalid_hash_block",
         "Invalid ",
         r"Invalid (?:hash_block_size|prefix_match_unit)=(?P<hash_block_size>\d+);",
-        "The typed hash block (0.33: prefix_match_unit) does not divide every group's block.",
-        "A divisor of all group block sizes; tab `Offload and transfer` lists them.",
+        "The requested hash block (0.33: prefix_match_unit) does not divide every group's block.",
+        "Use a divisor of all group block sizes; tab `Offload and transfer` lists them.",
         is_distinct=False,
     ),
     fatal(
         "context_parallel",
         "do not support context parallelism",
         r"Hybrid KV cache groups with multiple block sizes do not support context parallelism",
-        "Context parallelism wants one block size for all groups.",
-        "--decode-context-parallel-size 1.",
+        "Context parallelism requires one block size for all groups.",
+        "Set --decode-context-parallel-size 1.",
     ),
     fatal(
         "hybrid_manager_off",
@@ -192,16 +192,16 @@ ERRORS = (
         r"Hybrid KV cache manager is disabled but failed to convert",
         "Attention and states cannot become one kind, and a flag or a connector turned the hybrid "
         "manager off.",
-        "Leave --disable-hybrid-kv-cache-manager out; use a connector that supports hybrids.",
+        "Omit --disable-hybrid-kv-cache-manager; use a connector that supports hybrids.",
         codes=("not_one_type",),
     ),
     fatal(
         "flex_power_of_two",
         "_block_size must be a power of 2",
         r"flex_attn_(?P<side>q|kv)_block_size must be a power of 2",
-        "Flex attention's mask blocks have to be powers of two; an aligned block of a hybrid is "
-        "none.",
-        "--attention-config.flex_attn_kv_block_size 16, or a power of two as --block-size.",
+        "Flex attention's mask blocks must be powers of two; an aligned block of a hybrid is "
+        "not one.",
+        "Set --attention-config.flex_attn_kv_block_size 16, or a power of two as --block-size.",
         fields=_flex,
         codes=("flex_block_not_power_of_2", "flex_block_not_divisible"),
     ),
@@ -211,7 +211,7 @@ ERRORS = (
         r"flex_attn_block_(?P<side>[mn]) \((?P<tile>\d+)\) must be <= cache block size "
         r"\((?P<block_size>\d+)\)",
         "Batch invariance ties the tile to the cache block, which is checked before it grows.",
-        "A tile of at most --block-size.",
+        "Use a tile of at most --block-size.",
         fields=lambda values: {
             **_flex(values),
             f"flex_attn_block_{values['side']}": values["tile"],
@@ -224,7 +224,7 @@ ERRORS = (
         "FlexAttention currently requires the cache block size",
         r"FlexAttention currently requires the cache block size",
         "The direct build of the mask takes one cache block per mask block.",
-        "--attention-config.flex_attn_kv_block_size equal to the cache block, or 16.",
+        "Set --attention-config.flex_attn_kv_block_size equal to the cache block, or 16.",
         fields=_flex,
     ),
     fatal(
@@ -239,8 +239,8 @@ ERRORS = (
         "is not valid for this configuration",
         r"Selected backend (?:AttentionBackendEnum\.)?(?P<backend>\w+) is not valid for this "
         r"configuration\. Reason: (?P<reasons>\[[^\]]*\])",
-        "The backend that was asked for does not take this model, dtype or device.",
-        "Leave --attention-backend out, or take one that the reasons do not hit.",
+        "The requested backend does not support this model, dtype or device.",
+        "Omit --attention-backend, or choose one that the reasons do not exclude.",
         fields=lambda values: {"backend": values["backend"]},
         codes=("backend_not_valid",),
     ),
@@ -261,8 +261,8 @@ ERRORS = (
         "is greater than the derived max_model_len",
         r"max_model_len \((?P<max_model_len>\d+)\) is greater than the derived max_model_len "
         r"\(\w+=(?P<derived>[\d.]+|None) or",
-        "The typed length is above what config.json says.",
-        "The derived length, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 at your own risk.",
+        "The requested length is above the limit in config.json.",
+        "Use the derived length, or VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 at your own risk.",
         fields=lambda values: {"max_model_len": values["max_model_len"]},
         codes=("max_model_len_too_long",),
         is_distinct=False,
@@ -273,7 +273,7 @@ ERRORS = (
         r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel "
         r"size \((?P<tensor_parallel>\d+)\)",
         "Attention heads are spread evenly over the ranks.",
-        "A --tensor-parallel-size that divides the heads.",
+        "Use a --tensor-parallel-size that divides the heads.",
         fields=lambda values: {"tensor_parallel": values["tensor_parallel"]},
         codes=("heads_not_divisible",),
     ),
@@ -282,7 +282,7 @@ ERRORS = (
         "--mamba-block-size can only be set with",
         r"--mamba-block-size can only be set with --enable-prefix-caching",
         "Without prefix caching a state block spans the longest request.",
-        "Add --enable-prefix-caching, or leave --mamba-block-size out.",
+        "Add --enable-prefix-caching, or omit --mamba-block-size.",
         fields=lambda _values: {"enable_prefix_caching": False},
         codes=("mamba_block_size_without_prefix_caching",),
     ),
@@ -290,8 +290,8 @@ ERRORS = (
         "nvfp4_with_mla",
         "nvfp4 KV cache is not supported with MLA",
         r"nvfp4 KV cache is not supported with MLA",
-        "MLA keeps one latent vector a token, which has no nvfp4 form.",
-        "--kv-cache-dtype fp8 or auto.",
+        "MLA keeps one latent vector per token, which has no nvfp4 form.",
+        "Use --kv-cache-dtype fp8 or auto.",
         fields=lambda _values: {"kv_cache_dtype": "nvfp4"},
         codes=("nvfp4_with_mla",),
     ),

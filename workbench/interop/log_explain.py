@@ -1,4 +1,4 @@
-"""A pasted start-up log, explained line by line against the rules."""
+"""Explain a pasted start-up log line by line against the rules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workbench.core.plan import Plan
 from workbench.core.remedies import remedies_for, remedies_for_refusal
 from workbench.core.trace import show
 from workbench.core.what_if.sensitivity import changes_that_matter
-from workbench.interop.log_candidates import Scene, Target, candidates, other_scenes
+from workbench.interop.log_candidates import CandidateScenario, Target, candidates, other_scenes
 from workbench.interop.log_failure import HALF_A_HUNDREDTH_GIB, ending_of, reproduced
-from workbench.interop.log_find import Found, find_messages
+from workbench.interop.log_find import LoggedMessage, find_messages
 from workbench.interop.log_message import Compare, Message
 from workbench.interop.log_messages import MESSAGES
 from workbench.interop.log_missing import with_failure
@@ -22,55 +22,52 @@ from workbench.interop.log_report import (
     CUT,
     DIFFERS,
     KNOWN,
-    TOLD,
+    READ,
     UNSURE,
-    Explained,
+    LineExplanation,
     LogReport,
 )
-from workbench.interop.log_scenario import Resolve, Told, reconstruct
+from workbench.interop.log_scenario import LogReading, Resolve, reconstruct
 from workbench.interop.log_text import lines_of, other_engine
 
-NO_NUMBER = "Without the model there is no number to compare with."
-NOT_MET = (
-    "The reconstructed scenario does not run into this; the log leaves something out that leads "
-    "to it."
-)
+NO_NUMBER = "The model is unknown, so there is no number to compare with."
+NOT_MET = "The reconstructed scenario does not cause this; the log omits a fact that leads to it."
 NO_CHANGE = (
-    "No single change and no pair of changes of the scenario gives these sizes: another model, a "
-    "build with other rules, or a cache that differs between layers."
+    "No single change and no pair of changes of the scenario gives these sizes. Possible causes: "
+    "another model, a build with other rules, or a cache that differs between layers."
 )
 SIZE_LINES = ("attention_block_size", "xpu_block_size")
 MOST_CHANGES = 3
 
 
 def explain_log(text: str, resolve: Resolve) -> LogReport:
-    """Every known line of a vLLM start-up log, with the rule and the operands behind it.
+    """Explain every known line of a vLLM start-up log, with its rule and operands.
 
-    `resolve` turns scenario fields into a plan. Errors: ScenarioError when there is nothing to
-    explain: an empty or binary text, another engine's log, no line that is known.
+    `resolve` turns scenario fields into a plan. Errors: ScenarioError if there is nothing to
+    explain: an empty or binary text, another engine's log, no known line.
     """
     lines = lines_of(text)
     found = find_messages(lines)
     if not found:
         raise _nothing_known(other_engine(lines), len(lines))
-    told = reconstruct(found, resolve)
+    reading = reconstruct(found, resolve)
     ending = ending_of(lines, found)
     code = None
     if ending is not None:
-        told, code = reproduced(told, ending, found, resolve)
+        reading, code = reproduced(reading, ending, found, resolve)
     targets = _targets(found)
-    explained = _Explainer(told, targets, resolve)
-    told_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
+    explained = _Explainer(reading, targets, resolve)
+    explained_lines = tuple(sorted(map(explained.line, found), key=lambda line: line.line))
     scenes = explained.others or ()
-    if not told.is_resolved and targets:
-        scenes = candidates(told.fields, told.architecture, targets)
+    if not reading.is_resolved and targets:
+        scenes = candidates(reading.fields, reading.architecture, targets)
     sizes = ", ".join(f"{one.compare.value} {show(one.said)}" for one in targets)
-    report = LogReport(told, told_lines, len(lines), scenes, sizes)
+    report = LogReport(reading, explained_lines, len(lines), scenes, sizes)
     return report if ending is None else with_failure(report, ending, code, resolve)
 
 
-def _targets(found: tuple[Found, ...]) -> tuple[Target, ...]:
-    """Sizes of the log that follow from model, dtypes and backend; XPU's rounding comes last."""
+def _targets(found: tuple[LoggedMessage, ...]) -> tuple[Target, ...]:
+    """Return sizes of the log that follow from model, dtypes and backend; XPU's rounding last."""
     sizes: dict[str, Target] = {}
     for one in found:
         for compare in one.message.compares:
@@ -82,17 +79,17 @@ def _targets(found: tuple[Found, ...]) -> tuple[Target, ...]:
 class _Explainer:
     """Explains one line after the other against the plan of the whole log."""
 
-    def __init__(self, told: Told, targets: tuple[Target, ...], resolve: Resolve) -> None:
-        self.told = told
-        self.plan = told.plan
+    def __init__(self, reading: LogReading, targets: tuple[Target, ...], resolve: Resolve) -> None:
+        self.reading = reading
+        self.plan = reading.plan
         self._targets = targets
         self._resolve = resolve
-        self.others: tuple[Scene, ...] | None = None
+        self.others: tuple[CandidateScenario, ...] | None = None
 
-    def line(self, found: Found) -> Explained:
-        """The explanation of one message."""
+    def line(self, found: LoggedMessage) -> LineExplanation:
+        """Return the explanation of one message."""
         message = found.message
-        base = Explained(
+        base = LineExplanation(
             line=found.line.number,
             times=found.times,
             text=found.text,
@@ -107,9 +104,7 @@ class _Explainer:
             return replace(
                 base,
                 verdict=CUT,
-                why=(
-                    "The line stops before its values. Copy it whole, to the end of the sentence.",
-                ),
+                why=("The line is cut off before its values. Copy the whole line.",),
                 advice=(),
             )
         if message.codes or message.is_fatal:
@@ -117,13 +112,13 @@ class _Explainer:
         if message.compares:
             return self._compared(base, found)
         if base.verdict == KNOWN and message.fields(found.values):
-            return replace(base, verdict=TOLD)
+            return replace(base, verdict=READ)
         return base
 
-    def _with_problem(self, base: Explained, message: Message) -> Explained:
-        """The plan's own words for the same message, and the remedies that were tried."""
-        refusal = self.told.refusal
-        if refusal is not None and message.stands_for(refusal.code, refusal.vllm_text):
+    def _with_problem(self, base: LineExplanation, message: Message) -> LineExplanation:
+        """Add the plan's own words for the same message, and the remedies that were tried."""
+        refusal = self.reading.refusal
+        if refusal is not None and message.matches_problem(refusal.code, refusal.vllm_text):
             return replace(
                 base,
                 verdict=AGREES,
@@ -133,7 +128,8 @@ class _Explainer:
         if self.plan is None:
             return replace(base, verdict=UNSURE) if message.codes else base
         problem = next(
-            (one for one in self.plan.problems if message.stands_for(one.code, one.vllm_text)), None
+            (one for one in self.plan.problems if message.matches_problem(one.code, one.vllm_text)),
+            None,
         )
         if problem is None and not message.codes:
             return base
@@ -143,19 +139,19 @@ class _Explainer:
         return replace(base, verdict=AGREES, why=(problem.message,), advice=(*tried, *base.advice))
 
     def _lifting(self) -> tuple[str, ...]:
-        refusal = self.told.refusal
+        refusal = self.reading.refusal
         if self.plan is None or not isinstance(refusal, Refused):
             return ()
         refused = {
             name: value
-            for name, value in self.told.fields.items()
-            if name not in self.told.compared
+            for name, value in self.reading.fields.items()
+            if name not in self.reading.compared
         }
         settings = replace(self.plan.settings, **refused)
         found = remedies_for_refusal(self.plan.model, settings, refusal, type(self.plan))
         return tuple(f"Tried, and it helps: {one}" for one in found)
 
-    def _compared(self, base: Explained, found: Found) -> Explained:
+    def _compared(self, base: LineExplanation, found: LoggedMessage) -> LineExplanation:
         assert found.values is not None
         if self.plan is None:
             if base.verdict == AGREES:
@@ -210,13 +206,13 @@ class _Explainer:
         return DIFFERS, [both + ".", *steps]
 
     def _span(self, compare: Compare) -> tuple[Any, Any] | None:
-        """The least and the most that rounding the memory allows."""
-        memory = self.told.compared.get("kv_cache_memory_bytes")
+        """Return the smallest and the largest value that rounding the memory allows."""
+        memory = self.reading.compared.get("kv_cache_memory_bytes")
         if memory is None or not compare.rounded:
             return None
         ends = []
         for change in (-HALF_A_HUNDREDTH_GIB, HALF_A_HUNDREDTH_GIB):
-            fields = {**self.told.compared, "kv_cache_memory_bytes": max(0, memory + change)}
+            fields = {**self.reading.compared, "kv_cache_memory_bytes": max(0, memory + change)}
             try:
                 ends.append(compare.of(self._resolve(fields)))
             except WorkbenchError:
@@ -226,14 +222,14 @@ class _Explainer:
         )
 
     def _explanations(self) -> tuple[str, ...]:
-        """Changes of the scenario that give every size of the log."""
+        """Return changes of the scenario that give every size of the log."""
         if self.others is None:
-            self.others = other_scenes(self.told, self._targets, self._resolve)
+            self.others = other_scenes(self.reading, self._targets, self._resolve)
         return tuple(scene.text for scene in self.others) or (NO_CHANGE,)
 
 
 def smaller_blocks(plan: Plan) -> tuple[str, ...]:
-    """Single changes of the scenario that make the block smaller, the smallest first."""
+    """Return single changes of the scenario that make the block smaller, the smallest first."""
     lower = [
         change
         for change in changes_that_matter(plan)
@@ -253,7 +249,7 @@ def smaller_blocks(plan: Plan) -> tuple[str, ...]:
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values without the dumps, which are read into the scenario."""
+    """Return the values without the dumps, which are read into the scenario."""
     return {name: value for name, value in values.items() if name not in {"arguments", "config"}}
 
 
@@ -273,13 +269,13 @@ def _nothing_known(engine: str | None, count: int) -> ScenarioError:
     if engine is not None:
         return ScenarioError(
             "log_of_another_engine",
-            f"This looks like a log of {engine}; only vLLM's start-up lines are known here, such "
+            f"This looks like a log of {engine}. Expected vLLM's start-up lines, such "
             f"as {looked_for}.",
             field="log",
         )
     return ScenarioError(
         "log_not_recognised",
-        f"None of the {count:,} lines is one of the {len(MESSAGES)} messages that are known, such "
+        f"None of the {count:,} lines matches one of the {len(MESSAGES)} known messages, such "
         f"as {looked_for}. Paste the part from `non-default args` to `Maximum concurrency` or to "
         "the error.",
         field="log",

@@ -1,4 +1,4 @@
-"""Values out of vLLM's own dumps: `non-default args: {...}` and the engine's config line."""
+"""Read values from vLLM's own dumps: `non-default args: {...}` and the engine's config line."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from workbench.core.flex.sizes import FLEX_FIELDS
 from workbench.core.speculation import HIDDEN_STATES
+from workbench.interop.argument_values import DTYPES, catalog_name, local_config, speculative_method
 from workbench.interop.command_line import hidden_state_layers
-from workbench.interop.given import DTYPES, catalog_name, local_config, speculative_method
 from workbench.interop.vllm_args import GDN_KERNELS, VALUE_FLAGS
 from workbench.models import catalog_names, repository
 
@@ -37,10 +37,10 @@ DRAFTS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
 
 
 def entries(text: str) -> dict[str, Any]:
-    """The entries of a dict's or a dataclass's printed form, as far as they can be read.
+    """Return the entries of a dict's or a dataclass's printed form, as far as they can be read.
 
-    Values that are no Python literals (objects, torch.bfloat16) stay text; an entry that is cut
-    off at the end of the text is left out.
+    Values that are not Python literals (objects, torch.bfloat16) stay text; an entry that is cut
+    off at the end of the text is omitted.
     """
     found: dict[str, Any] = {}
     at = text.find("{") + 1 if text.lstrip().startswith("{") else 0
@@ -59,7 +59,7 @@ def entries(text: str) -> dict[str, Any]:
 
 
 def _end_of_value(text: str, start: int) -> int | None:
-    """Where the value ends that starts here; None when the text ends inside it."""
+    """Return where the value that starts here ends; None if the text ends inside it."""
     waiting: list[str] = []
     quote = ""
     at = start
@@ -83,7 +83,7 @@ def _end_of_value(text: str, start: int) -> int | None:
 
 
 def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Scenario fields in the arguments that a person typed."""
+    """Return scenario fields in the arguments that the user set."""
     fields = {
         field: arguments[name]
         for name, field in ARGUMENTS.items()
@@ -114,7 +114,7 @@ def argument_fields(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def engine_fields(config: dict[str, Any]) -> dict[str, Any]:
-    """Scenario fields in the engine's config line, which holds what vLLM had settled by then."""
+    """Return scenario fields in the engine's config line, with vLLM's final settings."""
     fields = {field: config[name] for name, field in ENGINE.items() if config.get(name) is not None}
     if model := config.get("model"):
         fields["model"] = str(model)
@@ -161,16 +161,16 @@ def _drafts(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
-    """What changes sizes and has no field in a scenario, one sentence each."""
+    """Return what changes sizes and has no field in a scenario, one sentence each."""
     return tuple(
-        f"{name} = {str(values[name])[:80]}: not followed here, although {why}."
+        f"{name} = {str(values[name])[:80]}: not modelled here, although {why}."
         for name, why in UNFOLLOWED.items()
         if values.get(name) not in (None, 1, False, {}, [], "")
     )
 
 
 def known_model(reference: str) -> tuple[str | None, str]:
-    """The catalog's name for a model as a log names it, and how sure that is.
+    """Return the catalog's name for a model as a log names it, and how sure that is.
 
     A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning.
     """
@@ -180,13 +180,13 @@ def known_model(reference: str) -> tuple[str | None, str]:
     best = ""
     for hub_id, name in _hub_names():
         if last == hub_id:
-            return name, f"{reference} is taken for {name}, by the name of the folder."
+            return name, f"{reference} is assumed to be {name}, by the name of the folder."
         if hub_id and last.startswith(hub_id) and len(hub_id) > len(best):
             best, found = hub_id, name
     if best:
         return found, (
-            f"{reference} is taken for {found}: a checkpoint with another name can have another "
-            "config.json. Give its own config.json to be sure."
+            f"{reference} is assumed to be {found}: a checkpoint with another name can have "
+            "another config.json. Give its own config.json to be sure."
         )
     return None, ""
 

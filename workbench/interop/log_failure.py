@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.interop.log_find import Found
-from workbench.interop.log_scenario import Resolve, Told, resolved
+from workbench.interop.log_find import LoggedMessage
+from workbench.interop.log_scenario import LogReading, Resolve, resolved
 from workbench.interop.log_text import Line, bare, short
 from workbench.interop.log_wrapped import JOINED_LINES
 
@@ -48,25 +48,25 @@ class Ending:
     line: int
     text: str
     whole: str
-    found: Found | None = None
+    found: LoggedMessage | None = None
 
     def is_of(self, code: str, vllm_text: str | None) -> bool:
         """Return whether a problem or a refusal of the rules is this error."""
         if self.found is not None:
-            return self.found.message.stands_for(code, vllm_text)
+            return self.found.message.matches_problem(code, vllm_text)
         return vllm_text is not None and _first_sentence(vllm_text) in self.whole
 
-    def problem_of(self, told: Told) -> str | None:
-        """Return the code with which the rules give this error; None where they do not."""
-        if told.refusal is not None:
-            errors = [(told.refusal.code, told.refusal.vllm_text)]
+    def problem_of(self, reading: LogReading) -> str | None:
+        """Return the code with which the rules give this error; None if they do not."""
+        if reading.refusal is not None:
+            errors = [(reading.refusal.code, reading.refusal.vllm_text)]
         else:
-            problems = told.plan.errors if told.plan is not None else ()
+            problems = reading.plan.errors if reading.plan is not None else ()
             errors = [(problem.code, problem.vllm_text) for problem in problems]
         return next((code for code, text in errors if self.is_of(code, text)), None)
 
 
-def ending_of(lines: list[Line], found: Iterable[Found]) -> Ending | None:
+def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> Ending | None:
     """Return the fatal error with which a log ends; None for a start that went on.
 
     A known message comes before any other exception: those that follow it are its consequences.
@@ -98,53 +98,53 @@ def ending_of(lines: list[Line], found: Iterable[Found]) -> Ending | None:
 
 
 def reproduced(
-    told: Told, ending: Ending, found: Iterable[Found], resolve: Resolve
-) -> tuple[Told, str | None]:
+    reading: LogReading, ending: Ending, found: Iterable[LoggedMessage], resolve: Resolve
+) -> tuple[LogReading, str | None]:
     """Return the scenario with which the rules give the error of the log, and their code for it.
 
     Where the scenario as read does not give it, values are tried that the log allows as well: the
     memory, which is printed rounded, and the fields that only the error itself implies. The
     scenario as read and None where none of them does.
     """
-    code = ending.problem_of(told)
-    if code is not None or not told.is_resolved:
-        return told, code
-    for fields, note in _allowed(told, ending, found):
-        tried = resolved(replace(told, fields=fields, notes=(*told.notes, note)), resolve)
+    code = ending.problem_of(reading)
+    if code is not None or not reading.is_resolved:
+        return reading, code
+    for fields, note in _allowed(reading, ending, found):
+        tried = resolved(replace(reading, fields=fields, notes=(*reading.notes, note)), resolve)
         if (code := ending.problem_of(tried)) is not None:
             return tried, code
-    return told, None
+    return reading, None
 
 
 def _allowed(
-    told: Told, ending: Ending, found: Iterable[Found]
+    reading: LogReading, ending: Ending, found: Iterable[LoggedMessage]
 ) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield fields of other scenarios that contradict no line of the log, and a note on each."""
-    line = told.said.get(MEMORY)
+    line = reading.from_lines.get(MEMORY)
     printed = [one for one in found if one.message.name in ROUNDED and one.line.number == line]
     if printed:
-        for size in _sizes(told, is_checked=printed[0].message.is_fatal):
+        for size in _sizes(reading, is_checked=printed[0].message.is_fatal):
             note = (
                 f"{MEMORY} = {size:,}: the log prints it rounded to 0.01 GiB. This size is printed "
-                "alike and gives the error of the log."
+                "identically and gives the error of the log."
             )
-            yield {**told.fields, MEMORY: size}, note
-    implied = [name for name, number in told.said.items() if number == ending.line]
+            yield {**reading.fields, MEMORY: size}, note
+    implied = [name for name, number in reading.from_lines.items() if number == ending.line]
     if implied:
         note = (
-            f"Left out {', '.join(implied)}: only the error itself implies a value, and the rules "
+            f"Omitted {', '.join(implied)}: only the error itself implies a value, and the rules "
             "give the error without it."
         )
-        yield {name: value for name, value in told.fields.items() if name not in implied}, note
+        yield {name: value for name, value in reading.fields.items() if name not in implied}, note
 
 
-def _sizes(told: Told, *, is_checked: bool) -> Iterator[int]:
-    """Yield memory sizes that are printed alike: the ends of the range, and where a check turns.
+def _sizes(reading: LogReading, *, is_checked: bool) -> Iterator[int]:
+    """Yield memory sizes that print identically: the ends of the range, and a check's threshold.
 
     is_checked: the size is the one that vLLM checks, which lacks the null block from 0.33 on.
     """
-    size = told.fields[MEMORY]
-    cache = told.plan.cache if told.plan is not None else None
+    size = reading.fields[MEMORY]
+    cache = reading.plan.cache if reading.plan is not None else None
     held_back = cache.held_back_bytes if cache is not None else 0
     size += held_back if is_checked else 0
     low, high = max(0, size - HALF_A_HUNDREDTH_GIB), size + HALF_A_HUNDREDTH_GIB
@@ -153,7 +153,7 @@ def _sizes(told: Told, *, is_checked: bool) -> Iterator[int]:
     yield from dict.fromkeys(at for at in sizes if low <= at <= high)
 
 
-def _is_error(one: Found) -> bool:
+def _is_error(one: LoggedMessage) -> bool:
     return not LEVEL_BELOW_ERROR.search(_head(one.line.text))
 
 

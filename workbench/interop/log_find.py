@@ -1,4 +1,4 @@
-"""Which messages a log holds, and where."""
+"""Find the known messages of a log, and where they are."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 from workbench.interop.log_message import Message
 from workbench.interop.log_messages import MESSAGES
-from workbench.interop.log_text import MAX_TOLD, Line, bare, is_begun, short
+from workbench.interop.log_text import MAX_REPEATS, Line, bare, is_begun, short
 from workbench.interop.log_wrapped import continuation, dumps, width_of, windows
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One message with its values, where it first stands, and how often it is said.
+class LoggedMessage:
+    """One message with its values, its first line, and how often it occurs.
 
-    line: as far as it takes for all values, also where it is wrapped. values: None where the line
-    is cut off before all of them are there. last: the number of the last line that says the same.
+    line: extended until it holds all values, also if it is wrapped. values: None if the line is
+    cut off before all of them. last: the number of the last line with the same message.
     """
 
     message: Message
@@ -27,21 +27,21 @@ class Found:
 
     @property
     def text(self) -> str:
-        """The message without its head, shortened."""
+        """Return the message without its head, shortened."""
         return short(self.line.text)
 
 
 SHORTEST_BEGINNING = 16
-"""So many characters of a message at the very end of a paste are a message that was cut off."""
+"""Fewest characters at the end of a paste that count as a message that was cut off."""
 
 
-def find_messages(lines: list[Line]) -> tuple[Found, ...]:
-    """Every known message, in the order of the log; what several ranks say alike counts once."""
+def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
+    """Return every known message in the order of the log; identical ones of ranks count once."""
     entries = tuple(MESSAGES.values())
     begins = tuple({entry.begins for entry in entries})
     width = width_of(lines)
-    found: dict[tuple[Any, ...], Found] = {}
-    told: dict[str, int] = {}
+    found: dict[tuple[Any, ...], LoggedMessage] = {}
+    counts: dict[str, int] = {}
     for at, line in enumerate(lines):
         here = {begin for begin in begins if begin in line.text}
         here |= _wrapped_begins(lines, at, begins)
@@ -56,13 +56,13 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
             key = (entry.name, None if values is None else tuple(sorted(values.items())))
             if key in found:
                 found[key] = replace(found[key], times=found[key].times + 1, last=line.number)
-            elif told.get(entry.name, 0) < MAX_TOLD:
-                told[entry.name] = told.get(entry.name, 0) + 1
-                found[key] = Found(entry, Line(line.number, text), values, last=line.number)
+            elif counts.get(entry.name, 0) < MAX_REPEATS:
+                counts[entry.name] = counts.get(entry.name, 0) + 1
+                found[key] = LoggedMessage(entry, Line(line.number, text), values, last=line.number)
     read = {seen.line.number for seen in found.values() if seen.values is not None}
     whole = []
     for seen in found.values():
-        # Several messages begin alike: a line that is read as one of them is no other one cut off.
+        # Several messages begin identically: a line that matches one is not a cut-off other one.
         if seen.values is None and seen.line.number in read:
             continue
         read.add(seen.line.number)
@@ -71,7 +71,7 @@ def find_messages(lines: list[Line]) -> tuple[Found, ...]:
 
 
 def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[str]:
-    """Words of messages that begin in this line and are wrapped themselves."""
+    """Return words of messages that begin in this line and are wrapped themselves."""
     after = continuation(lines, at, 1)
     if not after:
         return set()
@@ -90,7 +90,7 @@ def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[
 def _read(
     entry: Message, lines: list[Line], at: int, width: int | None
 ) -> tuple[dict[str, Any] | None, str]:
-    """Values of the message that has its `begins` here, or partly so, and the text they are in."""
+    """Return values of the message whose `begins` is here, at least partly, and their text."""
     text = lines[at].text
     after = "".join(continuation(lines, at, 1))
     is_cut = bool(after) and (
@@ -102,7 +102,7 @@ def _read(
         values = entry.read(window)
         if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
             continue
-        # What stands before it can make it the end of another message.
+        # The text before it can make it the end of another message.
         return entry.read(f"{before.rstrip()} {bare(window)}") if before else values, window
     if before and entry.read(before) is None:
         for window in windows(lines, at - 1):  # it began a line before the words that find it
@@ -111,13 +111,13 @@ def _read(
     return entry.read(text), text
 
 
-def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[Found, ...]:
-    """The message that the last line begins and does not get far with."""
+def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[LoggedMessage, ...]:
+    """Return the message whose first characters end the log."""
     last = next((line for line in reversed(lines) if line.text.strip()), None)
     text = bare(last.text) if last else ""
     if last is None or len(text) < SHORTEST_BEGINNING:
         return ()
     for entry in entries:
         if entry.begins.startswith(text) and entry.begins != text:
-            return (Found(entry, last, None, last=last.number),)
+            return (LoggedMessage(entry, last, None, last=last.number),)
     return ()

@@ -1,4 +1,4 @@
-"""The messages of a start that goes on and loses something; see `log_messages`."""
+"""The messages of a start that continues with a loss; see `log_messages`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ LOSSES = (
         "precluded higher-priority backend",
         r"--block-size (?P<block_size>\d+) precluded higher-priority backend\(s\) "
         r"(?P<precluded>[\w, ]+)\. Using (?P<backend>\w+) instead",
-        "A faster backend was passed over only because it does not take the typed block size.",
-        "Leave --block-size out.",
+        "A faster backend was skipped only because it does not support the requested block size.",
+        "Omit --block-size.",
         fields=lambda values: {"block_size": values["block_size"]},
         compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
         codes=("block_size_precludes_backend",),
@@ -20,8 +20,8 @@ LOSSES = (
         "prefix_caching_off",
         "Disabling prefix caching",
         r"Disabling prefix caching(?: for (?P<backends>[\w/]+) with batch invariance|:)",
-        "vLLM turned prefix caching off by itself.",
-        "Another backend where batch invariance is the reason.",
+        "vLLM turned prefix caching off automatically.",
+        "Use another backend if batch invariance is the reason.",
         fields=lambda values: {
             "enable_prefix_caching": False,
             **({"batch_invariant": True} if "backends" in values else {}),

@@ -1,4 +1,4 @@
-"""What one kind of log line is: how to find it, what it says, and what the rules say to it."""
+"""One kind of log line: how to find it, its values, and how they compare with the rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.core.plan import Plan
 
 Values = Mapping[str, Any]
 TEXTS = frozenset({"version"})
-"""Values that stay text, whatever they look like."""
+"""Values that stay text, even if they look like numbers."""
 NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
 
 
@@ -21,7 +21,7 @@ class Compare:
     """One value of a line against the plan.
 
     rules: steps of the trace that lead to the plan's value, in order. rounded: the log's value
-    follows from a rounded number of GiB, so it may lie between two plans. is_size: it follows from
+    follows from a rounded number of GiB, so it may be between two plans. is_size: it follows from
     model, dtypes and backend alone, so it can be looked for in other scenarios. otherwise: what
     else the log's value may be; None where that does not fit either.
     """
@@ -36,14 +36,14 @@ class Compare:
     otherwise: Callable[[Plan, Any], str | None] = lambda _plan, _value: None
 
     def agrees(self, said: Any, expected: Any) -> bool:
-        """Whether the two are the same, as exactly as the log prints."""
+        """Return whether the two are equal, to the precision that the log prints."""
         if isinstance(said, int | float) and isinstance(expected, int | float):
             return abs(said - expected) <= self.tolerance
         return bool(said == expected)
 
 
 def nothing(_values: Values) -> dict[str, Any]:
-    """No field of a scenario follows."""
+    """Return no fields of a scenario."""
     return {}
 
 
@@ -52,9 +52,9 @@ class Message:
     """One message of vLLM: an entry of the registry.
 
     begins: words that every wording of it holds, to find it; pattern: the whole message, its
-    values as named groups (whole numbers and decimals become numbers). means, advice: in our own
-    words. fields: scenario fields that the line tells, weaker than what was typed. codes: problems
-    and refusals of a plan that stand for this message; those whose vllm_text holds `begins` do so
+    values as named groups (integers and decimals become numbers). means, advice: in our own
+    words. fields: scenario fields that the line gives, weaker than explicit ones. codes: problems
+    and refusals of a plan that mean this message; those whose vllm_text holds `begins` do so
     without being listed. is_distinct: nothing else holds `begins`.
     is_dump: it ends in a printed configuration, which may be hundreds of lines when wrapped.
     is_explicit: the fields are what the user set, not what vLLM made of it. is_fatal: the start
@@ -74,14 +74,14 @@ class Message:
     is_explicit: bool = False
     is_fatal: bool = False
 
-    def stands_for(self, code: str, vllm_text: str | None) -> bool:
+    def matches_problem(self, code: str, vllm_text: str | None) -> bool:
         """Return whether a problem or a refusal of the rules is this message."""
         return code in self.codes or (
             self.is_distinct and vllm_text is not None and self.begins in vllm_text
         )
 
     def read(self, text: str) -> dict[str, Any] | None:
-        """The values of this message in `text`; None where it is not there as a whole."""
+        """Return the values of this message in `text`; None if it is not there as a whole."""
         found = self.pattern.search(text)
         if found is None:
             return None
@@ -89,7 +89,7 @@ class Message:
         return {name: value if name in TEXTS else _value(value) for name, value in values if value}
 
     def reads_to_the_end(self, text: str) -> bool:
-        """Whether its last value ends with the text, and would go on if the text did."""
+        """Return whether its last value ends with the text, and would continue if the text did."""
         found = self.pattern.search(text)
         return found is not None and any(found.end(name) == len(text) for name in found.groupdict())
 
@@ -102,7 +102,7 @@ def message(
     advice: str = "",
     **more: Any,
 ) -> Message:
-    """A message whose pattern is written with single spaces: any white space matches them."""
+    """Return a message whose pattern has single spaces: any white space matches them."""
     spaced = re.sub(r" ", r"\\s+", pattern)
     return Message(name, begins, re.compile(spaced), means, advice, **more)
 

@@ -1,4 +1,4 @@
-"""What a log would have to state for the rules to give its fatal error."""
+"""Find what a log would have to state for the rules to give its fatal error."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from workbench.core.platforms import PLATFORMS
 from workbench.core.rules import RULE_SETS
 from workbench.core.settings import Settings
 from workbench.core.trace import show
-from workbench.interop.log_candidates import CHANGES, FEW, Scene
+from workbench.interop.log_candidates import CHANGES, FEW, CandidateScenario
 from workbench.interop.log_failure import Ending
 from workbench.interop.log_report import DIFFERS, Failure, LogReport
-from workbench.interop.log_scenario import Resolve, Told, resolved
+from workbench.interop.log_scenario import LogReading, Resolve, resolved
 
 NO_FLAG = frozenset(
     {
@@ -31,7 +31,7 @@ NO_FLAG = frozenset(
         "max_num_seqs",
     }
 )
-"""Fields that the printed arguments say nothing of: the machine, and defaults that depend on it."""
+"""Fields that the printed arguments do not contain: the machine, and defaults that depend on it."""
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
 
 
@@ -43,7 +43,7 @@ class Missing:
     """
 
     facts: tuple[str, ...]
-    scenes: tuple[Scene, ...] = ()
+    scenes: tuple[CandidateScenario, ...] = ()
 
 
 def with_failure(
@@ -60,7 +60,7 @@ def with_failure(
         message=name,
         problem=code,
         missing=unknown.facts,
-        has_scenario=report.told.is_resolved,
+        has_scenario=report.reading.is_resolved,
         has_other_numbers=any(
             line.verdict == DIFFERS and line.message == name for line in report.lines
         ),
@@ -70,12 +70,12 @@ def with_failure(
 
 def missing(report: LogReport, ending: Ending, resolve: Resolve) -> Missing:
     """Return what the log does not state, and the scenarios that give its error with it."""
-    told = report.told
+    reading = report.reading
     if ending.found is not None and ending.found.values is None:
         return Missing(("the rest of the line: it is cut off",))
-    if not told.is_resolved:
+    if not reading.is_resolved:
         return Missing(report.missing)
-    scenes = tuple(_scenes(told, ending, resolve))
+    scenes = tuple(_scenes(reading, ending, resolve))
     if scenes:
         return Missing(tuple(scene.text for scene in scenes), scenes)
     if ending.found is None:
@@ -84,26 +84,26 @@ def missing(report: LogReport, ending: Ending, resolve: Resolve) -> Missing:
         ending.found.values or {}
     ):
         return Missing(("a rule for this error: no field of a scenario leads to it",))
-    names = ", ".join(name for name in _values(told, ending) if _is_free(name, told))
+    names = ", ".join(name for name in _values(reading, ending) if _is_free(name, reading))
     fact = (
         f"a fact that leads to this error: one of {names}, which the log does not state, or a "
-        f"config.json that differs from the one of {told.fields['model']}"
+        f"config.json that differs from the one of {reading.fields['model']}"
     )
     return Missing((fact,))
 
 
-def _scenes(told: Told, ending: Ending, resolve: Resolve) -> Iterator[Scene]:
+def _scenes(reading: LogReading, ending: Ending, resolve: Resolve) -> Iterator[CandidateScenario]:
     """Yield scenarios with one fact added that give the error, at most one for every field."""
     count = 0
-    for name, values in _values(told, ending).items():
-        if not _is_free(name, told):
+    for name, values in _values(reading, ending).items():
+        if not _is_free(name, reading):
             continue
         for value in values:
-            tried = resolved(replace(told, fields={**told.fields, name: value}), resolve)
+            tried = resolved(replace(reading, fields={**reading.fields, name: value}), resolve)
             if tried.fields.get(name) != value or ending.problem_of(tried) is None:
                 continue
             words = f"{name} = {show(value)}"
-            yield Scene(
+            yield CandidateScenario(
                 tried.fields,
                 words,
                 f"{name}: the log does not state it; with {words} the rules give this error",
@@ -114,15 +114,15 @@ def _scenes(told: Told, ending: Ending, resolve: Resolve) -> Iterator[Scene]:
             return
 
 
-def _is_free(name: str, told: Told) -> bool:
+def _is_free(name: str, reading: LogReading) -> bool:
     """Return whether the log leaves a field open: its arguments are known only where printed."""
-    return name not in told.said and (name in NO_FLAG or not told.typed_everything)
+    return name not in reading.from_lines and (name in NO_FLAG or not reading.has_arguments)
 
 
-def _values(told: Told, ending: Ending) -> Mapping[str, tuple[Any, ...]]:
+def _values(reading: LogReading, ending: Ending) -> Mapping[str, tuple[Any, ...]]:
     """Return the values to try for every field, the numbers of the error itself first."""
-    rules = RULE_SETS[told.fields["rules"]]
-    platform = PLATFORMS[told.fields.get("platform", Settings().platform)]
+    rules = RULE_SETS[reading.fields["rules"]]
+    platform = PLATFORMS[reading.fields.get("platform", Settings().platform)]
     tried: dict[str, tuple[Any, ...]] = {
         **CHANGES,
         "platform": tuple(PLATFORMS),

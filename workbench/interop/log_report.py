@@ -1,4 +1,4 @@
-"""What an explained log is: one entry a message, and the scenario that it tells."""
+"""The explanation of a log: one entry per message, and the scenario that it describes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.interop.log_candidates import Scene
-from workbench.interop.log_scenario import Told
+from workbench.interop.log_candidates import CandidateScenario
+from workbench.interop.log_scenario import LogReading
 
-AGREES, DIFFERS, TOLD, KNOWN, UNSURE, CUT = "agrees", "differs", "told", "known", "unsure", "cut"
+AGREES, DIFFERS, READ, KNOWN, UNSURE, CUT = "agrees", "differs", "told", "known", "unsure", "cut"
 VERDICTS = {
     AGREES: "the rules give the same",
     DIFFERS: "the rules give something else",
-    TOLD: "read into the scenario",
+    READ: "read into the scenario",
     KNOWN: "explained",
     UNSURE: "nothing to compare with",
     CUT: "cut off",
@@ -27,7 +27,7 @@ NAMES_THE_MODEL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class LineExplanation:
     """One recognised line. said, expected: values by name, in the log and in the plan.
 
     why: steps of the trace and sentences; advice: what to change; candidates: other scenarios that
@@ -47,7 +47,7 @@ class Explained:
     candidates: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form."""
+        """Return the published form."""
         return {
             "line": self.line,
             "times": self.times,
@@ -84,12 +84,12 @@ class Failure:
 
     @property
     def is_reproduced(self) -> bool:
-        """Whether the rules give the same error."""
+        """Return whether the rules give the same error."""
         return self.problem is not None
 
     @property
     def summary(self) -> str:
-        """The error and the rules' answer to it, without what is missing."""
+        """Return the error and the rules' answer to it, without what is missing."""
         start = f"The log ends with a fatal error (line {self.line}): {self.text}"
         if self.is_reproduced:
             numbers = ", with other numbers" if self.has_other_numbers else ""
@@ -119,28 +119,28 @@ class LogReport:
     failure: the fatal error with which it ends, if it does.
     """
 
-    told: Told
-    lines: tuple[Explained, ...]
+    reading: LogReading
+    lines: tuple[LineExplanation, ...]
     total_lines: int
-    scenes: tuple[Scene, ...]
+    scenes: tuple[CandidateScenario, ...]
     sizes: str = ""
     failure: Failure | None = None
 
     @property
     def scenario(self) -> dict[str, Any] | None:
-        """The reconstructed fields."""
-        return dict(self.told.fields) if self.told.is_resolved else None
+        """Return the reconstructed fields."""
+        return dict(self.reading.fields) if self.reading.is_resolved else None
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What the log lacks for a comparison."""
-        if self.told.is_resolved:
+        """Return what the log lacks for a comparison."""
+        if self.reading.is_resolved:
             return ()
-        if "model" in self.told.fields:
-            return (f"a config.json for {self.told.fields['model']}",)
+        if "model" in self.reading.fields:
+            return (f"a config.json for {self.reading.fields['model']}",)
         if self.sizes and not self.scenes:
             what = (
-                f"the model: no model of the catalog has {self.sizes} at a tensor parallelism of "
+                f"the model: none in the catalog has {self.sizes} at a tensor parallelism of "
                 "1 to 8, with or without an fp8 cache, with 0 to 3 drafts. Paste the line "
                 "`non-default args: {...}`, or give the model's config.json"
             )
@@ -148,19 +148,19 @@ class LogReport:
         return (NAMES_THE_MODEL,)
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form."""
-        plan = self.told.plan
+        """Return the published form."""
+        plan = self.reading.plan
         return {
             "schema_version": 1,
-            "vllm_version": self.told.version,
-            "rules": self.told.fields.get("rules"),
+            "vllm_version": self.reading.version,
+            "rules": self.reading.fields.get("rules"),
             "scenario": self.scenario,
-            "from_lines": dict(self.told.said),
-            "architecture": self.told.architecture,
+            "from_lines": dict(self.reading.from_lines),
+            "architecture": self.reading.architecture,
             "plan": None if plan is None else repr(plan),
             "failure": None if self.failure is None else self.failure.to_dict(),
-            "refusal": None if self.told.refusal is None else self.told.refusal.to_dict(),
-            "notes": list(self.told.notes),
+            "refusal": None if self.reading.refusal is None else self.reading.refusal.to_dict(),
+            "notes": list(self.reading.notes),
             "missing": list(self.missing),
             "candidates": [scene.to_dict() for scene in self.scenes],
             "lines": [line.to_dict() for line in self.lines],

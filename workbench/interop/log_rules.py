@@ -1,4 +1,4 @@
-"""Which rule set a log of some vLLM version is held against."""
+"""Choose the rule set that a log of some vLLM version is compared with."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ DEFAULT = "0.23"
 
 
 def rules_for(version: str | None) -> tuple[str, str]:
-    """(name of a rule set, what to know about it; empty where they belong together)."""
+    """Return (name of a rule set, what to know about it; empty if they belong together)."""
     if version is None:
-        return DEFAULT, f"The log does not tell vLLM's version; the rules are those of {DEFAULT}."
+        return (
+            DEFAULT,
+            f"The log does not contain vLLM's version; the rules are those of {DEFAULT}.",
+        )
     found = RELEASE.match(version)
     if found is None or version.lstrip("v").startswith("0.1.dev"):
         return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."

@@ -1,4 +1,4 @@
-"""The scenario that a log tells, as far as it does."""
+"""Reconstruct the scenario of a log."""
 
 from __future__ import annotations
 
@@ -9,57 +9,59 @@ from typing import Any
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.interop.log_facts import entries, known_model, unfollowed
-from workbench.interop.log_find import Found
+from workbench.interop.log_find import LoggedMessage
 from workbench.interop.log_rules import rules_for
 
 Resolve = Callable[[Mapping[str, Any]], Plan]
-"""Scenario fields -> plan; WorkbenchError where there is none."""
+"""Scenario fields -> plan; WorkbenchError if there is none."""
 
-TYPED = "typed_arguments"
+ARGUMENTS = "typed_arguments"
 SETTLED = "engine_config"
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
-"""Messages whose fields are looked at apart: see `_with_backend`."""
+"""Messages whose fields are handled separately: see `_with_backend`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a log tells of its scenario.
+class LogReading:
+    """The scenario fields that a log reports.
 
-    fields: as a scenario takes them, also where vLLM refuses them; said: field -> line number that
-    told it. refusal: what vLLM says to these fields. plan: of `compared`, which are the fields
-    without those that are refused, so that sizes can be compared all the same; None where the model
-    is unknown or there is no plan. architecture: the model class, where the log names it.
-    typed_everything: the arguments that were typed are there, so every other field is its default.
+    fields: as a scenario takes them, also if vLLM refuses them; from_lines: field -> its line
+    number. refusal: vLLM's answer to these fields. plan: of `compared`, which are the fields
+    without the refused ones, so that sizes can be compared anyway; None if the model is unknown
+    or there is no plan. architecture: the model class, if the log names it. has_arguments: the
+    log prints the user's arguments, so every other field is its default.
     """
 
     version: str | None
     fields: Mapping[str, Any]
-    said: Mapping[str, int]
+    from_lines: Mapping[str, int]
     notes: tuple[str, ...]
     plan: Plan | None = None
     refusal: WorkbenchError | None = None
     architecture: str | None = None
-    typed_everything: bool = False
+    has_arguments: bool = False
     compared: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the rules have an answer to the fields: a plan or a refusal."""
+        """Return whether the rules have an answer to the fields: a plan or a refusal."""
         return self.plan is not None or self.refusal is not None
 
 
-def reconstruct(found: Iterable[Found], resolve: Resolve) -> Told:
-    """The scenario of a log, and its plan."""
+def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
+    """Return the scenario of a log, and its plan."""
     seen = [one for one in found if one.values is not None]
     version = _first(seen, "version")
     rules, note = rules_for(version)
-    fields, said, notes = _fields(seen)
+    fields, from_lines, notes = _fields(seen)
     notes = [*([note] if note else []), *notes]
     fields = {**fields, "rules": rules}
     architecture = _first(seen, "architecture")
-    has_typed = any(one.message.name == TYPED for one in seen)
+    has_arguments = any(one.message.name == ARGUMENTS for one in seen)
     if "model" not in fields:
-        return Told(version, fields, said, tuple(notes), None, None, architecture, has_typed)
+        return LogReading(
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
+        )
     name, assumed = known_model(str(fields["model"]))
     if assumed:
         notes.append(assumed)
@@ -68,24 +70,29 @@ def reconstruct(found: Iterable[Found], resolve: Resolve) -> Told:
             f"{fields['model']} is not in the catalog (`workbench models`). Give the path of its "
             "config.json as the model to compare the sizes."
         )
-        return Told(version, fields, said, tuple(notes), None, None, architecture, has_typed)
+        return LogReading(
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
+        )
     fields["model"] = name
-    told = resolved(
-        Told(version, fields, said, tuple(notes), None, None, architecture, has_typed), resolve
+    reading = resolved(
+        LogReading(
+            version, fields, from_lines, tuple(notes), None, None, architecture, has_arguments
+        ),
+        resolve,
     )
-    return _with_backend(told, seen, resolve)
+    return _with_backend(reading, seen, resolve)
 
 
-def _first(seen: list[Found], value: str) -> str | None:
+def _first(seen: list[LoggedMessage], value: str) -> str | None:
     return next(
         (str(one.values[value]) for one in seen if one.values and value in one.values), None
     )
 
 
-def _fields(seen: list[Found]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
-    """Fields by trust: what was typed, then what the engine settled, then single lines."""
+def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
+    """Return fields by trust: the user's arguments, the engine's settings, then single lines."""
     fields: dict[str, Any] = {}
-    said: dict[str, int] = {}
+    from_lines: dict[str, int] = {}
     notes: list[str] = []
     for one in sorted(seen, key=_trust):
         assert one.values is not None
@@ -93,35 +100,35 @@ def _fields(seen: list[Found]) -> tuple[dict[str, Any], dict[str, int], list[str
             continue
         for name, value in one.message.fields(one.values).items():
             if fields.get(name, "auto") == "auto":
-                fields[name], said[name] = value, one.line.number
+                fields[name], from_lines[name] = value, one.line.number
         for dump in ("arguments", "config"):
             if dump in one.values and not notes:
                 notes += unfollowed(entries(str(one.values[dump])))
-    return fields, said, notes
+    return fields, from_lines, notes
 
 
-def _trust(one: Found) -> tuple[int, float, int]:
-    """What the user set comes first, then what the engine settled, then what an error implies.
+def _trust(one: LoggedMessage) -> tuple[int, float, int]:
+    """Return the sort key: the user's settings, the engine's, single lines, then implied values.
 
-    Of the memory of several ranks the least counts.
+    Of the memory of several ranks the smallest counts.
     """
     assert one.values is not None
     order = 1 if one.message.name == SETTLED else 2
-    if one.message.name == TYPED or one.message.is_explicit:
+    if one.message.name == ARGUMENTS or one.message.is_explicit:
         order = 0
     elif one.message.is_fatal:
         order = 3
     return order, float(one.values.get("available_gib", 0)), one.line.number
 
 
-def resolved(told: Told, resolve: Resolve) -> Told:
+def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
     """Return the same with what the rules make of its fields.
 
-    A field whose value no scenario takes is left out. A field that vLLM refuses stays, and is left
-    out of `compared` only.
+    A field with an invalid value is omitted. A field that vLLM refuses stays, and is omitted from
+    `compared` only.
     """
-    fields, compared = dict(told.fields), dict(told.fields)
-    notes = list(told.notes)
+    fields, compared = dict(reading.fields), dict(reading.fields)
+    notes = list(reading.notes)
     refusal: WorkbenchError | None = None
     plan: Plan | None = None
     while plan is None:
@@ -136,15 +143,15 @@ def resolved(told: Told, resolve: Resolve) -> Told:
                 break
             value = compared.pop(error.field)
             if isinstance(error, Refused):
-                notes.append(f"Left out {error.field} = {value} to compare sizes: {error.message}")
+                notes.append(f"Omitted {error.field} = {value} to compare sizes: {error.message}")
             else:
                 del fields[error.field]
-                notes.append(f"Left out {error.field} = {value}: {error.message}")
-    said = {name: line for name, line in told.said.items() if name in fields}
+                notes.append(f"Omitted {error.field} = {value}: {error.message}")
+    from_lines = {name: line for name, line in reading.from_lines.items() if name in fields}
     return replace(
-        told,
+        reading,
         fields=fields,
-        said=said,
+        from_lines=from_lines,
         notes=tuple(dict.fromkeys(notes)),
         plan=plan,
         refusal=refusal,
@@ -152,25 +159,25 @@ def resolved(told: Told, resolve: Resolve) -> Told:
     )
 
 
-def _with_backend(told: Told, seen: list[Found], resolve: Resolve) -> Told:
+def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
     """Return the same with the backend that the log names, where the rules would choose another.
 
     A list of candidates that FlashInfer leads names the device as well, which explains the choice.
     """
     one = next((one for one in seen if one.message.name in BACKENDS), None)
-    if told.plan is None or one is None or one.values is None or "backend" in told.fields:
-        return told
+    if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
+        return reading
     named = one.message.fields(one.values)
-    if told.plan.backend == named["backend"]:
-        return told
+    if reading.plan.backend == named["backend"]:
+        return reading
     device = {name: value for name, value in named.items() if name == "compute_capability"}
     for changes in (device, {"backend": named["backend"]}) if device else ({**named},):
         changed = replace(
-            told,
-            fields={**told.fields, **changes},
-            said={**told.said, **dict.fromkeys(changes, one.line.number)},
+            reading,
+            fields={**reading.fields, **changes},
+            from_lines={**reading.from_lines, **dict.fromkeys(changes, one.line.number)},
         )
         tried = resolved(changed, resolve)
         if tried.plan is not None and tried.plan.backend == named["backend"]:
             return tried
-    return told
+    return reading

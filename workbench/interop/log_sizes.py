@@ -1,4 +1,4 @@
-"""The messages that tell sizes of blocks, memory and what fits, in the order of a start."""
+"""The messages about sizes of blocks, memory and what fits, in the order of a start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PADDING = ("mamba_page_size_bytes", "attention_bytes_per_token", "mamba_page_siz
 
 
 def gib_bytes(gib: float) -> int:
-    """Bytes of a size that was printed in GiB."""
+    """Return the bytes of a size that was printed in GiB."""
     return round(gib * GIB)
 
 
@@ -41,19 +41,19 @@ def _concurrency(plan: Plan) -> float | None:
     return None if found is None else round(found, 2)
 
 
-def _old_tokens(plan: Plan, said: Any) -> str | None:
-    """The number that was printed before 0.20, which shared the blocks out among the groups."""
+def _old_tokens(plan: Plan, reported: Any) -> str | None:
+    """Return the number printed before 0.20, which divided the blocks among the groups."""
     cache = plan.cache
     if cache is None or cache.num_blocks is None or not cache.groups:
         return None
     smallest = min(group.spec.block_size for group in cache.groups)
     old = cache.num_blocks // len(cache.groups) * smallest
-    if abs(old - said) > max(old, said) / 50:
+    if abs(old - reported) > max(old, reported) / 50:
         return None
     return (
         f"It is {cache.num_blocks:,} blocks // {len(cache.groups)} groups * {smallest:,} tokens = "
-        f"{old:,}: how vLLM before 0.20 counted, which is far too little for hybrids (vllm#40691). "
-        "Concurrency * longest request is the number to go by."
+        f"{old:,}: how vLLM before 0.20 counted, which is far too low for hybrids (vllm#40691). "
+        "Use concurrency * longest request instead."
     )
 
 
@@ -71,7 +71,7 @@ SIZES = (
         "preferred_block",
         "Setting kv cache block size to",
         r"Setting kv cache block size to (?P<block_size>\d+) for (?P<backend>[\w, ]+?) backend",
-        "Phase 1: the size that the backend prefers, before any mamba page is looked at.",
+        "Phase 1: the size that the backend prefers, before mamba pages are considered.",
         compares=(
             Compare(
                 "block_size",
@@ -94,7 +94,7 @@ SIZES = (
         "[XPU]Setting attention block size to",
         r"\[XPU\]Setting attention block size to (?P<block_size>\d+) tokens to ensure multiple of "
         r"(?P<multiple>\d+)",
-        "XPU's GDN kernel wants a multiple of 64, so the block grew once more.",
+        "XPU's GDN kernel requires a multiple of 64, so the block grew once more.",
         fields=lambda _values: {"platform": "xpu"},
         compares=(BLOCK,),
     ),
@@ -110,7 +110,7 @@ SIZES = (
         "Padding mamba page size by",
         r"Padding mamba page size by (?P<padding_percent>[\d.]+)%",
         "The attention page came out larger than a state, so every state is padded to it.",
-        "A large share means that one granule of the block is much; try --block-size 16.",
+        "A large share means that the block granularity is coarse; try --block-size 16.",
         compares=(Compare("padding_percent", _padding_percent, PADDING, "%", 0.006, is_size=True),),
     ),
     message(
@@ -125,7 +125,7 @@ SIZES = (
         "Available KV cache memory",
         r"Available KV cache memory: (?P<available_gib>-?[\d.]+) GiB",
         "What is left for the cache on one rank: memory * utilization - weights - activations.",
-        "More: a higher --gpu-memory-utilization, fewer tokens a step, a smaller model a rank.",
+        "For more: a higher --gpu-memory-utilization, fewer tokens per step, less model per rank.",
         fields=lambda values: {"kv_cache_memory_bytes": max(0, gib_bytes(values["available_gib"]))},
     ),
     message(
@@ -147,7 +147,7 @@ SIZES = (
         "Overriding num_gpu_blocks=",
         r"Overriding num_gpu_blocks=(?P<num_blocks>\d+) with "
         r"num_gpu_blocks_override=(?P<num_gpu_blocks_override>\d+)",
-        "The measured number of blocks is replaced by the typed one.",
+        "The measured number of blocks is replaced by the user-set one.",
         "One block is the null block and never holds a request.",
         fields=lambda values: {"num_gpu_blocks_override": values["num_gpu_blocks_override"]},
     ),
@@ -172,7 +172,7 @@ SIZES = (
         r"KV cache size: (?P<tokens>[\d,]+) tokens,\s*Maximum concurrency for "
         r"(?P<max_model_len>[\d,]+) tokens per request: (?P<concurrency>[\d.]+)x",
         "Requests of full length that fit at once, and that number times their length (0.33).",
-        "For hybrids blocks are what runs out, not tokens: short requests take whole blocks.",
+        "For hybrids, blocks run out before tokens: short requests take whole blocks.",
         fields=lambda values: {"max_model_len": values["max_model_len"]},
         compares=(TOKENS, CONCURRENCY),
     ),
@@ -181,7 +181,7 @@ SIZES = (
         "KV cache size: ",
         r"KV cache size: (?P<tokens>[\d,]+) tokens(?!,)",
         "Concurrency times the longest request; before 0.20 a much smaller number for hybrids.",
-        "For hybrids blocks are what runs out, not tokens: short requests take whole blocks.",
+        "For hybrids, blocks run out before tokens: short requests take whole blocks.",
         compares=(TOKENS,),
     ),
     message(
@@ -208,4 +208,4 @@ SIZES = (
         is_explicit=True,
     ),
 )
-"""What a start says of its cache."""
+"""Messages about the cache, in the order of a start."""

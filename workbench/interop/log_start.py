@@ -1,4 +1,4 @@
-"""The messages that tell what was asked for and what vLLM settled, in the order of a start."""
+"""The messages about the requested and the final settings, in the order of a start."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _backend_fields(values: Values) -> dict[str, Any]:
     name = str(values["backend"]).removeprefix("AttentionBackendEnum.")
     name = BACKENDS.get(name, name)
     first = re.match(r"\W*(\w+)", str(values.get("candidates", "")))
-    # The order of the list is the platform's: FlashInfer leads it on compute capability 10 only.
+    # The platform orders the list: FlashInfer is first on compute capability 10 only.
     known = {"compute_capability": "10.0"} if first and first.group(1) == "FLASHINFER" else {}
     return {"backend": name, **known}
 
 
-def _before_fitting(plan: Plan, said: Any) -> str | None:
+def _before_fitting(plan: Plan, reported: Any) -> str | None:
     fitted = [step for step in plan.steps if step.rule.name == "auto_fit_max_model_len"]
-    if any(step.operands["longest_of_the_model"] == said for step in fitted):
-        return "It is the length before it was fitted to the memory."
+    if any(step.operands["longest_of_the_model"] == reported for step in fitted):
+        return "This is the length before it was reduced to fit the memory."
     return None
 
 
@@ -56,14 +56,14 @@ START = (
         "version",
         "version ",
         r"(?:vLLM (?:API )?server|▀▄▀ █ ) ?version (?P<version>\d+\.[\w.+-]+)",
-        "Which vLLM runs, so which rules hold.",
+        "The running vLLM version, which determines the rules.",
         is_distinct=False,
     ),
     message(
         "typed_arguments",
         "non-default args",
         r"non-default args: (?P<arguments>\{.*)",
-        "What was typed and differs from vLLM's defaults; everything else is a default.",
+        "The user-set arguments that differ from vLLM's defaults; all others are defaults.",
         fields=lambda values: argument_fields(entries(str(values["arguments"]))),
         is_dump=True,
     ),
@@ -79,7 +79,7 @@ START = (
         "platform",
         "Automatically detected platform",
         r"Automatically detected platform (?P<platform>\w+)",
-        "Which platform picks the attention backend.",
+        "The platform that picks the attention backend.",
         fields=lambda values: (
             {"platform": values["platform"]}
             if values["platform"] in {"cuda", "rocm", "xpu", "cpu"}
@@ -164,8 +164,8 @@ START = (
         "attention backend out of potential",
         r"Using (?P<backend>[\w.]+) attention backend out of potential backends: "
         r"(?P<candidates>\[[^\]]*\])",
-        "The first backend of the platform's order that nothing speaks against.",
-        "Ask for another one with --attention-backend; tab `Backends by TP` compares them.",
+        "The first backend in the platform's priority order that passes all checks.",
+        "Request another one with --attention-backend; tab `Backends by TP` compares them.",
         fields=_backend_fields,
         compares=(Compare("backend", lambda plan: plan.backend, ("backend",)),),
     ),
@@ -193,9 +193,9 @@ START = (
                 "backend",
                 lambda plan: plan.backend,
                 ("backend",),
-                otherwise=lambda plan, said: (
-                    f"{said} is another word for it."
-                    if BACKENDS.get(said) == plan.backend
+                otherwise=lambda plan, reported: (
+                    f"{reported} is another name for it."
+                    if BACKENDS.get(reported) == plan.backend
                     else None
                 ),
             ),
@@ -206,7 +206,7 @@ START = (
         "gdn_prefill",
         "GDN prefill kernel",
         r"Using (?P<kernel>\S+(?: \w+)?) GDN prefill kernel",
-        "Which kernel runs the prefill of gated delta nets.",
+        "The kernel that runs the prefill of gated delta nets.",
         "FlashInfer's makes blocks multiples of 64 tokens in align mode, from 0.33 on.",
         fields=_prefill_fields,
     ),
@@ -215,7 +215,7 @@ START = (
         "Mamba cache mode is set to '",
         r"Mamba cache mode is set to '(?P<mamba_cache_mode>all|align)' for (?P<architecture>\w+) "
         r"by default",
-        "Prefix caching is on and no mode was typed, so vLLM chose how states are kept.",
+        "Prefix caching is on and no mode was set, so vLLM chose how states are kept.",
         "align keeps a state at block ends only, all keeps one per block (not in 0.33).",
         fields=lambda values: {
             "enable_prefix_caching": True,
@@ -229,25 +229,25 @@ START = (
         "cache_mode_none",
         "Mamba cache mode is set to 'none'",
         r"Mamba cache mode is set to 'none' when prefix caching is disabled",
-        "A cache mode was typed, but without prefix caching there is nothing to keep.",
-        "Add --enable-prefix-caching, or leave --mamba-cache-mode out.",
+        "A cache mode was set, but without prefix caching there is nothing to keep.",
+        "Add --enable-prefix-caching, or omit --mamba-cache-mode.",
         fields=lambda _values: {"enable_prefix_caching": False},
     ),
     message(
         "cache_mode_fallback",
         "falling back to 'align' mode",
         r"cache 'all' mode: falling back to 'align' mode",
-        "This model cannot keep a state for every block, so align takes the place of all.",
-        "Type --mamba-cache-mode align to silence it.",
+        "This model cannot keep a state for every block, so align replaces all.",
+        "Set --mamba-cache-mode align to avoid the message.",
         fields=lambda _values: {"enable_prefix_caching": True, "mamba_cache_mode": "all"},
     ),
     message(
         "prefix_caching_not_supported",
         "support for prefix caching: disabling",
         r"without support for prefix caching: disabling",
-        "This version cannot find the states of this model again, so it turned prefix caching off.",
+        "This version cannot reuse the states of this model, so it turned prefix caching off.",
         "Newer versions cache hybrid models; see --mamba-cache-mode.",
         fields=lambda _values: {"enable_prefix_caching": False},
     ),
 )
-"""What a start says of its settings."""
+"""Messages about settings, in the order of a start."""

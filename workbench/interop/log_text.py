@@ -1,4 +1,4 @@
-"""The text of a log: bytes to lines, without colours and without what stands before a message."""
+"""Split the text of a log into lines, without colours and without what precedes a message."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from workbench.core.errors import ScenarioError
 MAX_LOG_BYTES = 256 * 2**20
 PROBE = 65_536
 SHOWN = 220
-MAX_TOLD = 40
-"""One message is explained at most this often with different numbers; ranks repeat each other."""
+MAX_REPEATS = 40
+"""One message is explained at most this often with different numbers; ranks repeat messages."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m")
 CARRIER = re.compile(
@@ -44,7 +44,7 @@ HEAD = re.compile(
 """What vLLM and Ray put before a message."""
 PROGRESS = re.compile(r"\d%\|")
 MESSAGE_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload", "event", "line", "body")
-"""Where the log lines of JSON keep the text, the first that is there."""
+"""Keys of JSON log lines that hold the text; the first one present counts."""
 ENGINES = {
     "SGLang": ("sglang", "server_args=ServerArgs(", "[TP0] Load weight"),
     "llama.cpp": ("llama_model_loader", "llama_kv_cache", "llm_load_print_meta"),
@@ -64,7 +64,7 @@ class Line(NamedTuple):
 
 
 def decoded(data: bytes) -> str:
-    """The text in the bytes of a log file: UTF-8, or UTF-16 where it begins with its mark.
+    """Return the text in the bytes of a log file: UTF-8, or UTF-16 if it begins with its mark.
 
     Errors: ScenarioError for binary data and for more than 256 MiB.
     """
@@ -83,13 +83,13 @@ def decoded(data: bytes) -> str:
 
 
 def lines_of(text: str) -> list[Line]:
-    """The lines, without colours. Errors: ScenarioError for an empty or a binary text."""
+    """Return the lines, without colours. Errors: ScenarioError for an empty or a binary text."""
     if "\0" in text[:PROBE]:
         raise _binary()
     if not text.strip():
         raise ScenarioError(
             "log_empty",
-            "There is nothing to explain: paste the lines that vLLM printed while it started, from "
+            "There is nothing to explain. Paste the lines that vLLM printed while it started, from "
             "`non-default args` to `Maximum concurrency` or to the error.",
             field="log",
         )
@@ -108,7 +108,7 @@ def lines_of(text: str) -> list[Line]:
 
 
 def _carried(line: str) -> tuple[str, str, bool]:
-    """What a container put before a line, the line, and whether the next one goes on with it."""
+    """Return the container's prefix of a line, the line, and whether the next one continues it."""
     at = 0
     is_part = False
     while (found := CARRIER.match(line, at)) is not None:
@@ -121,12 +121,12 @@ def _carried(line: str) -> tuple[str, str, bool]:
         read = json.loads(line)
     except (ValueError, RecursionError):
         return carrier, line, is_part
-    told = _message_of(read)
-    if told is None:
+    message = _message_of(read)
+    if message is None:
         return carrier, line, is_part
     # Docker cuts long lines: all but the last piece lack the end of the line.
-    is_part = read.keys() >= {"log", "stream"} and not told.endswith("\n")
-    return carrier, told.rstrip("\r\n"), is_part
+    is_part = read.keys() >= {"log", "stream"} and not message.endswith("\n")
+    return carrier, message.rstrip("\r\n"), is_part
 
 
 def _message_of(read: Any) -> str | None:
@@ -139,7 +139,7 @@ def _message_of(read: Any) -> str | None:
 
 
 def bare(text: str) -> str:
-    """A line without time, process, level and place in the source."""
+    """Return a line without time, process, level and place in the source."""
     at = 0
     while found := CARRIER.match(text, at) or HEAD.match(text, at):
         at = found.end()
@@ -147,7 +147,7 @@ def bare(text: str) -> str:
 
 
 def is_begun(text: str) -> bool:
-    """Whether something begins in this line; a wrapped message goes on without a head."""
+    """Return whether something begins in this line; a wrapped message continues without a head."""
     at = 0
     while found := CARRIER.match(text, at):
         at = found.end()
@@ -155,13 +155,13 @@ def is_begun(text: str) -> bool:
 
 
 def short(text: str) -> str:
-    """The message of a line, cut to what a table can show."""
-    told = bare(text)
-    return told if len(told) <= SHOWN else told[: SHOWN - 1] + "…"
+    """Return the message of a line, cut to what a table can show."""
+    message = bare(text)
+    return message if len(message) <= SHOWN else message[: SHOWN - 1] + "…"
 
 
 def other_engine(lines: Iterable[Line]) -> str | None:
-    """The engine whose log this looks like, when it is not vLLM's."""
+    """Return the engine whose log this looks like, if it is not vLLM's."""
     for line in lines:
         for engine, marks in ENGINES.items():
             if any(mark.casefold() in line.text.casefold() for mark in marks):

@@ -1,4 +1,4 @@
-"""Messages that a terminal, a chat or a mail program has wrapped, put together again."""
+"""Join messages that a terminal, a chat or a mail program has wrapped."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WRAPPED_LINES = 12
 DUMP_LINES = 400
 """The same for a printed configuration."""
 NARROWEST = 60
-"""Columns. A shorter line is one that somebody wrote."""
+"""Columns. A shorter line was not cut by a program."""
 
 
 def width_of(lines: list[Line]) -> int | None:
-    """The column at which this log was cut; None for one that was not, as far as anybody sees.
+    """Return the column at which this log was cut; None if no cut is visible.
 
     No line is longer than a cut one, and most cut ones go on in a line without a head.
     """
@@ -29,7 +29,7 @@ def width_of(lines: list[Line]) -> int | None:
 
 
 def windows(lines: list[Line], at: int) -> Iterator[str]:
-    """The line at this place, then joined with the lines after it as if it had been wrapped."""
+    """Yield the line at this place, then joined with the following lines as if it were wrapped."""
     yield lines[at].text
     wrapped = continuation(lines, at, WRAPPED_LINES)
     following = [line.text for line in lines[at + 1 : at + JOINED_LINES]]
@@ -39,20 +39,20 @@ def windows(lines: list[Line], at: int) -> Iterator[str]:
 
 
 def continuation(lines: list[Line], at: int, most: int) -> list[str]:
-    """The lines after this one that begin no message themselves."""
+    """Return the lines after this one that do not begin a message themselves."""
     following = (line.text for line in lines[at + 1 : at + 1 + most])
     return list(takewhile(lambda text: text.strip() and not is_begun(text), following))
 
 
 def dumps(lines: list[Line], at: int) -> Iterator[str]:
-    """A printed configuration, whose wrapped lines need no space between them but in its words."""
+    """Yield a printed configuration, whose wrapped lines need no space between them."""
     parts = [part.strip() for part in (lines[at].text, *continuation(lines, at, DUMP_LINES))]
     for words in ("", " "):
         yield words.join(parts[:2]) + "".join(parts[2:])
 
 
 def _joins(parts: list[str]) -> Iterator[str]:
-    """As if cut at a column, as if broken at spaces, and as if cut with the spaces lost there."""
+    """Join as if cut at a column, as if broken at spaces, and as if cut with the spaces lost."""
     width = max(len(part.rstrip()) for part in parts[:-1])
     texts = [parts[0].rstrip(), *(bare(part) for part in parts[1:])]
     for in_words in (True, False):

@@ -1,4 +1,4 @@
-"""Scenarios as the file of `vllm bench sweep serve --serve-params` (0.23)."""
+"""Write scenarios as the file of `vllm bench sweep serve --serve-params` (0.23)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workbench.interop.vllm_args import vllm_environment
 
 
 def serve_params(plans: Sequence[Plan], names: Sequence[str] = ()) -> str:
-    """JSON: one object of server arguments per plan, in order, for one and the same model.
+    """Return JSON: one object of server arguments per plan, in order, for one model.
 
-    An argument that is absent keeps vLLM's default, so leave it out of `--serve-cmd` too. names:
+    An argument that is absent keeps vLLM's default, so omit it in `--serve-cmd` too. names:
     labels, unique; without them `block-528`, `block-1056-2`, ... Errors: ScenarioError for no plan,
     several models, two equal sets of arguments, or variables that differ (the file holds none).
     """
@@ -40,7 +40,7 @@ def serve_params(plans: Sequence[Plan], names: Sequence[str] = ()) -> str:
 
 
 def sweep_command(plan: Plan, repository: str | None, path: str) -> str:
-    """The command that reads the file, with the model that all its scenarios share."""
+    """Return the command that reads the file, with the model that its scenarios share."""
     model = repository or f"<hub id or folder of {plan.model.name}>"
     variables = "".join(f"{k}={v} " for k, v in vllm_environment(plan.settings).items())
     return (

@@ -1,4 +1,4 @@
-"""A scenario as `vllm serve` arguments (0.23 names)."""
+"""Write a scenario as `vllm serve` arguments (0.23 names)."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ SKIPPED_LAYERS = "--kv-cache-dtype-skip-layers"
 HYBRID_MANAGER = "--disable-hybrid-kv-cache-manager"
 GDN_PREFILL = "--gdn-prefill-backend"
 GDN_KERNELS = {True: "flashinfer", False: "triton"}
-"""Value of `gdn_flashinfer_prefill` -> what the flag takes for it."""
+"""Value of `gdn_flashinfer_prefill` -> value of the flag."""
 VARIABLES = {
     "batch_invariant": ("VLLM_BATCH_INVARIANT", "1"),
     "kv_cache_layout": ("VLLM_KV_CACHE_LAYOUT", None),
 }
-"""Field -> the environment variable that takes its place, and its value (None: the field's own)."""
+"""Field -> the environment variable for it, and its value (None: the field's own)."""
 DEFAULTS = Settings()
 HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
 DRAFT_MODEL = "<hub id or folder of the draft model>"
 NGRAM_TOKENS = 5
-"""vLLM's own window for ngram drafts, spelt out because some versions ask for it."""
+"""vLLM's own window for ngram drafts, written out because some versions require it."""
 
 
 def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
-    """The arguments that differ from vLLM's defaults, after the model's name.
+    """Return the arguments that differ from vLLM's defaults, after the model's name.
 
-    `repository` is what vLLM should load, a placeholder stands for an unknown one. Platform,
+    `repository` is what vLLM should load, a placeholder replaces an unknown one. Platform,
     capability, memory that is measured, TRT-LLM's kernels and rule set belong to the machine, the
     checkpoint and the installed version, so they give no argument; nor do batch invariance and the
     layout of the cache, which are environment variables. The method of speculative decoding is
@@ -83,7 +83,7 @@ def vllm_args(settings: Settings, model: Model, repository: str | None = None) -
 def _drafts(settings: Settings, model: Model) -> dict[str, Any]:
     """Return which method drafts, and how many tokens; empty where nothing drafts.
 
-    Only the number of the layers sizes the cache, so the first ones stand for them. Source:
+    Only the number of the layers affects cache sizes, so the first ones are used. Source:
     `SpeculativeConfig` and `ExtractHiddenStatesConfig`, 0.23 and 0.33.
     """
     count = {"num_speculative_tokens": settings.num_speculative_tokens}
@@ -103,7 +103,7 @@ def _drafts(settings: Settings, model: Model) -> dict[str, Any]:
 
 
 def vllm_environment(settings: Settings) -> dict[str, str]:
-    """What has no flag and is an environment variable of the server."""
+    """Return the settings that are environment variables of the server, not flags."""
     return {
         name: value or str(getattr(settings, field))
         for field, (name, value) in VARIABLES.items()
@@ -112,7 +112,7 @@ def vllm_environment(settings: Settings) -> dict[str, str]:
 
 
 def vllm_command(args: tuple[str, ...], environment: Mapping[str, str] | None = None) -> str:
-    """A shell command, one flag per line, after the variables that it needs."""
+    """Return a shell command, one flag per line, after the variables that it needs."""
     variables = "".join(
         f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items()
     )

@@ -1,4 +1,4 @@
-"""From a config.json to a model description: one reader per family, and the catalog."""
+"""Model descriptions from config.json: one reader per family, and the catalog."""
 
 from workbench.models.catalog import catalog_config, catalog_names, load_model, repository
 from workbench.models.read import read_model

@@ -1,4 +1,4 @@
-"""Which model class of vLLM a config.json names, and whether its family was written for it.
+"""The vLLM model class that a config.json names, and a check against its family.
 
 vLLM picks the model class by `architectures`, not by `model_type`, and unrelated models share a
 model_type (Ling 2.5 and Ling 3). So a family reads only the architectures that it declares.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with, wrapper_builds
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, shown
 from workbench.models.family import FAMILIES, Family
 from workbench.models.fields import Fields
 
@@ -20,7 +20,7 @@ KEY = "architectures"
 def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
     """Return the architecture of the whole file, checked against those of `family`.
 
-    A multimodal wrapper is accepted where vLLM builds one of the family's models inside of it.
+    A multimodal wrapper is accepted if vLLM builds one of the family's models inside it.
     Errors: ConfigError for an architecture that the family was not written for, and for a wrapper
     of an unknown model_type that does not name its own.
     """
@@ -43,7 +43,9 @@ def _listed(config: Mapping[str, Any], place: str) -> str | None:
         return None
     if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
         raise ConfigError(
-            "config_wrong_value", f"{place}/{KEY} must be a list of names.", field=f"{place}/{KEY}"
+            "config_wrong_value",
+            f"Invalid {place}/{KEY} {shown(listed)}. Expected a list of names.",
+            field=f"{place}/{KEY}",
         )
     known: str = next((name for name in listed if versions_with(name)), listed[0])
     return known
@@ -95,6 +97,6 @@ def _way_forward(name: str, nearest: str) -> str:
             "choose another model (`workbench models`), or register a family for it."
         )
     return (
-        f"It is not a generating model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
+        f"It is not a generative model in the registry of vLLM {' or '.join(MODEL_REGISTRIES)}. If "
         f'its layers and caches are those of {nearest}, set {KEY} to ["{nearest}"].'
     )

@@ -33,15 +33,15 @@ MLA_MODEL_TYPES = frozenset(
 )
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
-"""Of the whole file, not of its text part: models that see the tokens of an image at once."""
+"""In the whole file, not its text part: models that attend to all tokens of an image at once."""
 SOFT_CAPPED = {"gemma2": 50.0}
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
-"""model_type -> the cap of attention scores where config.json is silent; null means none."""
+"""model_type -> the cap of attention scores if config.json has none; null means no cap."""
 
 
 def read_attention(fields: Fields) -> Attention:
-    """The attention layers' geometry, of the whole model."""
+    """Return the attention layers' geometry, of the whole model."""
     heads = fields.integer("num_attention_heads", name="num_heads")
     if fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES:
         return _read_mla(fields, heads)
@@ -75,7 +75,7 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
 
 
 def _indexer(fields: Fields) -> Indexer:
-    """The indexer, and which layers have none of their own.
+    """Return the indexer, and which layers have none of their own.
 
     Source: `DeepseekV2MLAAttention`, 0.23 and 0.33; the size of GLM's configuration class.
     """
@@ -117,7 +117,7 @@ def _head_size(fields: Fields, heads: int) -> int:
 
 
 def _soft_cap(fields: Fields) -> float | None:
-    """Models whose attention vLLM 0.23 gives a cap; others ignore the entry."""
+    """Return the cap that vLLM 0.23 gives to some models; others ignore the entry."""
     default = SOFT_CAPPED.get(fields.model_type)
     key = "attn_logit_softcapping"
     if default is None or (key in fields.text and fields.raw(key) is None):

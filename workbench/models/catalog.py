@@ -1,4 +1,4 @@
-"""The catalog: real models as data files, and loading a model from anything that names one."""
+"""The catalog: real models as data files, and loading a model from any reference to one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 @lru_cache(maxsize=1)
 def catalog_names() -> tuple[str, ...]:
-    """Names of the catalog, sorted."""
+    """Return the names of the catalog, sorted."""
     folder = resources.files("workbench.models") / "catalog"
     names = (entry.name for entry in folder.iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
 
 
 def catalog_config(name: str) -> dict[str, Any]:
-    """The object of one catalog file, `_source` included; ConfigError for an unknown name."""
+    """Return one catalog file's object, with `_source`; ConfigError for an unknown name."""
     if name not in catalog_names():
         raise ConfigError(
             "unknown_model",
@@ -48,10 +48,10 @@ def _catalog_model(name: str) -> Model:
 
 
 def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
-    """The model named by a catalog name, a path, a hub id, or given as the config object itself.
+    """Return the model of a catalog name, a path, a hub id, or a config object.
 
     A path is what exists on disk, or ends in .json, or starts with "." or "/". A hub id
-    (owner/name) that is no catalog name downloads that repository's config.json and nothing else.
+    (owner/name) outside the catalog downloads that repository's config.json and nothing else.
     Errors: ConfigError; AppRefusal in an app.
     """
     if isinstance(reference, Mapping):
@@ -63,7 +63,7 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     if not isinstance(reference, str):
         raise ConfigError(
             "unknown_model",
-            "A model is a catalog name, a path, a hub id or a config object, not a "
+            "Invalid model. Expected a catalog name, a path, a hub id or a config object; got a "
             f"{type(reference).__name__}.",
             field="model",
         )
@@ -88,7 +88,7 @@ def _named_model(reference: str) -> Model:
 
 @lru_cache(maxsize=1)
 def _catalog_hub_ids() -> tuple[tuple[str, str], ...]:
-    """(hub id, catalog name), from each file's `_source.repo`."""
+    """Return (hub id, catalog name) pairs from each file's `_source.repo`."""
     sources = [(catalog_config(name).get("_source"), name) for name in catalog_names()]
     return tuple(
         (source["repo"], name)
@@ -103,10 +103,10 @@ def _catalog_by_hub_id() -> dict[str, str]:
 
 
 def repository(reference: str | Mapping[str, Any]) -> str | None:
-    """What an engine can load for a model reference: a hub id or a folder; None if unknown.
+    """Return what an engine can load for a model: a hub id or a folder; None if unknown.
 
     A catalog name gives the hub id that its file came from, a config.json its folder, a config
-    object what it calls itself.
+    object its own name.
     """
     if not isinstance(reference, str):
         named = reference.get("_name_or_path")

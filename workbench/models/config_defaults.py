@@ -1,7 +1,7 @@
-"""What configuration classes say of fields that config.json leaves out.
+"""Defaults of configuration classes for fields that config.json omits.
 
-Of the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree. Only fields
-that published files do leave out: layers and widths must be said. Null is not left out.
+From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), which agree. Only
+fields that published files omit: layers and widths are required. Null does not count as omitted.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ WRAPPERS = {
     "lfm2-vl": "lfm2",
     "nemotron_h_puzzle": "nemotron_h",
 }
-"""model_type -> the one whose class its text configuration has where that names none."""
+"""model_type -> the model_type of its text configuration if that names none."""
 
 
 def defaults_of(model_type: object) -> Mapping[str, Any]:
-    """The defaults of a text configuration, none where its class is not known."""
+    """Return the defaults of a text configuration, none if its class is not known."""
     name = model_type if isinstance(model_type, str) else ""
     return CONFIG_DEFAULTS.get(WRAPPERS.get(name, name), {})

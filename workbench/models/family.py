@@ -1,11 +1,11 @@
-"""What a model family is: how its config.json says which layers and states it has."""
+"""A model family: how its config.json declares its layers and states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.model import Attention, Layer
 from workbench.core.states import State
 from workbench.models.attention import read_attention
@@ -15,7 +15,7 @@ Layers = tuple[Layer, ...]
 
 
 def nothing(_fields: Fields) -> None:
-    """A family without this part."""
+    """Return None: the family does not have this part."""
     return
 
 
@@ -28,7 +28,7 @@ class Family:
     is_hybrid: vLLM's flag of the family (a model whose layers are all attention may still turn
     it off, `is_ordinary`). supports_all_mode: cache mode "all" of 0.23. names_attention_layers:
     the family's configuration has a per-layer list with entries that mean attention.
-    ssm_cache_dtype: what vLLM writes over an "auto" state dtype.
+    ssm_cache_dtype: what vLLM uses in place of an "auto" state dtype.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Family:
     is_ordinary: Callable[[Fields], bool] = lambda _fields: False
 
     def architectures_of(self, model_type: str) -> tuple[str, ...]:
-        """Return the architectures that are read under a model type; none: all of them."""
+        """Return the architectures that are read under a model type; none means all of them."""
         types = self.model_types
         return types.get(model_type, ()) if isinstance(types, Mapping) else ()
 
@@ -63,7 +63,7 @@ def register(*families: Family) -> None:
 
 
 def find_family(fields: Fields) -> tuple[Family, str]:
-    """The family of a config.json and the model_type that chose it; the outer type goes first."""
+    """Return the family of a config.json and the model_type that chose it; the outer one first."""
     tried = []
     for pointer, config in (
         ("/model_type", fields.top),
@@ -73,14 +73,15 @@ def find_family(fields: Fields) -> tuple[Family, str]:
         if value is None:
             continue
         if not isinstance(value, str):
-            raise ConfigError("config_wrong_value", f"{pointer} must be a string.", field=pointer)
+            message = f"Invalid {pointer} {shown(value)}. Expected a string."
+            raise ConfigError("config_wrong_value", message, field=pointer)
         if value in FAMILIES:
             return FAMILIES[value], value
         tried.append(value)
     if not tried:
         raise ConfigError(
             "config_missing_field",
-            "/model_type is missing; it says which family's fields to read.",
+            "/model_type is missing; it decides which family's fields are read.",
             field="/model_type",
         )
     raise ConfigError(

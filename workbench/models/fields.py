@@ -38,7 +38,7 @@ class Fields:
 
     `top` is the whole object, `text` the nested text configuration where there is one.
     `listed_layers` is the length of the per-layer list that was read, `remarks` are sentences for
-    the person who reads the model.
+    the user.
     Every getter records under `name` where the value came from; a missing required field, a
     wrong type or a value out of range is a ConfigError with the JSON pointer of the field.
     """
@@ -62,30 +62,30 @@ class Fields:
 
     @property
     def model_type(self) -> str:
-        """The text configuration's own model_type, "" when it has none."""
+        """Return the text configuration's own model_type, "" if it has none."""
         value = self.text.get("model_type", "")
         return value if isinstance(value, str) else ""
 
     def pointer(self, key: str) -> str:
-        """The JSON pointer of a text field."""
+        """Return the JSON pointer of a text field."""
         return f"/{self.prefix}/{key}" if self.prefix else f"/{key}"
 
     def wrong(self, key: str, value: object, allowed: str) -> ConfigError:
-        """The error for a value of the wrong kind."""
+        """Return the error for a value of the wrong kind."""
         return ConfigError(
             "config_wrong_value",
-            f"{self.pointer(key)} is {_short(value)}; it must be {allowed}.",
+            f"Invalid {self.pointer(key)} {_short(value)}. Expected {allowed}.",
             field=self.pointer(key),
         )
 
     def contradiction(self, key: str, message: str) -> ConfigError:
-        """The error for fields that cannot both be true."""
+        """Return the error for fields that cannot both be true."""
         return ConfigError(
             "config_contradiction", f"{self.pointer(key)}: {message}.", field=self.pointer(key)
         )
 
     def missing(self, key: str, name: str) -> ConfigError:
-        """The error for a required field that is absent."""
+        """Return the error for a required field that is absent."""
         names = (name[:80] for name in islice(self.text, 500) if isinstance(name, str))
         near = nearest_names(key, names)
         hint = f" Similar fields here: {', '.join(near)}." if near else ""
@@ -100,11 +100,11 @@ class Fields:
         self.origins[name] = f"{name} = {show(value)} from {origin}"
 
     def has(self, key: str) -> bool:
-        """Whether a text field has a value: its own, or that of its configuration class."""
+        """Return whether a text field has a value: its own, or that of its configuration class."""
         return self.raw(key) is not None
 
     def raw(self, key: str) -> Any:
-        """A text field as it is; absent, what its configuration class says, else None."""
+        """Return a text field; if absent, the default of its configuration class, else None."""
         return self.text[key] if key in self.text else self.defaults.get(key)
 
     def integer(
@@ -116,7 +116,7 @@ class Fields:
         minimum: int = 1,
         maximum: int = MAX_INTEGER,
     ) -> int:
-        """An integer field within [minimum, maximum]; `default` stands for the config class's."""
+        """Return an integer field within [minimum, maximum]; `default` is the config class's."""
         value = self.raw(key)
         name = name or key
         if value is None:
@@ -132,7 +132,7 @@ class Fields:
         return value
 
     def number(self, key: str, default: float, *, name: str | None = None) -> float:
-        """A positive, finite number."""
+        """Return a positive, finite number."""
         value = self.raw(key)
         name = name or key
         if value is None:
@@ -146,7 +146,7 @@ class Fields:
         return value
 
     def word(self, key: str, allowed: Sequence[str], *, name: str | None = None) -> str | None:
-        """A string out of `allowed`, None when absent."""
+        """Return a string out of `allowed`, None if absent."""
         value = self.raw(key)
         if value is None:
             return None
@@ -156,14 +156,14 @@ class Fields:
         return value
 
     def layer_list(self, key: str, allowed: Mapping[Any, str]) -> tuple[str, ...] | None:
-        """A per-layer list, translated by `allowed`; None when absent or empty."""
+        """Return a per-layer list, translated by `allowed`; None if absent or empty."""
         value = self.raw(key)
         if value is None:
             return None
         if not isinstance(value, list | tuple | str):
             raise self.wrong(key, value, "a list with one entry per layer")
         if len(value) > MAX_LAYERS:
-            raise self.wrong(key, value, f"at most {MAX_LAYERS} layers long")
+            raise self.wrong(key, value, f"at most {MAX_LAYERS} layers")
         words = both_spellings(allowed)
         result = []
         for position, entry in enumerate(value):
@@ -179,7 +179,7 @@ class Fields:
         return tuple(result)
 
     def index_list(self, key: str, layers: int, first: int = 0) -> frozenset[int] | None:
-        """A list of layer indexes in [first, first + layers), returned 0-based."""
+        """Return a list of layer indexes in [first, first + layers), 0-based."""
         value = self.raw(key)
         if value is None:
             return None
@@ -196,11 +196,11 @@ class Fields:
         return frozenset(entry - first for entry in value)
 
     def layer_count(self) -> int:
-        """`num_hidden_layers`."""
+        """Return `num_hidden_layers`."""
         return self.integer("num_hidden_layers", maximum=MAX_LAYERS)
 
     def child(self, key: str) -> Fields:
-        """The fields of a nested object, sharing this record of origins."""
+        """Return the fields of a nested object, sharing this record of origins."""
         value = self.raw(key)
         if value is None:
             raise self.missing(key, "the layer geometry")
@@ -225,7 +225,7 @@ def both_spellings(allowed: Mapping[Any, str]) -> Mapping[Any, str]:
 
 
 def _short(value: object) -> str:
-    """A value in a few words, in time that does not grow with it."""
+    """Return a value in a few words, in time that does not grow with it."""
     if isinstance(value, Mapping):
         return f"an object with {len(value)} fields"
     if isinstance(value, list | tuple):

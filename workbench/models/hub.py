@@ -1,4 +1,4 @@
-"""config.json of a hub repository: that one file, and an answer within seconds."""
+"""Download config.json of a hub repository: that one file, with a short timeout."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PROBE_SECONDS = 3.0
 
 
 def download_config(hub_id: str) -> dict[str, Any]:
-    """The object of `config.json` in the repository `hub_id` (owner/name); nothing else is fetched.
+    """Return the object of `config.json` in the repository `hub_id` (owner/name).
 
-    Errors: ConfigError when the hub cannot be reached, or has no such file.
+    Nothing else is fetched. Errors: ConfigError if the hub cannot be reached or lacks the file.
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
     from huggingface_hub.errors import (
@@ -45,7 +45,7 @@ def download_config(hub_id: str) -> dict[str, Any]:
 
 
 def hub_answers() -> bool:
-    """Whether the hub's host takes a connection; assumed behind a proxy, which cannot be asked.
+    """Return whether the hub's host takes a connection; assumed if a proxy is set.
 
     The hub's own client tries for a minute before it gives up, which would freeze a panel.
     """

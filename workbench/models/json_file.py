@@ -1,4 +1,4 @@
-"""Reading a config.json that nobody has vouched for: small, strict, and always a typed error."""
+"""Read an untrusted config.json: small, strict, and always a typed error."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CONTAINERS = (dict, list, tuple, Mapping)
 
 
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
-    """The object in `text`, or ConfigError naming `source`.
+    """Return the object in `text`, or raise ConfigError naming `source`.
 
-    Refused: more than 1 MiB or 50,000 entries, not UTF-8, not JSON, not an object, duplicate
+    Refuses more than 1 MiB or 50,000 entries, not UTF-8, not JSON, not an object, duplicate
     keys, nesting deeper than 32. NaN and Infinity pass: published files have them
     ("time_step_limit": [0.0, Infinity]), and a field that is read is checked when it is read.
     """
@@ -50,7 +50,7 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(
             "config_not_object",
-            f"{source} holds a {type(value).__name__}; a config.json is an object.",
+            f"{source} holds a {type(value).__name__}. Expected an object.",
             field="",
         )
     check_depth(value, source)
@@ -58,7 +58,7 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The object in the file at `path`; ConfigError when it cannot be read or parsed."""
+    """Return the object in the file at `path`; ConfigError if it cannot be read or parsed."""
     if path.is_dir():
         path = path / "config.json"
     try:
@@ -70,7 +70,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_depth(value: object, source: str) -> None:
-    """ConfigError when containers nest deeper than MAX_DEPTH or hold more than MAX_ENTRIES.
+    """Refuse containers nested deeper than MAX_DEPTH or with more than MAX_ENTRIES.
 
     Also for cyclic objects.
     """
@@ -93,7 +93,7 @@ def check_depth(value: object, source: str) -> None:
 
 
 def _too_large(source: str, limit: str) -> ConfigError:
-    message = f"{source} has more than {limit}, the most that a config.json may have here."
+    message = f"{source} has more than {limit}, the limit for a config.json."
     return ConfigError("config_too_large", message, field="")
 
 

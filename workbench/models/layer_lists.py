@@ -1,4 +1,4 @@
-"""Turning per-layer words into layers."""
+"""Turn per-layer words into layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEITHER = "neither"
 
 
 def to_layers(kinds: Sequence[str]) -> tuple[Layer, ...]:
-    """One entry per cache-keeping part; BOTH gives attention first, NEITHER gives none."""
+    """Return one entry per cache-keeping part; BOTH gives attention first, NEITHER none."""
     layers: list[Layer] = []
     for index, kind in enumerate(kinds):
         if kind == NEITHER:
@@ -25,12 +25,12 @@ def to_layers(kinds: Sequence[str]) -> tuple[Layer, ...]:
 
 
 def ssm_everywhere(fields: Fields) -> tuple[Layer, ...]:
-    """The layers of a pure state-space model."""
+    """Return the layers of a pure state-space model."""
     return to_layers([SSM] * fields.layer_count())
 
 
 def check_length(fields: Fields, key: str, kinds: Sequence[str]) -> None:
-    """A per-layer list must have `num_hidden_layers` entries where that field is present."""
+    """Check that a per-layer list has `num_hidden_layers` entries if that field is present."""
     if fields.has("num_hidden_layers") and fields.layer_count() != len(kinds):
         raise fields.contradiction(
             key, f"{len(kinds)} entries for num_hidden_layers = {fields.layer_count()}"
@@ -40,7 +40,7 @@ def check_length(fields: Fields, key: str, kinds: Sequence[str]) -> None:
 def first_list(
     fields: Fields, keys: Sequence[str], allowed: dict[object, str]
 ) -> tuple[str, ...] | None:
-    """The kinds in the first of `keys` that is present, checked for its length."""
+    """Return the kinds in the first of `keys` that is present, checked for its length."""
     for key in keys:
         kinds = fields.layer_list(key, allowed)
         if kinds is not None:

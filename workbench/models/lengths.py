@@ -27,7 +27,7 @@ SMALL_CONTEXT = {"phi3": 4096}
 
 
 def derived_max_model_len(fields: Fields) -> int | None:
-    """Tokens that the model supports, None when nothing limits it.
+    """Return the tokens that the model supports, None if nothing limits it.
 
     `model_max_length` if present, else the smallest length field, times the RoPE factor; yarn
     scales its original length instead. Source: vLLM 0.23, ModelConfig max_model_len.
@@ -45,7 +45,7 @@ def derived_max_model_len(fields: Fields) -> int | None:
 def _scaled(
     fields: Fields, length: int, origin: str, as_written: frozenset[str] = AS_WRITTEN
 ) -> tuple[int, str]:
-    """A length as RoPE stretches it, and where it comes from; some kinds leave it as it is."""
+    """Return a length as RoPE scales it, and its origin; some kinds leave it unchanged."""
     factor = 1.0
     tokens: float = length
     for place, kind, rope in _rope_scalings(fields):
@@ -61,7 +61,7 @@ def _scaled(
 
 
 def yarn_as_written(fields: Fields) -> int | None:
-    """The same where yarn's length fields count as they are, without its factor.
+    """Return the length if yarn's length fields count as they are, without its factor.
 
     Source: vLLM 0.33, ModelConfig max_model_len.
     """
@@ -70,10 +70,10 @@ def yarn_as_written(fields: Fields) -> int | None:
 
 
 def default_max_model_len(fields: Fields) -> int | None:
-    """L when none is asked for, where it is not the derived one: longrope's original length.
+    """Return the default length if it is not the derived one: longrope's original.
 
-    Only the field beside the length is read, not the one among the RoPE settings. Without any
-    length field: what RoPE makes of 2048 tokens.
+    Only the field next to the length is read, not the one in the RoPE settings. Without any
+    length field: 2048 tokens as RoPE scales them.
     """
     if any(kind == "longrope" for _, kind, _ in _rope_scalings(fields)):
         default = SMALL_CONTEXT.get(fields.model_type)
@@ -112,9 +112,9 @@ def _positive(
 
 
 def _rope_scalings(fields: Fields) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """RoPE settings, where they stand and of which kind: one object, or one per layer type.
+    """Return RoPE settings, their place and their kind: one object, or one per layer type.
 
-    `rope_scaling` takes the place of `rope_parameters`. None for Gemma 3, whose length is scaled
+    `rope_scaling` replaces `rope_parameters`. None for Gemma 3, whose length is scaled
     already.
     """
     if "gemma3" in fields.model_type:

@@ -14,13 +14,13 @@ from workbench.models.fields import MAX_LAYERS, Fields
 
 COUNT, QWEN_COUNT = "num_nextn_predict_layers", "mtp_num_hidden_layers"
 ATTENTION = frozenset({"*", "attention", "full_attention"})
-"""What Nemotron-H calls a layer with attention, in its pattern and in its list."""
+"""Nemotron-H's names of a layer with attention, in its pattern and in its list."""
 
 
 class _Declared(NamedTuple):
     """How a family declares its MTP layers, one with full attention per prediction.
 
-    key: the field with their number; default: where it is absent, None for no such layers.
+    key: the field with their number; default: its value if absent, None for no such layers.
     is_named_apart: vLLM numbers them from 0 again, instead of after the model's own.
     """
 
@@ -29,7 +29,7 @@ class _Declared(NamedTuple):
     is_named_apart: bool = False
 
     def read(self, fields: Fields, model_type: str, first: int) -> Mtp:
-        """The layers, numbered from `first`."""
+        """Return the layers, numbered from `first`."""
         key = self.key
         if key == COUNT and not fields.has(key) and fields.has("num_mtp_layers"):
             key = "num_mtp_layers"  # another name of it in transformers
@@ -48,7 +48,7 @@ class _Declared(NamedTuple):
 
 
 def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
-    """One prediction, whose layers a pattern names; those with attention keep a cache."""
+    """Return one prediction, whose layers a pattern names; those with attention keep a cache."""
     count = fields.integer(COUNT, 0, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
     if not count:
         return None
@@ -67,7 +67,7 @@ def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
 
 
 def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
-    """One layer, whatever number is declared."""
+    """Return one layer, whatever number is declared."""
     count = fields.integer(COUNT, 1, name="mtp_layers", maximum=MAX_LAYERS)
     return Mtp(model_type, (Layer(first, FULL),), first, count, chained=count)
 
@@ -107,9 +107,9 @@ READERS: dict[str, Callable[[Fields, str, int], Mtp | None]] = {
 
 
 def read_mtp(fields: Fields, first: int) -> Mtp | None:
-    """The MTP layers, numbered from `first`; None for a type that vLLM knows of none for.
+    """Return the MTP layers, numbered from `first`; None if vLLM knows none for the type.
 
-    Errors: ConfigError for a number that cannot be one.
+    Errors: ConfigError for an invalid number.
     """
     model_type = fields.top.get("model_type") or fields.model_type
     if not isinstance(model_type, str) or model_type not in READERS:

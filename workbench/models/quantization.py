@@ -1,4 +1,4 @@
-"""The KV-cache dtype that a quantized checkpoint asks for."""
+"""The KV-cache dtype that a quantized checkpoint requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
 def checkpoint_kv_cache_dtype(fields: Fields) -> str:
-    """What a ModelOpt checkpoint's quantization_config asks for, else "auto".
+    """Return what a ModelOpt checkpoint's quantization_config requests, else "auto".
 
     Source: vLLM 0.23, resolution of cache_dtype "auto".
     """
@@ -24,19 +24,19 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
     places = (inner, config) if isinstance(inner, Mapping) else (config,)
     for key in ("kv_cache_scheme", "kv_cache_quant_algo"):
         for place in places:
-            asked = place.get(key)
-            if not asked:
+            requested = place.get(key)
+            if not requested:
                 continue
-            dtype = MODELOPT_KV_DTYPES.get(_algorithm(asked).lower(), "auto")
+            dtype = MODELOPT_KV_DTYPES.get(_algorithm(requested).lower(), "auto")
             fields.note("kv_cache_dtype", dtype, f"quantization_config.{key}")
             return dtype
     return "auto"
 
 
 def quantization_method(fields: Fields) -> str | None:
-    """How the checkpoint's weights are stored, as its quantization_config says; None for plain.
+    """Return how the checkpoint stores its weights, from quantization_config; None for plain.
 
-    Files that ModelOpt wrote by itself name their producer and the algorithm, not the method.
+    Files that ModelOpt wrote itself name their producer and the algorithm, not the method.
     """
     config = fields.top.get("quantization_config")
     if config is None:
@@ -52,15 +52,15 @@ def quantization_method(fields: Fields) -> str | None:
     return method if isinstance(method, str) else None
 
 
-def _algorithm(asked: object) -> str:
-    """A scheme of static 8-bit floats is fp8, one of 4-bit floats nvfp4; a string names itself."""
-    if isinstance(asked, Mapping):
-        if asked.get("num_bits") == 4 and asked.get("type") == "float":
+def _algorithm(requested: object) -> str:
+    """Return fp8 for static 8-bit floats, nvfp4 for 4-bit floats; a string is its own name."""
+    if isinstance(requested, Mapping):
+        if requested.get("num_bits") == 4 and requested.get("type") == "float":
             return "nvfp4"
         static_fp8 = (
-            asked.get("dynamic") is False
-            and asked.get("num_bits") == 8
-            and asked.get("type") == "float"
+            requested.get("dynamic") is False
+            and requested.get("num_bits") == 8
+            and requested.get("type") == "float"
         )
         return "fp8" if static_fp8 else ""
-    return asked if isinstance(asked, str) else ""
+    return requested if isinstance(requested, str) else ""

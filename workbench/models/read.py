@@ -1,4 +1,4 @@
-"""From the object of a config.json to core's model description."""
+"""Convert the object of a config.json to core's model description."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.errors import ConfigError
+from workbench.core.errors import ConfigError, shown
 from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
@@ -27,7 +27,7 @@ DEFAULT_CHUNK_SIZE = 2048
 
 
 def read_model(config: Mapping[str, Any], name: str) -> Model:
-    """The model that `config` (the object of a config.json) describes.
+    """Return the model that `config` (the object of a config.json) describes.
 
     Errors: ConfigError with the JSON pointer of a field that is missing, of the wrong type, out
     of range or in contradiction to another; nothing is guessed. Nothing is imported or
@@ -80,7 +80,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
     """Return the number of all layers, with those that keep no cache.
 
-    Where it is not written down it is the length of the per-layer list, as in the property that
+    If it is absent, it is the length of the per-layer list, as in the property that
     Nemotron-H has for it since transformers 5.
     """
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
@@ -104,7 +104,7 @@ def _dtype(fields: Fields) -> str | None:
                 pointer = f"/{prefix}/{key}" if prefix else f"/{key}"
                 raise ConfigError(
                     "config_wrong_value",
-                    f"{pointer} must be one of {', '.join(DTYPE_NAMES)}.",
+                    f"Invalid {pointer} {shown(value)}. Expected one of {', '.join(DTYPE_NAMES)}.",
                     field=pointer,
                 )
             fields.note("model_dtype", DTYPE_NAMES[bare], f"{prefix}.{key}" if prefix else key)
@@ -123,6 +123,6 @@ def _chunk_size(fields: Fields) -> int:
 def _notes(fields: Fields) -> tuple[str, ...]:
     remarks = tuple(dict.fromkeys(fields.remarks))
     if "auto_map" in fields.top:
-        code = "This repository wants to run its own code (auto_map); it is not needed here."
+        code = "This repository ships custom code (auto_map); the workbench does not run it."
         return (*remarks, code)
     return remarks

@@ -1,4 +1,4 @@
-"""One reader per model family; importing this package registers them all.
+"""One reader per model family; importing this package registers them.
 
 To add a family: write a module with its `Family`, call `register`, and import it here.
 """

@@ -1,4 +1,4 @@
-"""Ordinary decoders that people compare hybrids with: dense, MoE, sliding-window, MLA."""
+"""Ordinary decoders for comparison with hybrids: dense, MoE, sliding-window, MLA."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def _every(fields: Fields, interval: int) -> tuple[Layer, ...]:
 
 
 def _next_layers(fields: Fields) -> tuple[Layer, ...]:
-    """Without a list vLLM 0.23 takes every fourth layer, whatever the interval field says."""
+    """Return every fourth layer without a list, as vLLM 0.23 does, whatever the interval says."""
     kinds = first_list(fields, ("layer_types",), WORDS)
     return _every(fields, FIXED_INTERVAL) if kinds is None else to_layers(kinds)
 
@@ -35,7 +35,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _olmo_layers(fields: Fields) -> tuple[Layer, ...]:
-    """Without a list every fourth layer is full, and the last one where that gives none."""
+    """Return every fourth layer as full without a list, and the last one if there is none."""
     kinds = first_list(fields, ("layer_types",), WORDS)
     layers = _every(fields, FIXED_INTERVAL) if kinds is None else to_layers(kinds)
     if kinds is None and all(layer.kind == SSM for layer in layers):
@@ -46,7 +46,7 @@ def _olmo_layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _olmo_state(fields: Fields) -> GatedDeltaNet:
-    """Absent dimensions are computed: heads as in attention, keys 3/4 of a head, values twice."""
+    """Compute absent dimensions: heads as in attention, keys 3/4 of a head, values twice."""
     heads = fields.integer("num_attention_heads")
     key_heads = fields.integer("linear_num_key_heads", heads)
     key_dim = int(0.75 * fields.integer("hidden_size") / key_heads)
@@ -62,7 +62,7 @@ def _olmo_state(fields: Fields) -> GatedDeltaNet:
 
 
 def _olmo_attention(fields: Fields) -> Attention:
-    """A head_dim in the file is not read."""
+    """Return the attention geometry; a head_dim in the file is not read."""
     attention = read_attention(fields)
     size = fields.integer("hidden_size") // attention.num_heads
     fields.note("head_size", size, "hidden_size // num_attention_heads")

@@ -1,4 +1,4 @@
-"""Kimi-Linear: Kimi delta attention beside MLA, both listed with indexes that start at 1."""
+"""Kimi-Linear: Kimi delta attention and MLA, both listed with indexes that start at 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.models.layer_lists import first_list, to_layers
 NESTED_KEY = "linear_attn_config"
 WORDS: dict[object, str] = {"linear_attention": SSM, "full_attention": FULL}
 FLAT_KEYS = ("layer_types", "linear_num_heads")
-"""Of the configuration class that transformers has since 5.16: the nested object is taken apart."""
+"""Fields of the configuration class since transformers 5.16, which flattens the nested object."""
 
 
 def _is_flat(fields: Fields) -> bool:

@@ -1,4 +1,4 @@
-"""LFM2: short convolutions beside attention; the conv width comes from another field with MoE."""
+"""LFM2: short convolutions and attention; the conv width comes from another field with MoE."""
 
 from __future__ import annotations
 

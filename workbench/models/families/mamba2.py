@@ -12,7 +12,7 @@ WORDS: dict[object, str] = {"mamba": SSM, "attention": FULL}
 
 
 def _inner_size(fields: Fields) -> int:
-    """Channels of the state space: Falcon-H1's `mamba_d_ssm` where given, else expand * hidden."""
+    """Return the state space's channels: Falcon-H1's `mamba_d_ssm`, else expand * hidden."""
     if fields.model_type == "falcon_h1" and fields.has("mamba_d_ssm"):
         return fields.integer("mamba_d_ssm", name="intermediate_size")
     expanded = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
@@ -21,7 +21,7 @@ def _inner_size(fields: Fields) -> int:
 
 
 def bamba_state(fields: Fields) -> Mamba2:
-    """State geometry in Bamba's field names (also Granite 4 and Falcon-H1)."""
+    """Return state geometry in Bamba's field names (also Granite 4 and Falcon-H1)."""
     inner = _inner_size(fields)
     heads = fields.integer("mamba_n_heads", 128)
     if fields.raw("mamba_d_head") in (None, "auto"):

@@ -22,7 +22,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _library_layers(fields: Fields) -> tuple[Layer, ...]:
-    """The type that transformers knows fills an absent list: even layers full, odd ones linear."""
+    """Return transformers' default for an absent list: even layers full, odd ones linear."""
     listed = ("attn_type_list", "decoder_attention_types", "layer_types")
     if any(fields.has(key) for key in listed):
         return _layers(fields)

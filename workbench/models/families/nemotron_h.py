@@ -38,10 +38,10 @@ def _state(fields: Fields) -> Mamba2:
 
 
 def _ssm_cache_dtype(fields: Fields) -> str:
-    asked = fields.word("mamba_ssm_cache_dtype", STATE_DTYPES)
-    if asked is None:
+    requested = fields.word("mamba_ssm_cache_dtype", STATE_DTYPES)
+    if requested is None:
         fields.note("mamba_ssm_cache_dtype", "float32", "the family's default")
-    return asked or "float32"
+    return requested or "float32"
 
 
 register(

@@ -18,7 +18,7 @@ BLOCKS = "block_configs"
 
 
 def _kv_heads(fields: Fields) -> tuple[int | None, ...]:
-    """KV heads of every block, None for one without attention."""
+    """Return the KV heads of every block, None for one without attention."""
     blocks = fields.raw(BLOCKS)
     if blocks is None:
         raise fields.missing(BLOCKS, "the KV heads of every block")
@@ -34,7 +34,7 @@ def _kv_heads(fields: Fields) -> tuple[int | None, ...]:
 def _of_block(fields: Fields, number: int, block: object) -> int | None:
     attention = block.get("attention") if isinstance(block, Mapping) else None
     if not isinstance(attention, Mapping):
-        raise fields.contradiction(BLOCKS, f"block {number} does not say what its attention is")
+        raise fields.contradiction(BLOCKS, f"block {number} does not declare its attention")
     if attention.get("no_op") is True:
         return None
     heads, group = fields.integer("num_attention_heads"), attention.get("n_heads_in_group")

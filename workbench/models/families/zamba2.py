@@ -1,4 +1,4 @@
-"""Zamba2: mamba layers, some of them with a shared attention block in front."""
+"""Zamba2: mamba layers, some of them after a shared attention block."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 def _attention(fields: Fields) -> Attention:
-    """The shared block sees two hidden states side by side: heads of 2 * hidden / heads."""
+    """Return the shared block's geometry: two hidden states, heads of 2 * hidden / heads."""
     heads = fields.integer("num_attention_heads", name="num_heads")
     size = 2 * fields.integer("hidden_size") // heads
     if not size:

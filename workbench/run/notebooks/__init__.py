@@ -1,4 +1,4 @@
-"""Running notebooks without a browser, and finding what papermill alone would miss.
+"""Run notebooks without a browser, and find the errors that papermill alone would miss.
 
     from workbench.run.notebooks import run_notebook
 

@@ -1,4 +1,4 @@
-"""Which values a parameter's annotation or default admits."""
+"""Values that a parameter's annotation or default accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def accepted_types(annotation: ast.expr | None, default: ast.expr) -> tuple[str, ...]:
-    """Names of the accepted types; empty when neither annotation nor default tells."""
+    """Return names of the accepted types; empty if annotation and default do not decide."""
     if annotation is not None:
         names = _annotated(annotation)
         return tuple(dict.fromkeys(names)) if names and set(names) <= _TYPES.keys() else ()
@@ -57,7 +57,7 @@ def _subscripted(name: str, inner: ast.expr) -> tuple[str, ...]:
 
 
 def fits(value: object, wanted: str) -> bool:
-    """Whether the value is of that type; a whole number is a float, a bool is no number."""
+    """Return whether the value is of that type; an integer is a float, a bool is not a number."""
     if isinstance(value, bool):
         return wanted == "bool"
     if wanted == "float":
@@ -66,7 +66,7 @@ def fits(value: object, wanted: str) -> bool:
 
 
 def nearest_value(value: object, types: tuple[str, ...]) -> tuple[object] | None:
-    """The most similar value that would fit, in a 1-tuple (it may be None); None: there is none."""
+    """Return the most similar valid value in a 1-tuple (it may be None); None without one."""
     for wanted in types:
         converted = _converted(value, wanted)
         if converted is not None:

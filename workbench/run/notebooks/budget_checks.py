@@ -12,7 +12,7 @@ RAISE = "make it smaller with smoke=True, or raise the budget in the matrix file
 
 
 def notebook_time(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Seconds of all cells together; the start of the kernel is not counted."""
+    """Check the seconds of all cells together; the start of the kernel is not counted."""
     budget = evidence.expectations.budgets.time_s
     taken = sum(cell.duration_s for cell in evidence.cells)
     if budget is not None and taken > budget:
@@ -25,7 +25,7 @@ def notebook_time(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def cell_time(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Seconds of each cell."""
+    """Check the seconds of each cell."""
     budget = evidence.expectations.budgets.cell_time_s
     for cell in evidence.cells:
         if budget is not None and cell.duration_s > budget:
@@ -34,7 +34,7 @@ def cell_time(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def notebook_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The kernel's highest memory."""
+    """Check the kernel's highest memory."""
     budget = evidence.expectations.budgets.memory_bytes
     taken = evidence.peak_bytes
     if budget is not None and taken > budget:
@@ -45,7 +45,7 @@ def notebook_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def cell_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """What each cell adds to the memory that was there when it began."""
+    """Check what each cell adds to the memory at its start."""
     budget = evidence.expectations.budgets.cell_memory_bytes
     for cell in evidence.cells:
         if budget is not None and cell.added_bytes > budget:
@@ -57,7 +57,7 @@ def cell_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def artifact_size(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Bytes of the executed notebook without widget state."""
+    """Check the bytes of the executed notebook without widget state."""
     budget = evidence.expectations.budgets.size_bytes
     if budget is not None and evidence.size_bytes > budget:
         message = (

@@ -1,4 +1,4 @@
-"""Reading and writing a notebook file, and naming its cells."""
+"""Read and write a notebook file, and identify its cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INJECTED_TAG = "injected-parameters"
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """The notebook as plain data. Raises NotebookFileError: missing, or no notebook of format 4."""
+    """Return the notebook as plain data. Raises NotebookFileError: missing, or not format 4."""
     try:
         notebook = parse_json(read_text(path, NOTEBOOK), most_depth=MAX_NOTEBOOK_DEPTH)
     except FileError as error:
@@ -41,7 +41,9 @@ def read_notebook(path: Path) -> dict[str, Any]:
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise _not_a_notebook(path, "it has no list of cells")
     if notebook.get("nbformat") != 4:
-        raise _not_a_notebook(path, f"its nbformat is {notebook.get('nbformat')!r}, 4 is needed")
+        raise _not_a_notebook(
+            path, f"its nbformat is {notebook.get('nbformat')!r}, but 4 is required"
+        )
     return notebook
 
 
@@ -53,29 +55,29 @@ def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
 
 
 def notebook_text(notebook: Notebook) -> str:
-    """The text of the file, laid out as Jupyter lays it out."""
+    """Return the text of the file, laid out as Jupyter lays it out."""
     return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
 def joined(text: object) -> str:
-    """A text that the format may store as a list of lines."""
+    """Return a text that the format may store as a list of lines."""
     return "".join(map(str, text)) if isinstance(text, list) else str(text or "")
 
 
 def source_of(cell: Cell) -> str:
-    """The cell's source as one string."""
+    """Return the cell's source as one string."""
     return joined(cell.get("source"))
 
 
 def tags_of(cell: Cell) -> tuple[str, ...]:
-    """The cell's tags."""
+    """Return the cell's tags."""
     return tuple(cell.get("metadata", {}).get("tags", ()))
 
 
 def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
-    """Cells with their positions in the *source* notebook.
+    """Return cells with their positions in the *source* notebook.
 
-    papermill adds cells: its error notes are left out, and the injected parameters carry the
+    papermill adds cells: its error notes are skipped, and the injected parameters carry the
     position of the parameters cell that they follow.
     """
     numbered: list[tuple[int, Cell]] = []
@@ -90,32 +92,32 @@ def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
 
 
 def first_cells(notebook: Notebook, last: int) -> dict[str, Any]:
-    """The notebook up to a position. Raises NotebookFileError when it has no such cell."""
+    """Return the notebook up to a position. Raises NotebookFileError without such a cell."""
     count = len(notebook["cells"])
     if not 0 <= last < count:
-        message = f"Cell {last} was asked for. Allowed: 0 to {count - 1}, the cells from the top."
+        message = f"Invalid cell {last}. Expected 0 to {count - 1}, counted from the top."
         raise NotebookFileError("no_such_cell", message, field="to_cell")
     return {**notebook, "cells": notebook["cells"][: last + 1]}
 
 
 def code_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
-    """The code cells among `numbered_cells`."""
+    """Return the code cells among `numbered_cells`."""
     cells = numbered_cells(notebook)
     return tuple((index, cell) for index, cell in cells if cell.get("cell_type") == "code")
 
 
 def plain(text: str) -> str:
-    """Text without terminal colours."""
+    """Return text without terminal colours."""
     return _ANSI.sub("", text)
 
 
 def first_line(source: str) -> str:
-    """The first line that says something, cut to 80 characters."""
+    """Return the first line that is not empty, cut to 80 characters."""
     return next((line.strip() for line in source.splitlines() if line.strip()), "")[:80]
 
 
 def excerpt(source: str, trace: str, source_lines: int = 12, trace_lines: int = 12) -> str:
-    """The start of a cell's source above the end of a traceback."""
+    """Return the start of a cell's source above the end of a traceback."""
     code = source.rstrip().splitlines()
     shown = code[:source_lines] + (["..."] if len(code) > source_lines else [])
     tail = plain(trace).rstrip().splitlines()

@@ -45,27 +45,27 @@ class Deadline:
         self._end: float | None = None
 
     def next_slice(self, _cell: NotebookNode) -> float:
-        """Seconds to wait for a reply in one go; never 0, which nbclient takes for "no limit"."""
+        """Return seconds to wait for one reply; never 0, which nbclient takes for "no limit"."""
         if self._end is None:
             self._end = time.monotonic() + self.limit_s
         return min(_SLICE_S, max(_SHORTEST_S, self._end - time.monotonic()))
 
     @property
     def late_s(self) -> float:
-        """Seconds since the end; negative before it."""
+        """Return the seconds since the end; negative before it."""
         return -math.inf if self._end is None else time.monotonic() - self._end
 
     @property
     def passed(self) -> bool:
-        """Whether no time is left."""
+        """Return whether no time is left."""
         return self.late_s >= 0
 
 
 class GuardedClient(PapermillNotebookClient):
-    """Runs the cells between the guard's start and its last look, and measures each.
+    """Runs the cells between the guard's start and its final check, and measures each.
 
     A cell over the limit is interrupted, so that its traceback shows where it was. A cell's
-    memory goes into its papermill record, beside its duration.
+    memory goes into its papermill record, next to its duration.
     """
 
     km: Any  # only a local kernel, as all of these are, has a provisioner with a pid
@@ -134,7 +134,7 @@ class GuardedClient(PapermillNotebookClient):
         return None
 
     def papermill_execute_cells(self) -> None:
-        """Every cell up to the first that fails."""
+        """Run every cell up to the first that fails."""
         self._quietly(f"{_GUARD}.start()")
         self._meter = MemoryMeter(self.km.provisioner.pid)
         try:
@@ -146,7 +146,7 @@ class GuardedClient(PapermillNotebookClient):
             self._quietly(f"await {_GUARD}.settle()")
 
     def execute_cell(self, cell: NotebookNode, cell_index: int, **others: Any) -> NotebookNode:
-        """One cell, with the memory that it took."""
+        """Run one cell and measure the memory that it took."""
         if self._meter is None or cell.cell_type != "code":
             return super().execute_cell(cell, cell_index, **others)
         self._meter.begin_cell()

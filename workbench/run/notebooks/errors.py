@@ -1,6 +1,6 @@
 """Misuse of the runner: a wrong path, a wrong parameter, a result that is not JSON.
 
-A notebook that fails is no misuse: it is a `NotebookResult` with problems.
+A notebook that fails is not misuse: it gives a `NotebookResult` with problems.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from workbench.core.errors import WorkbenchError
 
 
 class NotebookError(WorkbenchError):
-    """Base of the errors of this package; `field` names the argument that has to change."""
+    """Base of the errors of this package; `field` names the invalid argument."""
 
 
 class NotebookFileError(NotebookError):
-    """The file does not exist, or is no notebook of format 4."""
+    """The file does not exist, or is not a notebook of format 4."""
 
 
 class NotebookParameterError(NotebookError):
@@ -25,4 +25,4 @@ class NotebookResultsError(NotebookError):
 
 
 class NotebookMatrixError(NotebookError):
-    """A matrix file, or a file of goldens, says something impossible."""
+    """A matrix file, or a file of goldens, is invalid."""

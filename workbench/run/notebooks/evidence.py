@@ -1,4 +1,4 @@
-"""What is known of one run when it is judged: all that a check may look at."""
+"""The record of one run: everything that a check may use."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class Evidence:
 
     @cached_property
     def shown(self) -> tuple[NotebookProblem, ...]:
-        """Errors in the executed notebook's cells, streams and widget state."""
+        """Return errors in the executed notebook's cells, streams and widget state."""
         executed = self.execution.executed
         return scan_notebook(executed) if executed else ()
 
     @property
     def stopped(self) -> bool:
-        """Whether the run ended early: such a run is not blamed for what it could not record."""
+        """Return whether the run ended early; such a run is not blamed for missing records."""
         failed = any(problem.kind == "cell_error" for problem in self.shown)
         return failed or not self.whole or self.execution.outcome.kind != "ok"
 
     @cached_property
     def cells(self) -> tuple[CellTime, ...]:
-        """What each code cell took."""
+        """Return what each code cell took."""
         executed = self.execution.executed
         return cell_times(executed) if executed else ()
 
     @property
     def peak_bytes(self) -> int:
-        """Most memory of the kernel and its children."""
+        """Return the highest memory of the kernel and its children."""
         return int(self._record.get("peak_bytes", 0))
 
     @property
@@ -67,7 +67,7 @@ class Evidence:
 
 
 def cell_times(executed: Notebook) -> tuple[CellTime, ...]:
-    """What each code cell that was run took, in the order of the notebook."""
+    """Return what each executed code cell took, in the order of the notebook."""
     records = [
         (index, source_of(cell), cell["metadata"].get("papermill", {}))
         for index, cell in code_cells(executed)

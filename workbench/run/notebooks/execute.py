@@ -1,4 +1,4 @@
-"""Starting the worker process, waiting for it, and never leaving a kernel behind."""
+"""Start the worker process, wait for it, and always end its kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 
 @dataclass(frozen=True)
 class Execution:
-    """What the worker left; `executed` is None when it wrote no notebook."""
+    """The output of the worker; `executed` is None if it wrote no notebook."""
 
     outcome: Outcome
     duration_s: float
@@ -52,7 +52,7 @@ def execute(
     """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
 
     `timeout_s`: for all cells together. A cell that ignores an interrupt for GRACE_S loses its
-    kernel; a worker that does not come back even then is ended with it.
+    kernel; a worker that still does not return is ended with it.
     """
     # Widget state of an earlier run must not pass for that of this one.
     (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
@@ -97,7 +97,7 @@ def _environment(work: Path, hash_seed: int) -> dict[str, str]:
 
 
 def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
-    """Whether the worker ended by itself within the limit."""
+    """Return whether the worker ended by itself within the limit."""
     command = [sys.executable, "-m", "workbench.run.notebooks.worker", "request.json"]
     with (work / _LOG).open("wb") as log:
         worker = subprocess.Popen(
@@ -120,7 +120,7 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
 
 
 def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
-    """Kill a worker that still runs; its kernel lives in a session of its own."""
+    """Kill a worker that still runs; its kernel runs in a session of its own."""
     if worker.poll() is not None:
         return
     import psutil
@@ -137,7 +137,7 @@ def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
 
 def _outcome(work: Path, *, in_time: bool) -> Outcome:
     if not in_time:
-        return Outcome("timeout", "the worker process did not come back, and was ended")
+        return Outcome("timeout", "the worker process did not return, and was ended")
     found = _json_or_none(work / OUTCOME)
     return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
 
@@ -151,7 +151,7 @@ def _json_or_none(path: Path) -> dict[str, Any] | None:
 
 
 def _log(path: Path) -> str:
-    """What worker and kernel printed, without what a kernel says on every start."""
+    """Return what worker and kernel printed, without what a kernel prints on every start."""
     lines = plain(path.read_text(encoding="utf-8", errors="replace")).splitlines()
     return "\n".join(line for line in lines if not line.startswith("[IPKernelApp] WARNING"))
 

@@ -1,4 +1,4 @@
-"""What a run is held to, besides having no error."""
+"""Requirements on a run, in addition to having no error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Budgets:
     size_bytes: float | None = ARTIFACT_BYTES
 
     def scaled(self, factor: float) -> Budgets:
-        """The same with `factor` times the seconds."""
+        """Return the same budgets with `factor` times the seconds."""
         names = [each.name for each in fields(self) if each.name.endswith("time_s")]
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         return replace(self, **{name: value * factor for name, value in given.items()})
@@ -34,7 +34,7 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """What a case gave when it was last recorded.
+    """The results of a case when it was last recorded.
 
     `parameters` are those of that time; both are None when it was never recorded. `file` and
     `update` go into messages: where it is stored, and the command that records it anew.
@@ -48,7 +48,7 @@ class Golden:
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """Everything that the caller of a run wants to come out.
+    """All requirements that the caller sets for a run.
 
     `values`: results by name, from a source outside the project; `schema`: a JSON Schema for
     all results; `golden`: the recorded results, of which `volatile` names may change from run to

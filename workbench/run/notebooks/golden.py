@@ -1,7 +1,7 @@
-"""Goldens: the results of every case of a matrix as they were last recorded, one file a notebook.
+"""Goldens: the last recorded results of every case of a matrix, one file per notebook.
 
-A golden says that nothing changed, not that it is right: what is known from elsewhere stands as
-`expect` in the matrix file, and no command rewrites that.
+A golden shows that nothing changed, not that it is right: values from other sources are in
+`expect` of the matrix file, and no command rewrites them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Cases = Mapping[str, Mapping[str, Any]]
 
 
 def read_goldens(path: Path) -> Cases:
-    """Case -> {"parameters", "results"}; empty when there is no such file.
+    """Return case -> {"parameters", "results"}; empty if there is no such file.
 
-    Raises NotebookMatrixError when the file is something else.
+    Raises NotebookMatrixError if the file is not valid.
     """
     if not path.exists():
         return {}
@@ -47,12 +47,14 @@ def read_goldens(path: Path) -> Cases:
 
 
 def _malformed(path: Path, why: str) -> NotebookMatrixError:
-    message = f"{path} is no file of goldens: {why}. Delete it and record it with --update-goldens."
+    message = (
+        f"{path} is not a file of goldens: {why}. Delete it and record it with --update-goldens."
+    )
     return NotebookMatrixError("golden_file", message, field="goldens")
 
 
 def write_goldens(path: Path, new: Cases, keep: Iterable[str]) -> None:
-    """Put new cases into the file; of the others only `keep` stay."""
+    """Put new cases into the file; of the other cases only `keep` stay."""
     kept = {name: case for name, case in read_goldens(path).items() if name in set(keep)}
     cases = dict(sorted({**kept, **new}.items()))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,13 +63,13 @@ def write_goldens(path: Path, new: Cases, keep: Iterable[str]) -> None:
 
 
 def comparable(results: Mapping[str, Any], volatile: Iterable[str]) -> dict[str, Any]:
-    """The results that a golden keeps."""
-    left_out = set(volatile)
-    return {name: value for name, value in results.items() if name not in left_out}
+    """Return the results that a golden keeps."""
+    omitted = set(volatile)
+    return {name: value for name, value in results.items() if name not in omitted}
 
 
 def golden_results(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The results of a finished run against the golden of its case."""
+    """Compare the results of a finished run with the golden of its case."""
     golden, results = evidence.expectations.golden, evidence.recorded.results
     if golden is None or results is None or evidence.stopped:
         return
@@ -102,7 +104,7 @@ def _why_stale(evidence: Evidence, golden: Golden, found: Mapping[str, Any]) -> 
 
 
 def same_value(new: object, old: object) -> bool:
-    """Equality as JSON holds values; numbers that are not whole may differ in the last bits."""
+    """Compare values as JSON holds them; non-integers may differ in the last bits."""
     if isinstance(new, bool) or isinstance(old, bool):
         return new is old
     if isinstance(new, int | float) and isinstance(old, int | float):

@@ -1,9 +1,9 @@
-"""Inside the kernel: what fails where no cell is looking goes to a file that the runner reads.
+"""Inside the kernel: record failures outside cells in a file that the runner reads.
 
 A background thread prints its traceback, which is lost once its cell has ended; a failed task
-that nobody awaits says so only when it is collected. Both are recorded here, and so are tasks
-that never end and attempts to reach the network. Standard library only, as every notebook kernel
-that the runner starts imports this.
+that is never awaited reports this only when it is collected. Both are recorded here, and so are
+tasks that never end and attempts to reach the network. Standard library only, as every notebook
+kernel that the runner starts imports this.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def install() -> None:
 
 
 def start() -> None:
-    """`install`, and no network from here on: an audit hook cannot be taken out again."""
+    """Install the recorder, and refuse the network permanently: an audit hook cannot be removed."""
     install()
     refuse_network(_record)
 
 
 class _NeverRetrieved(logging.Handler):
-    """Records asyncio's "exception was never retrieved", from whichever event loop."""
+    """Records asyncio's "exception was never retrieved", from any event loop."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -60,7 +60,7 @@ class _NeverRetrieved(logging.Handler):
 
 
 async def settle(grace_s: float = 1.0) -> None:
-    """After the last cell: wait a moment for work that still runs, then look for failed tasks.
+    """Wait a moment after the last cell for running work, then look for failed tasks.
 
     The moment is counted in turns, each of which lets the threads run: on a busy machine, a
     deadline can pass while the whole process is waiting for a processor.
@@ -82,7 +82,7 @@ async def settle(grace_s: float = 1.0) -> None:
 
 
 def _never_awaited(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Task[object], ...]:
-    """Tasks of the notebook's own coroutines that go on: the kernel's and libraries' may."""
+    """Return running tasks of the notebook's own coroutines; others may keep running."""
     found = []
     for task in asyncio.all_tasks(loop):
         code = getattr(task.get_coro(), "cr_code", None)
@@ -99,7 +99,7 @@ def _still_working() -> bool:
 
 
 def _failed_and_unread() -> tuple[asyncio.Future[object], ...]:
-    """Failed tasks that a variable keeps alive: asyncio complains only when one is collected."""
+    """Return failed tasks that a variable keeps alive: asyncio reports collected ones only."""
     futures = [item for item in gc.get_objects() if issubclass(type(item), asyncio.Future)]
     return tuple(future for future in futures if getattr(future, "_log_traceback", False))
 

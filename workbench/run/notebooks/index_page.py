@@ -1,4 +1,4 @@
-"""A matrix run as one HTML page beside the executed notebooks, without scripts."""
+"""Write a matrix run as one HTML page next to the executed notebooks, without scripts."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pre { overflow-x: auto; padding: .6rem; border: 1px solid #8886; }
 
 
 def write_index(report: MatrixReport, path: Path) -> None:
-    """Write the page: a row a run, with its link, numbers and problems; failures come first."""
+    """Write the page: one row per run with link, numbers and problems; failures come first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(index_html(report, path.parent), encoding="utf-8")
 
 
 def index_html(report: MatrixReport, folder: Path) -> str:
-    """The page as text; links are relative to the folder."""
+    """Return the page as text; links are relative to the folder."""
     failed = [each for each in report.results if not each.ok]
     passed = [each for each in report.results if each.ok]
     rows = "\n".join(_row(each, folder) for each in (*failed, *passed))

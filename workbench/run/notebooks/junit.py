@@ -1,4 +1,4 @@
-"""A matrix run as JUnit XML, which every CI service can show."""
+"""Write a matrix run as JUnit XML, which every CI service can show."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write_junit(report: MatrixReport, path: Path) -> None:
-    """Write the file: a test case each run, its problems as one failure, numbers as properties.
+    """Write the file: one test case per run, its problems as one failure, numbers as properties.
 
-    A combination that is left out is a skipped test with its reason. GPU cells that were skipped
+    An excluded combination is a skipped test with its reason. GPU cells that were skipped
     are counted in the properties `skipped_gpu_cells` of the case and of the suite, kernels that
     were started again in `failed_kernel_starts`.
     """
     suite = ET.Element(
         "testsuite",
         name="notebooks",
-        tests=str(len(report.results) + len(report.left_out) + len(report.problems)),
+        tests=str(len(report.results) + len(report.excluded) + len(report.problems)),
         failures=str(sum(not each.ok for each in report.results) + len(report.problems)),
         errors="0",
-        skipped=str(len(report.left_out)),
+        skipped=str(len(report.excluded)),
         time=f"{report.duration_s:.3f}",
     )
     skipped = sum(len(each.run.skipped) for each in report.results)
@@ -36,7 +36,7 @@ def write_junit(report: MatrixReport, path: Path) -> None:
     for number, problem in enumerate(report.problems):
         case = ET.SubElement(suite, "testcase", classname="matrix", name=f"goldens-{number}")
         ET.SubElement(case, "failure", message=_clean(problem))
-    for each in report.left_out:
+    for each in report.excluded:
         notebook, _, name = each.case_id.partition("::")
         case = ET.SubElement(suite, "testcase", classname=notebook, name=name)
         ET.SubElement(case, "skipped", message=_clean(each.reason))
@@ -80,5 +80,5 @@ def _properties(parent: ET.Element, values: dict[str, str]) -> None:
 
 
 def _clean(text: str) -> str:
-    """Text without the characters that XML cannot hold."""
+    """Return text without the characters that XML cannot hold."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

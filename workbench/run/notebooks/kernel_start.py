@@ -1,4 +1,4 @@
-"""How often a kernel is started, how long each start may take, and where its sockets are.
+"""Limits on kernel starts: how many, how long each may take, and where its sockets are.
 
 The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS, so the output folder of
 a run is not used: it can be as deep as its owner likes.
@@ -15,16 +15,16 @@ from pathlib import Path
 START_TIMEOUT_S = 120.0
 """Seconds until a kernel is ready, on a busy machine too."""
 STARTS = 2
-"""How many kernels are started at most: a second one after one that never became ready."""
+"""Most kernel starts: a second one after one that never became ready."""
 CONNECTION_FILE = "k{start}.json"
-"""Of each start of a kernel; jupyter_client puts the sockets beside it: k0-ipc-1 to k0-ipc-5."""
+"""File name per kernel start; jupyter_client adds sockets next to it: k0-ipc-1 to k0-ipc-5."""
 _SOCKET = "k0-ipc-0"
 _SHORT_BASE = "/tmp"  # noqa: S108 - the folder made in it is private
 
 
 @contextlib.contextmanager
 def socket_folder() -> Iterator[str | None]:
-    """Make a private folder and remove it at the end; None where no folder takes a socket.
+    """Make a private folder and remove it at the end; None if no folder supports sockets.
 
     Windows has none that jupyter_client can use; a folder can be too deep, or on a file system
     without sockets.

@@ -1,4 +1,4 @@
-"""A matrix: every notebook of a folder, the cases to run it with, and what each is held to."""
+"""A matrix: every notebook of a folder, its cases, and their requirements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from workbench.run.notebooks.schema import results_schema
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of one notebook; `case_id` is `<notebook>::<name>`, with the notebook's suffix off.
+    """One run of one notebook; `case_id` is `<notebook>::<name>`, without the notebook's suffix.
 
     `quick`: it belongs to the small part that every test run makes.
     """
@@ -46,12 +46,12 @@ class Case:
 
     @property
     def stem(self) -> str:
-        """The stem of its files."""
+        """Return the stem of its files."""
         return self.case_id.replace("/", "-").replace("::", "--")
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class ExcludedCase:
     """A combination of axes that is not run, and why."""
 
     case_id: str
@@ -60,16 +60,16 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """`path`: of the file; `cases` in its order; `left_out`: combinations skipped with a reason."""
+    """`path`: of the file; `cases` in its order; `excluded`: combinations skipped with a reason."""
 
     path: Path
     cases: tuple[Case, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[ExcludedCase, ...] = ()
 
     def select(self, patterns: Sequence[str] = (), *, quick: bool = False) -> tuple[Case, ...]:
-        """Cases whose id is like one of the patterns (`*` and `?`), or contains it.
+        """Return cases whose id matches one of the patterns (`*` and `?`), or contains it.
 
-        Raises NotebookMatrixError for a pattern that no case is like.
+        Raises NotebookMatrixError for a pattern without a match.
         """
         for pattern in patterns:
             if not any(_like(case.case_id, pattern) for case in self.cases):
@@ -85,7 +85,7 @@ class Matrix:
         )
 
     def command(self, case: Case, *more: str) -> str:
-        """The command that runs one case again."""
+        """Return the command that runs one case again."""
         near = Path.cwd()
         path = self.path.relative_to(near) if self.path.is_relative_to(near) else self.path
         words = ["workbench", "notebook", "run", "--matrix", path.as_posix()]
@@ -97,20 +97,20 @@ def _like(case_id: str, pattern: str) -> bool:
 
 
 def read_matrix(path: str | Path) -> Matrix:
-    """The matrix of a TOML or JSON file.
+    """Return the matrix of a TOML or JSON file.
 
     Raises NotebookMatrixError: a malformed file, a notebook without an entry or an entry without
-    a notebook, a case named twice, a schema that is none, a skip that skips nothing.
+    a notebook, a case named twice, an invalid schema, a skip that skips nothing.
     """
     source = Path(path).absolute()
     table = read_table(source)
     _check_notebooks(source, table)
     cases: list[Case] = []
-    left_out: list[LeftOut] = []
+    excluded: list[ExcludedCase] = []
     for name, entry in table.notebook.items():
         cases += _cases(source, table, name, entry)
-        left_out += _left_out(source, name, entry)
-    return Matrix(source, tuple(cases), tuple(left_out))
+        excluded += _left_out(source, name, entry)
+    return Matrix(source, tuple(cases), tuple(excluded))
 
 
 def _check_notebooks(source: Path, table: MatrixTable) -> None:
@@ -173,17 +173,17 @@ def _cases(source: Path, table: MatrixTable, name: str, entry: NotebookTable) ->
         )
 
 
-def _left_out(source: Path, name: str, entry: NotebookTable) -> Iterator[LeftOut]:
+def _left_out(source: Path, name: str, entry: NotebookTable) -> Iterator[ExcludedCase]:
     combinations = list(_combinations(entry))
     for skip in entry.skip:
         if not any(skip.when.items() <= each.items() for each in combinations):
-            why = f"notebook.{name}.skip: {dict(skip.when)} is no combination of its axes"
+            why = f"notebook.{name}.skip: {dict(skip.when)} is not a combination of its axes"
             raise matrix_error(source, why)
     stem = Path(name).with_suffix("").as_posix()
     for each in combinations:
         reason = _skip(entry, each)
         if reason:
-            yield LeftOut(f"{stem}::{_axes_name(each)}", reason)
+            yield ExcludedCase(f"{stem}::{_axes_name(each)}", reason)
 
 
 def _combinations(entry: NotebookTable) -> Iterator[dict[str, Any]]:
@@ -200,13 +200,13 @@ def _skip(entry: NotebookTable, values: Mapping[str, Any]) -> str:
 
 
 def _axes_name(values: Mapping[str, Any]) -> str:
-    """The combination's name: its values, as a file's name may hold them."""
+    """Return the combination's name: its values, with characters allowed in a file name."""
     words = (re.sub(r"[^A-Za-z0-9._]+", "-", str(value)).strip("-.") for value in values.values())
     return "-".join(word or "empty" for word in words)
 
 
 def _budgets(*tables: BudgetTable) -> Budgets:
-    """The last table that names a budget decides."""
+    """Return the budgets; the last table that names one decides."""
     given: dict[str, float] = {}
     for table in tables:
         given |= {name: value for name, value in table if value is not None}

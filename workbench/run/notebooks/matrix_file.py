@@ -20,7 +20,7 @@ Positive = Field(default=None, gt=0)
 
 
 class Strict(BaseModel):
-    """No field but those declared, no conversion from text to number."""
+    """Allows only declared fields, and no conversion from text to number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -49,7 +49,7 @@ class CaseTable(Strict):
 
 
 class SkipTable(Strict):
-    """Combinations of the axes that are left out, with the reason, which every report shows."""
+    """Combinations of the axes that are excluded, with the reason, which every report shows."""
 
     when: Parameters = Field(min_length=1)
     reason: str = Field(min_length=10)
@@ -59,7 +59,7 @@ class NotebookTable(Strict):
     """The runs of one notebook: `cases` by name, and every combination of the values of `axes`.
 
     `quick`: names of combinations that also belong to the quick part; `expect`: of every run;
-    `results`: the schema of what it records, a type or a JSON Schema a name; `volatile`: results
+    `results`: the schema of its records, a type or a JSON Schema per name; `volatile`: results
     that a golden does not keep; `gpu_cells`: how many cells need a GPU and say when they skip.
     """
 
@@ -78,7 +78,7 @@ class NotebookTable(Strict):
 
 
 class DefaultsTable(Strict):
-    """What holds for every notebook unless it says otherwise."""
+    """Defaults for every notebook."""
 
     parameters: Parameters = {}
     budgets: BudgetTable = BudgetTable()
@@ -99,7 +99,7 @@ class MatrixTable(Strict):
 
 
 def read_table(path: Path) -> MatrixTable:
-    """The file as it was written. Raises NotebookMatrixError: missing, malformed, unknown field."""
+    """Return the parsed file. Raises NotebookMatrixError: missing, malformed, unknown field."""
     try:
         text = read_text(path, MATRIX)
     except FileError as error:
@@ -116,7 +116,7 @@ def read_table(path: Path) -> MatrixTable:
 
 
 def matrix_error(path: Path, why: str, code: str = "matrix_file") -> NotebookMatrixError:
-    """The error for a file that says something impossible."""
+    """Return the error for an invalid file."""
     return NotebookMatrixError(code, f"Matrix file {path}: {why}", field="matrix")
 
 
@@ -124,14 +124,14 @@ _FIELDS = {name for table in Strict.__subclasses__() for name in table.model_fie
 
 
 def _what_is_wrong(error: ValidationError) -> str:
-    """Every mistake in one text: where, what was given, what is allowed."""
+    """Return every mistake in one text: where, the value, what is allowed."""
     found = []
     for mistake in error.errors():
         where = ".".join(map(str, mistake["loc"])) or "the top"
         if mistake["type"] == "extra_forbidden":
             near = nearest_names(mistake["loc"][-1], _FIELDS, count=1)
             hint = f"; nearest: {near[0]}" if near else ""
-            found.append(f"{where} is no field{hint}")
+            found.append(f"{where} is not a field{hint}")
         elif mistake["type"] == "missing":
             found.append(f"{where} is missing")
         else:

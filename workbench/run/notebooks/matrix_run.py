@@ -1,4 +1,4 @@
-"""Running a matrix: cases in parallel, every failure kept, goldens compared or recorded anew."""
+"""Run a matrix: cases in parallel, every failure kept, goldens compared or recorded again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.run.notebooks.document import read_notebook
 from workbench.run.notebooks.errors import NotebookError
 from workbench.run.notebooks.expectations import Expectations, Golden
 from workbench.run.notebooks.golden import comparable, read_goldens, write_goldens
-from workbench.run.notebooks.matrix import Case, LeftOut, Matrix
+from workbench.run.notebooks.matrix import Case, ExcludedCase, Matrix
 from workbench.run.notebooks.problems import NotebookProblem, NotebookResult, ProblemKind
 from workbench.run.notebooks.runner import run_notebook
 from workbench.run.notebooks.source_rules import COMMON_RULES
@@ -31,11 +31,11 @@ class CaseResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was found."""
+        """Return whether nothing was found."""
         return self.run.ok
 
     def report(self) -> str:
-        """Text for a terminal: the run's own, under the case's name, with the command."""
+        """Return text for a terminal: the run's own, under the case's name, with the command."""
         if self.ok:
             return f"{self.case.case_id}: {self.run.report().partition(': ')[2]}"
         return f"{self.case.case_id}\n{self.run.report()}\n  case: {self.rerun}"
@@ -49,17 +49,17 @@ class MatrixReport:
     results: tuple[CaseResult, ...]
     duration_s: float
     problems: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    excluded: tuple[ExcludedCase, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether every case passed and the goldens belong to cases."""
+        """Return whether every case passed and the goldens belong to cases."""
         return not self.problems and all(result.ok for result in self.results)
 
     def summary(self) -> str:
         """Return counts in a few lines, and reasons.
 
-        Passed, failed, GPU cells skipped, kernels started again, combinations left out.
+        Passed, failed, GPU cells skipped, kernels started again, combinations excluded.
         """
         failed = sum(not result.ok for result in self.results)
         passed = len(self.results) - failed
@@ -73,7 +73,7 @@ class MatrixReport:
             f"kernel started again: {each.case.case_id}: {'; '.join(each.run.failed_starts)}"
             for each in again
         ]
-        lines += [f"left out: {each.case_id}: {each.reason}" for each in self.left_out]
+        lines += [f"excluded: {each.case_id}: {each.reason}" for each in self.excluded]
         return "\n".join([*lines, *self.problems])
 
 
@@ -94,7 +94,7 @@ def run_matrix(
     after each run. With `update_goldens` the results of runs that are otherwise good become the
     goldens. Raises NotebookMatrixError for a broken file of goldens.
     """
-    asked = matrix.cases if cases is None else tuple(cases)
+    chosen = matrix.cases if cases is None else tuple(cases)
     start = time.monotonic()
 
     def run(case: Case) -> CaseResult:
@@ -105,8 +105,8 @@ def run_matrix(
         return result
 
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        results = tuple(pool.map(run, asked))
-    whole = {case.case_id for case in asked} >= {case.case_id for case in matrix.cases}
+        results = tuple(pool.map(run, chosen))
+    whole = {case.case_id for case in chosen} >= {case.case_id for case in matrix.cases}
     if update_goldens:
         _update(matrix, results, whole=whole)
     return MatrixReport(
@@ -114,7 +114,7 @@ def run_matrix(
         results,
         time.monotonic() - start,
         tuple(orphans(matrix)) if whole else (),
-        matrix.left_out if whole else (),
+        matrix.excluded if whole else (),
     )
 
 
@@ -157,7 +157,7 @@ def run_case(
 
 
 def source_problems(path: Path) -> tuple[NotebookProblem, ...]:
-    """What is wrong with the notebook before it is run: committed outputs, size, parameters."""
+    """Return problems of the notebook's source: committed outputs, size, parameters."""
     notebook = read_notebook(path)
     return tuple(problem for rule in COMMON_RULES for problem in rule(notebook))
 
@@ -174,7 +174,7 @@ def _without_goldens(result: CaseResult) -> CaseResult:
 
 
 def _update(matrix: Matrix, results: Sequence[CaseResult], *, whole: bool) -> None:
-    """Record every good run; a golden whose case is gone goes when all cases were run."""
+    """Record every good run; remove goldens of removed cases if all cases were run."""
     new: dict[Path, dict[str, dict[str, Any]]] = {}
     for result in results:
         if result.ok and result.case.golden_path and result.run.results is not None:
@@ -187,12 +187,12 @@ def _update(matrix: Matrix, results: Sequence[CaseResult], *, whole: bool) -> No
 
 
 def orphans(matrix: Matrix) -> Iterator[str]:
-    """One line for each golden that no case has any more."""
+    """Return one line for each golden without a case."""
     paths = dict.fromkeys(case.golden_path for case in matrix.cases if case.golden_path)
     for path in paths:
         names = {case.name for case in matrix.cases if case.golden_path == path}
         for gone in sorted(read_goldens(path).keys() - names):
             yield (
-                f"stale_golden: {path.name} has {gone!r}, which is no case of the matrix: remove "
-                "it, or run the whole matrix with --update-goldens"
+                f"stale_golden: {path.name} has {gone!r}, which is not a case of the matrix: "
+                "remove it, or run the whole matrix with --update-goldens"
             )

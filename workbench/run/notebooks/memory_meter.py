@@ -1,4 +1,4 @@
-"""How much memory the kernel takes, watched from outside while each cell runs."""
+"""Measure the kernel's memory from outside while each cell runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MemoryMeter:
         self._start_bytes = self._peak_bytes = self._sample()
 
     def end_cell(self) -> MemoryUse:
-        """What the cell since `begin_cell` took."""
+        """Return what the cell since `begin_cell` took."""
         self._sample()
         return MemoryUse(self._peak_bytes, max(0, self._peak_bytes - self._start_bytes))
 

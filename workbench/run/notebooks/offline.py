@@ -1,4 +1,4 @@
-"""Inside the kernel: an attempt to reach the network is refused, and recorded with its place.
+"""Inside the kernel: refuse and record every attempt to reach the network.
 
 A notebook that downloads something passes on the machine of its author and fails, or changes its
 numbers, everywhere else. Standard library only, like `guard`.
@@ -19,11 +19,11 @@ _LOCAL = frozenset({"", "localhost", "localhost.localdomain", "ip6-localhost"})
 
 
 class NetworkUseError(ConnectionError):
-    """Raised where code reaches for the network: what copes without a network still copes."""
+    """Raised when code tries to use the network; code that handles the error still works."""
 
 
 def refuse_network(record: Callable[[str, BaseException], None]) -> None:
-    """From now on, and for good: refuse every connection and look-up outside this machine.
+    """Refuse every connection and look-up outside this machine, permanently.
 
     `record(kind, error)` is called first, so that code that swallows the error is found too.
     """
@@ -44,7 +44,7 @@ def refuse_network(record: Callable[[str, BaseException], None]) -> None:
 
 
 def _host(event: str, arguments: tuple[Any, ...]) -> str | None:
-    """The host that an audit event names; None: it is none of the network's."""
+    """Return the host that an audit event names; None if the event is not of the network."""
     if event in {"socket.connect", "socket.sendto"}:
         address = arguments[1]
         return str(address[0]) if isinstance(address, tuple) else None
@@ -58,7 +58,7 @@ def _host(event: str, arguments: tuple[Any, ...]) -> str | None:
 
 
 def is_local(host: str) -> bool:
-    """Whether the name or address means this machine."""
+    """Return whether the name or address means this machine."""
     name = host.rstrip(".").casefold()
     if name in _LOCAL or name == socket.gethostname().casefold():
         return True

@@ -1,4 +1,4 @@
-"""The parameters cell: what a notebook can be given, and whether a value fits."""
+"""The parameters cell: the parameters of a notebook, and checks of their values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NotebookParameter:
 
 
 def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
-    """The parameters cell and its position.
+    """Return the parameters cell and its position.
 
     Raises NotebookParameterError unless there is exactly one.
     """
@@ -54,7 +54,7 @@ def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
 
 
 def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
-    """The parameters that the notebook declares, in order.
+    """Return the parameters that the notebook declares, in order.
 
     Read from the syntax tree: papermill's own inspection works line by line and misses
     `str | None` and defaults that contain "=". Raises NotebookParameterError when there is not
@@ -109,9 +109,9 @@ def _comments(source: str) -> dict[int, str]:
 def check_parameters(
     declared: tuple[NotebookParameter, ...], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The given values, when each name is declared and each value fits.
+    """Return the given values if each name is declared and each value fits.
 
-    A whole number fits a float; True fits neither int nor float. Raises NotebookParameterError,
+    An integer fits a float; True fits neither int nor float. Raises NotebookParameterError,
     which names the nearest parameter or value and lists what is allowed.
     """
     by_name = {parameter.name: parameter for parameter in declared}
@@ -122,36 +122,36 @@ def check_parameters(
 
 
 def known_name(declared: Declared, name: str, value: object) -> None:  # noqa: ARG001
-    """The name is one that the parameters cell declares."""
+    """Check that the parameters cell declares the name."""
     if name not in declared:
         raise _error("unknown_parameter", unknown_name_message("Parameter", name, declared), name)
 
 
 def right_type(declared: Declared, name: str, value: object) -> None:
-    """The value has a type that the annotation, or else the default, admits."""
+    """Check that the value has a type that the annotation, or else the default, accepts."""
     parameter = declared.get(name)
     if parameter is None or not parameter.types:
         return
     if not any(fits(value, wanted) for wanted in parameter.types):
         near = nearest_value(value, parameter.types)
-        hint = "" if near is None else f" Nearest: {near[0]!r}."
+        hint = "" if near is None else f" Nearest valid value: {near[0]!r}."
         raise _error(
             "parameter_type",
-            f"Parameter {name!r} was given {value!r:.120} ({type(value).__name__}). Allowed: "
+            f"Invalid parameter {name!r}: {value!r:.120} ({type(value).__name__}). Expected "
             f"{' or '.join(parameter.types)}; its default is {parameter.default}.{hint}",
             name,
         )
 
 
 def plain_value(declared: Declared, name: str, value: object) -> None:  # noqa: ARG001
-    """The value is made of what JSON can hold."""
+    """Check that the value is made of what JSON can hold."""
     try:
         json.dumps(value)
     except (TypeError, ValueError) as error:
         raise _error(
             "parameter_type",
-            f"Parameter {name!r} was given {value!r:.120}, which holds something other than "
-            f"numbers, text, lists, dicts and None ({error}): give plain values.",
+            f"Invalid parameter {name!r}: {value!r:.120} ({error}). Expected only numbers, text, "
+            "lists, dicts and None.",
             name,
         ) from error
 

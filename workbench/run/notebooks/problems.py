@@ -1,4 +1,4 @@
-"""What a run of a notebook gives: values, and every reason not to trust them."""
+"""The result of a notebook run: values, and every reason not to trust them."""
 
 from __future__ import annotations
 
@@ -120,16 +120,16 @@ class NotebookResult:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing speaks against the results."""
+        """Return whether no problem was found."""
         return not self.problems
 
     @property
     def slowest(self) -> tuple[CellTime, ...]:
-        """The three slowest cells, slowest first."""
+        """Return the three slowest cells, slowest first."""
         return tuple(sorted(self.cells, key=lambda cell: -cell.duration_s)[:SLOWEST])
 
     def rerun(self, to_cell: int | None = None) -> str:
-        """The command that repeats this run, up to a cell if one is named."""
+        """Return the command that repeats this run, up to a cell if one is named."""
         near = Path.cwd()
         inside = self.path.is_relative_to(near)
         path = self.path.relative_to(near) if inside else self.path
@@ -142,7 +142,7 @@ class NotebookResult:
         return shlex.join(words)
 
     def report(self) -> str:
-        """Text for a terminal: one line when all is well, else every problem with its excerpt.
+        """Return text for a terminal: one line if all is well, else every problem with its excerpt.
 
         A problem of one cell is followed by the command that runs the notebook up to that cell.
         """
@@ -164,7 +164,7 @@ class NotebookResult:
         return "\n".join(lines)
 
     def _starts(self) -> str:
-        """Return a note on kernels that were started in vain; empty when the first was ready."""
+        """Return a note on kernels that never became ready; empty if the first was ready."""
         if not self.failed_starts:
             return ""
         return f", kernel started again after: {'; '.join(self.failed_starts)}"

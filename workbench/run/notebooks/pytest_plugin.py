@@ -28,7 +28,7 @@ _NAMES = ("matrix.toml", "matrix.json", "*.matrix.toml", "*.matrix.json")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of this plugin."""
+    """Add the options of this plugin."""
     group = parser.getgroup("notebooks", "notebooks of a matrix file")
     group.addoption(
         "--notebook-output",
@@ -40,18 +40,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=float,
         default=1.0,
         metavar="N",
-        help="multiply the budgets of time, on a machine slower than CI's",
+        help="factor for the time budgets, on a machine slower than CI's",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The markers, so that --strict-markers knows them."""
+    """Register the markers, so that --strict-markers knows them."""
     config.addinivalue_line("markers", "notebook: executes a whole notebook")
     config.addinivalue_line("markers", "matrix: a notebook case outside the quick part")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A matrix file is a collector of its cases."""
+    """Collect a matrix file as a collector of its cases."""
     if any(fnmatch.fnmatch(file_path.name, name) for name in _NAMES):
         return MatrixFile.from_parent(parent, path=file_path)
     return None
@@ -61,7 +61,7 @@ class MatrixFile(pytest.File):
     """A matrix file; one that is broken fails the collection with its own message."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """An item for each case, one for each combination that is left out, one for goldens."""
+        """Yield an item for each case, each excluded combination, and the goldens."""
         from workbench.run.notebooks.errors import NotebookError
         from workbench.run.notebooks.matrix import read_matrix
 
@@ -75,8 +75,8 @@ class MatrixFile(pytest.File):
             if not case.quick:
                 item.add_marker("matrix")
             yield item
-        for each in matrix.left_out:
-            left = LeftOutItem.from_parent(self, name=each.case_id)
+        for each in matrix.excluded:
+            left = ExcludedItem.from_parent(self, name=each.case_id)
             left.add_marker(pytest.mark.skip(reason=each.reason))
             left.add_marker("notebook")
             left.add_marker("matrix")
@@ -90,13 +90,13 @@ class NotebookFailedError(AssertionError):
 
 class _Item(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report of the run instead of a traceback of this plugin."""
+        """Return the report of the run instead of a traceback of this plugin."""
         if isinstance(excinfo.value, NotebookFailedError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where the item stands, for the terminal."""
+        """Return where the item is, for the terminal."""
         return self.path, None, self.name
 
 
@@ -129,11 +129,11 @@ class NotebookItem(_Item):
             raise NotebookFailedError(result.report())
 
 
-class LeftOutItem(_Item):
+class ExcludedItem(_Item):
     """A combination that is not run: shown as skipped, with its reason."""
 
     def runtest(self) -> None:
-        """Never called: the item is skipped."""
+        """Do nothing: the item is skipped."""
         raise NotImplementedError
 
 
@@ -154,7 +154,7 @@ class GoldensItem(_Item):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Count what a green run has to admit: GPU cells skipped, kernels started again."""
+    """Report what a green run hides: GPU cells skipped, kernels started again."""
     for name, title in _ADMITTED.items():
         reasons = _reasons(terminalreporter, name)
         if reasons:

@@ -1,4 +1,4 @@
-"""Cells as Python syntax: magics and top-level `await` included."""
+"""Parse cells as Python syntax, with magics and top-level `await`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import ast
 
 
 def python_text(source: str) -> str:
-    """The cell's source as the Python that IPython would run (magics become calls)."""
+    """Return the cell's source as the Python that IPython would run (magics become calls)."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     return TransformerManager().transform_cell(source)
 
 
 def parse_cell(source: str) -> ast.Module:
-    """The syntax tree of a cell. Raises SyntaxError."""
+    """Return the syntax tree of a cell. Raises SyntaxError."""
     return ast.parse(python_text(source))
 
 
@@ -38,5 +38,5 @@ class _Synchronous(ast.NodeTransformer):
 
 
 def without_await(tree: ast.Module) -> str:
-    """Python text of the tree with every `await` taken out."""
+    """Return Python text of the tree without any `await`."""
     return ast.unparse(ast.fix_missing_locations(_Synchronous().visit(tree)))

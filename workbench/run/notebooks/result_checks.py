@@ -1,4 +1,4 @@
-"""Checks of what a run recorded: its form, its values, and the cells that it skipped."""
+"""Checks of what a run recorded: its form, its values, and the skipped cells."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from workbench.run.notebooks.schema import schema_errors
 
 
 def recorded_results(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """A finished run owes its results, and whatever was written has to be well-formed."""
+    """Check that a finished run recorded results, in a valid form."""
     for problem in evidence.recorded.problems:
         if problem.kind != "no_results" or not evidence.stopped:
             yield problem
 
 
 def result_schema(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The results of a finished run against the schema that its notebook declares."""
+    """Check the results of a finished run against the schema that its notebook declares."""
     schema, results = evidence.expectations.schema, evidence.recorded.results
     if schema is None or results is None or evidence.stopped:
         return
@@ -28,7 +28,7 @@ def result_schema(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """The values that the caller knows from elsewhere."""
+    """Check the values that the caller knows from other sources."""
     complete = not evidence.stopped and evidence.recorded.results is not None
     yield from check_expected(
         evidence.recorded.results or {}, evidence.expectations.values, complete=complete
@@ -36,19 +36,19 @@ def expected_values(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def skipped_cells(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """A GPU cell that was skipped says so, and a notebook that skips declares how many may."""
-    declared, said = evidence.expectations.gpu_cells, evidence.recorded.skipped
+    """Check that skipped GPU cells are reported, and not more than declared."""
+    declared, reasons = evidence.expectations.gpu_cells, evidence.recorded.skipped
     if declared is None or evidence.stopped:
         return
-    if len(said) > declared:
+    if len(reasons) > declared:
         message = (
-            f"{len(said)} cells were skipped, but {declared} GPU cells are declared: declare them "
-            f"with `gpu_cells`, or run them; skipped: {'; '.join(said)}"
+            f"{len(reasons)} cells were skipped, but {declared} GPU cells are declared: declare "
+            f"them with `gpu_cells`, or run them; skipped: {'; '.join(reasons)}"
         )
         yield NotebookProblem("undeclared_skip", None, message)
-    elif len(said) < declared and not evidence.has_gpu:
+    elif len(reasons) < declared and not evidence.has_gpu:
         message = (
-            f"{declared} GPU cells are declared and there is no GPU, but {len(said)} say that they "
-            "were skipped: give each its own reason in `record_results(skipped=[...])`"
+            f"{declared} GPU cells are declared and there is no GPU, but {len(reasons)} state that "
+            "they were skipped: give each its own reason in `record_results(skipped=[...])`"
         )
         yield NotebookProblem("silent_skip", None, message)

@@ -1,4 +1,4 @@
-"""What a notebook hands to its caller: a small JSON file next to the executed notebook."""
+"""The results that a notebook gives its caller: a small JSON file next to its executed copy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 def record_results(*, skipped: Sequence[str] = (), **values: Any) -> dict[str, Any]:
-    """`write_results` with the names as keywords: `record_results(block_size=528)`."""
+    """Record results given as keywords: `record_results(block_size=528)`."""
     return write_results(values, skipped=skipped)
 
 
@@ -41,7 +41,7 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values as JSON will give them back. Raises NotebookResultsError."""
+    """Return the values as JSON returns them. Raises NotebookResultsError."""
     return {name: _plain(value, name) for name, value in _named(values).items()}
 
 
@@ -62,7 +62,7 @@ def _plain(value: object, where: str) -> Any:
         return value
     if isinstance(value, float):
         if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124 - NaN
-            raise _error(where, f"{value} has no place in JSON: record None or a text instead")
+            raise _error(where, f"{value} cannot be stored in JSON: record None or a text instead")
         return value
     advice = (
         "call .item() or .tolist() on it" if hasattr(value, "tolist") else "record plain values"
@@ -72,7 +72,7 @@ def _plain(value: object, where: str) -> Any:
 
 def _error(where: str, why: str) -> NotebookResultsError:
     message = (
-        f"Result {where!r} cannot be recorded: {why}. Allowed: text, finite numbers, booleans, "
+        f"Result {where!r} cannot be recorded: {why}. Expected text, finite numbers, booleans, "
         "None, and lists and dicts (with text keys) of these."
     )
     return NotebookResultsError("result_not_json", message, field=where)

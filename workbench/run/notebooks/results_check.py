@@ -1,4 +1,4 @@
-"""The caller's side of the results: reading the file, and comparing it with what was expected."""
+"""The caller's side of the results: read the file, and compare it with the expectation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESULTS = FileUse("results file", 64 * 2**20)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a notebook recorded; `problems` tell why `results` is None."""
+    """The results of a notebook; `problems` state why `results` is None."""
 
     results: dict[str, Any] | None
     skipped: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Recorded:
 
 
 def read_results(path: Path) -> Recorded:
-    """The recorded results; a missing or malformed file is a problem, not an error."""
+    """Return the recorded results; a missing or malformed file is a problem, not an error."""
     if not path.exists():
         why = "the notebook recorded no results: end it with `record_results(name=value, ...)`"
         return Recorded(None, problems=(NotebookProblem("no_results", None, why),))
@@ -54,7 +54,7 @@ def _malformed(why: str, text: str) -> Recorded:
 def check_expected(
     results: Mapping[str, Any], expected: Mapping[str, Any], *, complete: bool = True
 ) -> tuple[NotebookProblem, ...]:
-    """One problem for each expected value that differs, or (when `complete`) is missing.
+    """Return one problem per expected value that differs, or (if `complete`) is missing.
 
     Compared as JSON holds them: a tuple equals a list, 1 equals 1.0, True does not equal 1.
     """

@@ -63,13 +63,13 @@ def run_notebook(
     _check_limit(timeout_s)
     _check_kernel(kernel)
     seed = _hash_seed(hash_seed)
-    asked = notebook if to_cell is None else first_cells(notebook, to_cell)
+    selected = notebook if to_cell is None else first_cells(notebook, to_cell)
     folder = Path(output_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     stem = name or source.stem
     with tempfile.TemporaryDirectory(prefix=".run-", dir=folder) as work:
         execution = execute(
-            asked,
+            selected,
             given,
             cwd=source.parent,
             work=Path(work),
@@ -77,7 +77,7 @@ def run_notebook(
             timeout_s=timeout_s,
             hash_seed=seed,
         )
-        executed = _named(execution, asked, source.name)
+        executed = _named(execution, selected, source.name)
         full, stripped = notebook_text(executed), notebook_text(without_widget_state(executed))
         evidence = Evidence(
             source=notebook,
@@ -113,7 +113,7 @@ def run_notebook(
 
 
 def has_gpu() -> bool:
-    """Whether this machine has a GPU that a notebook could use."""
+    """Return whether this machine has a GPU that a notebook could use."""
     import pynvml
 
     try:
@@ -125,7 +125,7 @@ def has_gpu() -> bool:
 
 
 def _named(execution: Execution, notebook: dict[str, Any], name: str) -> dict[str, Any]:
-    """The executed notebook, or the source when nothing was executed; it names its source."""
+    """Return the executed notebook, or the source if none was executed; it names its source."""
     executed = execution.executed or notebook
     record = executed["metadata"].get("papermill")
     if record is not None:
@@ -134,7 +134,7 @@ def _named(execution: Execution, notebook: dict[str, Any], name: str) -> dict[st
 
 
 def _publish(text: str, work: Path, target: Path) -> None:
-    """Write in one step: a reader, or another run, never meets half a file."""
+    """Write atomically: a reader, or another run, never sees half a file."""
     draft = work / "published"
     draft.write_text(text, encoding="utf-8")
     draft.replace(target)
@@ -150,16 +150,16 @@ def _publish_results(written: Path, target: Path) -> None:
 
 def _check_limit(timeout_s: float) -> None:
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
-        message = f"timeout_s was given {timeout_s!r}. Allowed: seconds above 0, such as 60."
+        message = f"Invalid timeout_s {timeout_s!r}. Expected seconds above 0, such as 60."
         raise NotebookError("timeout_s", message, field="timeout_s")
 
 
 def _hash_seed(given: int | None) -> int:
-    """The seed of the kernel's hashes: random, so that an order of a set is never relied on."""
+    """Return the seed of the kernel's hashes: random, so that set order is never relied on."""
     if given is None:
         return secrets.randbelow(MOST_HASH_SEED + 1)
     if isinstance(given, bool) or not 0 <= given <= MOST_HASH_SEED:
-        message = f"hash_seed was given {given!r}. Allowed: 0 to {MOST_HASH_SEED}."
+        message = f"Invalid hash_seed {given!r}. Expected 0 to {MOST_HASH_SEED}."
         raise NotebookError("hash_seed", message, field="hash_seed")
     return given
 

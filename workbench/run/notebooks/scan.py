@@ -1,4 +1,4 @@
-"""Errors in an executed notebook, in its cells, its streams and its widget state."""
+"""Find errors in an executed notebook: in its cells, streams and widget state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workbench.run.notebooks.problems import NotebookProblem, ProblemKind
 from workbench.run.notebooks.widget_state import cells_of_models, widget_models
 
 ERROR_MARKER = "data-workbench-error"
-"""The attribute by which a panel's HTML says that it shows an error."""
+"""The attribute of a panel's HTML that marks an error."""
 _RECORDS = ("_workbench_errors", "error_count")
 _TRACEBACK = "Traceback (most recent call last)"
 _STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
@@ -29,17 +29,17 @@ _STREAM_SIGNS: tuple[tuple[str, ProblemKind], ...] = (
 )
 _STREAM_MESSAGES = {
     "background_thread": "a background thread failed",
-    "asyncio_task": "an asyncio task failed, and nobody awaited it",
+    "asyncio_task": "an asyncio task failed, and was never awaited",
     "never_awaited": "a coroutine was called and never awaited",
     "traceback_in_stream": "a traceback was printed",
 }
 
 
 def scan_notebook(notebook: Notebook) -> tuple[NotebookProblem, ...]:
-    """Every error that the executed notebook shows or hides.
+    """Return every error that the executed notebook shows or hides.
 
-    Widget state has to be still there. A traceback counts wherever it stands: a notebook that
-    wants to show an error catches it and shows its message.
+    Widget state must still be present. A traceback counts anywhere: a notebook that
+    intends to show an error catches it and shows its message.
     """
     return (*_scan_cells(notebook), *_scan_widgets(notebook))
 
@@ -58,7 +58,7 @@ def _scan_cells(notebook: Notebook) -> Iterator[NotebookProblem]:
 def _scan_streams(
     index: int | None, outputs: Iterable[Cell], source: str
 ) -> Iterator[NotebookProblem]:
-    """At most one problem for stdout and one for stderr: tracebacks arrive in pieces."""
+    """Return at most one problem per stream: tracebacks arrive in pieces."""
     texts: dict[str, str] = {}
     for output in outputs:
         if output.get("output_type") == "stream":
@@ -74,7 +74,7 @@ def _scan_streams(
 
 
 def _from_sign_to_error(text: str, sign: str) -> str:
-    """The part of a stream from the sign to the line that names the error."""
+    """Return the part of a stream from the sign to the line that names the error."""
     lines = text[text.index(sign) :].rstrip().splitlines()
     header = next((n for n, line in enumerate(lines) if line.startswith(_TRACEBACK)), 0)
     ends = (n for n, line in enumerate(lines) if n > header and line[:1].strip())

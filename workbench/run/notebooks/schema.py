@@ -1,4 +1,4 @@
-"""JSON Schemas of results: the file that every run writes, and what one notebook puts into it."""
+"""JSON Schemas of results: of the results file, and of one notebook's content."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 @cache
 def file_schema() -> dict[str, Any]:
-    """The schema of a whole results file."""
+    """Return the schema of a whole results file."""
     return dict(json.loads(FILE_SCHEMA.read_text(encoding="utf-8")))
 
 
 def results_schema(fields: Mapping[str, str | Mapping[str, Any]]) -> dict[str, Any]:
-    """The schema of one notebook's results: every name is required, and no other is allowed.
+    """Return the schema of a notebook's results: every name is required, no other allowed.
 
     A field is a JSON Schema, or short: "integer", "integer|null". Raises ValueError for one that
     is neither.
@@ -48,12 +48,12 @@ def _field(name: str, written: str | Mapping[str, Any]) -> Mapping[str, Any]:
     unknown = [each for each in types if each not in TYPES]
     if unknown:
         allowed = ", ".join(TYPES)
-        raise ValueError(f"{name} has type {unknown[0]!r}. Allowed: {allowed}, joined by |.")
+        raise ValueError(f"Invalid type {unknown[0]!r} of {name}. Expected {allowed}, joined by |.")
     return {"type": types if len(types) > 1 else types[0]}
 
 
 def schema_errors(value: object, schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """(place, reason) of everything that breaks the schema, in the order of the places."""
+    """Return (place, reason) of everything that breaks the schema, in order."""
     from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(schema).iter_errors(value)

@@ -36,9 +36,9 @@ _INSTALL_IN_SHELL = re.compile(rf"^[^#\n]*\b{_TOOLS}[^#\n]*\b(?:install|add)\b",
 
 
 def check_notebook_source(path: str | os.PathLike[str]) -> tuple[NotebookProblem, ...]:
-    """Every house rule that the notebook's source breaks; empty when it breaks none.
+    """Return every house rule that the notebook's source breaks.
 
-    Raises NotebookFileError when the file is missing or is no notebook.
+    Raises NotebookFileError if the file is missing or is not a notebook.
     """
     notebook = read_notebook(Path(path))
     return tuple(problem for rule in RULES for problem in rule(notebook))
@@ -116,7 +116,7 @@ def _installs(notebook: Notebook) -> Iterator[NotebookProblem]:
         pattern = _INSTALL_IN_SHELL if _SHELL_CELL.match(source) else _INSTALL
         found = pattern.search(source)
         if found:
-            message = "a notebook installs nothing: declare the package in pyproject.toml"
+            message = "a notebook must not install packages: declare the package in pyproject.toml"
             yield NotebookProblem("install", index, message, found[0].strip())
 
 
@@ -135,7 +135,7 @@ def _size(notebook: Notebook) -> Iterator[NotebookProblem]:
     if size > LARGEST_SOURCE_BYTES:
         message = (
             f"the source has {size:,} bytes, {LARGEST_SOURCE_BYTES:,} are allowed: pictures and "
-            "data belong into files, outputs into no commit"
+            "data belong into files, and outputs are not committed"
         )
         yield NotebookProblem("too_large", None, message)
 
@@ -152,7 +152,7 @@ COMMON_RULES: tuple[Callable[[Notebook], Iterator[NotebookProblem]], ...] = (
     _size,
     _parameters_cell,
 )
-"""What every notebook that a matrix runs is held to, in whichever project."""
+"""Rules for every notebook that a matrix runs, in any project."""
 
 RULES: tuple[Callable[[Notebook], Iterator[NotebookProblem]], ...] = (
     _leftovers,

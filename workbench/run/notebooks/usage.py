@@ -1,4 +1,4 @@
-"""Parameters that no later cell reads: setting them changes nothing, which nobody would notice."""
+"""Find parameters that no later cell reads: setting them would silently change nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def unused_parameters(notebook: Notebook) -> tuple[NotebookProblem, ...]:
-    """One problem for each name assigned in the parameters cell that no later code cell reads.
+    """Return one problem per parameter that no later code cell reads.
 
-    A cell that does not parse counts as reading nothing; running it says more. Raises
+    A cell that does not parse counts as reading nothing; running it shows the error. Raises
     NotebookParameterError when there is not exactly one parameters cell.
     """
     position, parameters = parameter_cell(notebook)
@@ -38,7 +38,7 @@ def unused_parameters(notebook: Notebook) -> tuple[NotebookProblem, ...]:
 
 
 def names_read(source: str) -> frozenset[str]:
-    """Global names that a cell reads, also inside its functions and in magics' arguments."""
+    """Return global names that a cell reads, also inside its functions and in magics' arguments."""
     try:
         tree = parse_cell(source)
         in_magics = frozenset(_names_in_magics(tree))
@@ -58,7 +58,7 @@ def _global_reads(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _names_in_magics(tree: ast.Module) -> Iterator[str]:
-    """Words inside the text that `%magic text` and `!command {text}` became."""
+    """Return words in the text that `%magic text` and `!command {text}` became."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and "get_ipython" in ast.unparse(node.func):
             for argument in node.args:

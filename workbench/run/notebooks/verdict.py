@@ -1,7 +1,7 @@
-"""All the problems of one run: the list of checks, each of which looks for one thing.
+"""All problems of one run: the list of checks, each of which looks for one thing.
 
-A check that was left out of CHECKS would let its notebooks pass; tests/notebooks/test_mutations.py
-takes out each in turn and wants to see a broken notebook pass.
+Without a check in CHECKS its broken notebooks would pass; tests/notebooks/test_mutations.py
+disables each check in turn and expects its broken notebook to pass.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _MEANING = {
 }
 _HIDDEN: dict[str, tuple[ProblemKind, str]] = {
     "background_thread": ("background_thread", "a background thread failed"),
-    "asyncio_task": ("asyncio_task", "an asyncio task failed, and nobody awaited it"),
-    "pending_task": ("pending_task", "an asyncio task never ended, and nobody awaited it"),
-    "network_use": ("network_use", "the notebook reached for the network"),
+    "asyncio_task": ("asyncio_task", "an asyncio task failed, and was never awaited"),
+    "pending_task": ("pending_task", "an asyncio task never ended, and was never awaited"),
+    "network_use": ("network_use", "the notebook tried to use the network"),
 }
 _STREAM_KINDS = {"background_thread", "asyncio_task", "never_awaited", "traceback_in_stream"}
 
 
 def problems_of(evidence: Evidence) -> tuple[NotebookProblem, ...]:
-    """What every check found, most telling first."""
+    """Return what every check found, most important first."""
     found = (problem for check in CHECKS for problem in check(evidence))
     return tuple(dict.fromkeys(found))
 
 
 def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Out of time, a dead kernel, a run that never began."""
+    """Find a run out of time, a dead kernel, a run that never began."""
     execution = evidence.execution
     kind = execution.outcome.kind
     if kind == "ok" or kind == "cell_error":  # noqa: PLR1714 - narrows the type
@@ -68,7 +68,7 @@ def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def cell_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Cells that raised; the interrupt of a cell out of time is `run_ended`'s."""
+    """Find cells that raised; `run_ended` reports the interrupt of a cell out of time."""
     errors = [problem for problem in evidence.shown if problem.kind == "cell_error"]
     outcome = evidence.execution.outcome
     if outcome.kind == "cell_error" and not errors:
@@ -78,42 +78,42 @@ def cell_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def streams(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Tracebacks and complaints of asyncio that were printed."""
+    """Find tracebacks and complaints of asyncio that were printed."""
     yield from (problem for problem in evidence.shown if problem.kind in _STREAM_KINDS)
 
 
 def output_widgets(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Errors that an Output widget or `interact` caught."""
+    """Find errors that an Output widget or `interact` caught."""
     yield from (problem for problem in evidence.shown if problem.kind == "widget_error")
 
 
 def panels(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Panels that show an error, or whose session recorded one."""
+    """Find panels that show an error, or whose session recorded one."""
     yield from (problem for problem in evidence.shown if problem.kind == "panel_error")
 
 
 def threads(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Threads that failed where no cell was looking."""
+    """Find threads that failed outside a cell."""
     yield from _hidden(evidence, "background_thread")
 
 
 def failed_tasks(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Tasks of asyncio that failed, and that nobody awaited."""
+    """Find tasks of asyncio that failed and were never awaited."""
     yield from _hidden(evidence, "asyncio_task")
 
 
 def pending_tasks(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Tasks of asyncio that outlived the last cell."""
+    """Find tasks of asyncio that outlived the last cell."""
     yield from _hidden(evidence, "pending_task")
 
 
 def network(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Attempts to reach another machine, also those whose error was swallowed."""
+    """Find attempts to reach another machine, also those whose error was swallowed."""
     yield from _hidden(evidence, "network_use")
 
 
 def guarded(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """A kernel in which the guard could not work: what it would have found stays hidden."""
+    """Find a kernel in which the guard could not work, so its findings stay hidden."""
     record = (evidence.execution.executed or {"metadata": {}})["metadata"].get("papermill", {})
     if "guard_error" in record:
         message = (
@@ -124,7 +124,7 @@ def guarded(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def parameters_read(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Parameters that no later cell reads."""
+    """Find parameters that no later cell reads."""
     if evidence.whole:
         yield from unused_parameters(evidence.source)
 
@@ -155,7 +155,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _hidden(evidence: Evidence, wanted: str) -> Iterator[NotebookProblem]:
-    """What the guard recorded in the kernel and no cell shows."""
+    """Return what the guard recorded in the kernel and no cell shows."""
     for error in evidence.execution.hidden_errors:
         if error["kind"] != wanted:
             continue

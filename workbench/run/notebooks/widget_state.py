@@ -1,4 +1,4 @@
-"""The widget state of an executed notebook: finding models in it, and taking it out."""
+"""The widget state of an executed notebook: find models in it, and remove it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Models = Mapping[str, Mapping[str, Any]]
 
 
 def widget_models(notebook: Notebook) -> Models:
-    """Model id -> model, with its `model_name` and `state`."""
+    """Return model id -> model, with its `model_name` and `state`."""
     widgets = notebook.get("metadata", {}).get("widgets", {})
     return {
         model_id: model
@@ -25,7 +25,7 @@ def widget_models(notebook: Notebook) -> Models:
 
 
 def cells_of_models(notebook: Notebook, models: Models) -> dict[str, int]:
-    """Model id -> the first cell that displays it, by itself or inside other widgets."""
+    """Return model id -> first cell that displays it, by itself or inside other widgets."""
     found: dict[str, int] = {}
     for index, cell in code_cells(notebook):
         open_ids = [
@@ -52,9 +52,9 @@ def _references(value: object) -> Iterator[str]:
 
 
 def without_widget_state(notebook: Notebook) -> dict[str, Any]:
-    """The notebook without widget state, and without views that would need it.
+    """Return the notebook without widget state, and without views that need it.
 
-    Text, HTML and figures beside a view stay. One plotly widget brings five megabytes of script.
+    Text, HTML and figures of an output stay. One plotly widget brings five megabytes of script.
     """
     metadata = {key: value for key, value in notebook["metadata"].items() if key != "widgets"}
     return {**notebook, "metadata": metadata, "cells": [_static(c) for c in notebook["cells"]]}

@@ -2,7 +2,7 @@
 
 A process of its own, because papermill changes the working directory of the whole process and
 the kernel inherits its environment: two runs in one process would mix both. Reads `Request`,
-writes the executed notebook and `Outcome` beside it.
+writes the executed notebook and `Outcome` next to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run; INPUT lies in the working directory.
+    """What to run; INPUT is in the working directory.
 
     socket_folder: where the kernel's sockets are; None for TCP.
     """
@@ -85,7 +85,7 @@ def run(request: Request) -> Outcome:
 
 
 def _stop_when_orphaned(parent: int) -> None:
-    """Stop like Ctrl-C, which ends the kernel too, when whoever started this process is gone."""
+    """Stop like Ctrl-C, which also ends the kernel, once the parent process is gone."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGINT)
@@ -101,7 +101,7 @@ def main() -> None:
     try:
         outcome = run(request)
     finally:
-        # Whoever made it may be gone.
+        # The process that made it may be gone.
         if request.socket_folder is not None:
             shutil.rmtree(request.socket_folder, ignore_errors=True)
     outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")

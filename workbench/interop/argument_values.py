@@ -1,4 +1,4 @@
-"""What a text says of a scenario: fields with their values, who said so, and the rest as notes."""
+"""Values of command-line arguments as scenario fields: numbers, methods, models."""
 
 from __future__ import annotations
 
@@ -28,26 +28,25 @@ SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
 DRAFT_NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
 """Part of a draft model's name -> the method that vLLM takes for it, in its order."""
 DTYPES = {"half": "float16", "float": "float32"}
-"""Words for a model dtype that mean another one."""
+"""Other names of a model dtype."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Fields of a scenario that a text gives.
+class CommandFields:
+    """Fields of a scenario that a command line sets.
 
-    said: field -> the words that gave it. notes: everything else in the text, one sentence each;
-    nothing of it is lost.
+    sources: field -> the words that set it. notes: everything else as notes, one sentence each.
     """
 
     fields: Mapping[str, Any]
-    said: Mapping[str, str] = dataclass_field(default_factory=dict)
+    sources: Mapping[str, str] = dataclass_field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def whole_number(text: str) -> int | str:
-    """The integer in "4096", "16k" (16,000) or "16K" (16,384), as vLLM reads it.
+def integer_value(text: str) -> int | str:
+    """Return the integer in "4096", "16k" (16,000) or "16K" (16,384), as vLLM reads it.
 
-    Anything else comes back as it is, for the scenario to refuse with its own words.
+    Any other text is returned unchanged; the scenario then refuses it.
     """
     if found := SHORT_NUMBER.fullmatch(text.strip()):
         return int(float(found.group(1)) * MULTIPLIERS[found.group(2)])
@@ -58,7 +57,7 @@ def whole_number(text: str) -> int | str:
 
 
 def speculative_method(method: object, model: object) -> str | None:
-    """Return the method that `--speculative-config` asks for; None where vLLM knows of none.
+    """Return the method that `--speculative-config` requests; None if vLLM derives none.
 
     A deprecated name means mtp; without a method the draft model's name decides. Source:
     `SpeculativeConfig.__post_init__`, 0.23 and 0.33.
@@ -74,7 +73,7 @@ def speculative_method(method: object, model: object) -> str | None:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """The JSON object in `text`; None for anything else."""
+    """Return the JSON object in `text`; None for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -83,8 +82,8 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def local_config(reference: str) -> str | None:
-    """The config.json of a folder on this machine; None where there is none."""
-    if app_mode() is not None:  # a log must not tell which folders there are
+    """Return the config.json of a folder on this machine; None if there is none."""
+    if app_mode() is not None:  # a log must not reveal which folders exist
         return None
     try:
         inside = Path(reference).expanduser() / "config.json"
@@ -94,7 +93,7 @@ def local_config(reference: str) -> str | None:
 
 
 def catalog_name(reference: str) -> str | None:
-    """The catalog's name for a hub id or a catalog name, None for any other model."""
+    """Return the catalog's name for a hub id or a catalog name, None for any other model."""
     wanted = reference.rstrip("/").casefold()
     for name in catalog_names():
         if wanted in {name, (repository(name) or "").casefold()}:
