@@ -47,7 +47,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The time in units of what it stands beside."""
+        """Return the time in units of the reference measured in the same run."""
         return self.seconds / self.beside_seconds if self.beside_seconds else None
 
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """CPU, cores, load and versions."""
+    """Describe CPU, cores, load and versions."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -87,7 +87,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """The name that the processor gives itself."""
+    """Return the processor's own model name."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text(encoding="utf-8").splitlines():
@@ -97,7 +97,7 @@ def cpu_model() -> str:
 
 
 def import_time(scale: float) -> Iterator[Figure]:
-    """Imports in fresh interpreters, in turn, so that a slow moment hits all of them."""
+    """Time imports in fresh interpreters, in turn, so that a slow moment affects all of them."""
     statements = {
         "import numpy": "import numpy",
         "import workbench": "import workbench",
@@ -114,14 +114,14 @@ def import_time(scale: float) -> Iterator[Figure]:
 
 
 def timed_in_fresh_interpreter(statement: str) -> float:
-    """Seconds that `statement` takes in a new interpreter, whose own start is not counted."""
+    """Return the seconds of `statement` in a new interpreter, without its start."""
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def yardstick() -> int:
-    """A fixed amount of ordinary Python: integers, a dict, a branch."""
+    """Run a fixed amount of ordinary Python: integers, a dict, a branch."""
     seen: dict[int, int] = {}
     total = 0
     for step in range(YARDSTICK_STEPS):
@@ -132,7 +132,7 @@ def yardstick() -> int:
 
 
 def resolutions(scale: float) -> Iterator[Figure]:
-    """One resolution with trace, over every catalog model on every platform that takes it."""
+    """Time one resolution with trace, for every catalog model on every platform it supports."""
     from workbench.core.errors import WorkbenchError
     from workbench.core.platforms import PLATFORMS
     from workbench.core.resolve import resolve as core_resolve
@@ -188,14 +188,14 @@ def resolutions(scale: float) -> Iterator[Figure]:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds that one call takes."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def batch_throughput(scale: float) -> Iterator[Figure]:
-    """10,000 different lines through the real command, its start included."""
+    """Run 10,000 different lines through the real command, including its start."""
     count = int(BATCH_LINES * scale)
     times, starts, busy = [], [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -219,13 +219,13 @@ def batch_throughput(scale: float) -> Iterator[Figure]:
 
 
 def children_cpu_seconds() -> float:
-    """CPU time of every finished child process so far."""
+    """Return the CPU time of all finished child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def varied_lines(count: int) -> Iterator[str]:
-    """Scenarios that differ in model, place, sizes and dtypes; some of them are refused."""
+    """Yield scenarios with different models, places, sizes and dtypes; some are refused."""
     from workbench.core.platforms import PLATFORMS
     from workbench.models import catalog_names
 
@@ -253,7 +253,7 @@ def run_batch(file: Path, lines: int) -> None:
 
 
 def click_latency(scale: float) -> Iterator[Figure]:
-    """From a changed control to an updated panel, Python's side only, beside a bare figure."""
+    """Time a changed control up to the updated panel, Python only, and a bare figure."""
     import workbench as wb
     from workbench.views.page_figure import page_traces
 
@@ -289,19 +289,19 @@ def click_latency(scale: float) -> Iterator[Figure]:
 
 
 def set_control(panel: Any, field: str, value: object) -> None:
-    """What a click does."""
+    """Set a control as a click does."""
     panel.controls[field].value = value
 
 
 def update_in_place(figure: Any, traces: list[Any]) -> None:
-    """The least that a changed figure costs."""
+    """Update a figure in place: the least that a changed figure costs."""
     with figure.batch_update():
         for trace, new in zip(figure.data, traces, strict=True):
             trace.x, trace.y = new.x, new.y
 
 
 def print_table(figures: list[Figure]) -> None:
-    """The figures, aligned, each with its ratio and budget."""
+    """Print the figures, aligned, each with its ratio and budget."""
     rows = [("", "measured", "ratio", "beside", "budget", "")]
     for figure in figures:
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
@@ -320,7 +320,7 @@ def print_table(figures: list[Figure]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a unit that gives a readable number."""
+    """Format seconds in a unit that gives a readable number."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
             return f"{seconds / scale:.2f} {unit}"

@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _without_device() -> None:
-    """Tensors on the device have no memory, streams do nothing, compiled operators are names."""
+    """Use meta tensors as device tensors, empty streams, and names as compiled operators."""
     import torch
 
     torch.cuda.current_device = lambda: torch.device("meta")
@@ -131,7 +131,7 @@ def _configuration(config: dict[str, Any], arguments: dict[str, Any], machine: A
 
 
 def _workspace() -> None:
-    """Layers of quantized caches reserve scratch memory while they are built."""
+    """Reserve scratch memory as layers of quantized caches need while they are built."""
     import torch
     from vllm.v1.worker import workspace
 
@@ -158,7 +158,7 @@ def _one_rank_of(ranks: int) -> None:
 
 
 def _build(config: Any) -> set[str]:
-    """Both models, without weights; the names of the drafter's layers."""
+    """Build both models without weights, and return the names of the drafter's layers."""
     import torch
     from vllm.model_executor.model_loader.utils import initialize_model
 
@@ -214,7 +214,7 @@ def _cache(config: Any, specs: dict[str, Any], available: int) -> tuple[Any, flo
 
 
 def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
-    """The group's class and page; its layers as [class, block, page, is drafted, how many]."""
+    """Return the group's class, page and layers as [class, block, page, is drafted, count]."""
     spec = group.kv_cache_spec
     own = getattr(spec, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, spec)
     alike = Counter(

@@ -12,7 +12,7 @@ from workbench.core.layouts.hybrid_rewrite import interleaved
 from workbench.core.layouts.ownership import block_ranges, bytes_outside_their_page
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.rules.v0_23_backends import BACKENDS
-from workbench.run.cache_views import NOBODY, byte_owners, check_ownership, ownership, torch_view
+from workbench.run.cache_views import UNWRITTEN, byte_owners, check_ownership, ownership, torch_view
 
 
 @st.composite
@@ -116,7 +116,7 @@ def test_attention_and_states_meet_in_one_page_only(views):
     """L5: bytes of both kinds overlap where the block is the same, and nowhere else."""
     attention = byte_owners((views.attention,), views.raw_bytes, views.kernel_blocks_per_block)
     states = byte_owners(views.states, views.raw_bytes)
-    both = (attention != NOBODY) & (states != NOBODY)
+    both = (attention != UNWRITTEN) & (states != UNWRITTEN)
     assert both.any()
     assert torch.equal(attention[both], states[both])
 

@@ -16,7 +16,7 @@ from workbench.core.layouts.view import View, contiguous_strides, placed
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.run.cache_views import (
-    NOBODY,
+    UNWRITTEN,
     byte_owners,
     check_ownership,
     ownership,
@@ -143,7 +143,7 @@ def test_more_blocks_than_a_byte_can_name(blocks):
 def test_padding_is_nobodys_among_many_blocks():
     view = View(("num_blocks", "x"), (300, 3), (4, 1), 0, "int8")
     owners = byte_owners((view,), 1200).reshape(300, 4)
-    assert owners[:, 3].unique().tolist() == [NOBODY]
+    assert owners[:, 3].unique().tolist() == [UNWRITTEN]
     assert owners[:, 0].tolist() == list(range(300))
 
 
@@ -152,7 +152,7 @@ def test_bytes_written_twice_are_told():
     found = ownership((view,), page_bytes=4, raw_bytes=12)
     assert found.overwritten_bytes == 4
     assert not found.ok
-    assert byte_owners((view,), 12).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, *[NOBODY] * 4]
+    assert byte_owners((view,), 12).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, *[UNWRITTEN] * 4]
 
 
 WRONG = {

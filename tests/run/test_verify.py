@@ -24,7 +24,7 @@ from workbench.models import catalog_names
 from workbench.plan import resolve
 from workbench.random_scenarios import random_scenarios
 from workbench.run import live_check
-from workbench.run.live_check import Asked, CannotAskError, Host, ask
+from workbench.run.live_check import CannotAskError, Host, Outcome, ask
 from workbench.scenario import Scenario
 from workbench.verify import check, told_fields, verify
 from workbench.views.verify import live_check_html, live_check_text
@@ -38,10 +38,10 @@ def recorded(case):
     """A line of `tests/data/alignment.jsonl.gz` in the form of the probe's answers."""
     output = case["output"]
     if "error" in output:
-        return Asked(refusal={"by": "", "type": "", "message": output["error"]["message"]})
+        return Outcome(refusal={"by": "", "type": "", "message": output["error"]["message"]})
     answers = {ours: output[theirs] for ours, theirs in RECORDED.items()}
     answers["validate_block_size_error"] = output["validate_block_size_error"]
-    return Asked(answers=answers, functions=("recorded",))
+    return Outcome(answers=answers, functions=("recorded",))
 
 
 def checked(case):

@@ -202,7 +202,7 @@ def test_without_a_right_fast_mode_nothing_is_timed(timed):
 
 
 def test_other_files_are_refused():
-    with pytest.raises(ValueError, match="no result of the flex benchmark"):
+    with pytest.raises(ValueError, match="not a result of the flex benchmark"):
         flex_result_from_json('{"benchmark": "block-table"}')
 
 

@@ -55,7 +55,7 @@ def test_quick_run(tmp_path):
 def test_an_unknown_workload_is_refused_with_those_there_are():
     done = bench("block-table", "--workloads", "W9")
     assert done.returncode == 2
-    assert "no workload 'W9'" in done.stdout
+    assert "Invalid workload 'W9'" in done.stdout
     assert "W1, W2" in done.stdout
 
 

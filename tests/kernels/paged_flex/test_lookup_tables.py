@@ -219,7 +219,9 @@ def test_every_mask_reads_its_own_row_only(name, settings):
 
 def with_a_row_for_the_dummy(mask):
     aux = torch.cat([mask.aux, torch.zeros_like(mask.aux[:1])])
-    return replace(mask, aux=aux, seen=mask.seen_of(aux), tokens=mask.tokens and (*mask.tokens, 0))
+    return replace(
+        mask, aux=aux, visible=mask.visible_of(aux), tokens=mask.tokens and (*mask.tokens, 0)
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -274,7 +276,9 @@ def own(mod, **fields):
     """A mask of a test's own with a table of one value for each request."""
     aux = torch.zeros((3, 1), dtype=torch.int32)
     causal = masks.causal()
-    return Mask(mod.__name__, mod, causal.seen, aux=aux, seen_of=lambda _: causal.seen, **fields)
+    return Mask(
+        mod.__name__, mod, causal.visible, aux=aux, visible_of=lambda _: causal.visible, **fields
+    )
 
 
 @interpreted
