@@ -1,7 +1,7 @@
 """How fast the front door is: import, resolution, batch, and a click in the panel.
 
-Every figure stands beside something measured in the same run on the same machine, and beside its
-budget: compare ratios, not seconds, between machines.
+Every figure is compared with a reference measured in the same run on the same machine, and with
+its budget: compare ratios, not seconds, between machines.
 
     python benchmarks/bench_front_door.py [--json FILE] [--quick]
 """
@@ -36,7 +36,7 @@ PACKAGES = ("hybrid-kv-workbench", "numpy", "pydantic", "plotly", "ipywidgets")
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table: a time, what it stands beside, and what it may be at most."""
+    """One row of the table: a time, the reference `beside` it, and its budget."""
 
     what: str
     seconds: float
@@ -107,10 +107,10 @@ def import_time(scale: float) -> Iterator[Figure]:
     for _ in range(max(3, int(21 * scale))):
         for name, statement in statements.items():
             times[name].append(timed_in_fresh_interpreter(statement))
-    beside = statistics.median(times.pop("import numpy"))
+    reference = statistics.median(times.pop("import numpy"))
     for name, seconds in times.items():
         budget = BUDGET_IMPORT_S if name == "import workbench" else None
-        yield Figure(name, statistics.median(seconds), "import numpy", beside, budget)
+        yield Figure(name, statistics.median(seconds), "import numpy", reference, budget)
 
 
 def timed_in_fresh_interpreter(statement: str) -> float:
@@ -164,23 +164,28 @@ def resolutions(scale: float) -> Iterator[Figure]:
     mean = statistics.fmean(medians.values())
     slowest = max(medians, key=lambda label: medians[label])
     loop = statistics.median(loops)
-    beside = f"a Python loop of {YARDSTICK_STEPS} steps"
+    reference = f"a Python loop of {YARDSTICK_STEPS} steps"
     over = sum(seconds > BUDGET_RESOLVE_S for seconds in medians.values())
     yield Figure(
         "resolve, mean of the catalog",
         mean,
-        beside,
+        reference,
         loop,
         BUDGET_RESOLVE_S,
         f"{1 / mean:,.0f} a second; {over} of {len(mix)} over budget",
     )
     yield Figure(
-        "resolve, slowest of the catalog", medians[slowest], beside, loop, BUDGET_RESOLVE_S, slowest
+        "resolve, slowest of the catalog",
+        medians[slowest],
+        reference,
+        loop,
+        BUDGET_RESOLVE_S,
+        slowest,
     )
     yield Figure(
         "check the scenario and resolve",
         statistics.median(public),
-        beside,
+        reference,
         loop,
         None,
         "wb.resolve",
@@ -281,11 +286,11 @@ def click_latency(scale: float) -> Iterator[Figure]:
         traces = page_traces(panel.plan)
         bares.append(seconds_of(lambda new=traces: update_in_place(bare, new)))
     assert panel.session.errors == []
-    beside = ("updating a bare FigureWidget", statistics.median(bares))
+    reference = ("updating a bare FigureWidget", statistics.median(bares))
     for name, rank in (("p50", 9), ("p95", 18)):
         seconds, cpu = (statistics.quantiles(times, n=20)[rank] for times in (clicks, busy))
         note = f"{len(clicks)} changes of model, TP and platform; {duration(cpu)} of CPU"
-        yield Figure(f"click to panel, {name}", seconds, *beside, BUDGET_CLICK_S, note)
+        yield Figure(f"click to panel, {name}", seconds, *reference, BUDGET_CLICK_S, note)
 
 
 def set_control(panel: Any, field: str, value: object) -> None:
@@ -302,17 +307,17 @@ def update_in_place(figure: Any, traces: list[Any]) -> None:
 
 def print_table(figures: list[Figure]) -> None:
     """Print the figures, aligned, each with its ratio and budget."""
-    rows = [("", "measured", "ratio", "beside", "budget", "")]
+    rows = [("", "measured", "ratio", "compared with", "budget", "")]
     for figure in figures:
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
-        beside = ""
+        reference = ""
         if figure.beside_seconds is not None:
-            beside = f"{figure.beside} ({duration(figure.beside_seconds)})"
+            reference = f"{figure.beside} ({duration(figure.beside_seconds)})"
         budget = ""
         if figure.budget_seconds is not None:
             verdict = "ok" if figure.seconds <= figure.budget_seconds else "OVER"
             budget = f"{duration(figure.budget_seconds)} {verdict}"
-        rows.append((figure.what, duration(figure.seconds), ratio, beside, budget, figure.note))
+        rows.append((figure.what, duration(figure.seconds), ratio, reference, budget, figure.note))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))

@@ -1,6 +1,6 @@
-"""How fast sweeps and the results store are: points a second, a commit, and resuming.
+"""How fast sweeps and the results store are: points per second, a commit, and resuming.
 
-Every figure stands beside something measured in the same run on the same machine, or its budget:
+Every figure is compared with a reference from the same run on the same machine, or its budget:
 compare ratios, not seconds, between machines.
 
     python benchmarks/bench_sweeps.py [--json FILE] [--quick]
@@ -78,8 +78,8 @@ def main() -> None:
         budget = "" if figure.budget is None else f"  (budget {figure.budget:g} s)"
         print(f"{figure.what:46} {figure.value:12.6f} {figure.unit}{budget}  {figure.note}")
     if options.json:
-        told = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        result = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def seconds_of(work: Callable[[], object], rounds: int = 5) -> float:

@@ -44,7 +44,7 @@ def main() -> int:
     for question in questions:
         try:
             answer = _answer(question, machine)
-        except Exception as error:  # noqa: BLE001  (a refusal of vLLM's is an answer as well)
+        except Exception as error:  # noqa: BLE001  (a refusal by vLLM is also an answer)
             answer = {"refused": {"type": type(error).__name__, "message": str(error)}}
             if os.environ.get("RECORD_TRACES"):
                 import traceback
@@ -75,7 +75,7 @@ def _without_device() -> None:
     torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
     from vllm.utils import import_utils
 
-    import_utils.has_deep_gemm = lambda: True  # the indexer's kernels, in the wheel for CUDA
+    import_utils.has_deep_gemm = lambda: True  # the indexer's kernels, which are in the CUDA wheel
 
 
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
     """Return the group's class, page and layers as [class, block, page, is drafted, count]."""
     spec = group.kv_cache_spec
     own = getattr(spec, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, spec)
-    alike = Counter(
+    counts = Counter(
         (type(own[name]).__name__, own[name].block_size, own[name].page_size_bytes, name in drafted)
         for name in group.layer_names
     )
@@ -225,7 +225,7 @@ def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
         "kind": type(spec).__name__,
         "block_size": spec.block_size,
         "page_size_bytes": spec.page_size_bytes,
-        "layers": [[*one, count] for one, count in alike.items()],
+        "layers": [[*one, count] for one, count in counts.items()],
     }
 
 

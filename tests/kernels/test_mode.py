@@ -113,7 +113,7 @@ def test_triton_imported_earlier_in_the_right_mode_is_fine():
 
 
 @pytest.mark.slow
-def test_the_real_torch_is_asked():
+def test_the_real_torch_is_used():
     result = run(SHOW)
     assert result.stdout.startswith(("gpu", "interpreter")), result.stderr
 

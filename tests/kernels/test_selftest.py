@@ -74,7 +74,7 @@ module._gather_fault = _gather_fault
 
 
 @pytest.mark.slow
-def test_a_gpu_that_is_asked_for_and_missing_is_the_answer():
+def test_a_gpu_that_is_required_and_missing_is_reported():
     no_gpu = "import torch; torch.cuda.is_available = lambda: False\n"
     result = selftest(no_gpu, TRITON_INTERPRET="0")
     assert (result["ok"], result["mode"]) == (False, "unavailable")

@@ -109,7 +109,7 @@ def test_nvfp4_keeps_scales_behind_the_values_of_a_half_page(name):
     assert_meaning(group, raw, part="V scale", block=1, token=3, head=1, value=1)
 
 
-def test_scales_of_a_token_and_head_lie_behind_its_values():
+def test_scales_of_a_token_and_head_are_after_its_values():
     """TritonAttentionImpl._ensure_scale_caches: one float32 in the last four bytes."""
     group = packed_group("fp8 scales")
     raw = torch.zeros(group.raw_bytes, dtype=torch.int8)

@@ -37,7 +37,7 @@ def all_ranges(views, view):
 
 @given(views=tensors())
 def test_byte_ranges_are_disjoint_and_inside(views):
-    """L1: of distinct (block, K or V); L5: a block of either kind lies in its own page."""
+    """L1: of distinct (block, K or V); L5: a block of either kind is in its own page."""
     for view in (views.attention, *views.states):
         seen = []
         for block, parts in enumerate(all_ranges(views, view)):
@@ -56,7 +56,7 @@ def test_byte_ranges_are_disjoint_and_inside(views):
 
 @given(views=tensors())
 def test_ranges_and_padding_fill_the_tensor(views):
-    """L2: what is nobody's is exactly the padding, in the attention view and in the states."""
+    """L2: what has no owner is exactly the padding, in the attention view and in the states."""
     page = views.raw_bytes // views.num_blocks
     view = views.attention
     used = sum(len(part) for parts in all_ranges(views, view) for part in parts)

@@ -68,8 +68,8 @@ def test_the_engines_path_is_exact_and_multiplies_every_slot():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_in_both_paths(kind):
     for path in (OURS_FAST, ENGINE):
-        asked = FlexRequest(path=path, mask=kind, mask_tokens=6, dtype="float32")
-        assert launch_flex(LLAMA, BATCH, asked).exact_enough, path
+        launch_request = FlexRequest(path=path, mask=kind, mask_tokens=6, dtype="float32")
+        assert launch_flex(LLAMA, BATCH, launch_request).exact_enough, path
 
 
 def test_a_wrong_kernel_is_called_wrong(monkeypatch):
@@ -107,7 +107,7 @@ def test_bfloat16_is_replaced_aloud_and_refused_by_name():
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("launch_request", "message"),
     [
         (FlexRequest(tile="8 x 64"), "at least 16; nearest: 16"),
         (FlexRequest(tile="64 x 48"), "block_n 48.*nearest: 32"),
@@ -125,9 +125,9 @@ def test_bfloat16_is_replaced_aloud_and_refused_by_name():
         (FlexRequest(dtype="float17"), "float17"),
     ],
 )
-def test_bad_input_is_refused_with_what_is_allowed(asked, said):
-    with pytest.raises(ScenarioError, match=f"(?s){said}"):
-        launch_flex(LLAMA, BATCH, asked)
+def test_bad_input_is_refused_with_what_is_allowed(launch_request, message):
+    with pytest.raises(ScenarioError, match=f"(?s){message}"):
+        launch_flex(LLAMA, BATCH, launch_request)
 
 
 def test_a_hybrid_block_stops_the_engines_path_and_not_ours():
@@ -145,7 +145,7 @@ def test_what_would_take_minutes_is_refused_at_once(batch, said):
     assert caught.value.field == "batch"
 
 
-def test_typed_tiles():
+def test_explicit_tiles():
     assert tile_sizes(" ") is None
     assert {tile_sizes(t) for t in ("64x32", "64 X 32", "64 32", " 64,32 ")} == {(64, 32)}
 
@@ -176,7 +176,7 @@ def test_a_stop_is_checked_between_two_heads(monkeypatch):
     assert launched.is_set()
 
 
-def test_memory_that_runs_out_is_told_and_other_failures_are_not_hidden():
+def test_memory_that_runs_out_is_reported_and_other_failures_are_not_hidden():
     wanted = pytest.raises(ScenarioError, match="does not fit into the memory")
     with wanted as caught, kernel_errors_as_scenario_errors("This cache"):
         torch.empty(2**50, dtype=torch.int8)
@@ -197,7 +197,7 @@ def test_memory_that_runs_out_is_told_and_other_failures_are_not_hidden():
         (mods.typo_mask, "kye.*return kye <= query|return kye <= query.*kye"),
     ],
 )
-def test_a_mask_of_ones_own_that_fails_is_told_with_an_example(mod, why):
+def test_a_mask_of_ones_own_that_fails_is_reported_with_an_example(mod, why):
     own = masks.Mask("mine", mod, masks.causal().seen)
     with pytest.raises(ScenarioError, match=f"(?s)(?:{why}).*Example") as caught:
         launch_flex(LLAMA, BATCH, own_mask=own)
@@ -205,7 +205,7 @@ def test_a_mask_of_ones_own_that_fails_is_told_with_an_example(mod, why):
     assert mod.__name__ in caught.value.message
 
 
-def test_shared_memory_that_runs_out_is_told():
+def test_shared_memory_that_runs_out_is_reported():
     from triton.runtime.errors import OutOfResources
 
     wanted = pytest.raises(ScenarioError, match=r"needs 300,000 of shared memory.*232,448")

@@ -181,7 +181,7 @@ def test_blocks_before_a_sliding_window_are_dropped():
     assert 0 not in first[dropped:]
 
 
-def test_a_pool_without_blocks_is_no_pool():
+def test_a_pool_without_blocks_is_refused():
     with pytest.raises(TableSessionError, match="nothing can be stored"):
         TableSession(plan_of(num_gpu_blocks_override=None, kv_cache_memory_bytes=10), ())
 

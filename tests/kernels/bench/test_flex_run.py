@@ -116,7 +116,7 @@ def test_a_misplaced_token_is_found():
 
 
 class StandIn:
-    """Launches where a graph would be replayed, and takes the seconds it is told."""
+    """Launches where a graph would be replayed, and takes the given seconds."""
 
     def __init__(self, peers, flush, piece="step", steps_wanted=1):
         self.peers = peers

@@ -59,7 +59,7 @@ def test_an_unknown_workload_is_refused_with_those_there_are():
     assert "W1, W2" in done.stdout
 
 
-def test_nothing_runs_where_a_gpu_was_asked_for_and_there_is_none():
+def test_nothing_runs_where_a_gpu_is_required_and_missing():
     if GPU:
         pytest.skip("there is a GPU")
     done = bench("block-table", "--workloads", "W1", TRITON_INTERPRET="0")

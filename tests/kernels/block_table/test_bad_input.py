@@ -66,7 +66,7 @@ def test_a_kernel_block_that_does_not_divide(kernel, near):
 
 
 @pytest.mark.parametrize("bad", [0, -16, 1.5, "16", True, float("nan")])
-def test_sizes_that_are_no_sizes(bad):
+def test_invalid_sizes(bad):
     refused("integer of at least 1", TableGroup, bad, 1, 1, field="block_size")
     refused("integer", TableGroup, 16, bad, 1, field="kernel_block_size")
     refused("integer", TableGroup, 16, 16, bad, field="max_blocks")

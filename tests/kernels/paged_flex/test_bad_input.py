@@ -35,7 +35,7 @@ def batch(starts=(0, 3, 4), lengths=(40, 16), table=TABLE, **changes):
     return paged_batch(starts, lengths, table, **options)
 
 
-def test_garbage_behind_the_last_block_is_fine():
+def test_garbage_after_the_last_block_is_fine():
     assert batch().num_tokens == 4
     assert batch(idx_mapping=[1, -1], lengths=(16, 99)).seq_lens.tolist() == [16, 0]
 

@@ -1,4 +1,4 @@
-"""Tables that masks and scores look up: long enough, typed, and never read outside of a row."""
+"""Lookup tables of masks and scores: long enough, of the right dtype, read only in their row."""
 
 from dataclasses import replace
 
@@ -226,7 +226,7 @@ def with_a_row_for_the_dummy(mask):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_stored_around_a_table_changes_no_bit(name):
-    """Rows apart, with poison before, between and behind them; and side by side with zeros."""
+    """Rows apart, with poison before, between and after them; and contiguous rows with zeros."""
     case = Case(requests(*SIZES), 48, guarded=True)
     score = masks.alibi([0.3, 0.01])
     fenced = case.attend(TABLES[name], score).clone()
@@ -291,7 +291,7 @@ def test_a_read_past_a_table_is_noticed():
 
 
 def test_a_read_past_a_table_finds_poison():
-    """On a GPU too: what is read there is not what stands in any table."""
+    """On a GPU too: the value read there is not in any table."""
     case = Case(requests(*SIZES), 48, guarded=True)
     result = case.attend(own(mods.read_past_mask, param=1))
     assert not agreement(result, case.query, case.cache, case.batch, masks.causal()).ok

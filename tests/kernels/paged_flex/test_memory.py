@@ -57,7 +57,7 @@ def test_a_window_reads_its_tiles_and_no_others():
     assert loaded(masks.sliding_window(60)) < 200 * 128
 
 
-def test_a_write_behind_the_output_is_found_by_the_fence():
+def test_a_write_past_the_output_is_found_by_the_guard():
     case = Case(requests((40, 3)), 16, guarded=True)
     case.attend()
     case.out = case.out[1:].as_strided(case.out.shape, case.out.stride())
@@ -175,7 +175,7 @@ def is_found():
 
 
 def stray(error):
-    """Whether an access outside lies under the interpreter's wrappings."""
+    """Whether the interpreter's wrapped error is an access out of bounds."""
     while error is not None and not isinstance(error, OutOfBounds):
         error = error.__cause__
     return error is not None
