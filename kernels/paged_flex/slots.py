@@ -69,7 +69,7 @@ def slots_of(batch: PagedBatch, block_size: int, num_blocks: int, device: Any) -
     if batch.entry_tokens != block_size:
         raise PagedFlexError(
             f"an entry of the block table covers {batch.entry_tokens} tokens, but the cache "
-            f"has blocks of {block_size}: this path wants one kernel block an entry",
+            f"has blocks of {block_size}: this path needs one kernel block per entry",
             field="entry_tokens",
             given=batch.entry_tokens,
             limit=block_size,

@@ -128,4 +128,4 @@ print(triton.knobs.runtime.interpret, type(tl.zeros).__name__)
 
 def test_language_refuses_where_triton_is_unavailable():
     result = run(NO_GPU + "import workbench.kernels.language", interpret="0")
-    assert "Triton kernels cannot run here: TRITON_INTERPRET=0 asks" in result.stderr
+    assert "Triton kernels cannot run here: TRITON_INTERPRET=0 requires" in result.stderr

@@ -99,7 +99,7 @@ def test_a_kernel_that_reads_too_much_is_caught(monkeypatch):
 def test_bfloat16_is_replaced_aloud_and_refused_by_name():
     machine = machine_for("bfloat16", "as planned")
     assert machine.dtype == "float16"
-    assert "wrongly without a word" in machine.note
+    assert "silently computes wrong" in machine.note
     with pytest.raises(ScenarioError, match="bfloat16 is refused") as caught:
         launch_flex(LLAMA, BATCH, FlexRequest(dtype="bfloat16"))
     assert caught.value.field == "dtype"
@@ -198,7 +198,7 @@ def test_memory_that_runs_out_is_reported_and_other_failures_are_not_hidden():
     ],
 )
 def test_a_mask_of_ones_own_that_fails_is_reported_with_an_example(mod, why):
-    own = masks.Mask("mine", mod, masks.causal().seen)
+    own = masks.Mask("mine", mod, masks.causal().visible)
     with pytest.raises(ScenarioError, match=f"(?s)(?:{why}).*Example") as caught:
         launch_flex(LLAMA, BATCH, own_mask=own)
     assert (caught.value.code, caught.value.field) == ("mask_stops", "mask")

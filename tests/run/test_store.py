@@ -192,7 +192,7 @@ def test_a_newer_file_is_opened_read_only(path):
 
 
 def test_a_read_only_store_takes_nothing(path):
-    with pytest.raises(StoreError, match="no results file"):
+    with pytest.raises(StoreError, match="not a results file"):
         ResultStore(path, read_only=True)
     with ResultStore(path) as store:
         store.put(row(1))
@@ -227,7 +227,7 @@ def test_somebody_elses_database_is_left_alone(path):
     raw.execute("CREATE TABLE theirs (x)")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="no results file of the workbench"):
+    with pytest.raises(StoreError, match="not a results file of the workbench"):
         ResultStore(path)
     assert path.read_bytes() == before
 
