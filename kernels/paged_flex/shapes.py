@@ -194,8 +194,8 @@ def _check_tensor(name: str, tensor: torch.Tensor, axes: str, dims: int) -> None
         )
     if tensor.dtype == torch.bfloat16 and triton_mode().mode == "interpreter":
         raise PagedFlexError(
-            f"{name} is bfloat16: Triton's interpreter silently computes wrong bfloat16 results. Use "
-            "float16 or float32 here, or a GPU.",
+            f"{name} is bfloat16: Triton's interpreter silently computes wrong bfloat16 results. "
+            "Use float16 or float32 here, or a GPU.",
             field=name,
             given="bfloat16",
         )

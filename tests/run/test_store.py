@@ -192,7 +192,7 @@ def test_a_newer_file_is_opened_read_only(path):
 
 
 def test_a_read_only_store_takes_nothing(path):
-    with pytest.raises(StoreError, match="not a results file"):
+    with pytest.raises(StoreError, match="no results file"):
         ResultStore(path, read_only=True)
     with ResultStore(path) as store:
         store.put(row(1))
