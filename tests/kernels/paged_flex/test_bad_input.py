@@ -116,7 +116,7 @@ def test_heads_wider_than_a_tile_can_hold():
 @pytest.mark.skipif(not INTERPRETED, reason="bfloat16 is right on a GPU")
 def test_bfloat16_is_refused_in_the_interpreter():
     case = Case(requests((5, 1), dtype=torch.bfloat16), 16)
-    refused("interpreter computes wrongly", case.attend, field="query", given="bfloat16")
+    refused("interpreter silently computes wrong", case.attend, field="query", given="bfloat16")
 
 
 def test_mods_of_the_wrong_kind():
