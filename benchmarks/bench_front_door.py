@@ -1,7 +1,7 @@
 """How fast the front door is: import, resolution, batch, and a click in the panel.
 
-Every figure stands beside something measured in the same run on the same machine, and beside its
-budget: compare ratios, not seconds, between machines.
+Every figure is compared with a reference measured in the same run on the same machine, and with
+its budget: compare ratios, not seconds, between machines.
 
     python benchmarks/bench_front_door.py [--json FILE] [--quick]
 """
@@ -36,7 +36,7 @@ PACKAGES = ("hybrid-kv-workbench", "numpy", "pydantic", "plotly", "ipywidgets")
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table: a time, what it stands beside, and what it may be at most."""
+    """One row of the table: a time, the reference `beside` it, and its budget."""
 
     what: str
     seconds: float
@@ -47,7 +47,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The time in units of what it stands beside."""
+        """Return the time in units of the reference measured in the same run."""
         return self.seconds / self.beside_seconds if self.beside_seconds else None
 
 
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def describe_machine() -> dict[str, Any]:
-    """CPU, cores, load and versions."""
+    """Describe CPU, cores, load and versions."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -87,7 +87,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """The name that the processor gives itself."""
+    """Return the processor's own model name."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text(encoding="utf-8").splitlines():
@@ -97,7 +97,7 @@ def cpu_model() -> str:
 
 
 def import_time(scale: float) -> Iterator[Figure]:
-    """Imports in fresh interpreters, in turn, so that a slow moment hits all of them."""
+    """Time imports in fresh interpreters, in turn, so that a slow moment affects all of them."""
     statements = {
         "import numpy": "import numpy",
         "import workbench": "import workbench",
@@ -107,21 +107,21 @@ def import_time(scale: float) -> Iterator[Figure]:
     for _ in range(max(3, int(21 * scale))):
         for name, statement in statements.items():
             times[name].append(timed_in_fresh_interpreter(statement))
-    beside = statistics.median(times.pop("import numpy"))
+    reference = statistics.median(times.pop("import numpy"))
     for name, seconds in times.items():
         budget = BUDGET_IMPORT_S if name == "import workbench" else None
-        yield Figure(name, statistics.median(seconds), "import numpy", beside, budget)
+        yield Figure(name, statistics.median(seconds), "import numpy", reference, budget)
 
 
 def timed_in_fresh_interpreter(statement: str) -> float:
-    """Seconds that `statement` takes in a new interpreter, whose own start is not counted."""
+    """Return the seconds of `statement` in a new interpreter, without its start."""
     code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
 def yardstick() -> int:
-    """A fixed amount of ordinary Python: integers, a dict, a branch."""
+    """Run a fixed amount of ordinary Python: integers, a dict, a branch."""
     seen: dict[int, int] = {}
     total = 0
     for step in range(YARDSTICK_STEPS):
@@ -132,7 +132,7 @@ def yardstick() -> int:
 
 
 def resolutions(scale: float) -> Iterator[Figure]:
-    """One resolution with trace, over every catalog model on every platform that takes it."""
+    """Time one resolution with trace, for every catalog model on every platform it supports."""
     from workbench.core.errors import WorkbenchError
     from workbench.core.platforms import PLATFORMS
     from workbench.core.resolve import resolve as core_resolve
@@ -164,23 +164,28 @@ def resolutions(scale: float) -> Iterator[Figure]:
     mean = statistics.fmean(medians.values())
     slowest = max(medians, key=lambda label: medians[label])
     loop = statistics.median(loops)
-    beside = f"a Python loop of {YARDSTICK_STEPS} steps"
+    reference = f"a Python loop of {YARDSTICK_STEPS} steps"
     over = sum(seconds > BUDGET_RESOLVE_S for seconds in medians.values())
     yield Figure(
         "resolve, mean of the catalog",
         mean,
-        beside,
+        reference,
         loop,
         BUDGET_RESOLVE_S,
         f"{1 / mean:,.0f} a second; {over} of {len(mix)} over budget",
     )
     yield Figure(
-        "resolve, slowest of the catalog", medians[slowest], beside, loop, BUDGET_RESOLVE_S, slowest
+        "resolve, slowest of the catalog",
+        medians[slowest],
+        reference,
+        loop,
+        BUDGET_RESOLVE_S,
+        slowest,
     )
     yield Figure(
         "check the scenario and resolve",
         statistics.median(public),
-        beside,
+        reference,
         loop,
         None,
         "wb.resolve",
@@ -188,14 +193,14 @@ def resolutions(scale: float) -> Iterator[Figure]:
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Seconds that one call takes."""
+    """Return the seconds of one call."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def batch_throughput(scale: float) -> Iterator[Figure]:
-    """10,000 different lines through the real command, its start included."""
+    """Run 10,000 different lines through the real command, including its start."""
     count = int(BATCH_LINES * scale)
     times, starts, busy = [], [], []
     with tempfile.TemporaryDirectory() as folder:
@@ -219,13 +224,13 @@ def batch_throughput(scale: float) -> Iterator[Figure]:
 
 
 def children_cpu_seconds() -> float:
-    """CPU time of every finished child process so far."""
+    """Return the CPU time of all finished child processes."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def varied_lines(count: int) -> Iterator[str]:
-    """Scenarios that differ in model, place, sizes and dtypes; some of them are refused."""
+    """Yield scenarios with different models, places, sizes and dtypes; some are refused."""
     from workbench.core.platforms import PLATFORMS
     from workbench.models import catalog_names
 
@@ -253,7 +258,7 @@ def run_batch(file: Path, lines: int) -> None:
 
 
 def click_latency(scale: float) -> Iterator[Figure]:
-    """From a changed control to an updated panel, Python's side only, beside a bare figure."""
+    """Time a changed control up to the updated panel, Python only, and a bare figure."""
     import workbench as wb
     from workbench.views.page_figure import page_traces
 
@@ -281,38 +286,38 @@ def click_latency(scale: float) -> Iterator[Figure]:
         traces = page_traces(panel.plan)
         bares.append(seconds_of(lambda new=traces: update_in_place(bare, new)))
     assert panel.session.errors == []
-    beside = ("updating a bare FigureWidget", statistics.median(bares))
+    reference = ("updating a bare FigureWidget", statistics.median(bares))
     for name, rank in (("p50", 9), ("p95", 18)):
         seconds, cpu = (statistics.quantiles(times, n=20)[rank] for times in (clicks, busy))
         note = f"{len(clicks)} changes of model, TP and platform; {duration(cpu)} of CPU"
-        yield Figure(f"click to panel, {name}", seconds, *beside, BUDGET_CLICK_S, note)
+        yield Figure(f"click to panel, {name}", seconds, *reference, BUDGET_CLICK_S, note)
 
 
 def set_control(panel: Any, field: str, value: object) -> None:
-    """What a click does."""
+    """Set a control as a click does."""
     panel.controls[field].value = value
 
 
 def update_in_place(figure: Any, traces: list[Any]) -> None:
-    """The least that a changed figure costs."""
+    """Update a figure in place: the least that a changed figure costs."""
     with figure.batch_update():
         for trace, new in zip(figure.data, traces, strict=True):
             trace.x, trace.y = new.x, new.y
 
 
 def print_table(figures: list[Figure]) -> None:
-    """The figures, aligned, each with its ratio and budget."""
-    rows = [("", "measured", "ratio", "beside", "budget", "")]
+    """Print the figures, aligned, each with its ratio and budget."""
+    rows = [("", "measured", "ratio", "compared with", "budget", "")]
     for figure in figures:
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
-        beside = ""
+        reference = ""
         if figure.beside_seconds is not None:
-            beside = f"{figure.beside} ({duration(figure.beside_seconds)})"
+            reference = f"{figure.beside} ({duration(figure.beside_seconds)})"
         budget = ""
         if figure.budget_seconds is not None:
             verdict = "ok" if figure.seconds <= figure.budget_seconds else "OVER"
             budget = f"{duration(figure.budget_seconds)} {verdict}"
-        rows.append((figure.what, duration(figure.seconds), ratio, beside, budget, figure.note))
+        rows.append((figure.what, duration(figure.seconds), ratio, reference, budget, figure.note))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
@@ -320,7 +325,7 @@ def print_table(figures: list[Figure]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Seconds with a unit that gives a readable number."""
+    """Format seconds in a unit that gives a readable number."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
             return f"{seconds / scale:.2f} {unit}"

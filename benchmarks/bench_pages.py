@@ -49,12 +49,12 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """The large pool in units of the small one."""
+        """Return the large pool's time in units of the small one's."""
         return self.large_seconds / self.small_seconds
 
     @property
     def verdict(self) -> str:
-        """What is over its budget."""
+        """Return which budgets are exceeded, or "ok"."""
         over = []
         if self.budget_ratio is not None and self.ratio > self.budget_ratio:
             over.append("ratio")
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def lookups(rounds: int) -> Iterator[Compared]:
-    """A byte map, and bytes looked up in it, there and back."""
+    """Time building a byte map, and looking bytes up in it in both directions."""
     plan = wb.resolve(SCENARIO)
     yield side_by_side("build a byte map", rounds, lambda blocks: byte_map(plan, num_blocks=blocks))
     pools = {blocks: byte_map(plan, num_blocks=blocks) for blocks in (SMALL, LARGE)}
@@ -109,7 +109,7 @@ def lookups(rounds: int) -> Iterator[Compared]:
 
 
 def figures(rounds: int) -> Iterator[Compared]:
-    """Every figure, from the plan to JSON."""
+    """Time every figure, from the plan to JSON."""
     plan = wb.resolve(SCENARIO)
     for level in LEVELS:
 
@@ -126,7 +126,7 @@ def figures(rounds: int) -> Iterator[Compared]:
 
 
 def changes(rounds: int) -> Iterator[Compared]:
-    """From a changed control to an updated figure, Python's side only; the slowest of twenty."""
+    """Time a changed control up to the updated figure, Python only; the slowest of twenty."""
     panels = {}
     for blocks in (SMALL, LARGE):
         panel = PagesPanel(Session(SCENARIO, lambda _outcome: None))
@@ -155,7 +155,7 @@ def changes(rounds: int) -> Iterator[Compared]:
 def side_by_side(
     what: str, rounds: int, work: Callable[[int], Any], quantile: int | None = None
 ) -> Compared:
-    """`work(number of blocks)` for both pools in turn, so that a slow moment hits both."""
+    """Time `work(number of blocks)` for both pools in turn, so that a slow moment affects both."""
     times: dict[int, list[float]] = {SMALL: [], LARGE: []}
     size = None
     for _ in range(rounds):
@@ -175,7 +175,7 @@ def side_by_side(
 
 
 def print_table(rows: list[Compared]) -> None:
-    """The rows, aligned."""
+    """Print the rows, aligned."""
     lines = [("", f"{SMALL:,} blocks", f"{LARGE:,} blocks", "ratio", "figure bytes", "")]
     for row in rows:
         times = (f"{seconds * 1e3:.3f} ms" for seconds in (row.small_seconds, row.large_seconds))

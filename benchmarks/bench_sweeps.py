@@ -1,6 +1,6 @@
-"""How fast sweeps and the results store are: points a second, a commit, and resuming.
+"""How fast sweeps and the results store are: points per second, a commit, and resuming.
 
-Every figure stands beside something measured in the same run on the same machine, or its budget:
+Every figure is compared with a reference from the same run on the same machine, or its budget:
 compare ratios, not seconds, between machines.
 
     python benchmarks/bench_sweeps.py [--json FILE] [--quick]
@@ -78,12 +78,12 @@ def main() -> None:
         budget = "" if figure.budget is None else f"  (budget {figure.budget:g} s)"
         print(f"{figure.what:46} {figure.value:12.6f} {figure.unit}{budget}  {figure.note}")
     if options.json:
-        told = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
-        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        result = {"machine": machine, "figures": [asdict(figure) for figure in figures]}
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def seconds_of(work: Callable[[], object], rounds: int = 5) -> float:
-    """The median of some rounds, CPU time of this process: the sweep uses one core."""
+    """Return the median CPU time of some rounds in this process: the sweep uses one core."""
     times = []
     for _ in range(rounds):
         start = time.process_time()
@@ -93,7 +93,7 @@ def seconds_of(work: Callable[[], object], rounds: int = 5) -> float:
 
 
 def spaces(scale: float) -> Iterator[tuple[str, dict[str, tuple[Any, ...]], Settings]]:
-    """(what, axes, the other settings) of sweeps of about a million points."""
+    """Return (title, axes, other settings) of sweeps of about a million points."""
     count = max(1, round(26 * scale))
     memory = tuple(GIB * (1 + 3 * number) for number in range(count))
     typical = {"max_model_len": (8192, 32768, 131072), "kv_cache_memory_bytes": memory}
@@ -144,7 +144,7 @@ def spaces(scale: float) -> Iterator[tuple[str, dict[str, tuple[Any, ...]], Sett
 
 
 def sweeps(scale: float) -> Iterator[Figure]:
-    """A million points of every kind, beside resolving one by one; the most memory that it took."""
+    """Time a million points of every kind against single resolutions; record peak memory."""
     model = {MODEL: load_model(MODEL)}
     known = Settings(kv_cache_memory_bytes=20 * GIB)
     for name, axes, settings in spaces(scale):
@@ -172,7 +172,7 @@ def sweeps(scale: float) -> Iterator[Figure]:
 
 
 def in_turn(one: Callable[[], object], two: Callable[[], object]) -> tuple[float, float]:
-    """Medians of CPU seconds of both, measured by turns; the first a hundred times each."""
+    """Return the median CPU seconds of both, run in turn; the first a hundred times each."""
     ones, twos = [], []
     for _ in range(3):
         start = time.process_time()
@@ -186,7 +186,7 @@ def in_turn(one: Callable[[], object], two: Callable[[], object]) -> tuple[float
 
 
 def commits(scale: float) -> Iterator[Figure]:
-    """Claim and commit of one row, durable, beside an empty durable transaction."""
+    """Time a durable claim and commit of one row against an empty durable transaction."""
     rows = max(20, round(1000 * scale))
     with tempfile.TemporaryDirectory() as folder, ResultStore(Path(folder) / "r.db") as store:
         start = time.perf_counter()
@@ -235,7 +235,7 @@ def resuming(scale: float) -> Iterator[Figure]:
 
 
 def a_row(number: int) -> Row:
-    """A row as a kernel sweep writes it."""
+    """Return a row as a kernel sweep writes it."""
     config = {"block_m": 64, "block_n": 32, "num_warps": 4, "number": number}
     return Row(
         Key.of(config, "NVIDIA H100", "0123456789ab"),

@@ -17,7 +17,7 @@ class KernelSpec:
     `constexprs` holds the values of the latter. `aligned` lists parameters that the launcher
     promises to be multiples of 16: bytes for a pointer, the value itself for an integer.
     `vector_load_bytes` and `vector_store_bytes` are the widest copies that the kernel declares,
-    None where it declares none; `wide_division` says whether 64-bit division is expected.
+    None where it declares none; `wide_division`: whether 64-bit division is expected.
     """
 
     name: str
@@ -42,5 +42,5 @@ class KernelSpec:
 
     @property
     def aligned_indices(self) -> tuple[int, ...]:
-        """Positions of the aligned parameters, as Triton's attributes want them."""
+        """Return the positions of the aligned parameters, as in Triton's attributes."""
         return tuple(i for i, name in enumerate(self.signature) if name in self.aligned)

@@ -1,6 +1,6 @@
 """Where kernels run: on a GPU, in Triton's interpreter, or nowhere: they are only compiled.
 
-Decided here, once a process.
+Decided here, once per process.
 
 Triton reads `TRITON_INTERPRET` while it is imported, so the decision has to come before that.
 Importing this module imports neither torch nor triton.
@@ -44,16 +44,16 @@ class TritonMode:
 
     @property
     def torch_device(self) -> str:
-        """Where a kernel's arguments must lie: "cuda", which is ROCm's name too, or "cpu"."""
+        """Return the device of a kernel's arguments: "cuda" (also ROCm's name) or "cpu"."""
         return "cuda" if self.mode == "gpu" else "cpu"
 
 
 def triton_mode() -> TritonMode:
-    """The mode of this process, decided on the first call and kept.
+    """Return the mode of this process, decided on the first call and kept.
 
     Without a usable GPU it sets TRITON_INTERPRET=1, which child processes inherit. A value that
     is already set is respected: a true one means the interpreter, a false one means a GPU or
-    nothing. Does not import triton; imports torch, unless the value makes that needless.
+    nothing. Does not import triton; imports torch, unless the value makes that unnecessary.
 
     Raises TritonModeError when triton was imported earlier in the other mode.
     """
@@ -77,20 +77,20 @@ def _decide() -> TritonMode:
     if os.environ.get(COMPILE_VARIABLE) == "1":
         os.environ.pop(INTERPRET_VARIABLE, None)
         return decision("compiler", f"{COMPILE_VARIABLE} is set")
-    asked = _asked_by_user()
-    if asked is True:
+    requested = _user_setting()
+    if requested is True:
         return decision("interpreter", f"{INTERPRET_VARIABLE} is set")
     device, missing = _usable_gpu()
     if device is not None:
         return decision("gpu", f"torch can use {device}", device)
-    if asked is False:
-        return decision("unavailable", f"{INTERPRET_VARIABLE}=0 asks for a GPU, but {missing}")
+    if requested is False:
+        return decision("unavailable", f"{INTERPRET_VARIABLE}=0 requires a GPU, but {missing}")
     os.environ[INTERPRET_VARIABLE] = "1"
     return decision("interpreter", missing)
 
 
 def _installed_version(module: str, distributions: tuple[str, ...]) -> str | None:
-    """The version of an importable module, "unknown" if it carries no metadata, else None."""
+    """Return a module's version, "unknown" without metadata; None if not installed."""
     if find_spec(module) is None:
         return None
     for distribution in distributions:
@@ -101,13 +101,13 @@ def _installed_version(module: str, distributions: tuple[str, ...]) -> str | Non
     return "unknown"
 
 
-def _asked_by_user() -> bool | None:
+def _user_setting() -> bool | None:
     value = os.environ.get(INTERPRET_VARIABLE, "").strip().lower()
     return value in {"1", "true", "yes", "on", "y"} if value else None
 
 
 def _usable_gpu() -> tuple[str | None, str]:
-    """The name of the GPU that torch would use, or None and why there is none."""
+    """Return the name of the GPU that torch would use, or None and the reason."""
     try:
         cuda = importlib.import_module("torch").cuda
         if cuda.is_available():
@@ -131,7 +131,7 @@ def _refuse_other_mode(decided: TritonMode) -> None:
 
 
 def _loaded_mode() -> Mode | None:
-    """The mode in which triton was imported; None if it was not, or does not tell."""
+    """Return the mode in which triton was imported; None if not imported or unknown."""
     standard = sys.modules.get("triton.language.standard")
     function = getattr(standard, "zeros", None)
     if function is None:

@@ -14,7 +14,7 @@ PICKED = (6, 0, 3, 3, 5, 1, 0, 6, 2)
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """`ok` if the kernel's result was exactly numpy's; `detail` says what was seen."""
+    """`ok` if the kernel's result was exactly numpy's; `detail` describes it."""
 
     ok: bool
     mode: Mode
@@ -24,7 +24,7 @@ class SelfTest:
 def run_selftest() -> SelfTest:
     """Gather rows with a Triton kernel in the current mode and compare with numpy.
 
-    Never raises: whatever goes wrong is the answer, in `detail`.
+    Never raises: any failure is reported in `detail`.
     """
     try:
         decided = triton_mode()

@@ -13,7 +13,7 @@ def gather_rows_kernel(
     stride_output,
     BLOCK: tl.constexpr,
 ):
-    """One program copies one row: output[i, :] = source[index[i], :]. Grid: (picked,).
+    """Copy one row per program: output[i, :] = source[index[i], :]. Grid: (picked,).
 
     source [rows, columns] and output [picked, columns] have contiguous columns; the strides
     count elements between rows; index [picked] is int64. The loop's bound is known only at run

@@ -81,5 +81,5 @@ def test_a_hostile_file_is_refused_in_plain_words(outcomes, command, kind):
     else:
         assert found["exit"] == 2, found
         if kind != "deep":
-            reasons = ("cannot be read", "is no results file")  # a results file may be large
+            reasons = ("cannot be read", "is not a results file")  # a results file may be large
             assert any(reason in found["output"] for reason in reasons), found

@@ -2,7 +2,7 @@
 
     tools/live_check.py ~/vllm-0.23/bin/python ~/vllm-0.33/bin/python
 
-Writes benchmarks/results/live_check.json: versions, what was asked, what stood in for a GPU, every
+Writes benchmarks/results/live_check.json: versions, the questions, the stand-ins for a GPU, every
 difference. The exit status is 1 where there is one. See tools/vllm_environment.py for the Pythons.
 """
 

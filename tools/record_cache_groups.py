@@ -44,7 +44,7 @@ def main() -> int:
     for question in questions:
         try:
             answer = _answer(question, machine)
-        except Exception as error:  # noqa: BLE001  (a refusal of vLLM's is an answer as well)
+        except Exception as error:  # noqa: BLE001  (a refusal by vLLM is also an answer)
             answer = {"refused": {"type": type(error).__name__, "message": str(error)}}
             if os.environ.get("RECORD_TRACES"):
                 import traceback
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _without_device() -> None:
-    """Tensors on the device have no memory, streams do nothing, compiled operators are names."""
+    """Use meta tensors as device tensors, empty streams, and names as compiled operators."""
     import torch
 
     torch.cuda.current_device = lambda: torch.device("meta")
@@ -75,7 +75,7 @@ def _without_device() -> None:
     torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
     from vllm.utils import import_utils
 
-    import_utils.has_deep_gemm = lambda: True  # the indexer's kernels, in the wheel for CUDA
+    import_utils.has_deep_gemm = lambda: True  # the indexer's kernels, which are in the CUDA wheel
 
 
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _configuration(config: dict[str, Any], arguments: dict[str, Any], machine: A
 
 
 def _workspace() -> None:
-    """Layers of quantized caches reserve scratch memory while they are built."""
+    """Reserve scratch memory as layers of quantized caches need while they are built."""
     import torch
     from vllm.v1.worker import workspace
 
@@ -158,7 +158,7 @@ def _one_rank_of(ranks: int) -> None:
 
 
 def _build(config: Any) -> set[str]:
-    """Both models, without weights; the names of the drafter's layers."""
+    """Build both models without weights, and return the names of the drafter's layers."""
     import torch
     from vllm.model_executor.model_loader.utils import initialize_model
 
@@ -214,10 +214,10 @@ def _cache(config: Any, specs: dict[str, Any], available: int) -> tuple[Any, flo
 
 
 def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
-    """The group's class and page; its layers as [class, block, page, is drafted, how many]."""
+    """Return the group's class, page and layers as [class, block, page, is drafted, count]."""
     spec = group.kv_cache_spec
     own = getattr(spec, "kv_cache_specs", None) or dict.fromkeys(group.layer_names, spec)
-    alike = Counter(
+    counts = Counter(
         (type(own[name]).__name__, own[name].block_size, own[name].page_size_bytes, name in drafted)
         for name in group.layer_names
     )
@@ -225,7 +225,7 @@ def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
         "kind": type(spec).__name__,
         "block_size": spec.block_size,
         "page_size_bytes": spec.page_size_bytes,
-        "layers": [[*one, count] for one, count in alike.items()],
+        "layers": [[*one, count] for one, count in counts.items()],
     }
 
 

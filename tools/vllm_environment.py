@@ -3,7 +3,7 @@
     tools/vllm_environment.py 0.33.0 ~/vllm-0.33
 
 vLLM is installed without its dependencies (gigabytes of CUDA): a torch for CPUs and the small
-packages that its configuration and model modules import stand beside it.
+packages that its configuration and model modules import are installed with it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from workbench.models.catalog import repository
 from workbench.models.hub import download_config
 from workbench.models.json_file import read_config
 from workbench.plan import Plan, resolve
-from workbench.run.live_check import Asked, CannotAskError, Host, Installed, ask, question
+from workbench.run.live_check import CannotAskError, Host, Installed, Outcome, ask, question
 from workbench.scenario import Scenario
 
 
@@ -30,7 +30,7 @@ def verify(scenarios: Sequence[Scenario], python: str | None = None) -> Report:
     the report says which. Needs no GPU: the platform of each scenario is emulated.
     Errors: CannotAskError when no vLLM answers; ConfigError for a model that cannot be read.
     """
-    asked: dict[int, Asked] = {}
+    asked: dict[int, Outcome] = {}
     installed: Installed | None = None
     stand_ins: dict[str, str] = {}
     for host, places in _by_host(scenarios).items():
@@ -54,7 +54,7 @@ def verify(scenarios: Sequence[Scenario], python: str | None = None) -> Report:
     )
 
 
-def check(scenario: Scenario, asked: Asked, rules: str) -> Check:
+def check(scenario: Scenario, asked: Outcome, rules: str) -> Check:
     """Compare one scenario under `rules` with what vLLM answered."""
     fields = explicit_fields(scenario)
     if asked.failure is not None:

@@ -24,7 +24,7 @@ from workbench.kernels.inspection import InspectionError
 
 
 def run(plan: Plan) -> Result:
-    """The whole benchmark. A peer that is wrong is in `verdicts`, and is not timed."""
+    """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
     machine = this_machine()
     result = Result(machine, plan.quick, plan.rounds)
     if os.getloadavg()[0] > (os.cpu_count() or 1):
@@ -36,7 +36,7 @@ def run(plan: Plan) -> Result:
 
         run_on_gpu(plan, kinds, result)
     else:
-        plan.say("No GPU: kernels are not timed, since the interpreter's times say nothing.")
+        plan.say("No GPU: kernels are not timed, since the interpreter's times are meaningless.")
         plan.say("Correctness and counts at reduced size, in the interpreter ...")
         result.open_questions.append(
             f"GPU times are open: {machine.device}. Run the same command on a GPU to fill them in."
@@ -52,7 +52,7 @@ def run(plan: Plan) -> Result:
 def peer_kinds(
     machine: Machine, sources: Sequence[VllmSource], *, launches: bool
 ) -> tuple[PeerKind, ...]:
-    """Every implementation there is here, the fast path first."""
+    """Return every implementation available here, the fast path first."""
     return (
         ours(Manner(FAST, launches=launches), FAST, _this(machine)),
         ours(Manner("faithful", launches=launches), "faithful", _this(machine)),
@@ -62,7 +62,7 @@ def peer_kinds(
 
 
 def _other_manners(machine: Machine) -> tuple[PeerKind, ...]:
-    """The fast path's host share, given arrays instead of lists, and a batch that it checks."""
+    """Return the fast path's host share with arrays instead of lists, and with a checked batch."""
     this = _this(machine)
     return (
         ours(Manner(FAST, arrays=True, launches=False), "fast, arrays", this),
@@ -75,12 +75,12 @@ def _this(machine: Machine) -> str:
 
 
 def _vllm_sources(plan: Plan, result: Result) -> list[VllmSource]:
-    """Every vLLM that VLLM_SRC names and that can be read; the others' reasons are printed."""
+    """Return every readable vLLM that VLLM_SRC names. The reasons for the others are printed."""
     found = []
 
     def skipped(reason: VllmSkipped) -> None:
         plan.say(f"vLLM's own kernels are skipped. {reason}")
-        result.open_questions.append(f"No vLLM beside ours. {reason}")
+        result.open_questions.append(f"No vLLM to compare with. {reason}")
 
     try:
         folders = named_folders()
@@ -96,7 +96,7 @@ def _vllm_sources(plan: Plan, result: Result) -> list[VllmSource]:
 
 
 def check_in_interpreter(plan: Plan, kinds: Sequence[PeerKind], result: Result) -> None:
-    """One set at reduced size for every workload, and the counts of its step."""
+    """Check one reduced input set of every workload, and count the accesses of its step."""
     for full in plan.workloads:
         workload = full.reduced()
         inputs = [step_input(workload, 0)]
@@ -120,7 +120,7 @@ def _gate(plan: Plan, result: Result) -> None:
 def _host_side(plan: Plan, kinds: Sequence[PeerKind], wrong: set[str], result: Result) -> None:
     right = [kind for kind in kinds if kind.name not in wrong]
     if right and right[0].name == FAST:
-        plan.say("The host's share of a step, launches left out ...")
+        plan.say("The host's share of a step, without launches ...")
         result.host_steps = host_step_rows(
             plan.workloads, right, rounds=plan.rounds, quick=plan.quick
         )

@@ -1,4 +1,4 @@
-"""Whether a peer computes what it should, asked before and after it is timed."""
+"""Check a peer's results before and after it is timed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from workbench.kernels.block_table.reference import ReferenceTables
 class Expected:
     """The oracle's answer to one input set.
 
-    tables: per group [batch row, kernel_block] int32, 0 behind the last live block; live: per
+    tables: per group [batch row, kernel_block] int32, 0 after the last live block; live: per
     group the same shape, bool; slots: [group, token] int64.
     """
 
@@ -36,7 +36,7 @@ class Verdict:
 
 
 def expected(workload: Workload, given: StepInput, device: str) -> Expected:
-    """Fill, append, gather and map in plain Python."""
+    """Compute the oracle's result: fill, append, gather and map in plain Python."""
     model = ReferenceTables(workload.groups, max_requests=workload.max_requests)
     for row, ids in zip(given.rows, given.held, strict=True):
         model.overwrite(row, ids)
@@ -60,7 +60,7 @@ def expected(workload: Workload, given: StepInput, device: str) -> Expected:
 
 
 def difference(peer: Peer, right: Expected) -> str:
-    """What is wrong with a peer's outputs as they stand; empty if nothing is."""
+    """Describe what is wrong with a peer's current outputs; empty if nothing is."""
     for g, (table, values, live) in enumerate(
         zip(peer.tables(), right.tables, right.live, strict=True)
     ):
@@ -96,7 +96,7 @@ def stepped_difference(peer: Peer, right: Expected) -> str:
 
 
 def first_difference(peers: Sequence[Peer], rights: Sequence[Expected]) -> str:
-    """`stepped_difference` of every input set, the first that is not empty."""
+    """Return the first non-empty `stepped_difference` over all input sets."""
     for turn, (peer, right) in enumerate(zip(peers, rights, strict=True)):
         if found := stepped_difference(peer, right):
             return f"set {turn}: {found}"
@@ -110,9 +110,9 @@ def checked_peers(
     rights: Sequence[Expected],
     device: str,
 ) -> tuple[dict[PeerKind, list[Peer]], list[Verdict]]:
-    """One filled peer a set for every kind that is right, and a verdict on all of them.
+    """Return one filled peer per input set for every correct kind, and verdicts on all kinds.
 
-    A peer that is wrong, or that fails, is not among the first, and so is not timed.
+    A peer that is wrong, or that fails, is not among those peers, and so is not timed.
     """
     right: dict[PeerKind, list[Peer]] = {}
     verdicts = []

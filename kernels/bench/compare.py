@@ -23,7 +23,7 @@ def compared(
     samples: Mapping[Any, Callable[[], float]],
     rounds: int,
 ) -> list[StepRow]:
-    """A row a peer, the first one twice: what its two timings differ by is noise.
+    """Return one row per peer. The first peer is timed twice: the difference is noise.
 
     samples: anything with a name and a source -> how to take one.
     """
@@ -42,7 +42,7 @@ def compared(
 
 
 def scores(rows: Sequence[StepRow], fast: str, piece: str = "step") -> list[Score]:
-    """One for every clock and every peer but the fast path, over whole steps or one piece."""
+    """Return one score per clock and peer except the fast path, for whole steps or one piece."""
     found: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row.piece == piece and row.peer not in {fast, AGAIN}:

@@ -5,4 +5,4 @@ from workbench.kernels.language import triton
 
 @triton.jit
 def empty_kernel(p_unused):
-    """Grid: any."""
+    """Do nothing. Grid: any."""

@@ -36,7 +36,7 @@ READS_MASKED = "bytes that it masks reach its result: it needs a cache that is f
 
 @dataclass(frozen=True, slots=True)
 class FlexPlan:
-    """What to run. say gets a line whenever something is begun or left out; save gets the result
+    """What to run. say gets a line whenever something is begun or omitted; save gets the result
     after every case, since a run on a borrowed GPU may be cut off.
     """  # noqa: D205 - two fields of one sentence each
 
@@ -48,7 +48,7 @@ class FlexPlan:
 
     @property
     def rounds(self) -> int:
-        """A B B A so many times."""
+        """Return the number of A B B A rounds."""
         return QUICK_ROUNDS if self.quick else ROUNDS
 
 
@@ -72,28 +72,28 @@ class FlexRun:
         self.has_vllm = False
 
     def open(self, line: str) -> None:
-        """Say, and keep, what could not be measured."""
+        """Print and record what could not be measured."""
         self.plan.say(line)
         self.result.open_questions.append(line)
 
     def find_peers(self) -> None:
-        """Ours, torch's, and every vLLM that VLLM_SRC names and that can be read."""
+        """Find our peers, torch's, and every readable vLLM that VLLM_SRC names."""
         kinds: list[FlexKind] = [*own_kinds(self.machine.source_hash)]
         try:
             for folder in named_folders():
                 try:
                     kinds.append(vllm_attention(find_vllm_attention(folder)))
                 except VllmSkipped as reason:
-                    self.open(f"No vLLM beside ours. {reason}")
+                    self.open(f"No vLLM to compare with. {reason}")
         except VllmSkipped as reason:
-            self.open(f"No vLLM beside ours. {reason}")
+            self.open(f"No vLLM to compare with. {reason}")
         self.kinds = tuple(kinds)
         self.has_vllm = any(kind.name.startswith("vllm") for kind in kinds)
 
     def check(self, case: FlexCase, device: str) -> Checked:
-        """Every peer of a case: over pages full of NaN, then over finite ones for those that fail.
+        """Check every peer of a case: over pages full of NaN, then over finite ones if that fails.
 
-        A peer that is wrong, or that fails, is in no further measurement.
+        A peer that is wrong, or that fails, is excluded from further measurements.
         """
         given = flex_input(case, device)
         right = truth(given)
@@ -116,7 +116,7 @@ class FlexRun:
         return Checked(given, right, peers)
 
     def describe(self, checked: Checked) -> None:
-        """Bytes of metadata, and bits: they need no clock."""
+        """Record bytes of metadata and bit comparisons, which need no clock."""
         larger = in_larger_pool(checked.given)
         for kind, peer in checked.peers.items():
             self.result.metadata.append(metadata_row(kind, peer, checked.given, larger))
@@ -124,7 +124,7 @@ class FlexRun:
         self.result.bits += bits_rows(checked.given)
 
     def gate(self) -> None:
-        """What the compiler makes of the kernels."""
+        """Record what the compiler makes of the kernels."""
         self.plan.say("What the compiler makes of the kernels ...")
         targets = QUICK_TARGETS if self.plan.quick else tuple(TARGETS)
         try:
@@ -134,7 +134,7 @@ class FlexRun:
 
 
 def _tried(kind: FlexKind, given: FlexInput, right: Truth) -> tuple[FlexPeer | None, str]:
-    """A peer that ran once, and what is wrong with it; without a peer, why it failed."""
+    """Return a peer that ran once and what is wrong with it; None and the reason if it failed."""
     try:
         peer = kind.make(given)
         peer.build()
@@ -149,7 +149,7 @@ def _tried(kind: FlexKind, given: FlexInput, right: Truth) -> tuple[FlexPeer | N
 
 
 def run_flex(plan: FlexPlan) -> FlexResult:
-    """The whole benchmark. A peer that is wrong is in `verdicts`, and is not timed."""
+    """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
     run = FlexRun(plan)
     with torch.no_grad():
         run.find_peers()
@@ -171,7 +171,7 @@ def run_flex(plan: FlexPlan) -> FlexResult:
 
 
 def check_cases(run: FlexRun) -> None:
-    """Every case at reduced size on the CPU."""
+    """Check every case at reduced size on the CPU."""
     for case in run.plan.cases:
         run.plan.say(f"{case.name}: {case.title} ...")
         checked = run.check(case.reduced(), "cpu")
@@ -181,5 +181,5 @@ def check_cases(run: FlexRun) -> None:
 
 
 def wrong_verdicts(result: FlexResult) -> list[Any]:
-    """Those that fail a run."""
+    """Return the verdicts that fail a run."""
     return [verdict for verdict in result.verdicts if not verdict.ok]

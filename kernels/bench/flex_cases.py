@@ -20,8 +20,8 @@ _FEW_REQUESTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """`requests` alike requests of so many tokens, the last `queries` of which are asked."""
+class CasePart:
+    """`requests` identical requests of `tokens` tokens; the last `queries` are computed."""
 
     requests: int
     tokens: int
@@ -33,12 +33,12 @@ class FlexCase:
     """One batch. window: of the mask "window"; lengths: tokens of each document of every request.
 
     ranges: of "prefix LM", start and end of each, both included. num_blocks of the pool are twice
-    what the batch needs: other requests' pages lie between.
+    what the batch needs: other requests' pages are in between.
     """
 
     name: str
     title: str
-    asked: tuple[Asked, ...]
+    parts: tuple[CasePart, ...]
     block_size: int
     mask: MaskName = "causal"
     window: int = 0
@@ -51,43 +51,43 @@ class FlexCase:
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """Of queries, keys and values."""
+        """Return the torch dtype of queries, keys and values."""
         dtype = getattr(torch, self.dtype)
         assert isinstance(dtype, torch.dtype)
         return dtype
 
     @property
     def requests(self) -> int:
-        """Requests of the batch."""
-        return sum(part.requests for part in self.asked)
+        """Return the number of requests in the batch."""
+        return sum(part.requests for part in self.parts)
 
     @property
     def kv_tokens(self) -> int:
-        """Tokens in the pages of the batch."""
-        return sum(part.requests * part.tokens for part in self.asked)
+        """Return the number of tokens in the pages of the batch."""
+        return sum(part.requests * part.tokens for part in self.parts)
 
     @property
     def query_tokens(self) -> int:
-        """Queries of the batch."""
-        return sum(part.requests * part.queries for part in self.asked)
+        """Return the number of queries in the batch."""
+        return sum(part.requests * part.queries for part in self.parts)
 
     @property
-    def alike(self) -> bool:
-        """Whether all requests have the same lengths, and can be stacked."""
-        return len(self.asked) == 1
+    def is_uniform(self) -> bool:
+        """Return whether all requests have the same lengths, and can be stacked."""
+        return len(self.parts) == 1
 
     @property
     def is_causal(self) -> bool:
-        """Whether no query sees a later key."""
+        """Return whether no query sees a later key."""
         return self.mask != "prefix LM"
 
     def sizes(self) -> Iterator[tuple[int, int]]:
-        """(tokens, queries) of every request, in the batch's order."""
-        for part in self.asked:
+        """Return (tokens, queries) of every request, in the batch's order."""
+        for part in self.parts:
             yield from [(part.tokens, part.queries)] * part.requests
 
     def mask_of(self, requests: int) -> Mask:
-        """The mask for so many requests."""
+        """Build the mask for this number of requests."""
         if self.mask == "window":
             return masks.sliding_window(self.window)
         if self.mask == "documents":
@@ -97,37 +97,37 @@ class FlexCase:
         return masks.causal()
 
     def visible(self, positions: np.ndarray) -> np.ndarray:
-        """How many keys the queries at these positions see, int64."""
-        seen = positions.astype(np.int64) + 1
+        """Count the keys that the queries at these positions see, int64."""
+        visible = positions.astype(np.int64) + 1
         if self.mask == "window":
-            return np.minimum(seen, self.window)
+            return np.minimum(visible, self.window)
         if self.mask == "documents":
             starts = np.cumsum([0, *self.lengths])
-            return seen - starts[np.searchsorted(starts, positions, side="right") - 1]
+            return visible - starts[np.searchsorted(starts, positions, side="right") - 1]
         for start, end in self.ranges if self.mask == "prefix LM" else ():
             inside = (positions >= start) & (positions <= end)
-            seen = np.where(inside, np.maximum(seen, end + 1), seen)
-        return seen
+            visible = np.where(inside, np.maximum(visible, end + 1), visible)
+        return visible
 
     @property
     def flop(self) -> int:
-        """Of the two products, for pairs that the mask shows; nothing for masked ones."""
+        """Count the operations of the two products, for visible pairs only."""
         pairs = sum(
             part.requests
             * int(self.visible(np.arange(part.tokens - part.queries, part.tokens)).sum())
-            for part in self.asked
+            for part in self.parts
         )
         return 4 * pairs * self.heads * self.head_dim
 
     @property
     def bytes(self) -> int:
-        """Keys and values that some query sees, queries and results: each once."""
+        """Count the bytes of visible keys and values, queries and results, each once."""
         element = self.torch_dtype.itemsize
-        keys = sum(part.requests * self._keys_seen(part) for part in self.asked)
+        keys = sum(part.requests * self._visible_keys(part) for part in self.parts)
         kv = 2 * keys * self.kv_heads * self.head_dim * element
         return kv + 2 * self.query_tokens * self.heads * self.head_dim * element
 
-    def _keys_seen(self, part: Asked) -> int:
+    def _visible_keys(self, part: CasePart) -> int:
         if self.mask in {"window", "documents"}:
             first = part.tokens - part.queries
             return part.tokens - first - 1 + int(self.visible(np.array([first]))[0])
@@ -135,17 +135,20 @@ class FlexCase:
 
     @property
     def needed_bytes(self) -> int:
-        """A rough bound of the memory that a run holds at once, every peer's included."""
+        """Estimate the memory that a run holds at once, including that of every peer."""
         element = self.torch_dtype.itemsize
         kv = 2 * self.kv_tokens * self.kv_heads * self.head_dim * element
         queries = self.query_tokens * self.heads * self.head_dim * (8 + 6 * element)
         # the engine's block lists are sorted as int64, SDPA's mask is whole
         lists = 6 * 8 * self.query_tokens * -(-max(t for t, _ in self.sizes()) // self.block_size)
-        dense = max(3 * tokens * asked for tokens, asked in self.sizes())
+        dense = max(3 * tokens * queries for tokens, queries in self.sizes())
         return _COPIES * kv + queries + lists + dense
 
     def fitted(self, free_bytes: int) -> "FlexCase":
-        """The case itself, or its half, quarter ... that fits; ValueError if nothing does."""
+        """Return the case, or the first of its half, quarter ...
+
+        that fits; ValueError if none does.
+        """
         case, divisor = self, 1
         while case.needed_bytes > free_bytes:
             divisor *= 2
@@ -157,50 +160,50 @@ class FlexCase:
         return case
 
     def divided(self, by: int) -> "FlexCase":
-        """Fewer requests where there are many; shorter ones where there are not."""
-        shorter = [part for part in self.asked if part.requests < by]
-        asked = tuple(
+        """Return the case with fewer requests, or with shorter ones if it has few requests."""
+        shorter = [part for part in self.parts if part.requests < by]
+        parts = tuple(
             replace(part, requests=part.requests // by) if part.requests >= by else _cut(part, by)
-            for part in self.asked
+            for part in self.parts
         )
         if not shorter or self.mask == "causal":
-            return replace(self, asked=asked)
+            return replace(self, parts=parts)
         return replace(
             self,
-            asked=asked,
+            parts=parts,
             window=max(self.window // by, 1) if self.window else 0,
             lengths=tuple(max(tokens // by, 1) for tokens in self.lengths),
             ranges=tuple((start // by, (end + 1) // by - 1) for start, end in self.ranges),
         )
 
     def reduced(self) -> "FlexCase":
-        """The same shape, small enough for Triton's interpreter, in float32."""
-        by = max(_REDUCTION, max(part.queries for part in self.asked) // _FEW_QUERIES)
+        """Return the same shape in float32, small enough for Triton's interpreter."""
+        by = max(_REDUCTION, max(part.queries for part in self.parts) // _FEW_QUERIES)
         few = tuple(
             replace(_cut(part, by), requests=min(part.requests, _FEW_REQUESTS))
-            for part in self.asked
+            for part in self.parts
         )
-        masked = replace(self, asked=tuple(replace(part, requests=1) for part in self.asked))
+        masked = replace(self, parts=tuple(replace(part, requests=1) for part in self.parts))
         small = masked.divided(by)
-        return replace(small, asked=few, heads=8, kv_heads=2, head_dim=32, dtype="float32")
+        return replace(small, parts=few, heads=8, kv_heads=2, head_dim=32, dtype="float32")
 
 
-def _cut(part: Asked, by: int) -> Asked:
+def _cut(part: CasePart, by: int) -> CasePart:
     return replace(part, tokens=max(part.tokens // by, 1), queries=max(part.queries // by, 1))
 
 
-_ONE = (Asked(1, 8192, 8192),)
+_ONE = (CasePart(1, 8192, 8192),)
 
 CASES: dict[str, FlexCase] = {
     case.name: case
     for case in (
         FlexCase("P1", "prefill of 8K, causal, page 16", _ONE, 16),
         FlexCase("P2", "prefill of 8K, causal, page 64", _ONE, 64),
-        FlexCase("P3", "prefill of 1K over 31K cached", (Asked(1, 32768, 1024),), 64),
+        FlexCase("P3", "prefill of 1K over 31K cached", (CasePart(1, 32768, 1024),), 64),
         FlexCase(
             "P4",
             "prefill of 32K, window of 1024",
-            (Asked(1, 32768, 32768),),
+            (CasePart(1, 32768, 32768),),
             64,
             mask="window",
             window=1024,
@@ -221,13 +224,13 @@ CASES: dict[str, FlexCase] = {
             mask="prefix LM",
             ranges=((0, 2047), (4096, 5119)),
         ),
-        FlexCase("D1", "decode, 1 request of 8K", (Asked(1, 8192, 1),), 16),
-        FlexCase("D2", "decode, 64 requests of 8K", (Asked(64, 8192, 1),), 16),
-        FlexCase("D3", "decode, 256 requests of 2K", (Asked(256, 2048, 1),), 16),
+        FlexCase("D1", "decode, 1 request of 8K", (CasePart(1, 8192, 1),), 16),
+        FlexCase("D2", "decode, 64 requests of 8K", (CasePart(64, 8192, 1),), 16),
+        FlexCase("D3", "decode, 256 requests of 2K", (CasePart(256, 2048, 1),), 16),
         FlexCase(
             "D4",
             "prefill of 4K and 63 decodes of 8K",
-            (Asked(1, 4096, 4096), Asked(63, 8192, 1)),
+            (CasePart(1, 4096, 4096), CasePart(63, 8192, 1)),
             16,
         ),
     )
@@ -236,7 +239,7 @@ CASES: dict[str, FlexCase] = {
 
 
 def chosen_cases(names: Sequence[str]) -> tuple[FlexCase, ...]:
-    """The named cases, all of them for none; ValueError for a name that does not exist."""
+    """Return the named cases, or all if no name is given. ValueError for an unknown name."""
     if unknown := [name for name in names if name not in CASES]:
         raise ValueError(f"no case {unknown[0]!r}. Cases: {', '.join(CASES)}")
     return tuple(CASES[name] for name in names or CASES)

@@ -25,7 +25,7 @@ BUILDS = 3
 
 
 def time_cases(run: FlexRun) -> None:
-    """Limits first, then case by case. What fails leaves the rest as it is."""
+    """Measure the limits, then time case by case. A failing case does not stop the others."""
     limits = gpu_clock.measured_limits()
     run.result.copy_bytes_per_s = limits.copy_bytes_per_s
     run.result.launch_us = limits.launch_s * 1e6
@@ -52,7 +52,7 @@ def time_cases(run: FlexRun) -> None:
 
 
 def time_case(run: FlexRun, case: FlexCase, flush: L2Flush, device: str = "cuda") -> None:
-    """Check, time, check again; a peer that turns out wrong leaves no time behind."""
+    """Check, time, check again; a peer that turns out wrong gets no time."""
     fitted = case.fitted(int(_free_bytes() * SHARE_OF_MEMORY))
     if fitted is not case:
         run.open(f"{case.name} was made to fit this memory: {fitted.title}.")
@@ -82,7 +82,7 @@ def _free_bytes() -> int:
 
 
 def _build_s(peer: FlexPeer) -> Callable[[], float]:
-    """Seconds of one build, from the Python call until the device is done."""
+    """Return the seconds of one build, from the Python call until the device is done."""
 
     def sample() -> float:
         torch.cuda.synchronize()
@@ -98,7 +98,7 @@ def _build_s(peer: FlexPeer) -> Callable[[], float]:
 def _graphs(
     run: FlexRun, case: FlexCase, checked: Checked, flush: L2Flush
 ) -> dict[FlexKind, StepGraphs]:
-    """Those that can be captured, with as many steps as make a sample."""
+    """Capture the graphs of all peers that support it, each with the steps of one sample."""
     graphs = {}
     for kind, peer in checked.peers.items():
         try:
@@ -117,7 +117,7 @@ def _graphs(
 def _attention_rows(
     run: FlexRun, case: FlexCase, graphs: dict[FlexKind, StepGraphs]
 ) -> list[StepRow]:
-    """Cold: the caches of an engine's other layers lie in the L2. Hot where a flush hides it."""
+    """Time attention with a cold L2, as in an engine; with a hot one if the flush hides it."""
     rounds = run.plan.rounds
     colds = {kind: graph.cold_s for kind, graph in graphs.items()}
     try:
@@ -129,7 +129,7 @@ def _attention_rows(
 
 
 def _after_timing(case: FlexCase, kind: FlexKind, checked: Checked, graph: StepGraphs) -> Verdict:
-    """What a replayed graph leaves behind poison."""
+    """Check what a replayed graph writes over NaN."""
     peer = checked.peers[kind]
     peer.output().fill_(float("nan"))
     graph.run_once()

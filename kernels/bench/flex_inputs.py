@@ -25,17 +25,17 @@ class FlexInput:
 
     @property
     def device(self) -> torch.device:
-        """Where everything lies."""
+        """Return the device of all tensors."""
         return self.paged.query.device
 
     def make_finite(self) -> None:
-        """Zeros where nobody's token lies, for peers that multiply what they mask."""
+        """Replace unused entries by zeros, for peers that multiply masked values."""
         for block in self.paged.kv_cache.split(4096):
             block.nan_to_num_(nan=0.0)
 
 
 def flex_input(case: FlexCase, device: str) -> FlexInput:
-    """Requests of normal numbers on random pages of a pool twice as large."""
+    """Draw requests of normal numbers on random pages of a pool twice as large."""
     random = torch.Generator(device).manual_seed(11)
 
     def draw(*shape: int) -> torch.Tensor:
@@ -54,13 +54,13 @@ def flex_input(case: FlexCase, device: str) -> FlexInput:
 
 
 def in_larger_pool(given: FlexInput) -> FlexInput:
-    """The same batch in a pool of twice the size."""
+    """Return the same batch in a pool of twice the size."""
     paged = _paged(given.case, given.requests, str(given.device), pools=4)
     return FlexInput(given.case, paged, given.requests, given.mask)
 
 
 def _paged(case: FlexCase, requests: tuple[Request, ...], device: str, *, pools: int) -> Paged:
-    """pools: blocks of the cache, in those that the batch needs."""
+    """Lay the batch out in a cache of `pools` times the blocks that it needs."""
     blocks = sum(-(-tokens // case.block_size) for tokens, _ in case.sizes())
     spare = blocks * (pools - 1)
     return lay_out(requests, case.block_size, layout="planes", seed=5, spare=spare, device=device)
@@ -79,7 +79,7 @@ class Truth:
     tolerance: float
 
     def difference(self, result: torch.Tensor) -> str:
-        """What is wrong with a result [all tokens, heads, dim]; empty if nothing is."""
+        """Describe what is wrong with a result [all tokens, heads, dim]; empty if nothing is."""
         given = result[self.tokens].double()
         if not bool(given.isfinite().all()):
             bad = (~given.isfinite()).any(-1).any(-1).nonzero().flatten().tolist()
@@ -99,7 +99,7 @@ NOT_FINITE = "not finite"
 
 
 def truth(given: FlexInput) -> Truth:
-    """Dense float64, and the tolerance that a computation in the case's own precision gives."""
+    """Return dense float64 attention, and the tolerance from a computation in the case's dtype."""
     tokens = checked_tokens(given)
     arguments = (given.paged.query, given.paged.kv_cache, given.paged.batch, given.mask)
     exact, rough = (
@@ -110,7 +110,7 @@ def truth(given: FlexInput) -> Truth:
 
 
 def checked_tokens(given: FlexInput) -> list[int]:
-    """First, last and random queries of requests spread over the batch."""
+    """Return first, last and random queries of requests spread over the batch."""
     starts = given.paged.batch.query_start_loc
     pick = np.random.default_rng(3)
     count = min(len(starts) - 1, CHECKED_TOKENS // 3)

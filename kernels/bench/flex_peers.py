@@ -27,25 +27,25 @@ class FlexPeer(Protocol):
     """One implementation over one input. build comes first; launch may come again and again."""
 
     def build(self) -> None:
-        """Everything that a step computes about its batch, for one layer's launch."""
+        """Build everything that a step computes about its batch, for one layer's launch."""
 
     def launch(self, piece: Piece = "step") -> None:
-        """Attention alone, always over the same memory."""
+        """Run attention only, always over the same memory."""
 
     def output(self) -> torch.Tensor:
-        """What the last launch wrote, in the peer's own order of axes."""
+        """Return what the last launch wrote, in the peer's own order of axes."""
 
     def result(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the result [tokens, heads, dim]."""
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of what `build` made, scratch included."""
+        """Return the bytes of what `build` made, including scratch."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlexKind:
-    """How to make a peer; PeerSkipped if it cannot. `source` says which code it is."""
+    """How to make a peer; PeerSkipped if it cannot. `source`: version and hash of its code."""
 
     name: str
     make: Callable[[FlexInput], FlexPeer]
@@ -62,7 +62,7 @@ class OurPeer:
         self._prepared: Prepared | None = None
 
     def build(self) -> None:
-        """Lists of programs, and their copies."""
+        """Build the lists of programs, and copy them to the device."""
         paged = self._given.paged
         self._prepared = prepare(
             paged.query,
@@ -74,20 +74,20 @@ class OurPeer:
         )
 
     def launch(self, piece: Piece = "step") -> None:
-        """Prefill tiles, decodes, combine."""
+        """Launch prefill tiles, decodes and combine."""
         self._made.run()
 
     def output(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the output [tokens, heads, dim]."""
         return self._out
 
     def result(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the result [tokens, heads, dim]."""
         return self._out
 
     @property
     def metadata_bytes(self) -> int:
-        """Lists of programs and the splits' scratch."""
+        """Return the bytes of the lists of programs and the splits' scratch."""
         return self._made.metadata_bytes + self._made.partial_bytes
 
     @property
@@ -100,7 +100,7 @@ class EnginePeer:
     """torch's flex_attention over the whole cache, with the mask built from the block table.
 
     As vLLM's FlexAttention backend does it; the lists are pruned as in 0.33 where the mask is
-    causal, which is the quicker of its two versions.
+    causal, which is the faster of its two versions.
     """
 
     def __init__(self, given: FlexInput) -> None:
@@ -109,7 +109,7 @@ class EnginePeer:
         self._out: torch.Tensor | None = None
 
     def build(self) -> None:
-        """Inverse table and block lists."""
+        """Build the inverse table and block lists."""
         given, paged = self._given, self._given.paged
         compiled = given.device.type == "cuda"
         page = given.case.block_size
@@ -127,22 +127,22 @@ class EnginePeer:
         )
 
     def launch(self, piece: Piece = "step") -> None:
-        """flex_attention."""
+        """Run flex_attention."""
         assert self._call is not None
         self._out = self._call.attend()
 
     def output(self) -> torch.Tensor:
-        """[heads, tokens, dim]."""
+        """Return the output [heads, tokens, dim]."""
         assert self._out is not None
         return self._out
 
     def result(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the result [tokens, heads, dim]."""
         return self.output().transpose(0, 1)
 
     @property
     def metadata_bytes(self) -> int:
-        """Inverse table and block lists."""
+        """Return the bytes of the inverse table and block lists."""
         assert self._call is not None
         return self._call.metadata_bytes
 
@@ -151,7 +151,7 @@ class _Stacked:
     """Keys, values and queries without pages: [requests, heads, tokens, dim]."""
 
     def __init__(self, given: FlexInput) -> None:
-        if not given.case.alike:
+        if not given.case.is_uniform:
             raise PeerSkipped("its requests have different lengths and do not stack")
         self._given = given
         names = ("queries", "keys", "values")
@@ -159,23 +159,23 @@ class _Stacked:
             torch.stack([getattr(one, name) for one in given.requests]).transpose(1, 2).contiguous()
             for name in names
         )
-        self._tokens, self._asked = self._key.shape[2], self._query.shape[2]
+        self._tokens, self._queries = self._key.shape[2], self._query.shape[2]
         self._out: torch.Tensor | None = None
-        seen, shift = given.mask.seen, self._tokens - self._asked
+        visible, shift = given.mask.visible, self._tokens - self._queries
 
         def shifted(request: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
-            return seen(request, head, query + shift, key)
+            return visible(request, head, query + shift, key)
 
-        # queries are the last ones of their request; torch wants a function, and no method
-        self._seen = shifted
+        # queries are the last ones of their request; torch needs a function, not a method
+        self._visible = shifted
 
     def output(self) -> torch.Tensor:
-        """[requests, heads, queries, dim]."""
+        """Return the output [requests, heads, queries, dim]."""
         assert self._out is not None
         return self._out
 
     def result(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the result [tokens, heads, dim]."""
         return self.output().transpose(1, 2).flatten(0, 1)
 
 
@@ -185,21 +185,21 @@ class DensePeer(_Stacked):
     _mask: BlockMask | None = None
 
     def build(self) -> None:
-        """A block mask by asking the mask."""
+        """Build a block mask by evaluating the mask."""
         gpu = self._given.device.type == "cuda"
         make = _compiled_block_mask() if gpu else create_block_mask
         own = self._given.mask.aux is not None
         self._mask = make(
-            self._seen,
+            self._visible,
             self._query.shape[0] if own else None,
             None,
-            self._asked,
+            self._queries,
             self._tokens,
             device=str(self._given.device),
         )
 
     def launch(self, piece: Piece = "step") -> None:
-        """flex_attention."""
+        """Run flex_attention."""
         attend = _compiled_flex() if self._given.device.type == "cuda" else flex_attention
         self._out = attend(
             self._query, self._key, self._value, block_mask=self._mask, enable_gqa=True
@@ -207,7 +207,7 @@ class DensePeer(_Stacked):
 
     @property
     def metadata_bytes(self) -> int:
-        """The block mask."""
+        """Return the bytes of the block mask."""
         assert self._mask is not None
         tensors = self._mask.as_tuple(flatten=True)
         return sum(t.numel() * t.element_size() for t in tensors if isinstance(t, torch.Tensor))
@@ -222,8 +222,8 @@ class SdpaPeer(_Stacked):
 
     def __init__(self, given: FlexInput) -> None:
         super().__init__(given)
-        whole = given.case.mask == "causal" and self._asked == self._tokens
-        decode = given.case.mask == "causal" and self._asked == 1
+        whole = given.case.mask == "causal" and self._queries == self._tokens
+        decode = given.case.mask == "causal" and self._queries == 1
         self._causal, self._masked = whole, not (whole or decode)
         self._mask: torch.Tensor | None = None
         if self._masked:
@@ -232,17 +232,17 @@ class SdpaPeer(_Stacked):
             self._value = self._value.repeat_interleave(group, 1)
 
     def build(self) -> None:
-        """The whole mask, where one is needed."""
+        """Build the whole mask, where one is needed."""
         if not self._masked:
             return
-        at = torch.arange(self._asked, device=self._given.device)[:, None]
+        at = torch.arange(self._queries, device=self._given.device)[:, None]
         key = torch.arange(self._tokens, device=self._given.device)[None, :]
         requests = range(len(self._query)) if self._given.mask.aux is not None else (0,)
-        seen = [self._seen(request, 0, at, key) for request in requests]
-        self._mask = torch.stack(seen)[:, None]
+        visible = [self._visible(request, 0, at, key) for request in requests]
+        self._mask = torch.stack(visible)[:, None]
 
     def launch(self, piece: Piece = "step") -> None:
-        """One call."""
+        """Call scaled_dot_product_attention once."""
         self._out = scaled_dot_product_attention(
             self._query,
             self._key,
@@ -254,7 +254,7 @@ class SdpaPeer(_Stacked):
 
     @property
     def metadata_bytes(self) -> int:
-        """The whole mask."""
+        """Return the bytes of the whole mask."""
         return 0 if self._mask is None else self._mask.numel() * self._mask.element_size()
 
 
@@ -269,7 +269,7 @@ def _compiled_block_mask() -> Callable[..., Any]:
 
 
 def own_kinds(files: str) -> tuple[FlexKind, ...]:
-    """Everything but vLLM, the fast mode first. files: hash of our own."""
+    """Return all peers but vLLM, the fast mode first. files: hash of our source files."""
     this, theirs = f"this project, files {files}", f"torch {torch.__version__}"
     return (
         FlexKind(FAST, lambda given: OurPeer(given, "fast"), this),

@@ -12,7 +12,7 @@ _TITLES = {
 
 
 def flex_report(result: FlexResult) -> str:
-    """Everything that was measured, and at the end what was not."""
+    """Format everything that was measured, then what was not."""
     sections = (_machine, _verdicts, _steps, _rates, _metadata, _bits, _gate)
     parts = [section(result) for section in sections]
     parts.append("\n".join(f"Open: {line}" for line in result.open_questions))
@@ -75,7 +75,7 @@ def _rates(result: FlexResult) -> str:
 
 
 def _across(title: str, found: dict[tuple[str, str], str]) -> str:
-    """Cases down, peers across."""
+    """Format a table with one row per case and one column per peer."""
     peers = list(dict.fromkeys(peer for _, peer in found))
     cases = list(dict.fromkeys(case for case, _ in found))
     body = [[case, *(found.get((case, peer), "-") for peer in peers)] for case in cases]
@@ -114,4 +114,4 @@ def _gate(result: FlexResult) -> str:
         ]
         for r in result.gate
     ]
-    return table("What the compiler made, no GPU asked", rows) if result.gate else ""
+    return table("What the compiler made, without a GPU", rows) if result.gate else ""

@@ -14,7 +14,7 @@ NAME = "flex"
 
 @dataclass(frozen=True, slots=True)
 class RateRow:
-    """What a peer reaches in a case, cold, against what this device reached in the same run.
+    """The rate of a peer in a case, cold, against this device's limits in the same run.
 
     flop: of the pairs that the mask shows; bytes: keys, values, queries and results once.
     """
@@ -29,23 +29,23 @@ class RateRow:
 
     @property
     def flop_per_s(self) -> float:
-        """Useful work only."""
+        """Return the rate of useful work."""
         return self.flop / self.us * 1e6
 
     @property
     def of_matmul(self) -> float:
-        """Share of the measured rate of a large product."""
+        """Return the share of the measured rate of a large product."""
         return self.flop_per_s / self.matmul_flop_per_s
 
     @property
     def of_copy(self) -> float:
-        """Share of the measured copy bandwidth that the necessary bytes reach."""
+        """Return the share of the measured copy bandwidth that the necessary bytes reach."""
         return self.bytes / self.us * 1e6 / self.copy_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataRow:
-    """Bytes that a peer builds for a batch, scratch included, with a pool of so many blocks.
+    """Bytes that a peer builds for a batch, scratch included, with a pool of this many blocks.
 
     larger_pool_bytes: the same batch in a pool of twice as many; equal where nothing grows with
     the pool. None where the peer has no pages.
@@ -75,7 +75,7 @@ class BitsRow:
 
 @dataclass(frozen=True, slots=True)
 class FlexGateRow:
-    """What the compiler made of a kernel, without a GPU; sizes of one program, registers a thread.
+    """What the compiler made of a kernel, without a GPU; sizes per program, registers per thread.
 
     shared_limit_bytes: the most that the target gives a program. source: whose tiles they are.
     """
@@ -93,7 +93,7 @@ class FlexGateRow:
 
 @dataclass(slots=True)
 class FlexResult:
-    """A run. `open_questions` says what it could not measure, and why."""
+    """A run. `open_questions` lists what it could not measure, and why."""
 
     machine: Machine
     quick: bool
@@ -111,7 +111,7 @@ class FlexResult:
     gate: list[FlexGateRow] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """Everything, readable by people as well."""
+        """Return the whole result as indented JSON."""
         return json.dumps({"benchmark": NAME, **asdict(self)}, indent=1) + "\n"
 
 
@@ -127,10 +127,10 @@ _ROWS: dict[str, type] = {
 
 
 def flex_result_from_json(text: str) -> FlexResult:
-    """What `to_json` wrote; ValueError for anything else."""
+    """Read the result that `to_json` wrote; ValueError for anything else."""
     values: dict[str, Any] = json.loads(text)
     if values.pop("benchmark", None) != NAME:
-        raise ValueError("this is no result of the flex benchmark")
+        raise ValueError("this is not a result of the flex benchmark")
     if unknown := set(values) - {entry.name for entry in fields(FlexResult)}:
         raise ValueError(f"a result has no {', '.join(sorted(unknown))}")
     for name, kind in _ROWS.items():

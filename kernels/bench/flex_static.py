@@ -25,7 +25,7 @@ VLLM_MODULE = "workbench.kernels.bench.vllm_attention_specs"
 
 
 def flex_gate_rows(targets: Sequence[str], *, vllm: bool = False) -> list[FlexGateRow]:
-    """Every shipped kernel for every target whose tiles it has; vllm: that of VLLM_SRC as well.
+    """Compile every shipped kernel for every target with its tiles; vllm: VLLM_SRC's too.
 
     InspectionError: the compiler's own words.
     """
@@ -57,7 +57,7 @@ def _gate_row(report: KernelReport, source: str) -> FlexGateRow:
 def metadata_row(
     kind: FlexKind, peer: FlexPeer, given: FlexInput, larger: FlexInput
 ) -> MetadataRow:
-    """Bytes of a peer that was built, and of the same batch in a larger pool."""
+    """Return the bytes that a built peer holds, also for the same batch in a larger pool."""
     again = None
     if "dense" not in kind.name:
         other = kind.make(larger)
@@ -67,7 +67,7 @@ def metadata_row(
 
 
 def bits_rows(given: FlexInput) -> list[BitsRow]:
-    """The last request alone, and its last queries as a step of their own, in both of our modes."""
+    """Compare the last request's bits alone, and in a step of its last queries, in both modes."""
     rows = []
     for mode in (FAST, BITWISE):
         settings = default_settings(given.device, bitwise=mode == BITWISE)
@@ -76,9 +76,9 @@ def bits_rows(given: FlexInput) -> list[BitsRow]:
         result = prepare(paged.query, paged.kv_cache, batch, mask=mask, settings=settings).run()
         row = batch.num_requests - 1
         own = paged.tokens_of(row)
-        asked = own.stop - own.start
-        ways = [("alone", asked)] if batch.num_requests > 1 else []
-        ways += [("chunk", asked // 2)] if asked > 1 and given.case.is_causal else []
+        queries = own.stop - own.start
+        ways = [("alone", queries)] if batch.num_requests > 1 else []
+        ways += [("chunk", queries // 2)] if queries > 1 and given.case.is_causal else []
         for way, queries in ways:
             single = paged_batch(
                 np.array([0, queries]),

@@ -32,12 +32,12 @@ class L2Flush:
         self._memory = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
 
     def __call__(self) -> None:
-        """One launch."""
+        """Launch once."""
         self._memory.zero_()
 
 
 def captured(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
-    """`work` as a graph, after it ran once to compile and to warm up."""
+    """Capture `work` as a graph, after one run that compiles and warms up."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -51,7 +51,7 @@ def captured(work: Callable[[], None]) -> torch.cuda.CUDAGraph:
 
 
 def replay_seconds(graph: torch.cuda.CUDAGraph, replays: int) -> float:
-    """Seconds of one replay, by events on the GPU."""
+    """Return the seconds of one replay, measured by GPU events."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(replays):
@@ -74,7 +74,7 @@ class Launching(Protocol):
 
 
 class TooNoisyError(RuntimeError):
-    """A step is lost in the time of the flush before it."""
+    """A step is too short to be measured after a flush."""
 
 
 class StepGraphs:
@@ -102,7 +102,10 @@ class StepGraphs:
         self._flushes = captured(lambda: _repeat(flush, self._steps))
 
     def cold_s(self) -> float:
-        """One step after a flush; the same flushes without steps are taken off. TooNoisyError."""
+        """Return the time of one step after a flush, without the flush's time.
+
+        Raises TooNoisyError.
+        """
         both = replay_seconds(self._cold, COLD_REPLAYS)
         steps = both - replay_seconds(self._flushes, COLD_REPLAYS)
         if steps <= 0:
@@ -110,17 +113,17 @@ class StepGraphs:
         return steps / self._steps
 
     def hot_s(self) -> float:
-        """One step right after another one."""
+        """Return the time of one step right after another one."""
         return replay_seconds(self._hot, HOT_REPLAYS) / self._steps
 
     def run_once(self) -> None:
-        """Replay, for the results."""
+        """Replay the graph once, for its results."""
         self._hot.replay()
         torch.cuda.synchronize()
 
 
 def wall_s(peers: Sequence[Peer], flush: L2Flush) -> float:
-    """Mean seconds from the Python call of a step to the end of its work, cold L2."""
+    """Return the mean seconds from a step's Python call to the end of its work, cold L2."""
     total = 0.0
     for _ in range(WALL_TURNS):
         for peer in peers:
@@ -147,7 +150,7 @@ def measured_limits() -> Limits:
 
 
 def once_s(work: Callable[[], object]) -> float:
-    """Roughly what one run takes, by events, after one that warms up; to plan longer ones."""
+    """Estimate the time of one run by events, after a warm-up; used to plan longer ones."""
     work()
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
@@ -158,7 +161,7 @@ def once_s(work: Callable[[], object]) -> float:
 
 
 def matmul_flop_per_s(dtype: torch.dtype) -> float:
-    """The rate of a large square product, the median of five turns of ten."""
+    """Measure the rate of a large square product, the median of five rounds of ten."""
     shape = (MATMUL_SIZE, MATMUL_SIZE)
     left, right = (torch.randn(shape, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty(shape, device="cuda", dtype=dtype)

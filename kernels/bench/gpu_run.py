@@ -28,7 +28,7 @@ class GpuRun:
     device: str = "cuda"
 
     def open(self, line: str) -> None:
-        """Say, and keep, what could not be measured."""
+        """Print and record what could not be measured."""
         self.plan.say(line)
         self.result.open_questions.append(line)
 
@@ -56,7 +56,7 @@ def run_on_gpu(plan: Plan, kinds: Sequence[PeerKind], result: Result) -> None:
 
 
 def time_workload(run: GpuRun, workload: Workload, pieces: Sequence[Piece]) -> None:
-    """Check, time, check again; a peer that turns out wrong leaves no time behind."""
+    """Check, time, check again; a peer that turns out wrong gets no time."""
     inputs = [step_input(workload, turn) for turn in range(SETS)]
     rights = [expected(workload, given, run.device) for given in inputs]
     peers, verdicts = checked_peers(run.kinds, workload, inputs, rights, run.device)
@@ -67,7 +67,7 @@ def time_workload(run: GpuRun, workload: Workload, pieces: Sequence[Piece]) -> N
     rows: list[StepRow] = []
     floors: list[FloorRow] = []
     if "step" in pieces:
-        # before the graphs: a step stages anew what they read
+        # before the graphs: a step overwrites the staged data that they read
         walls = {kind: _wall(made, run.flush) for kind, made in peers.items()}
         rows += compared(workload.name, "step", "wall", walls, run.plan.rounds)
     wrong = set()
@@ -94,7 +94,7 @@ def _wall(peers: Sequence[Peer], flush: L2Flush) -> Callable[[], float]:
 def _graphs(
     run: GpuRun, workload: Workload, peers: dict[PeerKind, list[Peer]], piece: Piece
 ) -> dict[PeerKind, StepGraphs]:
-    """Those that can be captured."""
+    """Capture the graphs of all peers that support it."""
     graphs = {}
     for kind, made in peers.items():
         try:
@@ -136,7 +136,7 @@ def _after_timing(
     graphs: StepGraphs,
     rights: Sequence[Expected],
 ) -> Verdict:
-    """What a replayed graph leaves behind poison."""
+    """Check what a replayed graph writes over poisoned outputs."""
     for peer in peers:
         poison(peer)
     graphs.run_once()

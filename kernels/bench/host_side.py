@@ -40,7 +40,7 @@ clock = time.thread_time
 
 
 def ways(blocks: int, ratio: int) -> dict[str, Way]:
-    """Name -> one expansion of `blocks` ids; all but the last two give the same kernel blocks.
+    """Return name -> one expansion of `blocks` ids; all but the last two give equal kernel blocks.
 
     The last two are what the fast path does: ids as they are, the device expands.
     """
@@ -76,7 +76,7 @@ def ways(blocks: int, ratio: int) -> dict[str, Way]:
 
 
 def expansion_rows(*, rounds: int, quick: bool) -> list[ExpansionRow]:
-    """Every way for every case, in turn; they are compared before they are timed."""
+    """Time every way in every case, in turn, after comparing their results."""
     rows = []
     for blocks, ratio in QUICK_CASES if quick else CASES:
         found = ways(blocks, ratio)
@@ -97,7 +97,7 @@ def expansion_rows(*, rounds: int, quick: bool) -> list[ExpansionRow]:
 
 
 def _repeated(way: Way, budget_s: float) -> Callable[[], float]:
-    """Seconds of one call, the mean of as many as fit in the budget."""
+    """Return the mean seconds of one call, over as many calls as fit in the budget."""
     start = clock()
     way()
     calls = max(1, min(10_000, int(budget_s / max(clock() - start, 1e-7))))
@@ -114,9 +114,9 @@ def _repeated(way: Way, budget_s: float) -> Callable[[], float]:
 def host_step_rows(
     workloads: Sequence[Workload], kinds: Sequence[PeerKind], *, rounds: int, quick: bool
 ) -> list[StepRow]:
-    """Python and numpy of one step, full size, up to the launches, which are left out.
+    """Time Python and numpy of one full-size step up to the launches, which are omitted.
 
-    On the CPU for everybody: copies to the device are copies in memory. `kinds` begin with the
+    On the CPU for every peer: copies to the device are copies in memory. `kinds` begin with the
     fast path and must be made without launches.
     """
     rows = []
@@ -133,7 +133,7 @@ def host_step_rows(
 
 
 def _host_sample(peer: Peer, budget_s: float) -> Callable[[], float]:
-    """Seconds of one step's host share; what takes the step back is not counted."""
+    """Return the seconds of one step's host share; undoing the step is not counted."""
 
     def seconds() -> float:
         peer.rewind()

@@ -18,7 +18,7 @@ IdLists = tuple[list[int], ...]
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """One set. Request i of the batch lies in row rows[i].
+    """One set. Request i of the batch is in row rows[i].
 
     held, new: [request] -> manager blocks per group before the step, and those it appends.
     writers: the requests (indices into rows) that get any. idx_mapping, query_start_loc int32 and
@@ -34,7 +34,7 @@ class StepInput:
     positions: NDArray[np.int64]
 
     def batch_on(self, device: str) -> DeviceBatch:
-        """idx_mapping, query_start_loc and positions where an engine has them."""
+        """Copy idx_mapping, query_start_loc and positions to the device, as in an engine."""
         arrays = (self.idx_mapping, self.query_start_loc, self.positions)
         rows, starts, positions = (torch.from_numpy(array.copy()).to(device) for array in arrays)
         return DeviceBatch(
@@ -47,22 +47,22 @@ class StepInput:
 
     @property
     def written_rows(self) -> list[int]:
-        """Rows that the step appends to."""
+        """Return the rows that the step appends to."""
         return [self.rows[i] for i in self.writers]
 
     @property
     def new_ids(self) -> list[IdLists]:
-        """What it appends to them, in the same order."""
+        """Return the ids that the step appends to them, in the same order."""
         return [self.new[i] for i in self.writers]
 
     @property
     def held_ids(self) -> list[IdLists]:
-        """What they hold before."""
+        """Return the ids that they hold before the step."""
         return [self.held[i] for i in self.writers]
 
 
 def step_input(workload: Workload, turn: int) -> StepInput:
-    """Set number `turn` of a workload; blocks are distinct within a group."""
+    """Draw input set number `turn` of a workload; blocks are distinct within a group."""
     pick = np.random.default_rng([*workload.name.encode(), turn])
     parts = [part for part in workload.parts for _ in range(part.requests)]
     order = pick.permutation(len(parts))
@@ -94,6 +94,6 @@ def step_input(workload: Workload, turn: int) -> StepInput:
 
 
 def _length(workload: Workload, part: Part, pick: np.random.Generator) -> int:
-    """Tokens of one request after the step; not all requests end at a block's last slot."""
+    """Draw the tokens of one request after the step; only some end at a block's last slot."""
     most = tokens_of(workload, part)
     return most - int(pick.integers(0, min(16, most - part.tokens + 1)))

@@ -17,12 +17,12 @@ class Limits:
     launch_s: float
 
     def floor_s(self, moved_bytes: int, launches: int = LAUNCHES) -> float:
-        """The larger of the two."""
+        """Return the larger of the two limits."""
         return max(moved_bytes / self.copy_bytes_per_s, launches * self.launch_s)
 
 
 def moved_bytes(workload: Workload, piece: Literal["step", "gather", "slots"] = "step") -> int:
-    """Bytes that a step has to read and write: ids travel unexpanded, tables are written expanded.
+    """Count the bytes that a step must read and write: ids compact, tables expanded.
 
     apply: 16 bytes and 4 per id a write read, 4 per id written. gather: 4 per live manager block
     read, 4 per kernel block written. slots, for each group and token: position 8, table entry 4,

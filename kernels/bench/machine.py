@@ -49,7 +49,7 @@ def this_machine(operation: str = "block_table") -> Machine:
 
 
 def source_hash(operation: str = "block_table") -> str:
-    """Of one operation's own files, in order of their names."""
+    """Hash one operation's own files, in order of their names."""
     digest = hashlib.sha256()
     for file in sorted((KERNELS / operation).glob("*.py")):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())

@@ -1,4 +1,4 @@
-"""What is compared: one interface over every implementation of the step, and ours behind it."""
+"""One interface for every implementation of the step that is compared, and our peers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,44 +17,44 @@ POISON = -77_777_777
 Piece = Literal["step", "gather", "slots"]
 
 FAST: PathName = "fast"
-"""The peer that all others are held against."""
+"""The peer that all others are compared with."""
 
 
 class Peer(Protocol):
     """One implementation with one input set in its own memory.
 
     tables: per group [batch row, kernel_block] int32; slots: [group, token] int64. `fill` makes
-    the rows what they are before the step; `rewind` puts back what a step changed.
+    the rows what they are before the step; `rewind` restores what a step changed.
     """
 
     def fill(self) -> None:
-        """Bring every row's held blocks to the device, with the peer's own means."""
+        """Write every row as it is before the step."""
 
     def rewind(self) -> None:
-        """Take back the step's appends, so that it can be run again."""
+        """Undo the step's appends, so that it can be run again."""
 
     def step(self) -> None:
-        """The whole step: lists of ids -> launched kernels."""
+        """Run the whole step, from lists of ids to launched kernels."""
 
     def host(self) -> None:
-        """The host's share: lists of ids -> everything copied, nothing launched."""
+        """Run the host's share, from lists of ids to started copies, without launches."""
 
     def ready(self) -> None:
-        """Do all that precedes the launches, so that `launch` can be captured in a graph."""
+        """Prepare all that precedes the launches, so that `launch` can be captured."""
 
     def launch(self, piece: Piece = "step") -> None:
-        """Launch kernels alone, always the same ones on the same memory."""
+        """Launch the kernels only, always the same ones on the same memory."""
 
     def tables(self) -> tuple[torch.Tensor, ...]:
-        """The gathered tables in kernel blocks."""
+        """Return the gathered tables in kernel blocks."""
 
     def slots(self) -> torch.Tensor:
-        """The slot mapping."""
+        """Return the slot mapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerKind:
-    """How to make a peer. `source` says which code it is: version and hash of its files."""
+    """How to make a peer. `source`: version and hash of its files."""
 
     name: str
     make: Callable[[Workload, StepInput, str], Peer]
@@ -69,7 +69,7 @@ def poison(peer: Peer) -> None:
 
 
 def flat(ids: list[IdLists]) -> tuple[np.ndarray, np.ndarray]:
-    """(lengths [requests, groups], all ids) of lists."""
+    """Flatten lists to (lengths [requests, groups], all ids)."""
     lengths = np.array([[len(part) for part in lists] for lists in ids], dtype=np.int64)
     values = [block for lists in ids for part in lists for block in part]
     return lengths, np.array(values, dtype=np.int64)
@@ -79,7 +79,7 @@ def flat(ids: list[IdLists]) -> tuple[np.ndarray, np.ndarray]:
 class Manner:
     """How `BlockTables` is used. arrays: ids come as flat arrays, not as lists.
 
-    checked: the batch comes from the host, is checked and copied; it lies on the device otherwise,
+    checked: the batch comes from the host, is checked and copied; it is on the device otherwise,
     as it does for every other peer. `launches=False` for `host` alone.
     """
 
@@ -109,20 +109,20 @@ class OurPeer:
         self._held = (np.array(self._rows), *flat(given.held_ids))
 
     def fill(self) -> None:
-        """Every row as it is before the step."""
+        """Write every row as it is before the step."""
         self._overwrite(np.array(self._given.rows), *flat(list(self._given.held)))
 
     def rewind(self) -> None:
-        """Put back what a step changed."""
+        """Undo the step's appends, so that it can be run again."""
         self._overwrite(*self._held)
 
     def step(self) -> None:
-        """Lists of ids to launched kernels."""
+        """Run the whole step, from lists of ids to launched kernels."""
         self.host()
         self._tables.launch()
 
     def host(self) -> None:
-        """Lists of ids to copies under way."""
+        """Run the host's share, from lists of ids to started copies, without launches."""
         if self._manner.arrays:
             self._tables.append_flat(*self._flat_ids)
         else:
@@ -133,12 +133,12 @@ class OurPeer:
             self._tables.upload_on_device(self._batch)
 
     def ready(self) -> None:
-        """Everything that precedes the launches."""
+        """Prepare all that precedes the launches, so that `launch` can be captured."""
         self.rewind()
         self.host()
 
     def launch(self, piece: Piece = "step") -> None:
-        """The launches alone."""
+        """Launch the kernels only, always the same ones on the same memory."""
         launches = {
             "step": self._tables.launch,
             "gather": self._tables.launch_gather,
@@ -147,11 +147,11 @@ class OurPeer:
         launches[piece]()
 
     def tables(self) -> tuple[torch.Tensor, ...]:
-        """Per group [batch row, kernel_block]."""
+        """Return the gathered tables in kernel blocks."""
         return self._tables.block_table
 
     def slots(self) -> torch.Tensor:
-        """[group, token]."""
+        """Return the slot mapping."""
         return self._tables.slot_mapping
 
     def _overwrite(self, rows: np.ndarray, lengths: np.ndarray, ids: np.ndarray) -> None:
@@ -163,5 +163,5 @@ class OurPeer:
 
 
 def ours(manner: Manner, name: str, source: str) -> PeerKind:
-    """Our tables, used in one manner, as a peer."""
+    """Return our tables, used in one manner, as a peer."""
     return PeerKind(name, lambda *made: OurPeer(manner, *made), source)

@@ -1,4 +1,4 @@
-"""What a run is asked to do."""
+"""What a run measures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `say` gets a line whenever something is begun or left out."""
+    """What to run. `say` gets a line whenever something is begun or omitted."""
 
     workloads: tuple[Workload, ...]
     quick: bool
@@ -19,5 +19,5 @@ class Plan:
 
     @property
     def rounds(self) -> int:
-        """A B B A so many times."""
+        """Return the number of A B B A rounds."""
         return QUICK_ROUNDS if self.quick else ROUNDS

@@ -21,30 +21,30 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """ValueError for no values."""
+    """Return median, smallest and largest of the values. ValueError for no values."""
     if not values:
         raise ValueError("a spread needs at least one value")
     return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """ValueError for no values, or one that is not above 0."""
+    """Return the geometric mean. ValueError for no values, or one that is not above 0."""
     if not values or min(values) <= 0:
         raise ValueError(f"a geometric mean needs values above 0; got {list(values)}")
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def there_and_back(names: Sequence[str]) -> tuple[str, ...]:
-    """A B -> A B B A: whatever drifts evenly during a round cancels out."""
+    """Return A B B A for A B: a drift that is even during a round cancels out."""
     return (*names, *reversed(names))
 
 
 def measured_rounds(
     samples: Mapping[str, Callable[[], float]], rounds: int
 ) -> dict[str, list[float]]:
-    """Name -> seconds of each round, the mean of its two turns; order as in `there_and_back`.
+    """Return name -> seconds per round, the mean of two turns in `there_and_back` order.
 
-    Python's garbage is collected before, and not in between: nobody pays for what others left.
+    Python's garbage is collected before, and not in between, so no peer pays for another's.
     """
     gc.collect()
     was_on = gc.isenabled()
@@ -68,14 +68,14 @@ def _rounds(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str
 
 
 def round_ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
-    """One ratio a round: of / to."""
+    """Return one ratio per round: of / to."""
     return [a / b for a, b in zip(of, to, strict=True)]
 
 
 def noise_band(again: Sequence[float]) -> Spread:
-    """What the same thing timed twice differs by, from its ratios a round.
+    """Return the noise band of the same work timed twice, from its ratios per round.
 
-    The smallest and the largest are left out if there are five: one hiccup is no band, and more
+    The smallest and the largest are omitted if there are five: one outlier is not a band, and more
     rounds must not make it wider.
     """
     inner = sorted(again)[1:-1] if len(again) >= 5 else again
@@ -83,7 +83,7 @@ def noise_band(again: Sequence[float]) -> Spread:
 
 
 def outside_band(ratio: float, band: Spread) -> float:
-    """The ratio, or 1.0 if it is no larger than what the same thing timed twice gives.
+    """Return the ratio, or 1.0 if it is within the noise band.
 
     `band` is what `noise_band` gives; it counts in both directions.
     """

@@ -10,7 +10,7 @@ Table = list[Sequence[str]]
 
 
 def report(result: Result) -> str:
-    """Everything that was measured, and at the end what was not."""
+    """Format everything that was measured, then what was not."""
     sections = (_machine, _verdicts, _steps, _floors, _host, _expansions, _gate, _counts)
     parts = [section(result) for section in sections]
     parts.append("\n".join(f"Open: {line}" for line in result.open_questions))
@@ -18,7 +18,7 @@ def report(result: Result) -> str:
 
 
 def table(title: str, rows: Table) -> str:
-    """Title, then aligned columns; the first is text, the others end flush."""
+    """Format a title and aligned columns; the first is left-aligned, the others right-aligned."""
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines = [
         "  ".join(
@@ -31,14 +31,14 @@ def table(title: str, rows: Table) -> str:
 
 
 def machine_lines(m: Machine, rounds: int) -> list[str]:
-    """What a run ran on, and how to read its ratios."""
+    """Describe the machine of a run, and how to read its ratios."""
     driver = f", driver {m.driver}" if m.driver else ""
     return [
         f"{m.device}{driver}; {m.cpu}",
         f"python {m.python}, torch {m.torch}, triton {m.triton}, numpy {m.numpy}",
         f"kernels {m.source_hash}; {m.date}",
         f"{rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
-        "above 1x the fast path is quicker; = is inside the noise of this run",
+        "above 1x the fast path is faster; = is inside the noise of this run",
     ]
 
 
@@ -60,7 +60,7 @@ def _verdicts(result: Result) -> str:
 
 
 def ratio_grid(title: str, rows: Sequence[StepRow], first: str = "fast") -> str:
-    """Workloads down, peers across: the first peer's time, the others' ratios."""
+    """Format workloads x peers: the first peer's time and the ratios of the others."""
     peers = list(dict.fromkeys(row.peer for row in rows))
     found = {(row.workload, row.peer): row for row in rows}
     lines: Table = [["", *(f"{peer}, us" if peer == first else peer for peer in peers)]]
@@ -136,7 +136,7 @@ def _host(result: Result) -> str:
     if not result.host_steps:
         return ""
     grid = ratio_grid(
-        "The host's share of a step: lists of ids to staged copies, launches left out",
+        "The host's share of a step: lists of ids to staged copies, without launches",
         result.host_steps,
     )
     lines = [
@@ -167,7 +167,7 @@ def _expansions(result: Result) -> str:
     return "\n\n".join(
         [
             table(
-                "Host expansion: list comprehension, and how much quicker others are", lines(shown)
+                "Host expansion: list comprehension, and how much faster others are", lines(shown)
             ),
             table("The same in ns for each kernel block", lines(per_output)),
         ]

@@ -13,7 +13,7 @@ from workbench.kernels.bench.ratios import Spread
 class StepRow:
     """One peer's time for one workload by one clock: "wall", "gpu cold", "gpu hot" or "host".
 
-    `ratio` is peer / fast path within a round: above 1 the fast path is quicker. `reported` is its
+    `ratio` is peer / fast path within a round: above 1 the fast path is faster. `reported` is its
     median, or 1.0 inside the noise band. `piece` is what was run: "step", "gather" or "slots".
     """
 
@@ -40,12 +40,12 @@ class FloorRow:
 
     @property
     def over_floor(self) -> float:
-        """1.0 is the best there can be."""
+        """Return the time in units of the floor; 1.0 is the optimum."""
         return self.fast_us / self.floor_us
 
     @property
     def of_copy_bandwidth(self) -> float:
-        """Share of the copy bandwidth that the necessary bytes reach."""
+        """Return the share of the copy bandwidth that the necessary bytes reach."""
         return self.bytes_us / self.fast_us
 
 
@@ -104,7 +104,7 @@ class Score:
 
 @dataclass(slots=True)
 class Result:
-    """A run. `open_questions` says what it could not measure, and why."""
+    """A run. `open_questions` lists what it could not measure, and why."""
 
     machine: Machine
     quick: bool
@@ -123,7 +123,7 @@ class Result:
     counts: list[CountRow] = field(default_factory=list)
 
     def to_json(self) -> str:
-        """Everything, readable by people as well."""
+        """Return the whole result as indented JSON."""
         return json.dumps({"benchmark": "block-table", **asdict(self)}, indent=1) + "\n"
 
 
@@ -141,10 +141,10 @@ _ROWS: dict[str, type] = {
 
 
 def result_from_json(text: str) -> Result:
-    """What `to_json` wrote; ValueError for anything else."""
+    """Read the result that `to_json` wrote; ValueError for anything else."""
     values: dict[str, Any] = json.loads(text)
     if values.pop("benchmark", None) != "block-table":
-        raise ValueError("this is no result of the block-table benchmark")
+        raise ValueError("this is not a result of the block-table benchmark")
     if unknown := set(values) - {entry.name for entry in fields(Result)}:
         raise ValueError(f"a result has no {', '.join(sorted(unknown))}")
     for name, kind in _ROWS.items():

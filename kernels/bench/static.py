@@ -11,7 +11,7 @@ TARGETS = ("sm_90", "gfx942")
 
 
 def gate_rows(targets: Sequence[str] = TARGETS) -> list[GateRow]:
-    """Every shipped kernel for every target. InspectionError: the compiler's own words."""
+    """Compile every shipped kernel for every target. InspectionError: the compiler's message."""
     reports = [
         report
         for module in INSPECTED_MODULES["block-table"]
@@ -34,7 +34,7 @@ def gate_rows(targets: Sequence[str] = TARGETS) -> list[GateRow]:
 
 
 def counted_step(workload: str, name: str, peer: Peer) -> CountRow:
-    """One whole step of a filled peer; interpreter only."""
+    """Count the accesses of one whole step of a filled peer; interpreter only."""
     peer.rewind()
     with counted_traffic() as traffic:
         peer.step()

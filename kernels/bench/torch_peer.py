@@ -13,7 +13,7 @@ from workbench.kernels.bench.workloads import Workload
 class TorchPeer:
     """Ids stay unexpanded on the host; a handful of torch calls for each group on the device.
 
-    All groups' rows lie in one flat source, [group][request, manager_block], so that one indexed
+    All groups' rows are in one flat source, [group][request, manager_block], so that one indexed
     store applies every write. A gather copies, and expands, whole rows. Nothing is checked, and
     no token may belong to a dummy request.
     """
@@ -43,31 +43,31 @@ class TorchPeer:
         self._places = self._ids = torch.zeros(0)
 
     def fill(self) -> None:
-        """Every row as it is before the step."""
+        """Write every row as it is before the step."""
         self._stage(self._given.rows, self._given.held, 0)
         self._apply()
 
     def rewind(self) -> None:
-        """Put back what a step changed."""
+        """Restore what a step changed."""
         held = [[len(ids) for ids in lists] for lists in self._given.held_ids]
         self._counts[:, self._given.written_rows] = np.array(held).T
 
     def step(self) -> None:
-        """Lists of ids to launched kernels."""
+        """Run the step from lists of ids to launched kernels."""
         self.host()
         self.launch()
 
     def host(self) -> None:
-        """Lists of ids to copies under way."""
+        """Run the step from lists of ids to started copies."""
         self._stage(self._given.written_rows, self._given.new_ids, None)
 
     def ready(self) -> None:
-        """Everything that precedes the launches."""
+        """Prepare everything that precedes the launches."""
         self.rewind()
         self.host()
 
     def launch(self, piece: Piece = "step") -> None:
-        """The launches alone."""
+        """Launch the kernels only."""
         if piece == "step":
             self._apply()
         if piece != "slots":
@@ -76,15 +76,15 @@ class TorchPeer:
             self._map_slots()
 
     def tables(self) -> tuple[torch.Tensor, ...]:
-        """Per group [batch row, kernel_block]."""
+        """Return the tables, per group [batch row, kernel_block]."""
         return self._tables
 
     def slots(self) -> torch.Tensor:
-        """[group, token]."""
+        """Return the slots [group, token]."""
         return self._slots
 
     def _stage(self, rows, ids, start: int | None) -> None:  # noqa: ANN001
-        """Where every id goes, as one flat index; start None appends."""
+        """Return the position of every id as one flat index; start None appends."""
         places, values = [], []
         for row, lists in zip(rows, ids, strict=True):
             for g, blocks in enumerate(lists):

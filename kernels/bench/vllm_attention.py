@@ -38,7 +38,7 @@ SEGMENTS = 16
 
 
 def find_vllm_attention(folder: str) -> VllmSource:
-    """The vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
+    """Find the vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
     tried = (Path(folder) / "vllm", Path(folder))
     roots = [root for root in tried if all((root / FOLDER / name).is_file() for name in FILES)]
     if not roots:
@@ -88,7 +88,7 @@ def load_vllm_attention(source: VllmSource) -> VllmAttention:
 
 
 def _stubs(quantization: Any) -> dict[str, ModuleType]:
-    """The modules that the two files import, with nothing but what they use."""
+    """Build stubs of the modules that the two files import, with only what they use."""
     logger = SimpleNamespace(debug_once=lambda *_: None, warning_once=lambda *_: None)
     platform = SimpleNamespace(
         fp8_dtype=lambda: torch.float8_e4m3fn, is_device_capability_family=_is_family
@@ -118,7 +118,7 @@ def _is_family(family: int) -> bool:
 
 
 def _class(file: Path, name: str, **values: object) -> Any:
-    """One class of a file, without running the rest; `values` are the names it uses."""
+    """Load one class of a file without running the rest; `values` are the names it uses."""
     if not file.is_file():
         raise VllmSkipped(f"{VARIABLE}: no {file.name}")
     tree = ast.parse(file.read_text(encoding="utf-8"))

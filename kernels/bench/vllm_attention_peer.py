@@ -1,4 +1,4 @@
-"""vLLM's unified attention behind the interface of a peer, started as its backend starts it."""
+"""vLLM's unified attention as a peer, launched as its backend launches it."""
 
 import torch
 
@@ -35,7 +35,7 @@ class VllmAttentionPeer:
         self._segments: tuple[torch.Tensor, ...] = ()
 
     def build(self) -> None:
-        """Scratch of split decodes, and the ranges of a prefix LM."""
+        """Allocate the scratch of split decodes, and the ranges of a prefix LM."""
         case, device = self._given.case, self._given.device
         heads, width = case.heads, padded_head_dim(case.head_dim)
         shape = (self._threshold, heads, SEGMENTS)
@@ -49,7 +49,7 @@ class VllmAttentionPeer:
             self._ranges = ranges.to(device)
 
     def launch(self, piece: Piece = "step") -> None:
-        """One call, which launches one kernel or two."""
+        """Call the function once, which launches one kernel or two."""
         case, paged = self._given.case, self._given.paged
         output, largest, total = self._segments
         self._loaded.attend(
@@ -78,21 +78,21 @@ class VllmAttentionPeer:
         )
 
     def output(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the output [tokens, heads, dim]."""
         return self._out
 
     def result(self) -> torch.Tensor:
-        """[tokens, heads, dim]."""
+        """Return the result [tokens, heads, dim]."""
         return self._out
 
     @property
     def metadata_bytes(self) -> int:
-        """The scratch of split decodes, of a fixed size."""
+        """Return the bytes of the scratch of split decodes, which has a fixed size."""
         tensors = [*self._segments, *([] if self._ranges is None else [self._ranges])]
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def vllm_attention(source: VllmSource) -> FlexKind:
-    """A peer over one unpacked vLLM."""
+    """Return a peer over one unpacked vLLM."""
     loaded = load_vllm_attention(source)
     return FlexKind(source.name, lambda given: VllmAttentionPeer(loaded, given), source.label)

@@ -48,7 +48,7 @@ _CONSTANTS: dict[str, Any] = {
 
 
 def unified_spec(loaded: VllmAttention, *, decode: bool, block_size: int = 16) -> KernelSpec:
-    """Causal, float16, head 128, group 4, with the tiles that vLLM takes by itself."""
+    """Return the kernel for causal, float16, head 128, group 4, with vLLM's default tiles."""
     constants = {
         **_CONSTANTS,
         "BLOCK_SIZE": block_size,

@@ -1,4 +1,4 @@
-"""vLLM's block tables behind the interface of a peer, in both of their layouts."""
+"""vLLM's block tables as a peer, in both of their layouts."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +14,8 @@ from workbench.kernels.bench.workloads import Workload
 class VllmPeer:
     """One step as vLLM's V2 runner does it: append, apply, gather, slots, and what expands.
 
-    0.23 expands on the host; 0.33 on the device, a group at a time, after the gather and over the
-    whole allocated width. The batch lies on the device, as it does for every peer.
+    0.23 expands on the host; 0.33 on the device, one group at a time, after the gather and over the
+    whole allocated width. The batch is on the device, as it does for every peer.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class VllmPeer:
         self._copied: list[torch.Tensor] = []
 
     def fill(self) -> None:
-        """Every row as it is before the step."""
+        """Write every row as it is before the step."""
         given = self._given
         self._count(given.rows, given.held)
         if self._launches:
@@ -50,18 +50,18 @@ class VllmPeer:
             self._theirs.apply_staged_writes()
 
     def rewind(self) -> None:
-        """Put back what a step changed."""
+        """Restore what a step changed."""
         self._count(self._given.written_rows, self._given.held_ids)
 
     def step(self) -> None:
-        """Lists of ids to launched kernels."""
+        """Run the step from lists of ids to launched kernels."""
         self._stage_new()
         self._theirs.apply_staged_writes()
         self._gather()
         self._map_slots()
 
     def host(self) -> None:
-        """Their launches are no calls of their own: with `launches=False` they are left out."""
+        """Run the step; its launches are omitted if the peer was made with `launches=False`."""
         self._stage_new()
         self._theirs.apply_staged_writes()
 
@@ -76,7 +76,7 @@ class VllmPeer:
             self._replace_copy(self._own_copy)
 
     def launch(self, piece: Piece = "step") -> None:
-        """The launches alone."""
+        """Launch the kernels only."""
         if piece == "step":
             self.rewind()
             self._stage_new()
@@ -92,14 +92,14 @@ class VllmPeer:
             self._map_slots()
 
     def tables(self) -> tuple[torch.Tensor, ...]:
-        """Per group [batch row, kernel_block]."""
+        """Return the tables, per group [batch row, kernel_block]."""
         return tuple(
             theirs if group is None else group.kernel_block_table[0]
             for theirs, group in zip(self._theirs.input_block_tables, self._groups, strict=True)
         )
 
     def slots(self) -> torch.Tensor:
-        """[group, token]."""
+        """Return the slots [group, token]."""
         return self._theirs.slot_mappings
 
     def _stage_new(self) -> None:
@@ -119,14 +119,14 @@ class VllmPeer:
         self._theirs.compute_slot_mappings(*self._batch, len(self._given.positions))
 
     def _count(self, rows: Any, ids: Any) -> None:
-        """How many blocks each row holds, on the host; the ids behind them stay."""
+        """Set the number of blocks per row on the host; the ids after them stay."""
         for row, lists in zip(rows, ids, strict=True):
             for g, blocks in enumerate(lists):
                 ratio = 1 if self._fused else self._workload.groups[g].ratio
                 self._theirs.num_blocks.np[g, row] = len(blocks) * ratio
 
     def _attention_group(self, g: int) -> Any:
-        """What 0.33's expansion reads of an attention group; None where nothing is expanded."""
+        """Return what 0.33's expansion reads of an attention group; None without expansion."""
         group = self._workload.groups[g]
         if not self._fused or group.ratio == 1:
             return None
@@ -149,7 +149,7 @@ class VllmPeer:
 
 
 def vllm(source: VllmSource, *, launches: bool = True) -> PeerKind:
-    """A vLLM as a peer; `launches=False` for the host's share alone."""
+    """Return a vLLM as a peer; `launches=False` for the host's share only."""
     loaded: dict[str, LoadedVllm] = {}
 
     def make(workload: Workload, given: StepInput, device: str) -> VllmPeer:

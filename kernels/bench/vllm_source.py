@@ -30,7 +30,7 @@ LAYOUTS = {"fused": "0.33", "per group": "0.23"}
 
 
 class VllmSkipped(RuntimeError):  # noqa: N818 - what happened
-    """There is no vLLM to compare with, and why."""
+    """No vLLM to compare with; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +44,17 @@ class VllmSource:
 
     @property
     def name(self) -> str:
-        """What the tables call it."""
+        """Return the name used in the tables."""
         return f"vllm {self.version}"
 
     @property
     def label(self) -> str:
-        """Version and hash, for the row of a result."""
+        """Return version and hash, for the row of a result."""
         return f"vLLM {self.version}, files {self.file_hash}"
 
 
 def named_folders() -> list[str]:
-    """What VLLM_SRC names, several folders as in PATH. VllmSkipped if it names none."""
+    """Return the folders in VLLM_SRC, separated as in PATH. VllmSkipped if there is none."""
     folders = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     if not folders:
         raise VllmSkipped(f"{VARIABLE} is not set: name a folder with an unpacked vLLM to compare")
@@ -62,7 +62,7 @@ def named_folders() -> list[str]:
 
 
 def find_vllm(folder: str) -> VllmSource:
-    """The vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
+    """Find the vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
     tried = (Path(folder) / "vllm", Path(folder))
     roots = [root for root in tried if all((root / FOLDER / name).is_file() for name in FILES)]
     if not roots:
@@ -80,7 +80,7 @@ def find_vllm(folder: str) -> VllmSource:
 
 
 def vllm_version(root: Path, fused: bool) -> str:
-    """What the unpacked vLLM calls itself; without that, the version whose layout it has."""
+    """Return the version in the unpacked vLLM, or else the version whose layout it has."""
     file = root / "_version.py"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     found = re.search(r"^__version__.*?'([^']+)'", text, re.MULTILINE)
@@ -99,7 +99,7 @@ class LoadedVllm:
 
     @contextmanager
     def importable(self) -> Iterator[None]:
-        """`import vllm...` finds the small modules inside the block, and what it did before after.
+        """Let `import vllm...` find the stubs inside the block; restore the modules afterwards.
 
         Some of vLLM's classes import when they are made.
         """
@@ -119,7 +119,7 @@ def load_vllm(source: VllmSource, device: str, *, launches: bool = True) -> Load
     """Run the files; every call gives modules of its own.
 
     Without a GPU there is no pinned memory, and ordinary memory takes its place. `launches=False`
-    leaves their kernels out, so that the rest is what the host does.
+    omits their kernels, so that the rest is what the host does.
     """
     gpu = torch.device(device).type == "cuda"
     stubs = _stubs(source, gpu)
@@ -156,7 +156,7 @@ class _NoLaunch:
 
 
 def _ordinary_memory(original: type) -> type:
-    """Their buffer that the host fills and the device reads, in memory that is not pinned."""
+    """Return vLLM's host-to-device buffer class with memory that is not pinned."""
 
     class OrdinaryMemory(original):
         def __init__(self, size: Any, dtype: torch.dtype) -> None:
@@ -169,7 +169,7 @@ def _ordinary_memory(original: type) -> type:
 
 
 def _stubs(source: VllmSource, gpu: bool) -> dict[str, ModuleType]:
-    """The modules that the two files import, with nothing but what they use."""
+    """Build stubs of the modules that the two files import, with only what they use."""
     stub_contents: dict[str, dict[str, Any]] = {
         "vllm": {},
         "vllm.logger": {"init_logger": _logger},
@@ -211,7 +211,7 @@ def _logger(_name: str) -> Any:
 
 
 def _device_view(memory: torch.Tensor) -> torch.Tensor:
-    """Pinned host memory as the GPU sees it, without a copy; ordinary memory as it is."""
+    """Return pinned host memory as the GPU sees it, without a copy; ordinary memory as is."""
     if not memory.is_pinned():
         return memory
     if not memory.numel():
@@ -234,7 +234,7 @@ def _expansion(source: VllmSource) -> Any:
 
 
 def _function(file: Path, name: str, **values: object) -> Any:
-    """One function of a file, without running the rest; `values` are the names it uses."""
+    """Load one function of a file without running the rest; `values` are the names it uses."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     found = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == name]
     if not found:

@@ -9,9 +9,9 @@ from workbench.kernels.block_table.groups import TableGroup
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`requests` alike requests of a batch.
+    """`requests` identical requests of a batch.
 
-    held: manager blocks that a row has before the step, one number a group; new: those that the
+    held: manager blocks that a row has before the step, one number per group; new: those that the
     step appends; tokens: what the step computes of a request, its last ones.
     """
 
@@ -25,7 +25,7 @@ class Part:
 class Workload:
     """One step of a batch over tables with these maxima.
 
-    `num_blocks` is the pool. The batch is as large as its parts; the rows it lies in are any of
+    `num_blocks` is the pool. The batch is as large as its parts; its rows are any of
     `max_requests`, in any order.
     """
 
@@ -48,34 +48,34 @@ class Workload:
 
     @property
     def requests(self) -> int:
-        """Requests of the batch; as many rows are gathered."""
+        """Return the requests of the batch; the same number of rows is gathered."""
         return sum(part.requests for part in self.parts)
 
     @property
     def tokens(self) -> int:
-        """Tokens of the batch, without padding."""
+        """Return the tokens of the batch, without padding."""
         return sum(part.requests * part.tokens for part in self.parts)
 
     @property
     def writes(self) -> int:
-        """Rows that the step appends to, over all groups."""
+        """Return the number of rows that the step appends to, over all groups."""
         return sum(part.requests * sum(n > 0 for n in part.new) for part in self.parts)
 
     @property
     def new_ids(self) -> int:
-        """Manager blocks that the step appends, over all groups."""
+        """Return the number of manager blocks that the step appends, over all groups."""
         return sum(part.requests * sum(part.new) for part in self.parts)
 
     def live_blocks(self, group: int) -> int:
-        """Manager blocks that the batch has in one group after the step."""
+        """Return the manager blocks that the batch has in one group after the step."""
         return sum(part.requests * (part.held[group] + part.new[group]) for part in self.parts)
 
     def live_kernel_blocks(self, group: int) -> int:
-        """The same in kernel blocks: what a gather has to write."""
+        """Return the same in kernel blocks: what a gather has to write."""
         return self.live_blocks(group) * self.groups[group].ratio
 
     def reduced(self) -> "Workload":
-        """The same shape, small enough for Triton's interpreter; group sizes and ratios stay."""
+        """Return the same shape for Triton's interpreter; group sizes and ratios stay."""
         groups = tuple(replace(g, max_blocks=min(g.max_blocks, _FEW_BLOCKS)) for g in self.groups)
         parts = tuple(self._reduced_part(part) for part in self.parts)
         requests = sum(part.requests for part in parts)
@@ -107,7 +107,7 @@ def _plain(max_blocks: int, count: int = 1) -> tuple[TableGroup, ...]:
 
 
 _HYBRID = TableGroup(1056, 16, 125)
-"""Attention of a hybrid model: 66 kernel blocks to a manager block, 132,000 tokens a row."""
+"""Attention of a hybrid model: 66 kernel blocks per manager block, 132,000 tokens per row."""
 
 _STATE = TableGroup(132_000, 132_000, 1)
 """Mamba without prefix caching: one state for the whole length."""
@@ -196,14 +196,16 @@ LONG_ROWS = Workload(
 
 
 def chosen(names: Sequence[str]) -> tuple[Workload, ...]:
-    """The named workloads, all of them for none; ValueError for a name that does not exist."""
+    """Return the named workloads, or all if no name is given. ValueError for an unknown name."""
     if unknown := [name for name in names if name not in WORKLOADS]:
-        raise ValueError(f"no workload {unknown[0]!r}. Workloads: {', '.join(WORKLOADS)}")
+        raise ValueError(
+            f"Invalid workload {unknown[0]!r}. Expected one of: {', '.join(WORKLOADS)}"
+        )
     return tuple(WORKLOADS[name] for name in names or WORKLOADS)
 
 
 def tokens_of(workload: Workload, part: Part) -> int:
-    """Tokens that a request of this part can be long after the step: what every group holds."""
+    """Return the most tokens that a request of this part can have after the step."""
     blocks = [h + n for h, n in zip(part.held, part.new, strict=True)]
     sizes = [group.block_size for group in workload.groups]
     return min(map(math.prod, zip(blocks, sizes, strict=True)))

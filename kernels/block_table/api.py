@@ -41,15 +41,15 @@ class BlockTables:
     and are staged until `apply`. What comes out is in *kernel* blocks:
 
     - `block_table[g]`: [batch row, kernel_block] -> physical kernel block, int32. Valid up to the
-      row's live blocks; what lies behind them is unspecified. Padded and dummy rows are 0.
+      row's live blocks; entries after them are unspecified. Padded and dummy rows are 0.
     - `slot_mapping`: [group, token] -> kernel block * kernel_block_size + offset, int64; -1 for
       padding, dummy requests and tokens of other context-parallel ranks.
 
     `path="faithful"` works like vLLM 0.23's V2 runner (#38831), `path="fast"` gives the same
-    results with one copy and two launches a step; `workbench.kernels.block_table.reference` is
-    the oracle of both. Block ids lie in 0..num_blocks-1. `device` is the GPU, or "cpu" for
-    Triton's interpreter; None asks `workbench.kernels.mode`. `allocate` replaces torch.zeros for
-    the tables' memory.
+    results with one copy and two launches per step; `workbench.kernels.block_table.reference` is
+    the oracle of both. Block ids are in 0..num_blocks-1. `device` is the GPU, or "cpu" for
+    Triton's interpreter; None takes that of `workbench.kernels.mode`. `allocate` replaces
+    torch.zeros for the tables' memory.
 
     Every refusal is a BlockTableError raised before anything is launched. A refused write leaves
     everything as it was. `apply` and `step` leave nothing staged, also when they raise; the rows
@@ -103,13 +103,13 @@ class BlockTables:
     def append_many(
         self, requests: Ids, block_ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
     ) -> None:
-        """`append`, or `overwrite`, for many requests at once, each given once: much quicker."""
+        """Append or overwrite for many requests at once, each given once: much faster."""
         self._host.append_many(requests, block_ids, overwrite=overwrite)
 
     def append_flat(
         self, requests: Ids, lengths: np.ndarray, block_ids: Ids, *, overwrite: bool = False
     ) -> None:
-        """`append_many` without a list in sight: for some dozens of writes and more quicker again.
+        """Append from flat arrays: faster than `append_many` from some dozens of writes.
 
         lengths: [requests, groups]; block_ids: all ids one after the other, in that order.
         """
@@ -120,12 +120,12 @@ class BlockTables:
         self._host.move(source, target)
 
     def clear(self, request: int) -> None:
-        """Finish a request: its rows count nothing any more."""
+        """Finish a request: its rows become empty."""
         self._host.clear(request)
 
     @property
     def staged(self) -> StagedWrites:
-        """What the next apply will write."""
+        """Return what the next apply will write."""
         return self._host.staged()
 
     # ---- launches
@@ -139,7 +139,7 @@ class BlockTables:
     def gather(
         self, idx_mapping: Ids, *, padded_requests: int | None = None
     ) -> tuple[torch.Tensor, ...]:
-        """The batch's rows of every group: `block_table`, of which padded_requests rows count.
+        """Gather the batch's rows of every group; padded_requests rows are valid.
 
         Batch row i is row idx_mapping[i], -1 a dummy request. Rows from len(idx_mapping) up to
         padded_requests (all rows by default) become 0. Sees what was applied, not what is staged.
@@ -149,7 +149,7 @@ class BlockTables:
         return self.block_table
 
     def slot_mappings(self, idx_mapping: Ids, query_start_loc: Ids, positions: Ids) -> torch.Tensor:
-        """The slots of the batch's tokens: `slot_mapping`, -1 from the actual tokens on.
+        """Map the batch's tokens to slots: `slot_mapping`, -1 after the actual tokens.
 
         Batch row i owns tokens query_start_loc[i] .. query_start_loc[i+1]-1; positions[t] is
         token t's place in its request. A token whose block was never appended is refused.
@@ -184,7 +184,7 @@ class BlockTables:
             self._upload(idx_mapping, query_start_loc, positions, padded_requests)
 
     def upload_on_device(self, batch: DeviceBatch) -> None:
-        """`upload` of a batch that lies on the device: its contents are not looked at."""
+        """Do as `upload` for a batch that is on the device; its contents are not checked."""
         with self._nothing_staged_afterwards:
             batch.check(self._device, max_requests=self.max_requests, max_tokens=self.max_tokens)
             self._path.upload_writes(self._host.staged(), batch)
@@ -199,7 +199,7 @@ class BlockTables:
         self._path.launch_gather_and_slots()
 
     def launch_gather(self) -> None:
-        """Gather alone, for the batch that was copied last: fills `block_table`.
+        """Gather only, for the batch that was copied last: fills `block_table`.
 
         Nothing is applied: it sees what the last `launch` or `apply` brought. On the fast path
         `launch` does this and `launch_slots` at once.
@@ -207,7 +207,7 @@ class BlockTables:
         self._path.launch_gather()
 
     def launch_slots(self) -> None:
-        """Map slots alone, for the batch that was copied last: fills `slot_mapping`.
+        """Map slots only, for the batch that was copied last: fills `slot_mapping`.
 
         Nothing is applied, as in `launch_gather`; the batch must have come with its tokens.
         """
@@ -217,33 +217,33 @@ class BlockTables:
 
     @property
     def block_table(self) -> tuple[torch.Tensor, ...]:
-        """Per group [batch row, kernel_block] -> physical kernel block, int32, as last gathered."""
+        """Return per group [batch row, kernel_block] -> physical kernel block, int32."""
         return self._path.tables
 
     @property
     def slot_mapping(self) -> torch.Tensor:
-        """[group, token] -> slot, int64, max_tokens wide, as last computed."""
+        """Return [group, token] -> slot, int64, max_tokens wide, as last computed."""
         return self._path.slots
 
     @property
     def source_table(self) -> tuple[torch.Tensor, ...]:
-        """Per group [request, block], int32, as applied; `source_holds` says of which kind."""
+        """Return per group [request, block], int32, as applied, in units of `source_holds`."""
         return self._path.sources
 
     @property
     def source_holds(self) -> SourceUnit:
-        """What `source_table` holds: the fast path expands while it gathers."""
+        """Return the unit of `source_table`: the fast path expands while it gathers."""
         return self._path.source_holds
 
     def counts(self) -> np.ndarray:
-        """[group, request] live kernel blocks as the device has them; waits for the device."""
+        """Return [group, request] live kernel blocks on the device; waits for the device."""
         counts = self._path.counts.cpu().numpy()
         if self.source_holds == "kernel blocks":
             return counts
         return counts * np.array([[group.ratio] for group in self.groups])
 
     def row(self, group: int, request: int) -> tuple[int, ...]:
-        """The kernel blocks of one request as the device has them; waits for the device.
+        """Return the kernel blocks of one request on the device; waits for the device.
 
         Errors: BlockTableError for a group or a request that does not exist.
         """
@@ -294,8 +294,8 @@ def _checked_groups(groups: Sequence[TableGroup], num_blocks: int) -> tuple[Tabl
     ratio = max(group.ratio for group in groups)
     if not 1 <= num_blocks <= LARGEST_INT32 // ratio:
         raise BlockTableError(
-            f"num_blocks must lie in 1..{LARGEST_INT32 // ratio}, so that kernel block ids fit in "
-            f"32 bits at {ratio} a manager block; got {num_blocks}",
+            f"num_blocks must be in 1..{LARGEST_INT32 // ratio}, so that kernel block ids fit in "
+            f"32 bits at {ratio} per manager block; got {num_blocks}",
             field="num_blocks",
             given=num_blocks,
             limit=LARGEST_INT32 // ratio,

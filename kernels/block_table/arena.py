@@ -11,7 +11,7 @@ ROW_ALIGNMENT = 32
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """Where entry [group, row, column] lies: bases[group] + row * strides[group] + column.
+    """The index of entry [group, row, column]: bases[group] + row * strides[group] + column.
 
     All counts are entries. Strides and bases are multiples of ROW_ALIGNMENT.
     """
@@ -23,7 +23,7 @@ class Arena:
 
 
 def row_arena(widths: Sequence[int], rows: int) -> Arena:
-    """One arena for `rows` rows in every group."""
+    """Lay `rows` rows of every group out in one arena."""
     strides = tuple(round_up(width, ROW_ALIGNMENT) for width in widths)
     bases = tuple(sum(strides[:g]) * rows for g in range(len(strides)))
     return Arena(tuple(widths), strides, bases, sum(strides) * rows)

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
-from workbench.kernels.block_table.numbers import Ids, first_outside, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, first_outside, integer_array
 from workbench.kernels.block_table.reference import DUMMY_REQUEST
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """A checked batch. Rows idx_mapping[i]; token t belongs to the i with
-    query_start_loc[i] <= t < query_start_loc[i + 1] and stands at positions[t].
+    query_start_loc[i] <= t < query_start_loc[i + 1] and is at positions[t].
 
     idx_mapping [requests] int32, DUMMY_REQUEST for none; query_start_loc [requests + 1] int32;
     positions [tokens] int64. `padded_requests` rows of the gathered tables are written.
@@ -28,12 +28,12 @@ class Batch:
 
     @property
     def num_requests(self) -> int:
-        """Requests, dummies included."""
+        """Return the number of requests, including dummies."""
         return len(self.idx_mapping)
 
     @property
     def num_tokens(self) -> int:
-        """Tokens before any padding."""
+        """Return the number of tokens before any padding."""
         return len(self.positions)
 
 
@@ -48,13 +48,13 @@ def checked_batch(
     max_tokens: int,
     parallel: ContextParallel,
 ) -> Batch:
-    """A batch whose every row, token and position lies in tables with these counts.
+    """Return a batch whose rows, tokens and positions are valid for tables with these counts.
 
     counts: [group, request] manager blocks. Without tokens only the rows are checked.
     `padded_requests` defaults to all rows.
     """
     max_requests = counts.shape[1]
-    rows = whole_numbers(idx_mapping, "idx_mapping")
+    rows = integer_array(idx_mapping, "idx_mapping")
     if (i := first_outside(rows, DUMMY_REQUEST, max_requests)) is not None:
         raise BlockTableError(
             f"idx_mapping[{i}] is {rows[i]}; allowed are rows 0..{max_requests - 1}, and "
@@ -67,7 +67,7 @@ def checked_batch(
     padded = max_requests if padded_requests is None else padded_requests
     if not len(rows) <= padded <= max_requests:
         raise BlockTableError(
-            f"padded_requests {padded} must lie between the {len(rows)} requests of the batch and "
+            f"padded_requests {padded} must be between the {len(rows)} requests of the batch and "
             f"the {max_requests} rows of the table",
             field="padded_requests",
             given=padded,
@@ -76,10 +76,10 @@ def checked_batch(
     starts = np.zeros(len(rows) + 1, dtype=np.int64)
     places = np.zeros(0, dtype=np.int64)
     if query_start_loc is not None or positions is not None:
-        starts = whole_numbers(
+        starts = integer_array(
             () if query_start_loc is None else query_start_loc, "query_start_loc"
         )
-        places = whole_numbers(() if positions is None else positions, "positions")
+        places = integer_array(() if positions is None else positions, "positions")
         _check_starts(starts, len(rows), max_tokens)
         _check_positions(groups, counts, rows, starts, places, parallel.size)
     return Batch(rows.astype(np.int32), starts.astype(np.int32), places, padded)
@@ -120,7 +120,7 @@ def _check_positions(
     positions: NDArray[np.int64],
     ranks: int,
 ) -> None:
-    """Every token stands in a block that its request owns, in every group."""
+    """Check that every token is in a block that its request owns, in every group."""
     if len(positions) != starts[-1]:
         raise BlockTableError(
             f"positions has {len(positions)} entries, but query_start_loc ends at {starts[-1]}: "

@@ -1,4 +1,4 @@
-"""A step's result held against the oracle, entry by entry."""
+"""Compare a step's result with the oracle, entry by entry."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,10 +32,11 @@ def differences(
     *,
     padded_requests: int | None = None,
 ) -> tuple[Difference, ...]:
-    """Everything in which a step of `tables` with this batch differs from `model`; () if right.
+    """List the differences between a step of `tables` with this batch and `model`.
 
-    Compares each request's live row, the live entries and the zero rows of the gathered tables,
-    and all slots. The model must have gone through the same writes, and `apply`.
+    Return () if they are equal. Compares each request's live row, the live entries and the zero
+    rows of the gathered tables, and all slots. The model must have gone through the same writes
+    and `apply`.
     """
     found: list[Difference] = []
 

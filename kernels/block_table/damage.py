@@ -1,4 +1,4 @@
-"""Three mistakes made on purpose, with real kernels: which token lands in whose block.
+"""Three deliberate mistakes with real kernels: which token is written to whose block.
 
 Each function runs a scene once as it should be and once wrongly, and reports every token. No slot
 is followed into a cache here, so a slot past its end harms nothing; what it would do on a GPU
@@ -27,9 +27,9 @@ from workbench.kernels.mode import triton_mode
 
 
 def slots_with_manager_size(scene: Scene) -> Damage:
-    """The slot kernel divides by the manager block, though the table holds kernel blocks.
+    """Map slots with the manager block size, though the table holds kernel blocks.
 
-    vllm#38831 hands it the kernel sizes. Without them tokens are stored in other blocks of the
+    vllm#38831 passes the kernel sizes. Without them tokens are stored in other blocks of the
     pool, and with high block ids past its end.
     """
     path = _applied(scene)
@@ -43,12 +43,12 @@ def slots_with_manager_size(scene: Scene) -> Damage:
 
 
 def gather_with_one_stride(scene: Scene, stride_of: int = 0) -> Damage:
-    """The gather kernel steps from row to row by one group's stride in every group.
+    """Gather with one group's row stride in every group.
 
-    Attention then looks a token up in the row that it finds: `wrong_slot` is where it looks. The
+    Attention then looks a token up in a wrong row: `wrong_slot` is where it looks. The
     batch lists the requests backwards: in the tables' own order both sides of the copy would be
     wrong in the same way, and nothing would show. Where rows overlap, the program that comes last
-    wins. Here the tables are at the start of larger memory, so nothing is read that is not theirs.
+    wins. Here the tables are at the start of larger memory, so no foreign memory is read.
     """
     widest = max(group.max_kernel_blocks for group in scene.groups)
     path = _applied(scene, _roomy(len(scene.tokens) * widest))
@@ -88,7 +88,7 @@ def _entries_past_table(scene: Scene, group: int, stride: int) -> int:
 
 
 def generator_consumed_twice(scene: Scene) -> Damage:
-    """The ids of all groups come as a generator: counting reads it, staging finds it empty.
+    """Pass the ids of all groups as a generator: counting consumes it before staging.
 
     Row 0 is in use for the second time, and its first owner's blocks went to request 1. Its counts
     grow and its ids stay: request 0 writes into the blocks of request 1. Found in the review of
@@ -116,7 +116,7 @@ def generator_consumed_twice(scene: Scene) -> Damage:
 
 
 def _applied(scene: Scene, allocate: Allocate | None = None) -> FaithfulPath:
-    """The scene's rows on the device, and a batch of all its tokens."""
+    """Return a path with the scene's rows applied, and a batch of all its tokens uploaded."""
     requests, total = len(scene.tokens), sum(scene.tokens)
     device = triton_mode().torch_device
     path = FaithfulPath(
@@ -135,7 +135,7 @@ def _applied(scene: Scene, allocate: Allocate | None = None) -> FaithfulPath:
 
 
 def _whole_batch(scene: Scene, order: Sequence[int]) -> Batch:
-    """All tokens of all requests, request order[i] in row i."""
+    """Return a batch of all tokens of all requests, request order[i] in row i."""
     tokens = [scene.tokens[request] for request in order]
     return Batch(
         np.array(order, dtype=np.int32),
@@ -158,7 +158,7 @@ def _filled(device: str) -> Callable[[tuple[int, ...], torch.dtype], torch.Tenso
 
 
 def _roomy(entries: int) -> Allocate:
-    """Tensors at the start of memory that any stride stays in; after their end is PAST_TABLE."""
+    """Place tensors at the start of memory that no stride leaves, followed by PAST_TABLE."""
     device = triton_mode().torch_device
 
     def allocate(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

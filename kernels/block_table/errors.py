@@ -6,7 +6,7 @@ class BlockTableError(ValueError):
 
     `field` names the input, `given` is the offending value, `limit` what is allowed (the first
     value that is too large, a length, a divisor). `index` is its place in the list it came in,
-    `group` and `request` say whose row it is; None where there is no such thing.
+    `group` and `request` identify the row; None if not applicable.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class BlockTableError(ValueError):
 
 
 class RowOverflow(BlockTableError):  # noqa: N818 - what happens, as vLLM 0.33 words it
-    """A row would need more manager blocks than it has room for: `need` > `capacity`."""
+    """A row needs more manager blocks than it can hold: `need` > `capacity`."""
 
     def __init__(self, *, request: int, group: int, need: int, capacity: int) -> None:
         super().__init__(

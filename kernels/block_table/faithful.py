@@ -1,4 +1,4 @@
-"""The faithful path: expands on the host, one apply launch a group, then gather, then slots."""
+"""The faithful path: expands on the host, one apply launch per group, then gather, then slots."""
 
 from collections.abc import Sequence
 
@@ -51,7 +51,7 @@ class FaithfulPath:
         self.read_addresses()
 
     def read_addresses(self) -> None:
-        """Note where the tables lie; to be called again after their memory has moved."""
+        """Record the addresses of the tables. Call it again after their memory has moved."""
         self._p_sources = self._device(np.array([t.data_ptr() for t in self.sources]))
         self._p_tables = self._device(np.array([t.data_ptr() for t in self.tables]))
         self.strides = self._device(np.array([t.stride(0) for t in self.sources]))
@@ -79,7 +79,7 @@ class FaithfulPath:
             self._new_counts.append((g, self._device(requests), self._device(counts)))
 
     def launch_apply(self) -> None:
-        """One launch for every group that has staged writes, then the counts."""
+        """Launch one kernel for every group with staged writes, then one for the counts."""
         for g, requests, starts, offsets, ids in self._writes:
             table = self.sources[g]
             apply_group_kernel[(len(requests),)](
@@ -89,7 +89,7 @@ class FaithfulPath:
             self.counts[g, requests] = counts
 
     def upload_batch(self, batch: Batch | DeviceBatch) -> None:
-        """Copy one step's batch to the device, unless it lies there."""
+        """Copy one step's batch to the device, unless it is there already."""
         self._batch = batch
         if isinstance(batch, DeviceBatch):
             self._idx_mapping = batch.idx_mapping
@@ -137,12 +137,12 @@ class FaithfulPath:
         )
 
     def launch_gather_and_slots(self) -> None:
-        """Both, one after the other."""
+        """Launch the gather, then the slots."""
         self.launch_gather()
         self.launch_slots()
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
-        """What the device holds in one row, as manager blocks, [max_blocks]; waits for it."""
+        """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""
         ratio = self.groups[group].ratio
         return self.sources[group][request].cpu().numpy()[::ratio] // ratio
 

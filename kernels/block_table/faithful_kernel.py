@@ -22,13 +22,14 @@ def apply_group_kernel(
     p_ids,
     BLOCK: tl.constexpr,
 ):
-    """One program copies one staged write into one group's table. Grid: (writes,).
+    """Copy one staged write per program into one group's table. Grid: (writes,).
 
     table: [request, kernel_block] int32; requests, starts [writes] and offsets [writes + 1] int32;
     ids: packed kernel blocks, int32. Write w puts ids[offsets[w] : offsets[w+1]] at
     table[requests[w], starts[w] :].
     """
     i_write = tl.program_id(0)
+    # int64: row * stride exceeds 32 bits in large tables
     b_request = tl.load(p_requests + i_write).to(tl.int64)
     b_first = tl.load(p_offsets + i_write)
     b_count = tl.load(p_offsets + i_write + 1) - b_first
@@ -51,17 +52,19 @@ def gather_kernel(
     num_requests,
     BLOCK: tl.constexpr,
 ):
-    """One program copies, or zeroes, one batch row of one group. Grid: (groups, padded requests).
+    """Copy, or zero, one batch row of one group per program. Grid: (groups, padded requests).
 
     sources, targets: [groups] int64 addresses of [request, kernel_block] int32 tables; strides:
     [groups] int64 entries between rows, the group's own; counts: [group, request] kernel blocks.
     Rows from num_requests on, and dummy requests (-1), become 0 over the group's whole stride.
-    What lies behind a live row's last block is left as it was.
+    Entries after a live row's last block are left as they were.
     """
     i_group = tl.program_id(0)
     i_row = tl.program_id(1).to(tl.int64)
+    # each group has its own width; one stride for all was the bug in the review of vllm#38831
     b_stride = tl.load(p_strides + i_group)
     p_target = tl.load(p_targets + i_group).to(tl.pointer_type(tl.int32)) + i_row * b_stride
+    # other=-1: padded rows take the dummy branch, which zeroes them
     b_request = tl.load(p_idx_mapping + i_row, mask=i_row < num_requests, other=-1).to(tl.int64)
     if b_request < 0:
         for i_zero in range(0, b_stride, BLOCK):
@@ -97,18 +100,18 @@ def slot_mapping_kernel(
     PAD_SLOT: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One program maps one request's tokens of one group; the last one pads.
+    """Map one request's tokens of one group per program; the last program pads.
 
     Grid: (groups, requests + 1). tables, strides as in gather_kernel; block_sizes: [groups] int32,
     the *kernel* block sizes; positions: [tokens] int64; slots: [group, max_tokens] int64. A token
-    whose block its row does not have gets PAD_SLOT (vLLM reads whatever id stands there).
+    whose block its row does not have gets PAD_SLOT (vLLM reads whatever id is there).
     """
     i_group = tl.program_id(0)
     i_row = tl.program_id(1)
     b_start = tl.load(p_query_start_loc + i_row)
     p_slot = p_slots + i_group.to(tl.int64) * slot_stride
     if i_row == tl.num_programs(1) - 1:
-        # from the actual tokens on: slots of an earlier batch may still stand in the padding
+        # from the actual tokens on: slots of an earlier batch may still be in the padding
         for i_pad in range(b_start, max_tokens, BLOCK):
             o_pad = i_pad + tl.arange(0, BLOCK)
             b_pad = tl.full([BLOCK], PAD_SLOT, tl.int64)
@@ -119,6 +122,7 @@ def slot_mapping_kernel(
         m_request = b_request >= 0
         b_stride = tl.load(p_strides + i_group)
         b_size = tl.load(p_block_sizes + i_group).to(tl.int64)
+        # other=0: a dummy request owns no block, so all its tokens become PAD_SLOT
         b_count = tl.load(p_counts + i_group * max_requests + b_request, mask=m_request, other=0)
         p_row = tl.load(p_tables + i_group).to(tl.pointer_type(tl.int32)) + b_request * b_stride
         for i_first in range(b_start, b_end, BLOCK):
@@ -133,6 +137,7 @@ def slot_mapping_kernel(
                 b_offset = (
                     b_offset // (CP_INTERLEAVE * CP_SIZE) * CP_INTERLEAVE + b_offset % CP_INTERLEAVE
                 )
+            # int64: block * size exceeds 32 bits in large pools
             b_block = tl.load(p_row + b_logical, mask=m_here, other=0).to(tl.int64)
             b_slot = tl.where(m_here, b_block * b_size + b_offset, PAD_SLOT)
             tl.store(p_slot + o_token, b_slot, mask=m_token)

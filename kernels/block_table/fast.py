@@ -63,7 +63,7 @@ class FastPath:
 
         max_ids = max_requests * sum(group.max_blocks for group in groups)
         max_writes = max_requests * len(groups)
-        # a header for a batch that lies on the device, one for the writes, the writes
+        # a header for a batch that is on the device, one for the writes, the writes
         staged_words = 2 * WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
         self._staging.target[: 2 * WORDS] = 0
@@ -110,7 +110,7 @@ class FastPath:
         self._staging.send(end, first)
 
     def launch_apply(self) -> None:
-        """One launch for everything staged."""
+        """Launch one kernel for everything staged."""
         apply_kernel[(self._apply_programs,)](
             self._staged,
             self._layout,
@@ -133,19 +133,19 @@ class FastPath:
         self._batches.send(self._batch_starts[-1] + batch.num_tokens)
 
     def launch_gather(self) -> None:
-        """The tiles of the gathered tables alone."""
+        """Launch only the tiles of the gathered tables."""
         self._launch(self._entries[self.plan.slot_tiles :])
 
     def launch_slots(self) -> None:
-        """The tiles of the slot mapping alone."""
+        """Launch only the tiles of the slot mapping."""
         self._launch(self._entries[: self.plan.slot_tiles])
 
     def launch_gather_and_slots(self) -> None:
-        """Both in one launch."""
+        """Launch both in one kernel."""
         self._launch(self._entries)
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
-        """What the device holds in one row, as manager blocks, [max_blocks]; waits for it."""
+        """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""
         return self.sources[group][request].cpu().numpy()
 
     def _launch(self, entries: torch.Tensor) -> None:
@@ -173,7 +173,7 @@ class FastPath:
 
 
 def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor, ...]:
-    """[rows, width] of every group, without the padding between rows."""
+    """Return [rows, width] of every group, without the padding between rows."""
     return tuple(
         arena[base : base + rows * stride].view(rows, stride)[:, :width]
         for base, stride, width in zip(layout.bases, layout.strides, layout.widths, strict=True)
@@ -181,7 +181,7 @@ def _views(arena: torch.Tensor, layout: Arena, rows: int) -> tuple[torch.Tensor,
 
 
 def _resident_programs(device: torch.device) -> int:
-    """Programs that share the staged ids out; a few are enough to interpret."""
+    """Return the number of programs that share the staged ids; few in the interpreter."""
     if device.type != "cuda":
         return INTERPRETER_PROGRAMS
     return torch.cuda.get_device_properties(device).multi_processor_count * PROGRAMS_PER_PROCESSOR

@@ -42,6 +42,7 @@ def apply_kernel(
         b_group = tl.load(p_group + o_entry, mask=m_write, other=0)
         b_request = tl.load(p_request + o_entry, mask=m_write, other=0)
         b_first = tl.load(p_offset + o_entry, mask=m_write, other=0)
+        # the last write has no successor: it ends with the ids
         b_next = tl.load(p_offset + o_entry + 1, mask=o_entry + 1 < num_writes, other=0)
         b_length = tl.where(o_entry + 1 < num_writes, b_next, num_ids) - b_first
         b_start = tl.load(p_start + o_entry, mask=m_write, other=0)
@@ -49,6 +50,7 @@ def apply_kernel(
         tl.store(p_counts + o_count, b_start + b_length, mask=m_write)
 
         m_id = o_entry < num_ids
+        # binary search for the last write whose offset is at or before the entry
         b_write = tl.zeros([IDS], tl.int32)
         for i_step in tl.static_range(STEPS):
             b_candidate = b_write + (1 << (STEPS - 1 - i_step))

@@ -1,6 +1,6 @@
 """The fast path's second launch: gather, expand, map slots and pad.
 
-Tables hold manager blocks; all groups lie in one arena whose rows are multiples of 32 entries.
+Tables hold manager blocks; all groups are in one arena whose rows are multiples of 32 entries.
 Every size that changes from step to step is read from device memory, so a captured launch stays
 right. Divisions are 32-bit multiplications, or shifts where every divisor is a power of two.
 """
@@ -27,10 +27,14 @@ from workbench.kernels.language import tl, triton
 
 @triton.jit
 def divide(b_number, multiplier, shift, POWER_OF_TWO: tl.constexpr):
-    """b_number // divisor for 0 <= b_number < 2**31, int32; see numbers.multiplier_and_shift."""
+    """Return b_number // divisor for 0 <= b_number < 2**31, int32.
+
+    See numbers.multiplier_and_shift.
+    """
     if POWER_OF_TWO:
         b_quotient = b_number >> shift
     else:
+        # high word of a 32-bit product: a division would cost tens of instructions
         b_doubled = b_number.to(tl.uint32, bitcast=True) << 1
         b_high = tl.umulhi(b_doubled, multiplier.to(tl.uint32))
         b_quotient = (b_high >> shift.to(tl.uint32)).to(tl.int32, bitcast=True)
@@ -53,11 +57,12 @@ def gather_tile(
 ):
     """Copy and expand ROWS x COLUMNS entries of one group; zero padded and dummy rows.
 
-    Up to three entries behind a live row's last one become 0: stores are 16 bytes wide.
+    Up to three entries after a live row's last one become 0: stores are 16 bytes wide.
     """
     num_requests = tl.load(p_batch)
     num_padded = tl.load(p_batch + 1)
     o_row = i_first_row + tl.arange(0, ROWS)
+    # other=-1: padded rows are treated as dummy requests, which get zeros
     b_request = tl.load(p_idx_mapping + o_row, mask=o_row < num_requests, other=-1)
     m_live = b_request >= 0
     b_blocks = tl.load(p_group_counts + b_request, mask=m_live, other=0)
@@ -73,6 +78,7 @@ def gather_tile(
         m_entry = o_column[None, :] < b_entries[:, None]
         b_source_stride = tl.multiple_of(tl.load(p_field + SOURCE_STRIDE), 32)
         o_source = tl.multiple_of(tl.load(p_field + SOURCE_BASE), 32)
+        # int64 before the stride: an arena may exceed 2**31 entries
         p_rows = p_sources + (o_source + b_request.to(tl.int64) * b_source_stride)[:, None]
         if b_ratio == 1:
             m_load = m_store & m_live[:, None]
@@ -118,6 +124,7 @@ def slot_tile(
     num_tokens = tl.load(p_batch + 2)
     o_token = i_first_token + tl.arange(0, TOKENS)
     m_token = o_token < num_tokens
+    # binary search for the last request that starts at or before the token
     b_row = tl.zeros([TOKENS], tl.int32)
     for i_step in tl.static_range(STEPS):
         b_candidate = b_row + (1 << (STEPS - 1 - i_step))
@@ -132,6 +139,7 @@ def slot_tile(
     b_multiplier = tl.load(p_field + SPAN_MULTIPLIER)
     b_shift = tl.load(p_field + SPAN_SHIFT).to(tl.int32)
     b_logical = divide(b_position, b_multiplier, b_shift, POWER_OF_TWO)
+    # remainder without a second division
     b_offset = b_position - b_logical * b_span
     m_here = m_live & (b_logical < b_count)
     if CP_SIZE > 1:
@@ -169,7 +177,7 @@ def gather_and_slots_kernel(
     CP_RANK: tl.constexpr,
     CP_INTERLEAVE: tl.constexpr,
 ):
-    """One program does one entry of the plan: a tile of tokens or a tile of a table.
+    """Run one entry of the plan per program: a tile of tokens or of a table.
 
     plan: int32 [programs, 4]: group, 0, first token, 0 or group, 1, first row, first column.
     batch: int32 header (requests, padded requests, tokens); idx_mapping, query_start_loc and

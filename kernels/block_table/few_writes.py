@@ -18,7 +18,7 @@ LISTS = {list, tuple}
 
 
 class FewWriter:
-    """The quick way into the host's tables, for what is in order and little.
+    """The fast way into the host's tables, for few and valid writes.
 
     ids: the arena; counts: flat [group, request] manager blocks of every row, the newest.
     """
@@ -41,11 +41,11 @@ class FewWriter:
     def write(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool
     ) -> Append | None:
-        """ids[i][group] for requests[i], as `HostTables.append_many` takes them.
+        """Write ids[i][group] for requests[i], as `HostTables.append_many` takes them.
 
         None, and nothing is written, for too many, for anything but lists and tuples of int, for
-        an empty list that overwrites, and for whatever must be refused: the general way then says
-        what is wrong.
+        an empty list that overwrites, and for anything invalid: the general way then reports
+        the error.
         """
         if type(requests) not in LISTS or type(ids) not in LISTS or len(requests) != len(ids):
             return None
@@ -74,7 +74,7 @@ class FewWriter:
     def _columns(
         self, requests: Ids, ids: Sequence[Sequence[Ids]], overwrite: bool
     ) -> tuple[list[int], ...] | None:
-        """Group, request, start, offset, row and end of each write, its place, and all ids."""
+        """Return group, request, start, offset, row, end and index of each write, and all ids."""
         counts, most_requests, num_groups = self._counts, self._max_requests, len(self._groups)
         columns: tuple[list[int], ...] = ([], [], [], [], [], [], [], [])
         group, owner, start, offset, rows, ends, places, blocks = columns
@@ -103,7 +103,7 @@ class FewWriter:
         return columns
 
     def _checked(self, blocks: list[int]) -> list[int] | NDArray[np.int64] | None:
-        """The ids, as an array if they are many; None if one is no id of the pool."""
+        """Return the ids, as an array if they are many; None if one is not an id of the pool."""
         if len(blocks) > SHORT:
             array = packed_numbers(blocks)
             fine = array is not None and array.min() >= 0 and array.max() < self._num_blocks

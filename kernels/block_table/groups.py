@@ -11,13 +11,13 @@ LARGEST_INT32 = 2**31 - 1
 
 
 def check_number(name: str, value: object, low: int, end: int | None = None) -> None:
-    """Refuse what is no whole number from `low` up to, but without, `end`: BlockTableError."""
+    """Refuse anything but an integer in low..end - 1: BlockTableError."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) and (end is None or int(value) < end):  # type: ignore[call-overload]
         return
     room = f"of at least {low}" if end is None else f"in {low}..{end - 1}"
     raise BlockTableError(
-        f"{name} must be a whole number {room}; got {value!r}",
+        f"{name} must be an integer {room}; got {value!r}",
         field=name,
         given=value,
         limit=low if end is None else end,
@@ -29,7 +29,7 @@ class TableGroup:
     """One group of layers that share a block table (vLLM 0.23, #38831).
 
     `block_size` is the manager block in tokens, `kernel_block_size` what the attention kernel
-    sees, `max_blocks` the manager blocks that one row has room for. A row of the kernel's table
+    sees, `max_blocks` the manager blocks that one row can hold. A row of the kernel's table
     is `max_kernel_blocks` = max_blocks * ratio entries wide.
     """
 
@@ -53,12 +53,12 @@ class TableGroup:
 
     @property
     def ratio(self) -> int:
-        """Kernel blocks in one manager block."""
+        """Return the kernel blocks in one manager block."""
         return self.block_size // self.kernel_block_size
 
     @property
     def max_kernel_blocks(self) -> int:
-        """Entries of one row of the kernel's table."""
+        """Return the entries of one row of the kernel's table."""
         return self.max_blocks * self.ratio
 
 
@@ -105,7 +105,7 @@ class ContextParallel:
 def table_groups(
     block_sizes: Sequence[int], kernel_block_sizes: Sequence[int], max_blocks: Sequence[int]
 ) -> tuple[TableGroup, ...]:
-    """Groups from three lists, one entry a group; lists of different lengths are refused."""
+    """Build groups from three lists with one entry per group; other lengths are refused."""
     lists = {"kernel_block_sizes": kernel_block_sizes, "max_blocks": max_blocks}
     for name, values in {"block_sizes": block_sizes, **lists}.items():
         if not isinstance(values, Sequence):
@@ -130,7 +130,7 @@ def table_groups(
 
 
 def nearest_divisor(number: int, wanted: int) -> int:
-    """The divisor of `number` closest to `wanted`, the smaller one of two equally close."""
+    """Return the divisor of `number` closest to `wanted`, the smaller one of a tie."""
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     divisors = sorted({*small, *(number // d for d in small)})
     return min(divisors, key=lambda divisor: (abs(divisor - wanted), divisor))

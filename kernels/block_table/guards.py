@@ -1,4 +1,4 @@
-"""Memory with a fence on either side: a kernel that writes past its buffer is found out."""
+"""Memory with guard words on either side: a kernel that writes past its buffer is detected."""
 
 import torch
 
@@ -12,7 +12,7 @@ GARBAGE = 1_000_000
 
 class GuardError(AssertionError):
     """A guard was overwritten: `buffer` is its number in order of allocation, `offset` how many
-    entries behind the buffer's end the first changed word lies, negative before its start.
+    entries past the buffer's end the first changed word is, negative before its start.
     """  # noqa: D205 - the fields say what happened
 
     def __init__(self, buffer: int, offset: int) -> None:
@@ -31,7 +31,7 @@ class GuardedMemory:
 
     @property
     def allocate(self) -> Allocate:
-        """Memory full of garbage, fenced."""
+        """Allocate memory full of garbage, between guard words."""
         return self._allocate
 
     def rows(self, count: int, columns: int) -> torch.Tensor:
@@ -52,11 +52,11 @@ class GuardedMemory:
         for number, (memory, guard) in enumerate(self._buffers):
             entries = len(memory) - 2 * guard
             before = (memory[:guard] != PATTERN).nonzero()
-            behind = (memory[guard + entries :] != PATTERN).nonzero()
+            after = (memory[guard + entries :] != PATTERN).nonzero()
             if len(before):
                 raise GuardError(number, int(before[-1]) - guard)
-            if len(behind):
-                raise GuardError(number, int(behind[0]) + 1)
+            if len(after):
+                raise GuardError(number, int(after[0]) + 1)
 
     def _allocate(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         guard = GUARD_BYTES // dtype.itemsize

@@ -16,13 +16,13 @@ from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
 from workbench.kernels.block_table.few_writes import FewWriter
 from workbench.kernels.block_table.groups import LARGEST_INT32, TableGroup
 from workbench.kernels.block_table.id_lists import flat_lists
-from workbench.kernels.block_table.numbers import Ids, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, integer_array
 from workbench.kernels.block_table.staged import Append, StagedWrites
 from workbench.kernels.block_table.write_checks import check_ids, checked_requests
 
 NOTHING_STAGED = LARGEST_INT32
 LONG_WRITE = 32
-"""Ids a write from which copying write by write is quicker than finding each id's place."""
+"""Ids per write from which copying write by write is faster than indexing each id."""
 
 Ints = NDArray[np.int64]
 
@@ -63,13 +63,13 @@ class HostTables:
     def append_flat(
         self, requests: Ids, lengths: NDArray[np.int64], ids: Ids, *, overwrite: bool = False
     ) -> None:
-        """`append_many` of ids that lie one after the other; lengths: [requests, groups]."""
+        """Append ids that follow one another in one list; lengths: [requests, groups]."""
         request = checked_requests(requests, self.max_requests)
-        blocks = whole_numbers(ids, "block_ids")
+        blocks = integer_array(ids, "block_ids")
         shape = (len(request), len(self.groups))
         if lengths.shape != shape or lengths.dtype.kind not in "iu" or (lengths < 0).any():
             raise BlockTableError(
-                f"lengths must be whole numbers of at least 0 for {shape[0]} requests x {shape[1]} "
+                f"lengths must be integers of at least 0 for {shape[0]} requests x {shape[1]} "
                 f"groups; got {lengths.dtype} of shape {lengths.shape}",
                 field="lengths",
                 given=lengths.shape,
@@ -121,7 +121,7 @@ class HostTables:
         self._note(append.writes)
 
     def _merge_only(self) -> None:
-        """Something else comes to the only append: from here on it is kept row by row."""
+        """Convert a single append to row-by-row form, because another write follows."""
         if self._only is not None:
             self._note(self._only.writes)
             self._only = None
@@ -146,7 +146,7 @@ class HostTables:
         self._touched.append(target)
 
     def clear(self, request: int) -> None:
-        """Empty a request's rows; the device keeps stale ids behind a count of 0."""
+        """Empty a request's rows; the device keeps stale ids after a count of 0."""
         (request,) = checked_requests([request], self.max_requests).tolist()
         self._merge_only()
         self.newest_counts[:, request] = 0
@@ -154,12 +154,12 @@ class HostTables:
         self._touched.append(request)
 
     def row(self, group: int, request: int) -> NDArray[np.int32]:
-        """The whole row, [max_blocks], as it will be after the next apply."""
+        """Return the whole row, [max_blocks], as it will be after the next apply."""
         first = self._arena.bases[group] + request * self._arena.strides[group]
         return self._ids[first : first + self.groups[group].max_blocks]
 
     def staged(self) -> StagedWrites:
-        """What the device does not have yet."""
+        """Return what the device does not have yet."""
         if self._only is not None:
             return self._only.writes
         if not self._touched:
@@ -176,7 +176,7 @@ class HostTables:
         return StagedWrites(packed, len(group))
 
     def publish(self) -> None:
-        """The device has everything: what was staged counts from now on."""
+        """Record that the device has everything: what was staged is now applied."""
         if self._only is not None:
             rows, ends = self._only.rows, self._only.ends
             if isinstance(rows, list):
@@ -190,7 +190,7 @@ class HostTables:
             self._forget()
 
     def drop(self, device_row: Callable[[int, int], NDArray[np.int32]]) -> None:
-        """Nothing staged arrived: go back to what the device holds, row by row."""
+        """Discard what was staged: go back to what the device holds, row by row."""
         self._merge_only()
         touched = sorted(set(self._touched))
         self.newest_counts[:, touched] = self.counts[:, touched]
@@ -228,7 +228,7 @@ NO_WRITES = StagedWrites(np.zeros(0, dtype=np.int32), 0)
 
 
 def _places(first: Ints, offset: Ints) -> Ints:
-    """Where each id of packed writes lies, if write w begins at first[w]."""
+    """Return the position of each id of packed writes, if write w begins at first[w]."""
     lengths = np.diff(offset)
     if (lengths == 1).all():
         return first

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.errors import BlockTableError
-from workbench.kernels.block_table.numbers import Ids, readable_twice, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, integer_array, readable_twice
 
 FIELD = "block_ids"
 PLAIN = {list, tuple, np.ndarray}
@@ -16,7 +16,7 @@ PLAIN = {list, tuple, np.ndarray}
 def flat_lists(
     requests: NDArray[np.int64], ids: Sequence[Sequence[Ids]], num_groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(lengths [requests, groups], ids one after the other) of ids[request][group].
+    """Flatten ids[request][group] to (lengths [requests, groups], ids).
 
     Refuses what can be read only once, and lists that are too many or too few.
     """
@@ -55,9 +55,9 @@ def _check_readable(values: Sequence[object]) -> None:
 
 def _joined(lists: list[Ids]) -> NDArray[np.int64]:
     if np.ndarray not in set(map(type, lists)):
-        return whole_numbers(list(chain.from_iterable(lists)), FIELD)
+        return integer_array(list(chain.from_iterable(lists)), FIELD)
     if {(type(ids), getattr(ids, "ndim", 1)) for ids in lists} == {(np.ndarray, 1)} and all(
         ids.dtype.kind == "i" for ids in lists if isinstance(ids, np.ndarray)
     ):
         return np.concatenate(lists).astype(np.int64, copy=False)
-    return np.concatenate([whole_numbers(ids, FIELD) for ids in lists])
+    return np.concatenate([integer_array(ids, FIELD) for ids in lists])

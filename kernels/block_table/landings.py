@@ -49,7 +49,7 @@ class Scene:
 
     @cached_property
     def owners(self) -> dict[int, tuple[int, int]]:
-        """Manager block -> (request, group) that owns it."""
+        """Return manager block -> (request, group) that owns it."""
         return {
             block: (request, group)
             for request, per_group in enumerate(self.block_ids)
@@ -78,8 +78,8 @@ def filled_scene(
 class Landing:
     """One token: where it belongs and where the mistake puts it, or looks for it.
 
-    Slots and manager blocks; `wrong_slot` and `wrong_block` are negative where `place` says that
-    there is no slot. `owner` is the (request, group) whose block it hits, None elsewhere.
+    Slots and manager blocks; `wrong_slot` and `wrong_block` are negative where `place` says
+    that there is none. `owner` is the (request, group) whose block it hits, None elsewhere.
     """
 
     group: int
@@ -94,12 +94,12 @@ class Landing:
 
     @property
     def is_harmed(self) -> bool:
-        """Whether the token is anywhere but in its own slot."""
+        """Return whether the token is anywhere but in its own slot."""
         return self.place != Place.OWN_SLOT
 
     @property
     def hits_other(self) -> bool:
-        """Whether it is in a block of another request or another group."""
+        """Return whether it is in a block of another request or another group."""
         return self.place == Place.OTHER_BLOCK
 
 
@@ -120,17 +120,17 @@ class Damage:
 
     @property
     def harmed(self) -> tuple[Landing, ...]:
-        """The tokens that are not in their own slot."""
+        """Return the tokens that are not in their own slot."""
         return tuple(landing for landing in self.landings if landing.is_harmed)
 
     @property
     def hits_others(self) -> tuple[Landing, ...]:
-        """The tokens that are in a block of another request or group."""
+        """Return the tokens that are in a block of another request or group."""
         return tuple(landing for landing in self.landings if landing.hits_other)
 
     @property
     def out_of_bounds(self) -> int:
-        """Tokens whose slot, or whose table entry, is out of its tensor's bounds."""
+        """Return the tokens whose slot, or whose table entry, is out of its tensor's bounds."""
         return sum(landing.place in OUT_OF_BOUNDS for landing in self.landings)
 
 

@@ -1,4 +1,4 @@
-"""What `BlockTables` asks of a path, and where the tables' memory comes from."""
+"""The interface of a path of `BlockTables`, and where the tables' memory comes from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Allocate = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
 
 
 def zeros_on(device: str | torch.device) -> Allocate:
-    """Plain zeroed memory; tests put guarded memory full of garbage in its place."""
+    """Return an allocator of zeroed memory; tests use guarded memory full of garbage instead."""
 
     def allocate(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.zeros(shape, dtype=dtype, device=device)
@@ -28,11 +28,11 @@ def zeros_on(device: str | torch.device) -> Allocate:
 
 @dataclass(frozen=True, slots=True)
 class DeviceBatch:
-    """A batch whose tensors lie on the device already; its contents are trusted.
+    """A batch whose tensors are already on the device; its contents are trusted.
 
     idx_mapping [requests], query_start_loc [requests + 1]: int32; positions [at least num_tokens]:
     int64 or int32; as in `Batch`, contiguous. A token whose block its row does not have gets slot
-    -1; a row outside of the table is not noticed.
+    -1; a row outside the table is not detected.
     """
 
     idx_mapping: torch.Tensor
@@ -43,7 +43,7 @@ class DeviceBatch:
 
     @property
     def num_requests(self) -> int:
-        """Requests, dummies included."""
+        """Return the number of requests, including dummies."""
         shape = self.idx_mapping.shape
         return shape[0] if shape else 0
 
@@ -81,7 +81,7 @@ def _check_tensor(
 
 def _outside(field: str, value: int, low: int, high: int) -> BlockTableError:
     return BlockTableError(
-        f"{field} must lie in {low}..{high}; got {value}", field=field, given=value, limit=high
+        f"{field} must be in {low}..{high}; got {value}", field=field, given=value, limit=high
     )
 
 
@@ -99,7 +99,7 @@ class TablePath(Protocol):
     """[group, request] live blocks, int32, in units of `source_holds`."""
 
     def upload_writes(self, writes: StagedWrites, batch: DeviceBatch | None = None) -> None:
-        """Bring what is staged to the device, and note a batch that lies there already."""
+        """Copy what is staged to the device, and record a batch that is already there."""
 
     def launch_apply(self) -> None:
         """Write it into the source tables and publish the counts."""
@@ -114,7 +114,7 @@ class TablePath(Protocol):
         """Fill the slot mapping."""
 
     def launch_gather_and_slots(self) -> None:
-        """Both."""
+        """Launch both the gather and the slots."""
 
     def manager_row(self, group: int, request: int) -> np.ndarray:
-        """One source row as manager blocks, [max_blocks]; waits for the device."""
+        """Return one source row as manager blocks, [max_blocks]; waits for the device."""

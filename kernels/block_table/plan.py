@@ -34,7 +34,7 @@ class LaunchPlan:
 
 
 def launch_plan(tables: Arena, *, max_requests: int, max_tokens: int) -> LaunchPlan:
-    """Tiles over max_tokens slots and max_requests rows of every group."""
+    """List the tiles over max_tokens slots and max_requests rows of every group."""
     columns = NARROW if max(tables.strides) <= 2 * NARROW else WIDE
     rows = min(TILE_ENTRIES // columns, 1 << (max_requests - 1).bit_length())
     groups = range(len(tables.strides))
@@ -50,7 +50,7 @@ def launch_plan(tables: Arena, *, max_requests: int, max_tokens: int) -> LaunchP
 
 @dataclass(frozen=True, slots=True)
 class GroupLayout:
-    """Where the groups' rows lie and how to divide: int64 [groups, fields] for the kernels."""
+    """Return the groups' row positions and divisors: int64 [groups, fields] for the kernels."""
 
     fields: NDArray[np.int64]
     power_of_two: bool
@@ -59,7 +59,7 @@ class GroupLayout:
 def group_layout(
     groups: Sequence[TableGroup], sources: Arena, tables: Arena, *, ranks: int, num_fields: int
 ) -> GroupLayout:
-    """The fields of fast_fields, in its order, filled up with 0."""
+    """Return the fields of fast_fields, in its order, padded with 0."""
     fields = np.zeros((len(groups), num_fields), dtype=np.int64)
     for g, group in enumerate(groups):
         span = group.block_size * ranks

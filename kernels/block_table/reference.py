@@ -1,6 +1,6 @@
 """Block tables in plain Python: what the kernels must compute, written to be read.
 
-Lists and whole numbers only. Rules: vLLM 0.23 as of #38831 (V2 runner).
+Lists and integers only. Rules: vLLM 0.23 as of #38831 (V2 runner).
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,18 +11,18 @@ PAD_SLOT = -1
 """Slot of a token that this rank does not store, of padding and of dummy requests."""
 
 DUMMY_REQUEST = -1
-"""Entry of `idx_mapping` that stands for no request: its row is 0, its slots are PAD_SLOT."""
+"""Entry of `idx_mapping` without a request: its row is 0, its slots are PAD_SLOT."""
 
 
 def expand_ids(ids: Iterable[int], ratio: int) -> tuple[int, ...]:
-    """Manager blocks -> kernel blocks: b becomes b*ratio .. b*ratio + ratio-1, order kept."""
+    """Expand manager blocks: b becomes kernel blocks b*ratio .. b*ratio + ratio-1, in order."""
     return tuple(block * ratio + part for block in ids for part in range(ratio))
 
 
 def slot_of(
     row: Sequence[int], position: int, kernel_block_size: int, parallel: ContextParallel
 ) -> int:
-    """Where one token's keys and values go: kernel block * kernel_block_size + offset.
+    """Return the slot of one token: kernel block * kernel_block_size + offset.
 
     `row` holds kernel blocks. A row of a table split over n ranks covers n times as many
     positions. PAD_SLOT if another rank stores the token, or if the row has no block for it.
@@ -79,13 +79,13 @@ class ReferenceTables:
         self.applied = [[list(row) for row in rows] for rows in self.newest]
 
     def row(self, group: int, request: int) -> tuple[int, ...]:
-        """The kernel blocks of one request as of the last apply."""
+        """Return the kernel blocks of one request as of the last apply."""
         return expand_ids(self.applied[group][request], self.groups[group].ratio)
 
     def gather(
         self, idx_mapping: Sequence[int], padded: int
     ) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """[group][batch row] -> the live kernel blocks; padded and dummy rows are all 0."""
+        """Return [group][batch row] -> the live kernel blocks; padded and dummy rows are all 0."""
         zeros = [(0,) * group.max_kernel_blocks for group in self.groups]
         return tuple(
             tuple(
@@ -104,7 +104,7 @@ class ReferenceTables:
         positions: Sequence[int],
         max_tokens: int,
     ) -> tuple[tuple[int, ...], ...]:
-        """[group][token] -> slot; PAD_SLOT from the actual token count up to max_tokens."""
+        """Return [group][token] -> slot; PAD_SLOT from the actual token count to max_tokens."""
         mappings = []
         for g, group in enumerate(self.groups):
             slots = [PAD_SLOT] * max_tokens

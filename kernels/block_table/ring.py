@@ -23,8 +23,8 @@ def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
 class StagingRing:
     """Host buffers used in turn, all copied to their own place in one device buffer, `target`.
 
-    A transfer to a GPU needs pinned memory to run beside the host, and then reads the buffer some
-    time after the call: so each slot keeps what tells when its own copy is done, and is handed out
+    A transfer to a GPU needs pinned memory to run in parallel with the host, and then reads the
+    buffer some time after the call: so each slot keeps the event of its own copy, and is given out
     again only afterwards. The order on the device is the stream's.
     """
 
@@ -42,7 +42,7 @@ class StagingRing:
         self._slot = 0
 
     def buffer(self) -> np.ndarray:
-        """The next slot's memory, free to be filled; waits for its last copy if need be."""
+        """Return the next slot's memory, free to be filled; waits for its last copy if needed."""
         self._waits[self._slot]()
         self._waits[self._slot] = _done
         return self._arrays[self._slot]
@@ -56,4 +56,4 @@ class StagingRing:
 
 
 def _done() -> None:
-    """Nothing to wait for."""
+    """Return at once: there is nothing to wait for."""

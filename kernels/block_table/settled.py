@@ -1,4 +1,4 @@
-"""How a step ends: with nothing staged, whatever happened."""
+"""Guarantee that nothing is staged after a step, even after an error."""
 
 from types import TracebackType
 
@@ -16,7 +16,7 @@ class NothingStagedAfterwards:
         self._host, self._path = host, path
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def __exit__(
         self,

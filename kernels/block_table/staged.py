@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 PLANES = 4
-"""Whole numbers that describe a write: group, request, start, offset."""
+"""Integers that describe a write: group, request, start, offset."""
 
 Int32s = NDArray[np.int32]
 
@@ -18,7 +18,7 @@ class StagedWrites:
 
     `packed`, int32: group, request, start, offset of `count` writes, each a plane of `count`
     entries, then the ids, unexpanded manager blocks; start counts manager blocks, too. Writes
-    stand in any order, (group, request) never twice. A write may be empty: it only publishes its
+    are in any order, (group, request) never twice. A write may be empty: it only publishes its
     row's count, start + length.
     """
 
@@ -30,32 +30,32 @@ class StagedWrites:
 
     @property
     def group(self) -> Int32s:
-        """[writes] the group of each."""
+        """Return [writes] the group of each write."""
         return self._plane(0)
 
     @property
     def request(self) -> Int32s:
-        """[writes] the row of each."""
+        """Return [writes] the row of each write."""
         return self._plane(1)
 
     @property
     def start(self) -> Int32s:
-        """[writes] the manager block of the row that the first id goes to."""
+        """Return [writes] the manager block of the row that the first id goes to."""
         return self._plane(2)
 
     @property
     def offset(self) -> Int32s:
-        """[writes] where its ids begin in `ids`; they end where the next write's begin."""
+        """Return [writes] where its ids begin in `ids`; they end where the next write's begin."""
         return self._plane(3)
 
     @property
     def lengths(self) -> Int32s:
-        """[writes] how many ids each has."""
+        """Return [writes] the number of ids of each write."""
         return np.diff(self.offset, append=np.int32(len(self.ids)))
 
     @property
     def ids(self) -> Int32s:
-        """All ids, write by write."""
+        """Return all ids, write by write."""
         return self.packed[PLANES * self.count :]
 
     def _plane(self, number: int) -> Int32s:

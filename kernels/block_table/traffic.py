@@ -90,13 +90,13 @@ class _Watched:
         self._traffic, self._ranges = traffic, ranges
 
     def create_masked_load(self, ptrs: Any, mask: Any, *rest: Any) -> Any:
-        moved = self._seen("load", ptrs, mask)
+        moved = self._accessed("load", ptrs, mask)
         self._traffic.loads += moved
         self._traffic.loaded_bytes += moved * _element_bytes(ptrs)
         return self._class.create_masked_load(self._builder, ptrs, mask, *rest)
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
-        moved = self._seen("store", ptrs, mask)
+        moved = self._accessed("store", ptrs, mask)
         self._traffic.stores += moved
         self._traffic.stored_bytes += moved * _element_bytes(ptrs)
         return self._class.create_masked_store(self._builder, ptrs, value, mask, *rest)
@@ -106,7 +106,7 @@ class _Watched:
         self._traffic.programs += int(np.prod(grid))
         return self._class.set_grid_dim(self._builder, *grid)
 
-    def _seen(self, access: str, ptrs: Any, mask: Any) -> int:
+    def _accessed(self, access: str, ptrs: Any, mask: Any) -> int:
         on = np.broadcast_to(np.asarray(mask.data, dtype=bool), np.shape(ptrs.data))
         if self._ranges is not None:
             first = np.asarray(ptrs.data)[on].astype(np.int64)
@@ -124,7 +124,7 @@ def _element_bytes(ptrs: Any) -> int:
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes from a tensor's first element to its last one."""
+    """Return the byte range from a tensor's first element to its last one."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     entries = 1 + sum((n - 1) * step for n, step in steps) if tensor.numel() else 0
     return tensor.data_ptr(), tensor.data_ptr() + entries * tensor.element_size()

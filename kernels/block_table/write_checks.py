@@ -1,17 +1,17 @@
-"""What a write may name: rows of the table, each once, and blocks of the pool."""
+"""What a write may contain: rows of the table, each once, and blocks of the pool."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.errors import BlockTableError
-from workbench.kernels.block_table.numbers import Ids, first_outside, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, first_outside, integer_array
 
 Ints = NDArray[np.int64]
 
 
 def checked_requests(requests: Ids, max_requests: int, *, distinct: bool = True) -> Ints:
-    """The rows as an array; refuses those beyond the table and, if `distinct`, repeated ones."""
-    values = whole_numbers(requests, "requests")
+    """Return the rows as an array; refuses rows outside the table, or repeated if `distinct`."""
+    values = integer_array(requests, "requests")
     if (i := first_outside(values, 0, max_requests)) is not None:
         raise BlockTableError(
             f"request {values[i]} (entry {i}) is not in this table: rows are 0..{max_requests - 1}",

@@ -1,4 +1,4 @@
-"""What the compiler makes of a kernel, for targets that need not be here: no GPU is asked.
+"""What the compiler makes of a kernel, for any target; no GPU is needed.
 
 `inspect_kernels` compiles in a process of its own, since one process cannot both interpret and
 compile.

@@ -1,4 +1,4 @@
-"""Ask the compiling process, and turn its answer into reports."""
+"""Run the compiling process, and turn its output into reports."""
 
 import json
 import os
@@ -25,7 +25,7 @@ WORKER = "workbench.kernels.inspection.worker"
 
 
 class InspectionError(RuntimeError):
-    """The compiler failed, or was asked for what does not exist."""
+    """The compiler failed, or the request names something unknown."""
 
 
 def inspect_kernels(
@@ -33,7 +33,7 @@ def inspect_kernels(
 ) -> tuple[KernelReport, ...]:
     """Compile the kernels that `module` lists as INSPECTED, for every target; no GPU is needed.
 
-    kernels: names to choose, none for all. Errors: InspectionError with the compiler's own words,
+    kernels: names to choose, none for all. Errors: InspectionError with the compiler's message,
     for an unknown target with those there are.
     """
     for target in targets:
@@ -58,7 +58,7 @@ def inspect_kernels(
 
 
 def _report(entry: dict[str, object]) -> KernelReport:
-    """JSON has no whole numbers as keys."""
+    """Build a report from JSON, whose keys are never integers."""
     widths = {name: _numbers(entry[name]) for name in ("loads", "stores")}
     return KernelReport(**{**entry, **widths})  # type: ignore[arg-type]
 

@@ -50,22 +50,22 @@ class KernelReport:
 
     @property
     def matrix_instructions(self) -> tuple[str, ...]:
-        """What multiplies matrices, with its shape where the assembly names one, sorted."""
+        """List `wgmma m64n128k16`, `mma m16n8k16`, `mfma 32x32x8` ... once each, sorted."""
         return matrix_instructions(self.assembly)
 
     @property
     def widest_load_bytes(self) -> int:
-        """0 where nothing is loaded."""
+        """Return the widest load, 0 without loads."""
         return max(self.loads, default=0)
 
     @property
     def widest_store_bytes(self) -> int:
-        """0 where nothing is stored."""
+        """Return the widest store, 0 without stores."""
         return max(self.stores, default=0)
 
 
 def ptx_accesses(ptx: str) -> tuple[dict[int, int], dict[int, int]]:
-    """Bytes -> instructions, for loads from and stores to global memory."""
+    """Count loads from and stores to global memory: bytes -> instructions."""
     loads: Counter[int] = Counter()
     stores: Counter[int] = Counter()
     for kind, vector, bits in _PTX_ACCESS.findall(ptx):
@@ -75,7 +75,7 @@ def ptx_accesses(ptx: str) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def amd_accesses(assembly: str) -> tuple[dict[int, int], dict[int, int]]:
-    """The same for AMDGCN."""
+    """Count the same in AMDGCN."""
     loads: Counter[int] = Counter()
     stores: Counter[int] = Counter()
     for kind, dwords, small in _AMD_ACCESS.findall(assembly):
@@ -85,7 +85,7 @@ def amd_accesses(assembly: str) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def matrix_instructions(assembly: str) -> tuple[str, ...]:
-    """`wgmma m64n128k16`, `mma m16n8k16`, `tcgen05.mma`, `mfma 32x32x8` ..., each once, sorted."""
+    """List `wgmma m64n128k16`, `mma m16n8k16`, `mfma 32x32x8` ... once each, sorted."""
     found = {
         " ".join(part for part in (match.group(1), match.group(2)) if part)
         for match in _MATRIX.finditer(assembly)
@@ -94,12 +94,12 @@ def matrix_instructions(assembly: str) -> tuple[str, ...]:
 
 
 def wide_divisions(llvm_ir: str) -> int:
-    """64-bit divisions and remainders; each costs tens of instructions a thread."""
+    """Count 64-bit divisions and remainders; each costs tens of instructions per thread."""
     return len(_WIDE_DIVISION.findall(llvm_ir))
 
 
 def cuda_resources(resource_usage: str) -> tuple[int, int]:
-    """Registers, and bytes of local memory, from `cuobjdump --dump-resource-usage`."""
+    """Return registers and bytes of local memory from `cuobjdump --dump-resource-usage`."""
     found = {name: int(value) for name, value in _RESOURCES.findall(resource_usage)}
     if "REG" not in found:
         raise ValueError(f"no resource usage in {resource_usage[:200]!r}")
@@ -107,7 +107,7 @@ def cuda_resources(resource_usage: str) -> tuple[int, int]:
 
 
 def amd_resources(assembly: str) -> tuple[int, int]:
-    """VGPRs, and bytes of private memory (spills included), from the metadata of AMDGCN."""
+    """Return VGPRs and bytes of private memory (with spills) from AMDGCN's metadata."""
     values = {}
     for name, pattern in _AMD_RESOURCES.items():
         found = pattern.search(assembly)
@@ -118,7 +118,7 @@ def amd_resources(assembly: str) -> tuple[int, int]:
 
 
 def instructions(assembly: str) -> int:
-    """Instruction lines of PTX or AMDGCN: no labels, directives, comments and braces."""
+    """Count instruction lines of PTX or AMDGCN, not labels, directives, comments, braces."""
     lines = (line.strip() for line in assembly.splitlines())
     return sum(
         bool(line) and line[0].isalpha() | (line[0] == "@") and not line.endswith(":")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Target:
     """One architecture. shared_memory_bytes: the most that one program can be given.
 
-    registers: most vector registers of a thread before the compiler spills.
+    registers: most vector registers per thread before the compiler spills.
     """
 
     name: str

@@ -19,7 +19,7 @@ from workbench.kernels.language import triton
 
 
 def compiled(spec: KernelSpec, target: Target) -> Any:
-    """The kernel, compiled as its launcher would have it on `target`."""
+    """Compile the kernel as its launcher would on `target`."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -36,7 +36,7 @@ def compiled(spec: KernelSpec, target: Target) -> Any:
 
 
 def report_of(spec: KernelSpec, target: Target) -> report.KernelReport:
-    """Compile and read."""
+    """Compile the kernel and read its report."""
     kernel = compiled(spec, target)
     if target.backend == "cuda":
         assembly = kernel.asm["ptx"]
@@ -61,7 +61,7 @@ def report_of(spec: KernelSpec, target: Target) -> report.KernelReport:
 
 
 def _resource_usage(cubin: bytes) -> str:
-    """What cuobjdump, which comes with triton, says of a compiled kernel."""
+    """Return the output of cuobjdump, which comes with triton, for a compiled kernel."""
     import triton.backends.nvidia
 
     tool = Path(triton.backends.nvidia.__file__).parent / "bin" / "cuobjdump"
@@ -75,7 +75,7 @@ def _resource_usage(cubin: bytes) -> str:
 
 
 def main() -> None:
-    """Compile every kernel of the requested module, or the named ones, for every target asked."""
+    """Compile the module's kernels, or only the named ones, for every requested target."""
     request = json.load(sys.stdin)
     specs = importlib.import_module(request["module"]).INSPECTED
     wanted = request["kernels"] or [spec.name for spec in specs]

@@ -37,7 +37,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A checked call whose metadata lies on the device: `run` may be called again and again.
+    """A checked call whose metadata is on the device: `run` may be called again and again.
 
     out: [tokens, query_heads, head_dim], what run fills. metadata_bytes: what was built for this
     batch; partial_bytes: the scratch of split decodes. Neither grows with the cache.
@@ -52,7 +52,7 @@ class Prepared:
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of the lists of programs."""
+        """Return the bytes of the lists of programs."""
         return self.work.metadata_bytes
 
     def run(self) -> torch.Tensor:
@@ -74,14 +74,14 @@ def paged_attention(
     settings: Settings | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attention of query [tokens, query_heads, head_dim] over kv_cache, [tokens, heads, dim] back.
+    """Return attention [tokens, heads, dim] of query [tokens, heads, dim] over kv_cache.
 
     kv_cache: [num_blocks, 2, block, kv_heads, head_dim], keys then values, any strides whose last
     is 1; a block of any length, which divides the batch's entry_tokens: manager blocks in the
     table over a cache of kernel blocks are expanded while the kernel walks. float32, float16,
     bfloat16 (not in the interpreter). mask: causal if None. scale: of the scores,
     1/sqrt(head_dim) if None. settings: the fastest for the device if None. Tokens of dummy
-    requests, tokens that see nothing and tokens behind the batch get zeros.
+    requests, tokens that see nothing and tokens after the batch get zeros.
 
     A key or value that a token does not see never reaches its result, NaN included; a token that
     sees a value which is not finite becomes NaN. PagedFlexError before anything is launched.
@@ -103,7 +103,10 @@ def prepare(
     out: torch.Tensor | None = None,
     allocate: Allocate | None = None,
 ) -> Prepared:
-    """As `paged_attention`, without launching. `allocate` gives the scratch of split decodes."""
+    """Prepare `paged_attention` without launching.
+
+    `allocate` gives the scratch of split decodes.
+    """
     mask = mask or masks.causal()
     shapes = checked_shapes(query, kv_cache, batch, out=out, scale=scale)
     check_mods(mask, score)
@@ -129,7 +132,7 @@ def prepare(
 
 
 def default_settings(device: torch.device, *, bitwise: bool = False) -> Settings:
-    """The shipped settings for a device; the interpreter takes those of a GPU without wgmma."""
+    """Return the shipped settings for a device; the interpreter's are those without wgmma."""
     nvidia = device.type == "cuda" and torch.version.hip is None
     capability = torch.cuda.get_device_capability(device) if nvidia else None
     return shipped(bitwise=bitwise, capability=capability)
@@ -155,9 +158,10 @@ def _scale(scale: float | None, shapes: Shapes) -> float:
 def _launches(
     call: _Call, work: Work, allocate: Allocate
 ) -> tuple[tuple[Launch, ...], tuple[torch.Tensor, ...]]:
-    """The launches, and the scratch that they share."""
+    """Return the launches, and the scratch that they share."""
     device, shapes, settings = call.query.device, call.shapes, call.settings
     launches = []
+    # placeholder for scratch pointers that a launch without splits never reads
     nothing = torch.empty((1,), dtype=torch.float32, device=device)
     attend = _attend_launches(call)
     if len(work.prefill):
@@ -259,7 +263,7 @@ def _combine_launch(call: _Call, work: Work, partial: torch.Tensor, state: torch
 
 
 def _factor(call: _Call) -> float:
-    """Of the exponent: a score takes the scaled product, so the scale is in it already."""
+    """Return the exponent's factor; the scale is omitted if a score has applied it already."""
     return LOG2_E if call.score else call.scale * LOG2_E
 
 

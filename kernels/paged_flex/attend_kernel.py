@@ -43,12 +43,12 @@ def attend_keys(
     ONE_PATH: tl.constexpr,
     CAREFUL: tl.constexpr,
 ):
-    """The state of a tile of queries over one split, over all of them in order, or without any."""
+    """Return a tile's softmax state over one split, over all splits in order, or without splits."""
     if FOLD:
         b_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
         b_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
         b_sum = tl.zeros([BLOCK_M], tl.float32)
-        # splits in which nothing is seen add exactly nothing
+        # splits without a visible key add exactly nothing
         i_first = tl.where(near_end > 0, 0, tl.maximum(tl.minimum(low, high), 0) // SPLIT)
         for i_split in tl.range(i_first, tl.cdiv(high, SPLIT), num_stages=1):
             t_begin = i_split * (SPLIT // BLOCK_N)
@@ -122,12 +122,12 @@ def attend_kernel(
     SCORE_PARAM: tl.constexpr,
     ONE_PATH: tl.constexpr,
 ):
-    """One program attends one tile of queries, of one KV head. Grid: (items, kv_heads).
+    """Attend one tile of queries of one KV head per program. Grid: (items, kv_heads).
 
     query, out: [token, head, dim]; key, value: [block, token, kv_head, dim], dims contiguous.
     items [items, 3] int32: batch row, first token of the tile in its request, split. query_start
     [requests + 1], seq_lens, rows [requests] int32; table: [row, entry] -> physical block, int32,
-    where an entry stands for RATIO kernel blocks of BLOCK_SIZE tokens. mask_aux [request, ...].
+    where an entry covers RATIO kernel blocks of BLOCK_SIZE tokens. mask_aux [request, ...].
     Row r of a tile is head r % GROUP of token first + r // GROUP.
 
     SPLIT = 0: all keys, and `out` is written. Else the keys SPLIT * split .., and the unnormalised
@@ -152,15 +152,17 @@ def attend_kernel(
     o_dim = tl.arange(0, BLOCK_D)
     o_token = b_first + o_row // GROUP
     o_head = (i_kv_head * GROUP + o_row % GROUP).to(tl.int32)
+    # a group that does not divide BLOCK_M leaves rows at the end of the tile unused
     m_row = (o_row < BLOCK_M // GROUP * GROUP) & (o_token < b_count)
     m_cell = m_row[:, None] & (o_dim < HEAD_DIM)[None, :]
     b_computed = seq_len - b_count
     o_position = b_computed + o_token
+    # int64: token * stride exceeds 32 bits for long batches of many heads
     o_source = (b_start + o_token).to(tl.int64) * query_stride_token + o_head * query_stride_head
     b_query = tl.load(p_query + o_source[:, None] + o_dim[None, :], mask=m_cell, other=0.0)
 
     # queries of the tile, and the KV tiles that its mask lets them see
-    # (a dummy request, of length 0, must not lead a span in front of its row)
+    # (a dummy request, of length 0, must not give a span before the start of its row)
     q_first = tl.maximum(b_computed + b_first, 0)
     q_last = tl.maximum(b_computed + tl.minimum(b_first + BLOCK_M // GROUP, b_count) - 1, 0)
     near_end, low, full_low, full_high, high = SPAN(
@@ -179,7 +181,7 @@ def attend_kernel(
     )  # fmt: skip
     m_tame = tl.abs(b_acc) < float("inf")
     if tl.max(tl.where(m_tame, 0, 1)) > 0:
-        # zero times a masked NaN is NaN: once more, with such values left out
+        # zero times a masked NaN is NaN: compute again and omit such values
         b_acc, b_max, b_sum = attend_keys(
             b_query, b_split, near_end, low, full_low, full_high, high,
             p_row, p_keys, p_values, p_mask_row, p_score_aux,
@@ -197,6 +199,7 @@ def attend_kernel(
         tl.store(p_state, b_max, mask=m_row)
         tl.store(p_state + partial_rows, b_sum, mask=m_row)
     else:
+        # a row without a visible key has sum 0 and acc 0: the result is 0, not NaN
         b_out = b_acc / tl.where(b_sum == 0.0, 1.0, b_sum)[:, None]
         o_target = (b_start + o_token).to(tl.int64) * out_stride_token + o_head * out_stride_head
         p_target = p_out + o_target[:, None] + o_dim[None, :]

@@ -1,7 +1,7 @@
-"""Whether a request's bits depend on anything but the request: run it in many ways, and count.
+"""Whether a request's bits depend on anything but the request: run it in many ways, and compare.
 
-Every trial asks the same queries over the same keys and values. What changes is the batch around
-them, the pages under them, or the steps in which they come.
+Every trial computes the same queries over the same keys and values. What changes is the batch
+around them, the pages under them, or the steps in which they come.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from workbench.kernels.paged_flex.settings import Settings
 Kind = Literal["batch", "padding", "pages", "page size", "chunks"]
 KINDS: tuple[Kind, ...] = ("batch", "padding", "pages", "page size", "chunks")
 MaskOf = Callable[[Sequence[int]], Mask]
-"""The batch's mask, from what stands in its rows: 0 is the request, i its i-th companion."""
+"""The batch's mask, from the contents of its rows: 0 is the request, i its i-th companion."""
 
 _WORDS = {2: torch.int16, 4: torch.int32}
 
@@ -43,15 +43,15 @@ class Trial:
 
     @property
     def equal(self) -> bool:
-        """Whether all bits are the same."""
+        """Return whether all bits are identical."""
         return self.differing == 0
 
 
 def promised(settings: Settings) -> tuple[Kind, ...]:
-    """The kinds of trials in which these settings promise equal bits.
+    """Return the kinds of trials in which these settings promise identical bits.
 
-    "chunks" is promised on a GPU only: a matrix instruction treats all rows of a tile alike, while
-    numpy's products in the interpreter change with a row's place.
+    "chunks" is promised on a GPU only: a matrix instruction treats all rows of a tile equally,
+        while numpy's products in the interpreter change with a row's place.
     """
     if settings.depends_on_batch:
         return ("pages", "page size")
@@ -87,7 +87,7 @@ def batch_trials(
     """Run `request` alone, then in other ways, `repeats` of each kind.
 
     "batch": among a random choice of the companions, in random order. "padding": with dummy
-    requests around it and padding behind. "pages": on other pages. "page size": in caches of
+    requests around it and padding after it. "pages": on other pages. "page size": in caches of
     other_sizes. "chunks": its queries in two or three steps, which needs a mask that looks back
     only, since a chunk has no later keys.
     """
@@ -116,7 +116,7 @@ def batch_trials(
                 padding = 1 + turn
                 paged = lay_out([request], block_size, seed=pages, dummies=(0, 2), padding=padding)
                 other = run(paged, [0, 0, 0], 1)
-                found.append(compare_bits(kind, f"2 dummies, {padding} behind", alone, other))
+                found.append(compare_bits(kind, f"2 dummies, {padding} padding", alone, other))
             elif kind == "pages":
                 other = run(lay_out([request], block_size, seed=pages, spare=9), [0], 0)
                 found.append(compare_bits(kind, f"pages of seed {pages}", alone, other))
@@ -137,13 +137,13 @@ def _in_chunks(
     run: Callable[[Paged, Sequence[int], int], torch.Tensor],
     seed: int,
 ) -> tuple[list[int], torch.Tensor]:
-    """The request's queries in steps, each over the keys up to its own end."""
-    asked, total = len(request.queries), len(request.keys)
-    count = min(int(random.integers(1, 3)), asked - 1)
-    cuts = sorted((1 + random.permutation(asked - 1)[:count]).tolist())
+    """Compute the request's queries in steps, each over the keys up to its own end."""
+    queries, total = len(request.queries), len(request.keys)
+    count = min(int(random.integers(1, 3)), queries - 1)
+    cuts = sorted((1 + random.permutation(queries - 1)[:count]).tolist())
     parts, start = [], 0
-    for end in (*cuts, asked):
-        reach = total - asked + end
+    for end in (*cuts, queries):
+        reach = total - queries + end
         step = Request(request.keys[:reach], request.values[:reach], request.queries[start:end])
         parts.append(run(lay_out([step], block_size, seed=seed), [0], 0))
         start = end

@@ -5,7 +5,7 @@ from workbench.kernels.language import tl, triton
 
 @triton.jit
 def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor):
-    """The state of everything so far, and that of the split which follows, as one state.
+    """Merge the state of everything so far with that of the next split.
 
     acc, split [rows, BLOCK_D]; max, sum [rows]. A split in which a row saw nothing adds exactly
     nothing, and the first split is left as it is.
@@ -14,7 +14,7 @@ def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor):
     b_safe = tl.where(b_new == float("-inf"), 0.0, b_new)
     b_shrink = tl.exp2((b_max - b_safe) * factor)
     b_weight = tl.exp2((b_split_max - b_safe) * factor)
-    # which product is rounded before the sum is no compiler's choice: kernels must agree
+    # explicit fma: the compiler must not choose which product is rounded, both kernels must agree
     b_sum = tl.fma(b_split_sum, b_weight, b_sum * b_shrink)
     b_acc = tl.fma(b_split, b_weight[:, None], b_acc * b_shrink[:, None])
     return b_acc, b_new, b_sum
@@ -36,7 +36,7 @@ def combine_kernel(
     GROUP: tl.constexpr,
     BLOCK_M: tl.constexpr,
 ):
-    """One program adds the splits of one tile of queries, first to last. Grid: (items, kv_heads).
+    """Add the splits of one tile of queries in order per program. Grid: (items, kv_heads).
 
     items [items, 4] int32: batch row, first token of the tile in its request, its first partial,
     and how many follow. partial, partial_state: as attend_kernel leaves them, for the first
@@ -62,6 +62,7 @@ def combine_kernel(
     b_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     b_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
     b_sum = tl.zeros([BLOCK_M], tl.float32)
+    # first to last, never a tree: the order of the sums fixes the bits
     for i_split in range(b_splits):
         i_partial = (b_partial + i_split) * tl.num_programs(1) + i_kv_head
         p_state = p_partial_state + i_partial * 2 * partial_rows + o_row

@@ -29,17 +29,17 @@ from workbench.kernels.paged_flex.work import PagedBatch
 
 
 def physical_mask(slots: Slots, mask: Mask) -> Callable[..., torch.Tensor]:
-    """The mask over packed queries and physical slots, as flex_attention wants it."""
+    """Return the mask over packed queries and physical slots, as flex_attention needs it."""
 
     def mod(b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor) -> torch.Tensor:
         request, position, key, valid = slots.places(query, slot)
-        return valid & mask.seen(request, h, position, key)
+        return valid & mask.visible(request, h, position, key)
 
     return mod
 
 
 def physical_score(slots: Slots, score: Score) -> Callable[..., torch.Tensor]:
-    """The score over packed queries and physical slots; -inf where no key of the request lies."""
+    """Return the score over packed queries and slots; -inf for slots of other requests."""
 
     def mod(
         value: torch.Tensor, b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor
@@ -54,7 +54,7 @@ def physical_score(slots: Slots, score: Score) -> Callable[..., torch.Tensor]:
 def direct_mask(
     slots: Slots, mask: Mask, q_block: int, *, window: int = 0, prune: bool = False
 ) -> BlockMask:
-    """A BlockMask straight from the block table, kv block = cache block; every tile is masked."""
+    """Build a BlockMask from the block table, kv block = cache block; every tile is masked."""
     lists = direct_block_lists(slots, q_block, window=window, prune=prune)
     total = slots.num_blocks * slots.block_size
     return BlockMask.from_kv_blocks(
@@ -68,7 +68,7 @@ def direct_mask(
 
 
 def generic_mask(slots: Slots, mask: Mask, q_block: int, kv_block: int) -> BlockMask:
-    """A BlockMask by asking the mask for every query and slot: for kv blocks of another size."""
+    """Build a BlockMask by evaluating every query and slot: for kv blocks of another size."""
     total = slots.num_blocks * slots.block_size
     return create_block_mask(
         physical_mask(slots, mask),
@@ -97,15 +97,16 @@ def engine_attention(
     prune: bool = False,
     compiled: bool = False,
 ) -> torch.Tensor:
-    """[tokens, heads, dim] as vLLM's FlexAttention backend computes it; arguments as
-    `paged_attention`.
+    """Return attention [tokens, heads, dim] as vLLM's FlexAttention backend computes it.
+
+    Arguments as in `paged_attention`.
 
     q_block, kv_block: mask block sizes. kv_block None or the cache block builds the mask from the
-    table; another one asks the mask everywhere. block_m, block_n: kernel tiles, torch's choice if
-    None; batch_invariant also takes away the variant for divisible lengths. compiled: on a CPU it
+    table; another one evaluates the mask everywhere. block_m, block_n: kernel tiles, torch's choice
+    if None; batch_invariant also disables the variant for divisible lengths. compiled: on a CPU it
     needs g++. Without it everything is computed densely, and every slot of the cache must be
     finite: zero times NaN is NaN, and this path multiplies.
-    """  # noqa: D205 - the result is that of another function
+    """
     return prepare_engine(
         query,
         kv_cache,
@@ -137,7 +138,7 @@ class EngineCall:
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of the inverse table and of the block lists; the former grows with the cache."""
+        """Return the bytes of the inverse table, which grows with the cache, and block lists."""
         tensors = [self.slots.inverse, self.slots.request]
         tensors += [
             tensor
@@ -147,14 +148,14 @@ class EngineCall:
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def attend(self) -> torch.Tensor:
-        """[heads, tokens, dim]: what flex_attention gives, in its own order of axes."""
+        """Return the output of flex_attention, [heads, tokens, dim]."""
         keys, values = (self.kv_cache[:, kv].flatten(0, 1).transpose(0, 1)[None] for kv in (0, 1))
         attend = _compiled_flex() if self.compiled else flex_attention
         query = self.query[: self.num_tokens].transpose(0, 1)[None]
         return attend(query, keys, values, block_mask=self.block_mask, **self.arguments)[0]
 
     def run(self) -> torch.Tensor:
-        """[tokens, heads, dim], zeros behind the batch."""
+        """Return the result [tokens, heads, dim], with zeros after the batch."""
         out = torch.zeros_like(self.query, memory_format=torch.contiguous_format)
         out[: self.num_tokens] = self.attend().transpose(0, 1)
         return out
@@ -177,7 +178,7 @@ def prepare_engine(
     compiled: bool = False,
     window: int = 0,
 ) -> EngineCall:
-    """As `engine_attention`, without computing. window: as of `direct_block_lists`."""
+    """Prepare `engine_attention` without computing. window: as in `direct_block_lists`."""
     shapes = checked_shapes(query, kv_cache, batch, out=None, scale=scale)
     check_tables(mask, score, batch, heads=shapes.query_heads)
     slots = slots_of(batch, shapes.block_size, shapes.num_blocks, query.device)

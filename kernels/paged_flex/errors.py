@@ -6,7 +6,7 @@ class PagedFlexError(ValueError):
 
     `field` names the input, `given` is the offending value, `limit` what is allowed (the first
     value that is too large, a length, a divisor). `index` is its place in the list it came in,
-    `request` says whose it is; None where there is no such thing.
+    `request` is the batch row concerned; None if not applicable.
     """
 
     def __init__(

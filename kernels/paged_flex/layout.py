@@ -29,9 +29,9 @@ class Request:
     queries: torch.Tensor
 
     def cut(self, tokens: int, queries: int) -> "Request":
-        """After its first `tokens`, the last `queries` of them asked; needs all queries."""
-        asked = self.queries[tokens - queries : tokens]
-        return Request(self.keys[:tokens], self.values[:tokens], asked)
+        """Return the first `tokens`, with the last `queries` of them; needs all queries."""
+        last = self.queries[tokens - queries : tokens]
+        return Request(self.keys[:tokens], self.values[:tokens], last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Paged:
     batch: PagedBatch
 
     def tokens_of(self, row: int) -> slice:
-        """Where a batch row's tokens lie in the packed queries."""
+        """Return the range of a batch row's tokens in the packed queries."""
         start, end = (int(place) for place in self.batch.query_start_loc[row : row + 2])
         return slice(start, end)
 
@@ -58,7 +58,7 @@ def random_request(
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
 ) -> Request:
-    """A request of normal numbers, on the CPU; the same for the same arguments."""
+    """Draw a request of normal numbers on the CPU, the same for the same arguments."""
     random = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> torch.Tensor:
@@ -82,10 +82,10 @@ def lay_out(
     device: str | torch.device | None = None,
     place: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
 ) -> Paged:
-    """The requests as one batch over a cache that is `poison` wherever nobody's token lies.
+    """Lay the requests out as one batch in a cache filled with `poison` wherever it is unused.
 
-    block_size: of the cache, kernel blocks; `ratio` of them stand behind one entry of the table.
-    dummies: batch rows that are no request, of one token each. padding: queries behind the last.
+    block_size: of the cache, kernel blocks; one entry of the table covers `ratio` of them.
+    dummies: batch rows without a request, of one token each. padding: queries after the last.
     Block 0 and the `spare` blocks stay unused. place: where query, cache and table go.
     """
     device = triton_mode().torch_device if device is None else device

@@ -1,6 +1,6 @@
 """What masks and scores look up: values that a table can hold, and tables that fit a batch.
 
-The one place where values of a mask or a score are refused. `masks` asks it while it builds a
+The one place where values of a mask or a score are refused. `masks` calls it while it builds a
 table, and every way to compute attention (kernel, engine's path, reference) before it begins.
 """
 

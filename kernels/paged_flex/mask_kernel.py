@@ -1,7 +1,7 @@
 # ruff: noqa: ARG001 - every mask has the same parameters
 """Masks and scores as device functions, and the span of each mask.
 
-A mask is two functions. `*_mask(request, head, query, key, p_aux, PARAM)` tells, element by
+A mask is two functions. `*_mask(request, head, query, key, p_aux, PARAM)` says, element by
 element, whether the query at position `query` sees the key at position `key`; positions count from
 the request's first token and broadcast against one another. `*_span(first, last, seq_len, p_aux,
 PARAM)` bounds it for the queries first..last of one tile, as five scalars:
@@ -30,68 +30,68 @@ def within(place, COUNT: tl.constexpr):
 
 @triton.jit
 def full_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Every key."""
+    """Show every key."""
     return (key >= 0) & (query >= 0)
 
 
 @triton.jit
 def full_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """Everything is full."""
+    """Mark every tile as full."""
     return 0, 0, 0, seq_len, seq_len
 
 
 @triton.jit
 def causal_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Keys up to the query's own."""
+    """Show keys up to the query's own."""
     return key <= query
 
 
 @triton.jit
 def causal_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """Full up to the first query, nothing behind the last one."""
+    """Mark tiles as full up to the first query, and as hidden after the last one."""
     return 0, 0, 0, first + 1, last + 1
 
 
 @triton.jit
 def window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """The last PARAM keys up to the query's own."""
+    """Show the last PARAM keys up to the query's own."""
     return (key <= query) & (query - key < PARAM)
 
 
 @triton.jit
 def window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """Full between what the last query sees and the first query's own key."""
+    """Mark tiles as full from the last query's first visible key to the first query's key."""
     return 0, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
 
 
 @triton.jit
 def sink_window_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """The request's first `p_aux[0]` keys and the last PARAM ones, up to the query's own."""
+    """Show the request's first `p_aux[0]` keys and the last PARAM ones, up to the query."""
     return (key <= query) & ((key < tl.load(p_aux)) | (query - key < PARAM))
 
 
 @triton.jit
 def sink_window_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """A near end of p_aux[0] keys, then as a window."""
+    """Give a near end of p_aux[0] keys, then the span of a window."""
     near_end = tl.minimum(tl.load(p_aux), last + 1)
     return near_end, first - PARAM + 1, last - PARAM + 1, first + 1, last + 1
 
 
 @triton.jit
 def chunked_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Keys of the query's own chunk of PARAM tokens, up to the query's own."""
+    """Show keys of the query's own chunk of PARAM tokens, up to the query's own."""
     return (key <= query) & (key // PARAM == query // PARAM)
 
 
 @triton.jit
 def chunked_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """From the start of the first query's chunk."""
+    """Begin at the start of the first query's chunk."""
     return 0, first // PARAM * PARAM, last // PARAM * PARAM, first + 1, last + 1
 
 
 @triton.jit
 def document_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Keys of the query's own document, up to its own; p_aux[t] is where t's document starts.
+    """Show keys of the query's document, up to its own; t's document starts at p_aux[t].
 
     p_aux holds PARAM positions.
     """
@@ -101,24 +101,24 @@ def document_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
 
 @triton.jit
 def document_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """Starts never fall, so the first query's is the lowest and the last one's the highest."""
+    """Use the first query's start as lowest, the last one's as highest: starts never fall."""
     start, last_start = tl.load(p_aux + within(first, PARAM)), tl.load(p_aux + within(last, PARAM))
     return 0, start, last_start, first + 1, last + 1
 
 
 @triton.jit
 def prefix_lm_mask(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Causal, and whole within each of PARAM ranges: p_aux holds start, end, both included."""
-    seen = key <= query
+    """Show causal keys, and all keys within PARAM ranges of p_aux (start, end inclusive)."""
+    visible = key <= query
     for i in tl.static_range(PARAM):
         start, end = tl.load(p_aux + 2 * i), tl.load(p_aux + 2 * i + 1)
-        seen = seen | ((query >= start) & (query <= end) & (key >= start) & (key <= end))
-    return seen
+        visible = visible | ((query >= start) & (query <= end) & (key >= start) & (key <= end))
+    return visible
 
 
 @triton.jit
 def prefix_lm_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """As causal, up to the end of every range that holds one of the queries."""
+    """Extend the causal span to the end of every range that holds one of the queries."""
     high = last + 1
     for i in tl.static_range(PARAM):
         start, end = tl.load(p_aux + 2 * i), tl.load(p_aux + 2 * i + 1)
@@ -128,17 +128,17 @@ def prefix_lm_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
 
 @triton.jit
 def unknown_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
-    """For a mask that gives no span: every tile is visited and masked."""
+    """Visit and mask every tile: for a mask without a span."""
     return 0, 0, 0, 0, seq_len
 
 
 @triton.jit
 def soft_cap_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """PARAM * tanh(score / PARAM), written with exp: the interpreter has no tanh."""
+    """Return PARAM * tanh(score / PARAM), written with exp: the interpreter has no tanh."""
     return PARAM * (1.0 - 2.0 / (tl.exp(score * (2.0 / PARAM)) + 1.0))
 
 
 @triton.jit
 def alibi_score(score, request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """A penalty that grows with distance, by p_aux[head]; p_aux holds PARAM heads."""
+    """Add a penalty that grows with distance, by p_aux[head]; p_aux holds PARAM heads."""
     return score + tl.load(p_aux + within(head, PARAM)) * (key - query).to(tl.float32)

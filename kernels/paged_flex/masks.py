@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001, ARG005 - every mask has the same parameters
-"""Masks and scores by name: the device functions beside the same thing in torch.
+"""Masks and scores by name: the device functions, and the same functions in torch.
 
 A `Mask` works for one batch: some hold values of its requests, such as where documents start.
 """
@@ -31,28 +31,28 @@ class Mask:
 
     mod, span: device functions as in `mask_kernel`; without a span every tile is visited. param
     is their compile-time parameter; aux [requests, n] int32 what they read, columns how many of a
-    row at most. tokens: of each request, the positions that its row speaks of; a longer request is
-    refused. None where a row speaks of any position. seen(request, head, query, key) is the same in
-    torch, for whole tensors of positions, as torch's flex_attention wants it; seen_of makes it from
-    aux, where it reads any.
+    row at most. tokens: of each request, the positions that its row covers; a longer request is
+    refused. None where a row covers any position. visible(request, head, query, key) is the same in
+    torch, for whole tensors of positions, as torch's flex_attention needs it; visible_of makes
+    it from aux, where it reads any.
     """
 
     name: str
     mod: Any
-    seen: TorchMask
+    visible: TorchMask
     span: Any = device.unknown_span
     param: int = 0
     aux: torch.Tensor | None = None
-    seen_of: Callable[[torch.Tensor], TorchMask] | None = None
+    visible_of: Callable[[torch.Tensor], TorchMask] | None = None
     columns: int = 0
     tokens: tuple[int, ...] | None = None
 
     def on(self, place: torch.device | str) -> "Mask":
-        """The same mask with its values on a device: a compiler wants no copy in a mask."""
-        if self.aux is None or self.seen_of is None:
+        """Return the mask with its values on a device: compilers reject copies inside a mask."""
+        if self.aux is None or self.visible_of is None:
             return self
         aux = self.aux.to(place)
-        return replace(self, aux=aux, seen=self.seen_of(aux))
+        return replace(self, aux=aux, visible=self.visible_of(aux))
 
 
 @dataclass(frozen=True)
@@ -71,17 +71,17 @@ class Score:
 
 
 def full() -> Mask:
-    """Every key of the request (an encoder)."""
+    """Return the mask of every key of the request (an encoder)."""
     return Mask("full", device.full_mask, lambda b, h, q, k: (k >= 0) & (q >= 0), device.full_span)
 
 
 def causal() -> Mask:
-    """Keys up to the query's own."""
+    """Return the mask of keys up to the query's own."""
     return Mask("causal", device.causal_mask, lambda b, h, q, k: k <= q, device.causal_span)
 
 
 def sliding_window(window: int) -> Mask:
-    """The last `window` keys up to the query's own."""
+    """Return the mask of the last `window` keys up to the query's own."""
     check_size("window", window)
     return Mask(
         f"window {window}",
@@ -93,27 +93,27 @@ def sliding_window(window: int) -> Mask:
 
 
 def sink_window(sinks: Sequence[int], window: int) -> Mask:
-    """Each request's first sinks[request] keys and the last `window` ones, causal (R-SWA)."""
+    """Return the mask of sinks[request] first keys and the last `window` ones, causal (R-SWA)."""
     check_size("window", window)
     aux = integer_table([[sink] for sink in sinks], "sinks", columns=1)
 
-    def seen_of(aux: torch.Tensor) -> TorchMask:
+    def visible_of(aux: torch.Tensor) -> TorchMask:
         return lambda b, h, q, k: (k <= q) & ((k < aux.to(q.device)[b, 0]) | (q - k < window))
 
     return Mask(
         f"window {window} with sinks",
         device.sink_window_mask,
-        seen_of(aux),
+        visible_of(aux),
         device.sink_window_span,
         window,
         aux,
-        seen_of,
+        visible_of,
         columns=1,
     )
 
 
 def chunked(chunk: int) -> Mask:
-    """Keys of the query's own chunk of `chunk` tokens, causal."""
+    """Return the mask of the query's own chunk of `chunk` tokens, causal."""
     check_size("chunk", chunk)
     return Mask(
         f"chunks of {chunk}",
@@ -125,7 +125,7 @@ def chunked(chunk: int) -> Mask:
 
 
 def document(lengths: Sequence[Sequence[int]]) -> Mask:
-    """Keys of the query's own document, causal; lengths[request] lists its documents' tokens.
+    """Return the causal mask of a query's document; lengths[request]: its documents' tokens.
 
     Together they must reach at least to the end of the request, and may reach further; a call with
     a longer request is refused.
@@ -143,15 +143,17 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
     rows = [row + row[-1:] * (width - len(row)) for row in starts]
     aux = torch.tensor(rows, dtype=torch.int32).reshape(len(rows), width)
 
-    def seen_of(aux: torch.Tensor) -> TorchMask:
-        def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    def visible_of(aux: torch.Tensor) -> TorchMask:
+        def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
             return (k <= q) & (k >= start)
 
-        return seen
+        return visible
 
     mod, span = device.document_mask, device.document_span
-    return Mask("documents", mod, seen_of(aux), span, width, aux, seen_of, width, tuple(tokens_of))
+    return Mask(
+        "documents", mod, visible_of(aux), span, width, aux, visible_of, width, tuple(tokens_of)
+    )
 
 
 def _document_tokens(lengths: Sequence[int], request: int) -> int:
@@ -163,7 +165,7 @@ def _document_tokens(lengths: Sequence[int], request: int) -> int:
 
 
 def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
-    """Causal, and whole within ranges[request]: pairs start, end, both included (vLLM 0.23)."""
+    """Return the causal mask, full within ranges[request]: start, end inclusive (vLLM 0.23)."""
     for i, request in enumerate(ranges):
         for pair in request:
             check_range(pair, "ranges", i)
@@ -175,22 +177,22 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     ]
     aux = integer_table([row or [0, -1] for row in rows], "ranges", columns=2 * max(most, 1))
 
-    def seen_of(aux: torch.Tensor) -> TorchMask:
-        def seen(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    def visible_of(aux: torch.Tensor) -> TorchMask:
+        def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             visible = k <= q
             for i in range(most):
                 start, end = aux.to(q.device)[b, 2 * i], aux.to(q.device)[b, 2 * i + 1]
                 visible = visible | ((q >= start) & (q <= end) & (k >= start) & (k <= end))
             return visible
 
-        return seen
+        return visible
 
     mod, span = device.prefix_lm_mask, device.prefix_lm_span
-    return Mask("prefix LM", mod, seen_of(aux), span, most, aux, seen_of, columns=2 * most)
+    return Mask("prefix LM", mod, visible_of(aux), span, most, aux, visible_of, columns=2 * most)
 
 
 def soft_cap(cap: float) -> Score:
-    """Cap * tanh(score / cap)."""
+    """Return the score cap * tanh(score / cap)."""
     if not (cap > 0 and math.isfinite(cap)):
         raise PagedFlexError(
             f"Invalid cap {cap}. Expected a finite number above 0.", field="cap", given=cap
@@ -204,7 +206,7 @@ def soft_cap(cap: float) -> Score:
 
 
 def alibi(slopes: Sequence[float]) -> Score:
-    """A penalty of slopes[head] for every token of distance."""
+    """Return the score with a penalty of slopes[head] per token of distance."""
     aux = float_table(slopes, "slopes")
 
     def changed(s: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:

@@ -63,7 +63,7 @@ def _check(kind: str, mod: Any) -> None:
 
 
 def _decision_on_tensors(mod: Any) -> tuple[int, str] | None:
-    """(line in the file, its text) of a decision in Python on positions or scores.
+    """Return (line in the file, its text) of a Python decision on positions or scores.
 
     That is an if, while, for, assert, match, and, or, not, in, chain of comparisons, or a function
     such as min, on them or on names that were given a value made of them.
@@ -79,7 +79,7 @@ def _decision_on_tensors(mod: Any) -> tuple[int, str] | None:
 
 
 def _tests(node: ast.AST) -> Sequence[ast.AST]:
-    """What Python looks at to decide something here."""
+    """Return the expressions on which Python decides in this node."""
     found: Sequence[ast.AST] = ()
     match node:
         case ast.If() | ast.IfExp() | ast.While() | ast.Assert():
@@ -100,7 +100,7 @@ def _tests(node: ast.AST) -> Sequence[ast.AST]:
 
 
 def _made_of_tensors(tree: ast.AST, mod: Any) -> set[str]:
-    """The parameters that are whole tiles, and every name that is made of them anywhere."""
+    """Return the parameters that are whole tiles, and every name computed from them."""
     pairs = zip(mod.arg_names, _usual(mod), strict=True)
     names = {own for own, usual in pairs if usual in _TENSORS}
     given = []
@@ -122,7 +122,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def stopped_by(mask: Mask, error: BaseException) -> PagedFlexError:
-    """What a person reads when a launch with a mask of their own stops in it: why, where, example.
+    """Return the message for a launch that fails in a custom mask: reason, place, example.
 
     error: triton's InterpreterError or CompilationError, which wrap the cause once a call.
     """
@@ -136,7 +136,7 @@ def stopped_by(mask: Mask, error: BaseException) -> PagedFlexError:
     why = str(root).strip() or type(root).__name__
     return PagedFlexError(
         f"the mask {mask.mod.__name__} stops the launch{where}\n{why}\nIt must return, for every "
-        f"query and key, whether it is seen. Example:\n{_EXAMPLES['mask']}",
+        f"query and key, whether the key is visible. Example:\n{_EXAMPLES['mask']}",
         field="mask",
         given=mask.name,
         index=None if place is None else place.lineno,
@@ -144,6 +144,6 @@ def stopped_by(mask: Mask, error: BaseException) -> PagedFlexError:
 
 
 def _usual(mod: Any) -> tuple[str, ...]:
-    """What each parameter is, by its place."""
+    """Return the meaning of each parameter, by its position."""
     names = ("score", "request", "head", "query", "key", "p_aux", "PARAM")
     return names[len(names) - len(mod.arg_names) :]

@@ -16,7 +16,7 @@ from workbench.kernels.paged_flex.work import DUMMY_REQUEST, PagedBatch
 def gathered(
     kv_cache: torch.Tensor, batch: PagedBatch, request: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values of one request, each [seq_len, kv_heads, head_dim]."""
+    """Gather keys and values of one request, each [seq_len, kv_heads, head_dim]."""
     block_size = kv_cache.shape[2]
     ratio = batch.entry_tokens // block_size
     token = torch.arange(int(batch.seq_lens[request]))
@@ -38,7 +38,7 @@ def dense_attention(
     low_precision: bool = False,
     tokens: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """[tokens, heads, dim] in float64; zeros for tokens that see nothing.
+    """Return attention [tokens, heads, dim] in float64; zeros for tokens that see nothing.
 
     A value that is not finite makes the tokens that see it NaN, and nothing else. low_precision:
     float32 instead, with weights and result rounded to query's dtype, as a kernel must. tokens:
@@ -65,8 +65,8 @@ def dense_attention(
             s = query[own, head].to(dtype) @ k.T * scale
             if score is not None:
                 s = score.changed(s, i, head, q_at, k_at)
-            seen = mask.seen(i, head, q_at, k_at).expand(s.shape)
-            s = s.masked_fill(~seen, float("-inf"))
+            visible = mask.visible(i, head, q_at, k_at).expand(s.shape)
+            s = s.masked_fill(~visible, float("-inf"))
             top = s.amax(1, keepdim=True)
             weight = torch.exp(s - top.masked_fill(top == float("-inf"), 0.0))
             total = weight.sum(1, keepdim=True)
@@ -74,7 +74,7 @@ def dense_attention(
                 weight = weight.to(query.dtype).to(dtype)
             odd = ~v.isfinite()
             out = weight @ v.masked_fill(odd, 0.0) / total.masked_fill(total == 0, 1.0)
-            sees_odd = (seen & odd.any(1)).any(1)
+            sees_odd = (visible & odd.any(1)).any(1)
             result[own, head] = out.masked_fill(sees_odd[:, None], float("nan"))
     return result.to(query.dtype) if low_precision else result
 
@@ -92,13 +92,14 @@ class Agreement:
 
     @property
     def ok(self) -> bool:
-        """Whether the result is as near as its precision lets it be."""
+        """Return whether the result is as near as its precision allows."""
         return self.max_error <= self.tolerance
 
 
 SCORE_ROUNDINGS = 16
-"""A score is a float32 sum of head_size products, which errs by sqrt(head_size) roundings or so (16
-for 256), and what a score errs by, its weight errs by relatively: whoever sums in another order."""
+"""A score is a float32 sum of head_size products, which errs by about sqrt(head_size) roundings (16
+for 256), and its weight has that error relatively, in any implementation with another summation
+order."""
 
 
 def agreement(
@@ -112,7 +113,7 @@ def agreement(
     scale: float | None = None,
     tokens: Sequence[int] | None = None,
 ) -> Agreement:
-    """Compare a result with dense float64; NaN must stand exactly where the reference has it.
+    """Compare a result with dense float64; NaN must be exactly where the reference has it.
 
     A misplaced NaN is an infinite error. tokens: compare these queries alone.
     """
@@ -138,7 +139,7 @@ def agreement(
 def agreement_of(
     given: torch.Tensor, exact: torch.Tensor, rough: torch.Tensor, dtype: torch.dtype
 ) -> Agreement:
-    """The same from float64 tensors: exact, and what another computation in `dtype` gives."""
+    """Compare float64 tensors: the exact result, and another computation in `dtype`."""
     if not bool((exact.isnan() == given.isnan()).all()):
         return Agreement(float("inf"), 0.0)
     largest = _largest(exact)

@@ -24,7 +24,7 @@ class Tile:
             size = getattr(self, name)
             if isinstance(size, bool) or not isinstance(size, int):
                 raise PagedFlexError(
-                    f"{name} must be a whole number; got {size!r}", field=name, given=size
+                    f"{name} must be an integer; got {size!r}", field=name, given=size
                 )
             if size < SMALLEST_TILE or not is_power_of_two(size):
                 near = max(SMALLEST_TILE, 1 << max(size, 1).bit_length() - 1)
@@ -79,12 +79,12 @@ class Settings:
 
     @property
     def depends_on_batch(self) -> bool:
-        """Whether a request's bits may change with the other requests of its batch."""
+        """Return whether a request's bits may change with the rest of its batch."""
         return self.by_batch > 0
 
     @property
     def depends_on_chunks(self) -> bool:
-        """Whether a token's bits may change with how its request was cut into steps."""
+        """Return whether a token's bits may change with how its request is cut into steps."""
         same_tile = self.decode in {None, self.prefill}
         return self.depends_on_batch or not same_tile or not self.one_path
 
@@ -97,7 +97,7 @@ memory (Hopper, Blackwell B200); elsewhere these tiles spill registers."""
 BITWISE = Settings(Tile(64, 32), Tile(64, 32), split_tokens=512, one_path=True)
 """One tile and one loop for every token, keys added up in splits from position 0 on, in order,
 by several programs or by one: prefill, chunks and decode give the same bits where the matrix
-instruction does not care in which row of a tile a query stands (GPUs). For Hopper; elsewhere
+instruction computes every row of a tile in the same way (GPUs). For Hopper; elsewhere
 four warps have too few registers for a split and the sum of those before it."""
 
 FAST_ELSEWHERE = replace(FAST, prefill=Tile(128, 32, 8))
@@ -113,7 +113,7 @@ WIDEST_HEAD = 256
 
 
 def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
-    """FAST or BITWISE for a device; capability is CUDA's, None for anything else."""
+    """Return FAST or BITWISE for a device; capability is CUDA's, None for anything else."""
     major = capability[0] if capability else 0
     if bitwise:
         return BITWISE if major == 9 else BITWISE_ELSEWHERE
@@ -121,7 +121,7 @@ def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
 
 
 def fitted(settings: Settings, *, head_dim: int, group: int, dtype: str) -> Settings:
-    """The settings with tiles that hold one token of the group, in registers and shared memory.
+    """Fit the tiles to one token of the group, registers and shared memory.
 
     float32, which is multiplied without matrix instructions, takes at most 32 x 32; heads wider
     than 128 take at most 64 rows, of eight warps, and half the keys. Depends on the model alone,

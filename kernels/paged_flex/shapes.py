@@ -13,7 +13,7 @@ from workbench.kernels.paged_flex.work import PagedBatch
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 Layout = Literal["NHD", "HND", "planes"]
-"""What lies side by side in a cache's memory: a token's heads, a head's tokens, or all keys and
+"""What is contiguous in a cache's memory: a token's heads, a head's tokens, or all keys and
 then all values (each token's heads together)."""
 
 _ORDERS: dict[str, tuple[str, ...]] = {
@@ -25,7 +25,7 @@ _ORDERS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """What a call's tensors say. group: query heads of one KV head."""
+    """The sizes of a call's tensors. group: query heads of one KV head."""
 
     query_heads: int
     kv_heads: int
@@ -35,12 +35,12 @@ class Shapes:
 
     @property
     def group(self) -> int:
-        """Query heads that share a KV head."""
+        """Return the number of query heads that share a KV head."""
         return self.query_heads // self.kv_heads
 
 
 def padded_head_dim(head_dim: int) -> int:
-    """The power of two that a tile's dims take; the rest is masked."""
+    """Return the power of two that holds a tile's dims; the rest is masked."""
     return max(SMALLEST_TILE, 1 << (head_dim - 1).bit_length())
 
 
@@ -55,7 +55,7 @@ def empty_cache(
     device: str | torch.device | None = None,
     fill: float = 0.0,
 ) -> torch.Tensor:
-    """A cache [num_blocks, 2, block, kv_heads, head_dim] whose memory lies in the given layout."""
+    """Allocate a cache [num_blocks, 2, block, kv_heads, head_dim] in the given memory layout."""
     device = triton_mode().torch_device if device is None else device
     sizes = {"blocks": num_blocks, "kv": 2, "tokens": block_size, "heads": kv_heads}
     order = _ORDERS[layout]
@@ -73,7 +73,7 @@ def checked_shapes(
     out: torch.Tensor | None,
     scale: float | None,
 ) -> Shapes:
-    """The sizes of a call whose tensors go together; PagedFlexError where they do not."""
+    """Return the sizes of a call's tensors; PagedFlexError if they do not match."""
     _check_tensors(query, kv_cache)
     tokens, query_heads, head_dim = query.shape
     num_blocks, _, block_size, kv_heads, _ = kv_cache.shape
@@ -81,7 +81,7 @@ def checked_shapes(
     ratio, rest = divmod(batch.entry_tokens, block_size)
     if rest:
         raise PagedFlexError(
-            f"an entry of the block table stands for {batch.entry_tokens} tokens, which blocks of "
+            f"an entry of the block table covers {batch.entry_tokens} tokens, which blocks of "
             f"{block_size} do not divide. Give paged_batch entry_tokens={block_size}, or the "
             "manager block that these blocks divide.",
             field="entry_tokens",
@@ -139,7 +139,7 @@ def _check_tensors(query: torch.Tensor, kv_cache: torch.Tensor) -> None:
         )
     if kv_cache.device != query.device:
         raise PagedFlexError(
-            f"kv_cache lies on {kv_cache.device}, query on {query.device}",
+            f"kv_cache is on {kv_cache.device}, query on {query.device}",
             field="kv_cache",
             given=str(kv_cache.device),
             limit=str(query.device),
@@ -158,7 +158,7 @@ def _check_sizes(query: torch.Tensor, kv_cache: torch.Tensor) -> None:
         )
     if not 1 <= head_dim <= WIDEST_HEAD:
         raise PagedFlexError(
-            f"head_dim must lie in 1..{WIDEST_HEAD}; got {head_dim}",
+            f"head_dim must be in 1..{WIDEST_HEAD}; got {head_dim}",
             field="query",
             given=head_dim,
             limit=WIDEST_HEAD,
@@ -194,14 +194,14 @@ def _check_tensor(name: str, tensor: torch.Tensor, axes: str, dims: int) -> None
         )
     if tensor.dtype == torch.bfloat16 and triton_mode().mode == "interpreter":
         raise PagedFlexError(
-            f"{name} is bfloat16, which Triton's interpreter computes wrongly without a word. Use "
-            "float16 or float32 here; on a GPU bfloat16 is right.",
+            f"{name} is bfloat16: Triton's interpreter silently computes wrong bfloat16 results. "
+            "Use float16 or float32 here, or a GPU.",
             field=name,
             given="bfloat16",
         )
     if tensor.stride(-1) != 1:
         raise PagedFlexError(
-            f"{name}'s last stride is {tensor.stride(-1)}; dims of a head must lie side by side: "
+            f"{name}'s last stride is {tensor.stride(-1)}; dims of a head must be contiguous: "
             "call .contiguous()",
             field=name,
             given=tensor.stride(-1),

@@ -19,10 +19,10 @@ NULL_BLOCK = 0
 def physical_to_logical(
     block_table: torch.Tensor, seq_lens: torch.Tensor, block_size: int, num_blocks: int
 ) -> torch.Tensor:
-    """[request, physical block] -> logical block, int64, -1 where the request has no part of it.
+    """Return [request, physical block] -> logical block, int64, -1 if not the request's.
 
-    block_table: [request, entry]; only the entries that seq_lens reach count. A block that stands
-    in a row twice leads to the later entry; block 0 leads nowhere.
+    block_table: [request, entry]; only the entries that seq_lens reach count. A block that is
+    in a row twice leads to the later entry; block 0 is ignored.
     """
     columns = torch.arange(block_table.shape[1], device=block_table.device).expand_as(block_table)
     used = columns * block_size < seq_lens[:, None]
@@ -55,7 +55,7 @@ class Slots:
     def places(
         self, query: torch.Tensor, slot: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(request, query position, key position, valid) of packed queries and slots."""
+        """Return (request, query position, key position, valid) of packed queries and slots."""
         request = self.request[query]
         block = self.inverse[request, slot // self.block_size]
         key = block * self.block_size + slot % self.block_size
@@ -65,11 +65,11 @@ class Slots:
 
 
 def slots_of(batch: PagedBatch, block_size: int, num_blocks: int, device: Any) -> Slots:
-    """The inverse table and everything else that the mask reads; grows with requests x blocks."""
+    """Build the inverse table and all else that the mask reads; grows with requests x blocks."""
     if batch.entry_tokens != block_size:
         raise PagedFlexError(
-            f"an entry of the block table stands for {batch.entry_tokens} tokens, but the cache "
-            f"has blocks of {block_size}: this path wants one kernel block an entry",
+            f"an entry of the block table covers {batch.entry_tokens} tokens, but the cache "
+            f"has blocks of {block_size}: this path needs one kernel block per entry",
             field="entry_tokens",
             given=batch.entry_tokens,
             limit=block_size,
@@ -94,7 +94,7 @@ def slots_of(batch: PagedBatch, block_size: int, num_blocks: int, device: Any) -
 
 
 def first_occurrences(rows: torch.Tensor) -> torch.Tensor:
-    """Every row's non-zero values once, in the order of their first place, then -1.
+    """Keep every row's non-zero values once, in order of first occurrence, then -1.
 
     Negative values count as absent.
     """
@@ -110,11 +110,11 @@ def first_occurrences(rows: torch.Tensor) -> torch.Tensor:
 def direct_block_lists(
     slots: Slots, q_block: int, *, window: int = 0, prune: bool = False
 ) -> torch.Tensor:
-    """[query block, n] physical blocks that its tokens' requests own, in visiting order, then -1.
+    """List [query block, n] physical blocks of its tokens' requests in order, then -1.
 
     As vLLM 0.23 builds it: columns up to the longest request's are taken from every row, garbage
-    included where it is a block. prune: as vLLM 0.33, each request's own columns, and none behind
-    the query (causal). window: columns in front of a sliding window are left out.
+    included where it is a block. prune: as vLLM 0.33, each request's own columns, and none after
+    the query (causal). window: columns before a sliding window are omitted.
     """
     longest = int(slots.lengths.max()) if len(slots.lengths) else 0
     width = -(-longest // slots.block_size)

@@ -54,7 +54,7 @@ def attend_spec(
     score: Any = None,
     score_param: float = 0.0,
 ) -> KernelSpec:
-    """One specialisation of `attend_kernel`, with the tile that `settings` gives this model."""
+    """Return one specialisation of `attend_kernel`, with the model's tile from `settings`."""
     fit = fitted(settings, head_dim=head_dim, group=group, dtype=dtype)
     tile: Tile = fit.prefill
     if decode:
@@ -93,7 +93,7 @@ def attend_spec(
 
 
 def combine_spec(name: str, rows: int) -> KernelSpec:
-    """The combine of a decode tile of so many rows."""
+    """Return the specialisation of the combine for a decode tile of this many rows."""
     constants = {"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": rows}
     names = ("p_out", "p_partial", "p_partial_state", "p_items", "p_query_start")
     types = ("*fp16", "*fp32", "*fp32", "*i32", "*i32")

@@ -1,5 +1,5 @@
 # ruff: noqa: C901, PLR0912, PLR0915 - a kernel is one function to its compiler
-"""One tile of queries over KV tiles: the online softmax, and what lies where on the pages."""
+"""One tile of queries over KV tiles: the online softmax, and addresses in the pages."""
 
 from workbench.kernels.language import tl, triton
 
@@ -47,7 +47,7 @@ def attend_tiles(
     The i-th one is tile i + near_shift while i < near_end, i + left_shift while i < left_end, and
     then i + right_shift. A tile is BLOCK_N keys from a multiple of BLOCK_N on. acc [rows,
     BLOCK_D], max, sum [rows] are the state; max is of scores before `factor`, that of the exponent.
-    MASKED asks MASK; without it every row must see every key. CAREFUL leaves out keys whose value
+    MASKED evaluates MASK; without it every row must see every key. CAREFUL omits keys whose value
     is not finite, and makes the rows that see one NaN.
     """
     o_dim = tl.arange(0, BLOCK_D)
@@ -60,7 +60,7 @@ def attend_tiles(
         o_key = i_tile * BLOCK_N + tl.arange(0, BLOCK_N)
         m_key = o_key < seq_len
         if BLOCK_SIZE % BLOCK_N == 0:
-            # the tile lies in one kernel block
+            # the tile is in one kernel block: one table entry for all its keys
             b_part = i_tile * BLOCK_N // BLOCK_SIZE
             b_block = tl.load(p_row + b_part // RATIO).to(tl.int64)
             b_block = b_block * RATIO + b_part % RATIO
@@ -84,6 +84,7 @@ def attend_tiles(
             b_key = tl.load(p_keys, mask=m_dim[:, None], other=0.0)
         else:
             b_key = tl.load(p_keys)
+        # ieee: TF32 would round float32 operands to 10 bits of mantissa
         b_score = tl.dot(b_query, b_key, input_precision="ieee")
         if SCORE is not None:
             b_score = SCORE(
@@ -96,7 +97,7 @@ def attend_tiles(
                 SCORE_PARAM,
             )
         if MASKED:
-            m_seen = MASK(
+            m_visible = MASK(
                 i_request,
                 o_head[:, None],
                 o_position[:, None],
@@ -104,12 +105,12 @@ def attend_tiles(
                 p_mask_aux,
                 MASK_PARAM,
             )
-            tl.static_assert(m_seen.dtype == tl.int1, "it does not return true or false")
-            m_seen = m_seen & m_key[None, :] & m_row[:, None]
-            b_score = tl.where(m_seen, b_score, float("-inf"))
+            tl.static_assert(m_visible.dtype == tl.int1, "it does not return true or false")
+            m_visible = m_visible & m_key[None, :] & m_row[:, None]
+            b_score = tl.where(m_visible, b_score, float("-inf"))
 
         b_new = tl.maximum(b_max, tl.max(b_score, 1))
-        # a row that has seen nothing yet: -inf minus -inf would be NaN
+        # a row without a visible key so far: -inf minus -inf would be NaN
         b_safe = tl.where(b_new == float("-inf"), 0.0, b_new)
         b_weight = tl.exp2(b_score * factor - (b_safe * factor)[:, None])
         b_shrink = tl.exp2((b_max - b_safe) * factor)
@@ -118,7 +119,7 @@ def attend_tiles(
         b_max = b_new
 
         if CAREFUL:
-            b_weight = tl.where(m_seen & m_odd[None, :], float("nan"), b_weight)
+            b_weight = tl.where(m_visible & m_odd[None, :], float("nan"), b_weight)
         if MASKED:
             b_value = tl.load(p_values, mask=m_value[:, None] & m_dim[None, :], other=0.0)
         elif HEAD_DIM != BLOCK_D:
@@ -166,7 +167,7 @@ def attend_piece(
     ONE_PATH: tl.constexpr,
     CAREFUL: tl.constexpr,
 ):
-    """The state of a tile of queries over KV tiles t_begin .. t_end, from nothing.
+    """Return the state of a tile of queries over KV tiles t_begin .. t_end, starting empty.
 
     near_end, low, full_low, full_high, high: the span of its mask, as in `mask_kernel`, in keys.
     ONE_PATH masks full tiles too, so that tiles are visited in order by one and the same loop;
@@ -192,7 +193,7 @@ def attend_piece(
     b_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
     b_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
     b_sum = tl.zeros([BLOCK_M], tl.float32)
-    # the edges first, then what lies between them
+    # the edges first, then the full tiles between them, without a mask
     left_end = near_count + t_full - t_low
     edge_count = left_end + t_high - t_full_end
     b_acc, b_max, b_sum = attend_tiles(

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.kernels.block_table.errors import BlockTableError
-from workbench.kernels.block_table.numbers import Ids, whole_numbers
+from workbench.kernels.block_table.numbers import Ids, integer_array
 from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.settings import Settings
 
@@ -21,7 +21,7 @@ class PagedBatch:
     packed queries, the last ones of the seq_lens[i] tokens that its pages hold.
 
     rows[i]: its row of block_table [row, entry] -> physical block; DUMMY_REQUEST for none, with
-    length 0. All int32. An entry stands for entry_tokens tokens and lies in 0..num_blocks - 1.
+    length 0. All int32. An entry covers entry_tokens tokens and is in 0..num_blocks - 1.
     """  # noqa: D205 - the definition of a batch is one sentence
 
     query_start_loc: NDArray[np.int32]
@@ -33,24 +33,24 @@ class PagedBatch:
 
     @property
     def num_requests(self) -> int:
-        """Requests, dummies included."""
+        """Return the number of requests, including dummies."""
         return len(self.seq_lens)
 
     @property
     def num_tokens(self) -> int:
-        """Queries."""
+        """Return the number of queries."""
         return int(self.query_start_loc[-1])
 
     @property
     def query_lens(self) -> NDArray[np.int32]:
-        """Queries of each request."""
+        """Return the queries of each request."""
         return np.diff(self.query_start_loc)
 
 
 def numbers(values: Ids, field: str, *, low: int, limit: int) -> NDArray[np.int64]:
-    """Whole numbers in low..limit - 1; anything else is refused with its place."""
+    """Return integers in low..limit - 1; anything else is refused with its index."""
     try:
-        array = whole_numbers(values, field)
+        array = integer_array(values, field)
     except BlockTableError as error:
         raise PagedFlexError(str(error), field=field, given=error.given) from None
     wrong = (array < low) | (array >= limit)
@@ -77,10 +77,10 @@ def paged_batch(
     idx_mapping: Ids | None = None,
     trusted: bool = False,
 ) -> PagedBatch:
-    """A batch whose every page lies in the cache.
+    """Return a batch whose every page is in the cache.
 
-    block_table: [rows, width] whole numbers, an array or tensor; an entry stands for entry_tokens
-    tokens and lies in 0..num_blocks - 1 as far as its request reaches; what lies behind may be
+    block_table: [rows, width] integers, an array or tensor; an entry covers entry_tokens
+    tokens and is in 0..num_blocks - 1 as far as its request reaches; entries after that may be
     anything. idx_mapping[i]: table row of batch row i, DUMMY_REQUEST for none, all rows in order
     if absent. `trusted` does not read the table's ids, which for a GPU's table means to wait.
     """
@@ -171,7 +171,7 @@ def _check_ids(
     table = np.asarray(block_table.cpu() if hasattr(block_table, "cpu") else block_table)
     if table.dtype.kind not in "iu":
         raise PagedFlexError(
-            f"block_table must hold whole numbers; got {table.dtype}",
+            f"block_table must hold integers; got {table.dtype}",
             field="block_table",
             given=str(table.dtype),
         )
@@ -208,7 +208,7 @@ class Work:
 
     @property
     def metadata_bytes(self) -> int:
-        """Grows with the batch, never with the cache."""
+        """Return the bytes of the lists, which grow with the batch, never with the cache."""
         return self.prefill.nbytes + self.decode.nbytes + self.combine.nbytes
 
 
@@ -250,7 +250,7 @@ def work_of(batch: PagedBatch, settings: Settings, *, group: int, kv_heads: int)
 def _spread(
     rows: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Every row counts[i] times, beside 0, 1, ... counts[i] - 1."""
+    """Return every row counts[i] times, with 0, 1, ... counts[i] - 1."""
     total = int(counts.sum())
     place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(rows, counts), place

@@ -113,7 +113,7 @@ def test_triton_imported_earlier_in_the_right_mode_is_fine():
 
 
 @pytest.mark.slow
-def test_the_real_torch_is_asked():
+def test_the_real_torch_is_used():
     result = run(SHOW)
     assert result.stdout.startswith(("gpu", "interpreter")), result.stderr
 
@@ -128,4 +128,4 @@ print(triton.knobs.runtime.interpret, type(tl.zeros).__name__)
 
 def test_language_refuses_where_triton_is_unavailable():
     result = run(NO_GPU + "import workbench.kernels.language", interpret="0")
-    assert "Triton kernels cannot run here: TRITON_INTERPRET=0 asks" in result.stderr
+    assert "Triton kernels cannot run here: TRITON_INTERPRET=0 requires" in result.stderr

@@ -74,11 +74,11 @@ module._gather_fault = _gather_fault
 
 
 @pytest.mark.slow
-def test_a_gpu_that_is_asked_for_and_missing_is_the_answer():
+def test_a_gpu_that_is_required_and_missing_is_reported():
     no_gpu = "import torch; torch.cuda.is_available = lambda: False\n"
     result = selftest(no_gpu, TRITON_INTERPRET="0")
     assert (result["ok"], result["mode"]) == (False, "unavailable")
-    assert "asks for a GPU" in result["detail"]
+    assert "requires a GPU" in result["detail"]
 
 
 def test_triton_imported_in_the_other_mode_is_the_answer():

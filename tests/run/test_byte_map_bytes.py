@@ -12,7 +12,7 @@ from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_gr
 from tests.run.small_views import SMALL, hybrid
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.rules import v0_23_layouts as layouts
-from workbench.run.cache_views import NOBODY, byte_owners, torch_view
+from workbench.run.cache_views import UNWRITTEN, byte_owners, torch_view
 
 BLOCKS = (1, 2, 3, 7)
 RATIOS = (1, 2, 33)
@@ -24,7 +24,7 @@ def assert_same_owners(group, step):
     owners = byte_owners(views, group.raw_bytes, group.kernel_blocks)
     for byte in range(0, group.raw_bytes, step):
         meaning = group.meaning(byte)
-        expected = NOBODY if meaning.is_padding and meaning.value is None else meaning.block
+        expected = UNWRITTEN if meaning.is_padding and meaning.value is None else meaning.block
         assert owners[byte] == expected, byte
 
 
@@ -109,7 +109,7 @@ def test_nvfp4_keeps_scales_behind_the_values_of_a_half_page(name):
     assert_meaning(group, raw, part="V scale", block=1, token=3, head=1, value=1)
 
 
-def test_scales_of_a_token_and_head_lie_behind_its_values():
+def test_scales_of_a_token_and_head_are_after_its_values():
     """TritonAttentionImpl._ensure_scale_caches: one float32 in the last four bytes."""
     group = packed_group("fp8 scales")
     raw = torch.zeros(group.raw_bytes, dtype=torch.int8)

@@ -12,7 +12,7 @@ from workbench.core.layouts.hybrid_rewrite import interleaved
 from workbench.core.layouts.ownership import block_ranges, bytes_outside_their_page
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.rules.v0_23_backends import BACKENDS
-from workbench.run.cache_views import NOBODY, byte_owners, check_ownership, ownership, torch_view
+from workbench.run.cache_views import UNWRITTEN, byte_owners, check_ownership, ownership, torch_view
 
 
 @st.composite
@@ -37,7 +37,7 @@ def all_ranges(views, view):
 
 @given(views=tensors())
 def test_byte_ranges_are_disjoint_and_inside(views):
-    """L1: of distinct (block, K or V); L5: a block of either kind lies in its own page."""
+    """L1: of distinct (block, K or V); L5: a block of either kind is in its own page."""
     for view in (views.attention, *views.states):
         seen = []
         for block, parts in enumerate(all_ranges(views, view)):
@@ -56,7 +56,7 @@ def test_byte_ranges_are_disjoint_and_inside(views):
 
 @given(views=tensors())
 def test_ranges_and_padding_fill_the_tensor(views):
-    """L2: what is nobody's is exactly the padding, in the attention view and in the states."""
+    """L2: what has no owner is exactly the padding, in the attention view and in the states."""
     page = views.raw_bytes // views.num_blocks
     view = views.attention
     used = sum(len(part) for parts in all_ranges(views, view) for part in parts)
@@ -116,7 +116,7 @@ def test_attention_and_states_meet_in_one_page_only(views):
     """L5: bytes of both kinds overlap where the block is the same, and nowhere else."""
     attention = byte_owners((views.attention,), views.raw_bytes, views.kernel_blocks_per_block)
     states = byte_owners(views.states, views.raw_bytes)
-    both = (attention != NOBODY) & (states != NOBODY)
+    both = (attention != UNWRITTEN) & (states != UNWRITTEN)
     assert both.any()
     assert torch.equal(attention[both], states[both])
 

@@ -1,4 +1,4 @@
-"""Views over one raw tensor: real torch views, and raw bytes that tell who owns what."""
+"""Views over one raw tensor: real torch views, and raw bytes that show which block owns what."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ from workbench.core.layouts.view import View, contiguous_strides, placed
 from workbench.core.rules import v0_23_layouts as layouts
 from workbench.core.rules.v0_23_backends import BACKENDS
 from workbench.run.cache_views import (
-    NOBODY,
+    UNWRITTEN,
     byte_owners,
     check_ownership,
     ownership,
@@ -84,7 +84,7 @@ def test_a_wrong_rewrite_is_seen_in_the_bytes():
     assert check_ownership(right).attention.ok
 
 
-def test_two_blocks_look_alike_whatever_their_order():
+def test_two_blocks_look_identical_whatever_their_order():
     first = hybrid(layouts.FLASH_ATTN, 2, kernel=PAGE, rule=NEVER).attention
     second = hybrid(layouts.ROCM_ATTN, 2, kernel=PAGE, rule=NEVER).attention
     raw = torch.zeros(4096, dtype=torch.int8)
@@ -140,19 +140,19 @@ def test_more_blocks_than_a_byte_can_name(blocks):
     assert owners.tolist() == [block for block in range(blocks) for _ in range(4)]
 
 
-def test_padding_is_nobodys_among_many_blocks():
+def test_padding_has_no_owner_among_many_blocks():
     view = View(("num_blocks", "x"), (300, 3), (4, 1), 0, "int8")
     owners = byte_owners((view,), 1200).reshape(300, 4)
-    assert owners[:, 3].unique().tolist() == [NOBODY]
+    assert owners[:, 3].unique().tolist() == [UNWRITTEN]
     assert owners[:, 0].tolist() == list(range(300))
 
 
-def test_bytes_written_twice_are_told():
+def test_bytes_written_twice_are_reported():
     view = View(("num_blocks", "x"), (3, 4), (2, 1), 0, "int8")
     found = ownership((view,), page_bytes=4, raw_bytes=12)
     assert found.overwritten_bytes == 4
     assert not found.ok
-    assert byte_owners((view,), 12).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, *[NOBODY] * 4]
+    assert byte_owners((view,), 12).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, *[UNWRITTEN] * 4]
 
 
 WRONG = {
@@ -176,7 +176,7 @@ def small(case):
 
 @pytest.mark.parametrize("runner", ["v1", "v2"])
 def test_torch_builds_the_views_that_vllm_built(runner):
-    """Real tensors have the recorded shapes and strides; where vLLM raised, torch raises alike."""
+    """Real tensors have the recorded shapes and strides; where vLLM raised, torch raises too."""
     field = {"v1": "v1_gpu_model_runner", "v2": "v2_attn_utils"}[runner]
     for case in filter(small, cases()):
         if "error" in case[field]:

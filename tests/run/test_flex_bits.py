@@ -18,7 +18,7 @@ from workbench.kernels.paged_flex.bitwise import KINDS
 from workbench.plan import resolve
 from workbench.run import flex_bits
 from workbench.run.flex_bits import BITWISE_MODE, BY_SIZE_MODE, FAST_MODE, MODES, bit_lab
-from workbench.run.flex_jobs import Stop, Stopped
+from workbench.run.flex_jobs import StopFlag, Stopped
 from workbench.run.flex_order import engine_bits, order_rows, predicted_orders
 from workbench.scenario import Scenario
 
@@ -106,12 +106,12 @@ def test_masks_that_look_ahead_are_not_cut_into_chunks():
 
 
 def test_progress_and_stop():
-    stop, seen = Stop(), []
+    stop, seen = StopFlag(), []
 
     def progress(done, total):
         seen.append((done, total))
         if done == 2:
-            stop.ring()
+            stop.request()
 
     with pytest.raises(Stopped):
         bit_lab(LLAMA, parse_batch("q4"), 0, batches=2, stop=stop, progress=progress)
@@ -147,7 +147,7 @@ def test_bits_follow_the_predicted_orders():
 def test_the_compiled_kernel_can_be_left_out_and_the_rows_say_so():
     rows = order_rows(compiled=False)
     assert [row.differing for row in rows[4:]] == [None, None]
-    assert {row.where for row in rows[4:]} == {"torch flex, compiled: not asked for"}
+    assert {row.where for row in rows[4:]} == {"torch flex, compiled: not requested"}
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="on a GPU the order counts")

@@ -21,7 +21,7 @@ def test_a_neighbours_stale_column_changes_no_bit_of_our_kernel(index):
     assert found.largest_error < 1e-5
 
 
-def test_it_reads_blocks_that_are_no_power_of_two():
+def test_it_reads_blocks_that_are_not_a_power_of_two():
     found = kernel_bits(paged_batch(parse_batch("q3s60_q2s90"), 48, stale=True), 1, head_size=32)
     assert found.different == 0
     assert found.largest_error < 1e-5

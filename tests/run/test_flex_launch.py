@@ -22,8 +22,8 @@ from workbench.kernels.paged_flex.layout import lay_out, random_request
 from workbench.plan import resolve
 from workbench.run import flex_launch
 from workbench.run.flex_inputs import machine_for, shape_of, tile_sizes
-from workbench.run.flex_jobs import Stop, Stopped, told_plainly
-from workbench.run.flex_launch import ENGINE, OURS_BITWISE, OURS_FAST, FlexAsked, launch_flex
+from workbench.run.flex_jobs import StopFlag, Stopped, kernel_errors_as_scenario_errors
+from workbench.run.flex_launch import ENGINE, OURS_BITWISE, OURS_FAST, FlexRequest, launch_flex
 from workbench.run.flex_mistakes import FLEX_MISTAKES, make_flex_mistake
 from workbench.run.flex_speed import seen_pairs
 from workbench.scenario import Scenario
@@ -48,7 +48,7 @@ def test_the_shape_is_that_of_one_rank():
 @pytest.mark.parametrize("path", [OURS_FAST, OURS_BITWISE])
 @pytest.mark.parametrize("plan", [LLAMA, BAMBA], ids=["page of 16", "hybrid page"])
 def test_our_kernel_is_exact_and_reads_nothing_it_may_not(plan, path):
-    run = launch_flex(plan, BATCH, FlexAsked(path=path))
+    run = launch_flex(plan, BATCH, FlexRequest(path=path))
     assert run.exact_enough, run
     assert 0 < run.max_error < 0.02
     assert run.unread_stays_unread
@@ -59,7 +59,7 @@ def test_our_kernel_is_exact_and_reads_nothing_it_may_not(plan, path):
 
 @interpreted
 def test_the_engines_path_is_exact_and_multiplies_every_slot():
-    run = launch_flex(LLAMA, BATCH, FlexAsked(path=ENGINE, dtype="float32"))
+    run = launch_flex(LLAMA, BATCH, FlexRequest(path=ENGINE, dtype="float32"))
     assert run.place.mode == "eager"
     assert run.exact_enough
     assert run.poisoned == run.elements
@@ -68,8 +68,8 @@ def test_the_engines_path_is_exact_and_multiplies_every_slot():
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_in_both_paths(kind):
     for path in (OURS_FAST, ENGINE):
-        asked = FlexAsked(path=path, mask=kind, mask_tokens=6, dtype="float32")
-        assert launch_flex(LLAMA, BATCH, asked).exact_enough, path
+        launch_request = FlexRequest(path=path, mask=kind, mask_tokens=6, dtype="float32")
+        assert launch_flex(LLAMA, BATCH, launch_request).exact_enough, path
 
 
 def test_a_wrong_kernel_is_called_wrong(monkeypatch):
@@ -99,37 +99,40 @@ def test_a_kernel_that_reads_too_much_is_caught(monkeypatch):
 def test_bfloat16_is_replaced_aloud_and_refused_by_name():
     machine = machine_for("bfloat16", "as planned")
     assert machine.dtype == "float16"
-    assert "wrongly without a word" in machine.note
+    assert "silently computes wrong" in machine.note
     with pytest.raises(ScenarioError, match="bfloat16 is refused") as caught:
-        launch_flex(LLAMA, BATCH, FlexAsked(dtype="bfloat16"))
+        launch_flex(LLAMA, BATCH, FlexRequest(dtype="bfloat16"))
     assert caught.value.field == "dtype"
     assert machine_for("float32", "as planned").note == ""
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("launch_request", "message"),
     [
-        (FlexAsked(tile="8 x 64"), "at least 16; nearest: 16"),
-        (FlexAsked(tile="64 x 48"), "block_n 48.*nearest: 32"),
-        (FlexAsked(tile="large"), "is no tile: write queries x keys"),
-        (FlexAsked(path=ENGINE, tile="32 x 16"), "32 queries is larger than the mask block of 16"),
-        (FlexAsked(path=ENGINE, tile="16 x 12"), "does not divide.*Nearest valid: 8"),
-        (FlexAsked(path=ENGINE, tile="0 x 16"), "does not divide"),
-        (FlexAsked(mask="spiral"), "spiral"),
-        (FlexAsked(mask="chunked", mask_tokens=0), "at least 1"),
-        (FlexAsked(mask="sliding window", mask_tokens=2**31), "Nearest valid value: 2147483646"),
-        (FlexAsked(mask="prefix-LM", mask_tokens=2**33), "Nearest valid value: 2147483646"),
-        (FlexAsked(dtype="float17"), "float17"),
+        (FlexRequest(tile="8 x 64"), "at least 16; nearest: 16"),
+        (FlexRequest(tile="64 x 48"), "block_n 48.*nearest: 32"),
+        (FlexRequest(tile="large"), "Invalid tile 'large'. Expected queries x keys"),
+        (
+            FlexRequest(path=ENGINE, tile="32 x 16"),
+            "32 queries is larger than the mask block of 16",
+        ),
+        (FlexRequest(path=ENGINE, tile="16 x 12"), "does not divide.*Nearest valid: 8"),
+        (FlexRequest(path=ENGINE, tile="0 x 16"), "does not divide"),
+        (FlexRequest(mask="spiral"), "spiral"),
+        (FlexRequest(mask="chunked", mask_tokens=0), "at least 1"),
+        (FlexRequest(mask="sliding window", mask_tokens=2**31), "Nearest valid value: 2147483646"),
+        (FlexRequest(mask="prefix-LM", mask_tokens=2**33), "Nearest valid value: 2147483646"),
+        (FlexRequest(dtype="float17"), "float17"),
     ],
 )
-def test_bad_input_is_refused_with_what_is_allowed(asked, said):
-    with pytest.raises(ScenarioError, match=f"(?s){said}"):
-        launch_flex(LLAMA, BATCH, asked)
+def test_bad_input_is_refused_with_what_is_allowed(launch_request, message):
+    with pytest.raises(ScenarioError, match=f"(?s){message}"):
+        launch_flex(LLAMA, BATCH, launch_request)
 
 
 def test_a_hybrid_block_stops_the_engines_path_and_not_ours():
     with pytest.raises(ScenarioError, match="power of two"):
-        launch_flex(BAMBA, BATCH, FlexAsked(path=ENGINE))
+        launch_flex(BAMBA, BATCH, FlexRequest(path=ENGINE))
 
 
 @interpreted
@@ -142,25 +145,29 @@ def test_what_would_take_minutes_is_refused_at_once(batch, said):
     assert caught.value.field == "batch"
 
 
-def test_typed_tiles():
+def test_explicit_tiles():
     assert tile_sizes(" ") is None
     assert {tile_sizes(t) for t in ("64x32", "64 X 32", "64 32", " 64,32 ")} == {(64, 32)}
 
 
 def test_a_stop_is_heard():
-    stop = Stop()
-    stop.ring()
+    stop = StopFlag()
+    stop.request()
     with pytest.raises(Stopped):
         launch_flex(LLAMA, BATCH, stop=stop)
 
 
-def test_a_stop_is_heard_between_two_heads(monkeypatch):
-    plan, stop, real = resolve(Scenario(model="llama-3.1-8b")), Stop(), flex_launch.paged_attention
+def test_a_stop_is_checked_between_two_heads(monkeypatch):
+    plan, stop, real = (
+        resolve(Scenario(model="llama-3.1-8b")),
+        StopFlag(),
+        flex_launch.paged_attention,
+    )
     launched = threading.Event()
 
     def ringing(*arguments, **options):
         launched.set()
-        stop.ring()
+        stop.request()
         return real(*arguments, **options)
 
     monkeypatch.setattr(flex_launch, "paged_attention", ringing)
@@ -169,12 +176,15 @@ def test_a_stop_is_heard_between_two_heads(monkeypatch):
     assert launched.is_set()
 
 
-def test_memory_that_runs_out_is_told_and_other_failures_are_not_hidden():
+def test_memory_that_runs_out_is_reported_and_other_failures_are_not_hidden():
     wanted = pytest.raises(ScenarioError, match="does not fit into the memory")
-    with wanted as caught, told_plainly("This cache"):
+    with wanted as caught, kernel_errors_as_scenario_errors("This cache"):
         torch.empty(2**50, dtype=torch.int8)
     assert caught.value.code == "out_of_memory"
-    with pytest.raises(RuntimeError, match="shapes"), told_plainly("This product"):
+    with (
+        pytest.raises(RuntimeError, match="shapes"),
+        kernel_errors_as_scenario_errors("This product"),
+    ):
         torch.ones(2, 3) @ torch.ones(2, 3)
 
 
@@ -187,19 +197,19 @@ def test_memory_that_runs_out_is_told_and_other_failures_are_not_hidden():
         (mods.typo_mask, "kye.*return kye <= query|return kye <= query.*kye"),
     ],
 )
-def test_a_mask_of_ones_own_that_fails_is_told_with_an_example(mod, why):
-    own = masks.Mask("mine", mod, masks.causal().seen)
+def test_a_mask_of_ones_own_that_fails_is_reported_with_an_example(mod, why):
+    own = masks.Mask("mine", mod, masks.causal().visible)
     with pytest.raises(ScenarioError, match=f"(?s)(?:{why}).*Example") as caught:
         launch_flex(LLAMA, BATCH, own_mask=own)
     assert (caught.value.code, caught.value.field) == ("mask_stops", "mask")
     assert mod.__name__ in caught.value.message
 
 
-def test_shared_memory_that_runs_out_is_told():
+def test_shared_memory_that_runs_out_is_reported():
     from triton.runtime.errors import OutOfResources
 
     wanted = pytest.raises(ScenarioError, match=r"needs 300,000 of shared memory.*232,448")
-    with wanted as caught, told_plainly("A tile"):
+    with wanted as caught, kernel_errors_as_scenario_errors("A tile"):
         raise OutOfResources(300_000, 232_448, "shared memory")
     assert caught.value.code == "out_of_shared_memory"
 

@@ -50,7 +50,7 @@ def test_torch_agrees_on_any_small_batch(batch, rule, q, kv):
     assert compare_with_torch(batch, rule, q, kv).mismatch is None
 
 
-def test_a_difference_is_found_and_told(monkeypatch):
+def test_a_difference_is_found_and_reported(monkeypatch):
     batch = stale_batch()
     lists = direct_build(batch, MaskRule(), 16)
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""What is acknowledged stays, what is damaged is never told, and who may write where."""
+"""What is acknowledged stays, what is damaged is never returned, which process may write where."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def key(number, device="H100", kernel="abc", turn=0):
 
 
 def row(number, **changes):
-    told = {"n": 5, "median_s": 1e-3 * (number + 1), "spread_s": 1e-5, "correct": True}
-    return Row(key(number), **{**told, **changes})
+    values = {"n": 5, "median_s": 1e-3 * (number + 1), "spread_s": 1e-5, "correct": True}
+    return Row(key(number), **{**values, **changes})
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def path(tmp_path):
 
 
 def test_a_row_comes_back_as_it_went_in(path):
-    told = row(
+    expected = row(
         3,
         status="wrong",
         message="3 of 40 elements differ",
@@ -46,13 +46,13 @@ def test_a_row_comes_back_as_it_went_in(path):
         measured_at=12.5,
     )
     with ResultStore(path) as store:
-        assert store.put(told)
+        assert store.put(expected)
     with ResultStore(path) as store:
-        assert store.get(key(3)) == told
-        assert store.rows() == (told,)
+        assert store.get(key(3)) == expected
+        assert store.rows() == (expected,)
         assert store.get(key(4)) is None
         assert store.rows(device="H200") == ()
-        assert store.rows(device="H100", kernel_hash="abc") == (told,)
+        assert store.rows(device="H100", kernel_hash="abc") == (expected,)
 
 
 def test_the_first_result_of_a_key_stays(path):
@@ -137,14 +137,14 @@ def test_a_key_does_not_depend_on_the_order_of_its_fields():
     assert Key.of({"a": 1, "b": 2}, "d", "k") == Key.of({"b": 2, "a": 1}, "d", "k")
 
 
-def test_a_changed_number_is_never_told(path):
+def test_a_changed_number_is_never_returned(path):
     with ResultStore(path) as store:
         for number in range(5):
             store.put(row(number))
     raw = sqlite3.connect(path)
     [[body]] = raw.execute("SELECT body FROM results WHERE body LIKE '%\"number\":2%'")
-    told = {**json.loads(body), "median_s": 0.5}
-    raw.execute("UPDATE results SET body = ? WHERE body = ?", (json.dumps(told), body))
+    changed = {**json.loads(body), "median_s": 0.5}
+    raw.execute("UPDATE results SET body = ? WHERE body = ?", (json.dumps(changed), body))
     raw.commit()
     raw.close()
     with ResultStore(path, read_only=True) as store:
@@ -163,8 +163,8 @@ def test_a_changed_number_is_never_told(path):
         assert store.quarantined == 0
 
 
-def order(told):
-    return told.key.columns
+def order(row):
+    return row.key.columns
 
 
 def test_rows_that_vanished_are_counted(path):
@@ -227,7 +227,7 @@ def test_somebody_elses_database_is_left_alone(path):
     raw.execute("CREATE TABLE theirs (x)")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="no results file of the workbench"):
+    with pytest.raises(StoreError, match="not a results file of the workbench"):
         ResultStore(path)
     assert path.read_bytes() == before
 

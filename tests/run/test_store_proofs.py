@@ -73,9 +73,9 @@ def test_killed_at_random_points_it_loses_nothing(tmp_path, kills):
 def test_eight_processes_write_one_store(tmp_path, count):
     file, log = tmp_path / "results.db", tmp_path / "measured.txt"
     workers = [started(file, log, count, f"worker {n}") for n in range(8)]
-    told = [worker.communicate()[0] for worker in workers]
+    outputs = [worker.communicate()[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0] * 8
-    points = [int(line) for text in told for line in text.split()]
+    points = [int(line) for text in outputs for line in text.split()]
     assert sorted(points) == list(range(count))
     assert max(measured(log).values()) == 1
     with ResultStore(file) as store:
@@ -131,7 +131,7 @@ def test_a_damaged_file_never_tells_a_wrong_number(tmp_path, cases):
 
 
 def look_at(file, rows):
-    """How a damaged file ends: every row that is told must be one that was written."""
+    """How a damaged file ends: every returned row must be one that was written."""
     try:
         with ResultStore(file) as store:
             found = store.rows()

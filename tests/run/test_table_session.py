@@ -182,7 +182,7 @@ def test_blocks_before_a_sliding_window_are_dropped():
     assert 0 not in first[dropped:]
 
 
-def test_a_pool_without_blocks_is_no_pool():
+def test_a_pool_without_blocks_is_refused():
     with pytest.raises(TableSessionError, match="nothing can be stored"):
         TableSession(plan_of(num_gpu_blocks_override=None, kv_cache_memory_bytes=10), ())
 
@@ -199,7 +199,7 @@ def test_a_move_without_a_free_row_is_refused():
 def test_the_last_request_cannot_leave_an_empty_batch():
     session = TableSession(plan_of(), parse_batch("q70"))
     session.start()
-    with pytest.raises(TableSessionError, match="no request would be left"):
+    with pytest.raises(TableSessionError, match="no requests would remain"):
         session.finish(0)
 
 
@@ -283,5 +283,5 @@ def test_what_a_window_has_dropped_is_not_a_token_of_the_scene(name):
 def test_a_mistake_that_does_not_exist_and_a_batch_too_long():
     with pytest.raises(ScenarioError, match=f"Nearest: {WRONG_SIZE}"):
         make_mistake(plan_of(), parse_batch("q1"), "slots with the manager block size")
-    with pytest.raises(ScenarioError, match="too many to look at"):
+    with pytest.raises(ScenarioError, match="too many to check"):
         make_mistake(plan_of(), parse_batch("20q1s2k"), WRONG_SIZE)

@@ -24,7 +24,7 @@ from workbench.models import catalog_names
 from workbench.plan import resolve
 from workbench.random_scenarios import random_scenarios
 from workbench.run import live_check
-from workbench.run.live_check import Asked, CannotAskError, Host, ask
+from workbench.run.live_check import CannotAskError, Host, Outcome, ask
 from workbench.scenario import Scenario
 from workbench.verify import check, explicit_fields, verify
 from workbench.views.verify import live_check_html, live_check_text
@@ -38,10 +38,10 @@ def recorded(case):
     """A line of `tests/data/alignment.jsonl.gz` in the form of the probe's answers."""
     output = case["output"]
     if "error" in output:
-        return Asked(refusal={"by": "", "type": "", "message": output["error"]["message"]})
+        return Outcome(refusal={"by": "", "type": "", "message": output["error"]["message"]})
     answers = {ours: output[theirs] for ours, theirs in RECORDED.items()}
     answers["validate_block_size_error"] = output["validate_block_size_error"]
-    return Asked(answers=answers, functions=("recorded",))
+    return Outcome(answers=answers, functions=("recorded",))
 
 
 def checked(case):
@@ -68,8 +68,10 @@ def test_a_planted_wrong_rule_shows_where_it_acts(monkeypatch):
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_every_changed_answer_is_a_difference(name):
     case = next(case for case in cases() if "error" not in case["output"])
-    asked = recorded(case)
-    changed = replace(asked, answers={**asked.answers, name: ("changed", asked.answers[name])})
+    outcome = recorded(case)
+    changed = replace(
+        outcome, answers={**outcome.answers, name: ("changed", outcome.answers[name])}
+    )
     one = check(Scenario(**scenario_values(case)), changed, "0.23")
     assert [row.field for row in one.differences] == [name]
 
@@ -143,7 +145,7 @@ def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
     assert {one.mamba_cache_mode for one in some} == {None, *RULE_SETS[rules].cache_modes}
 
 
-def test_what_is_told_of_a_scenario_is_what_was_picked():
+def test_only_explicit_settings_of_a_scenario_are_reported():
     scenario = Scenario(model="qwen3-8b", tensor_parallel=2)
     assert explicit_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}
 
@@ -159,10 +161,10 @@ HELLO = 'import os; print(\'{"hello": {"vllm": "0.1", "platform_class": "P", "st
 
 def test_a_process_that_crashes_keeps_what_it_answered_and_says_so(monkeypatch):
     answered = 'print(\'{"id": 0, "answers": {"block_size": 3}}\', flush=True)\n'
-    installed, asked = process(monkeypatch, HELLO + answered + "os.abort()")
+    installed, outcomes = process(monkeypatch, HELLO + answered + "os.abort()")
     assert installed.version == "0.1"
-    assert asked[0].answers == {"block_size": 3}
-    assert "ended with status" in asked[1].failure
+    assert outcomes[0].answers == {"block_size": 3}
+    assert "ended with status" in outcomes[1].failure
 
 
 @pytest.mark.slow
@@ -170,8 +172,8 @@ def test_a_process_that_hangs_is_stopped(monkeypatch):
     monkeypatch.setattr(live_check, "START_S", 15)  # enough for a Python that imports nothing
     monkeypatch.setattr(live_check, "QUESTION_S", 0)
     asleep = HELLO.replace("import os", "import time, sys") + "sys.stdout.flush(); time.sleep(3600)"
-    _, asked = process(monkeypatch, asleep)
-    assert [one.failure for one in asked] == ["no answer within 15 s"] * 2
+    _, outcomes = process(monkeypatch, asleep)
+    assert [one.failure for one in outcomes] == ["no answer within 15 s"] * 2
 
 
 def test_a_python_without_vllm_and_none_at_all_are_clear_errors():
@@ -180,8 +182,8 @@ def test_a_python_without_vllm_and_none_at_all_are_clear_errors():
     assert raised.value.code == "vllm_not_importable"
     with pytest.raises(CannotAskError, match="cannot be started"):
         verify([Scenario()], "/nowhere/python")
-    told = CliRunner().invoke(app, ["verify", "qwen3-8b", "--python", "/nowhere/python"])
-    assert told.exit_code == 2
+    done = CliRunner().invoke(app, ["verify", "qwen3-8b", "--python", "/nowhere/python"])
+    assert done.exit_code == 2
 
 
 def run_command(*arguments):
@@ -196,23 +198,23 @@ needs_vllm = [
 
 @pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "kimi-linear-48b-a3b", "lfm2-1.2b"])
 class TestRealVllm:
-    """Asked of a real vLLM, of whichever version is named."""
+    """Answers of a real vLLM, of any version."""
 
     pytestmark = needs_vllm
 
     def test_the_command_finds_no_difference(self, model):
-        told = run_command(model, "-s", "tensor_parallel=2", "--json")
-        report = json.loads(told.stdout)
+        done = run_command(model, "-s", "tensor_parallel=2", "--json")
+        report = json.loads(done.stdout)
         assert report["differences"] == []
         assert report["not_asked"] == []
         assert report["compared_fields"] > 20
         assert "Platform.update_block_size_for_backend" in report["asked"]
-        assert told.exit_code == 0
+        assert done.exit_code == 0
 
     def test_a_planted_wrong_rule_is_found(self, model, monkeypatch):
         right = hybrid_alignment.cdiv
         monkeypatch.setattr(hybrid_alignment, "cdiv", lambda a, b: right(a, b) + 1)
-        told = run_command(model, "--json")
-        fields = [row["field"] for row in json.loads(told.stdout)["differences"][0]["fields"]]
+        done = run_command(model, "--json")
+        fields = [row["field"] for row in json.loads(done.stdout)["differences"][0]["fields"]]
         assert "block_size" in fields
-        assert told.exit_code == 1
+        assert done.exit_code == 1

@@ -90,7 +90,7 @@ def test_a_launch_tells_path_error_and_poison(shown, path):
     [
         ("tile", "8 x 64", "nearest: 16"),
         ("tile", "64 x 48", "nearest: 32"),
-        ("tile", "big", "is no tile"),
+        ("tile", "big", "Expected queries x keys"),
         ("dtype", "bfloat16", "bfloat16 is refused"),
     ],
 )

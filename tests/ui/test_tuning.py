@@ -272,7 +272,7 @@ def test_a_file_that_is_no_results_file_is_said_in_place(tab, tmp_path):
     kernels.file.value = str(tmp_path / "notes.txt")
     kernels.start.click()
     assert kernels.wait(PATIENCE_S)
-    assert "no results file" in kernels._error.value
+    assert "is not a results file" in kernels._error.value
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 

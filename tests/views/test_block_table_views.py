@@ -105,7 +105,7 @@ def test_words_tell_place_verdict_and_counts():
     assert "2 launches of 8 programs, 100 loads and 50 stores, 600 B" in html
     assert "tells no time" in html
     assert "✓ agrees" in html
-    wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the oracle says 8")
+    wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the oracle has 8")
     assert "✕ differs" in verdict(wrong)
     assert "&lt;0&gt;" in verdict(wrong)
 

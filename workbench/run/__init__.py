@@ -1,1 +1,1 @@
-"""Running things: notebooks, environments; later kernels, sweeps and their results."""
+"""Code that runs things: notebooks, environments, kernels, sweeps and their results."""

@@ -1,4 +1,4 @@
-"""Real torch views over one raw tensor, and the check through raw bytes of who owns what.
+"""Real torch views over one raw tensor, and a check through raw bytes of which block owns what.
 
     views = cache_views(layout, attention, states, num_blocks=2)
     check_ownership(views).attention.misplaced_bytes
@@ -20,9 +20,9 @@ from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
 from workbench.core.plan import Plan
 
-NOBODY = -1
+UNWRITTEN = -1
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
-"""Bytes of an element -> an integer type of that size: any pattern of bits can be written."""
+"""Bytes of an element -> an integer type of that size, so that any bit pattern can be written."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class TorchViews:
 
 
 def torch_view(raw: torch.Tensor, view: View) -> torch.Tensor:
-    """`view` over `raw` (int8, [bytes]). Torch's RuntimeError where it leaves the storage."""
+    """Build `view` over `raw` (int8, [bytes]). Torch's RuntimeError if it exceeds the storage."""
     return _strided(raw, view, getattr(torch, view.dtype))
 
 
 def torch_views(views: CacheViews, device: str = "cpu") -> TorchViews:
-    """A zeroed raw tensor on `device` and what its layers see of it."""
+    """Return a zeroed raw tensor on `device` and the views of its layers."""
     raw = torch.zeros(views.raw_bytes, dtype=torch.int8, device=device)
     attention = None if views.attention is None else torch_view(raw, views.attention)
     return TorchViews(raw, attention, tuple(torch_view(raw, view) for view in views.states))
@@ -49,7 +49,7 @@ def torch_views(views: CacheViews, device: str = "cpu") -> TorchViews:
 def allocation_views(
     plan: Plan, num_blocks: int, *, layout: str | None = None, device: str = "cpu"
 ) -> dict[str, TorchViews]:
-    """Layer -> its tensors, all over the one allocation of `num_blocks` blocks (0.33).
+    """Return layer -> its tensors, all over one allocation of `num_blocks` blocks (0.33).
 
     Errors: LayoutError.
     """
@@ -66,7 +66,7 @@ def allocation_views(
 
 @dataclass(frozen=True, slots=True)
 class PageOwnership:
-    """Whose bytes lie in page `block`: its own, other blocks', nobody's (padding)."""
+    """The owners of the bytes in page `block`: itself, other blocks, or none (padding)."""
 
     block: int
     own_bytes: int
@@ -87,22 +87,22 @@ class Ownership:
 
     @property
     def misplaced_bytes(self) -> int:
-        """Bytes that lie in the page of another block than the one that wrote them."""
+        """Count bytes that are in the page of another block than the one that wrote them."""
         return sum(page.misplaced_bytes for page in self.pages)
 
     @property
     def misplaced_elements(self) -> int:
-        """The same in elements."""
+        """Count the same in elements."""
         return self.misplaced_bytes // self.itemsize
 
     @property
     def written_elements(self) -> int:
-        """Elements that any block wrote."""
+        """Count elements that any block wrote."""
         return sum(page.own_bytes + page.misplaced_bytes for page in self.pages) // self.itemsize
 
     @property
     def ok(self) -> bool:
-        """Whether every block owns its own page alone."""
+        """Return whether every block owns its own page alone."""
         return not self.misplaced_bytes and not self.overwritten_bytes
 
     def __str__(self) -> str:
@@ -111,14 +111,14 @@ class Ownership:
 
 @dataclass(frozen=True)
 class CacheOwnership:
-    """The check for both kinds of layers; None where the cache has no such layer."""
+    """The check for both kinds of layers; None if the cache does not have such a layer."""
 
     attention: Ownership | None
     states: Ownership | None
 
 
 def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
-    """Fill through the attention view, then through the state views, and look at the raw bytes."""
+    """Fill through the attention view, then through the state views, and inspect the raw bytes."""
     attention = states = None
     if views.attention is not None and views.attention_page_bytes is not None:
         attention = ownership(
@@ -139,7 +139,7 @@ def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
 
 
 def _step(place: Placed | None, page_bytes: int) -> int:
-    """Bytes from one block to the next; the layer that is shown is the first of the allocation."""
+    """Return bytes from one block to the next; the layer shown is the first of the allocation."""
     return page_bytes if place is None else place.block_step[1]
 
 
@@ -163,30 +163,30 @@ def ownership(
     if raw_bytes % page_bytes:
         raise LayoutError(
             "tensor_not_whole_pages",
-            f"raw_bytes = {raw_bytes:,} is no multiple of page_bytes = {page_bytes:,}. "
+            f"raw_bytes = {raw_bytes:,} is not a multiple of page_bytes = {page_bytes:,}. "
             f"Nearest valid: {max(raw_bytes // page_bytes, 1) * page_bytes:,}.",
             field="raw_bytes",
         )
     owners = byte_owners(views, raw_bytes, blocks_per_page, device).reshape(-1, page_bytes)
     blocks = torch.arange(owners.shape[0], device=owners.device).unsqueeze(1)
     own = (owners == blocks).sum(1).tolist()
-    unwritten = (owners == NOBODY).sum(1).tolist()
+    unwritten = (owners == UNWRITTEN).sum(1).tolist()
     pages = tuple(
-        PageOwnership(block, mine, page_bytes - mine - nobody, nobody)
-        for block, (mine, nobody) in enumerate(zip(own, unwritten, strict=True))
+        PageOwnership(block, mine, page_bytes - mine - free, free)
+        for block, (mine, free) in enumerate(zip(own, unwritten, strict=True))
     )
     written = sum(page_bytes - page.unwritten_bytes for page in pages)
-    asked = sum(view.elements * view.itemsize for view in views)
-    return Ownership(pages, min(view.itemsize for view in views), asked - written)
+    requested = sum(view.elements * view.itemsize for view in views)
+    return Ownership(pages, min(view.itemsize for view in views), requested - written)
 
 
 def byte_owners(
     views: Sequence[View], raw_bytes: int, blocks_per_page: int = 1, device: str = "cpu"
 ) -> torch.Tensor:
-    """The manager block that wrote each byte, [bytes] int64; NOBODY where none did.
+    """Return the manager block that wrote each byte, [bytes] int64; UNWRITTEN if none did.
 
-    Ids are written digit by digit in base 255, one digit a round and the same in every byte of an
-    element, so that a byte tells its owner whatever the element type is.
+    Ids are written digit by digit in base 255, one digit per round and the same in every byte of an
+    element, so that a byte identifies its owner for any element type.
     """
     raw = torch.zeros(raw_bytes, dtype=torch.int8, device=device)
     blocks = max(view.shape[view.block_axis] for view in views) // blocks_per_page
@@ -202,11 +202,11 @@ def byte_owners(
         digits = raw.view(torch.uint8).to(torch.int64)
         owners += (digits - 1) * weight
         weight *= 255
-    return torch.where(digits == 0, NOBODY, owners)
+    return torch.where(digits == 0, UNWRITTEN, owners)
 
 
 def _pattern(byte: int, itemsize: int) -> int:
-    """The integer whose bytes are all `byte`; unsigned for single bytes, as torch.uint8 is."""
+    """Return the integer whose bytes are all `byte`; unsigned for single bytes (torch.uint8)."""
     return int.from_bytes(bytes([byte]) * itemsize, "little", signed=itemsize > 1)
 
 

@@ -1,4 +1,4 @@
-"""What this environment is: versions, device, Triton mode."""
+"""Describe this environment: versions, device, Triton mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKAGES = (
 
 
 def package_versions() -> dict[str, str]:
-    """Package -> installed version, or "not installed"."""
+    """Return package -> installed version, or "not installed"."""
     found = {}
     for name in PACKAGES:
         try:
@@ -33,7 +33,7 @@ def package_versions() -> dict[str, str]:
 
 
 def environment_report() -> str:
-    """Markdown for an issue: machine, packages, devices, and whether Triton really runs here."""
+    """Return Markdown for an issue: machine, packages, devices, and whether Triton works."""
     import psutil
 
     memory = psutil.virtual_memory().total / 2**30
@@ -49,7 +49,7 @@ def environment_report() -> str:
 
 
 def _kernel_rows() -> tuple[str, ...]:
-    """Device, mode and self-test; a process whose mode is settled otherwise says so."""
+    """Return device, mode and self-test; a conflict with an earlier mode is reported."""
     from workbench.kernels.mode import TritonModeError, triton_mode
     from workbench.kernels.selftest import run_selftest
 

@@ -1,7 +1,7 @@
-"""The batch-invariance lab: one request in many surroundings, and every bit that differs.
+"""The batch-invariance lab: one request in many batches and layouts, and every bit that differs.
 
-Each trial is computed under every way to choose tiles, so that a promise stands beside a control
-that breaks it.
+Each trial is computed under every way to choose tiles, so that a promise can be compared with a
+control that breaks it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from workbench.run.flex_inputs import (
     tile_steps,
     tile_text,
 )
-from workbench.run.flex_jobs import Stop, told_plainly
+from workbench.run.flex_jobs import StopFlag, kernel_errors_as_scenario_errors
 
 BITWISE_MODE, FAST_MODE, BY_SIZE_MODE = MODES = (
     "bitwise: one tile for all",
     "fast: tiles by the request",
     "tiles by batch size",
 )
-"""The last one is the control: what it computes depends on who else is there."""
+"""The last one is the control: its results depend on the other requests."""
 ALONE_TILE, CROWD_TILE = Tile(16, 16), Tile(32, 32)
-"""Of the control: two tiles that add up keys in other portions."""
+"""Of the control: two tiles that sum keys in different portions."""
 OTHER_PAGES = (16, 48, 64, 528)
 MOST_PLACES = 5
 CHUNK_MASKS = ("causal", "sliding window", "chunked")
@@ -52,7 +52,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What is drawn once: the numbers of everybody, and how to compute a layout."""
+    """What is drawn once: the numbers of all requests, and how to compute a layout."""
 
     subject: Request
     companions: tuple[Request, ...]
@@ -62,7 +62,7 @@ class _Scene:
 
 @dataclass(frozen=True, slots=True)
 class _Surrounding:
-    """One way to serve the request: layouts whose rows `place`, one after the other, are it."""
+    """One way to serve the request: row `place` of each layout, in order, is a part of it."""
 
     kind: Kind
     detail: str
@@ -80,15 +80,15 @@ def bit_lab(
     dtype: str = AS_PLANNED,
     batches: int = 4,
     seed: int = 0,
-    stop: Stop | None = None,
+    stop: StopFlag | None = None,
     progress: Progress | None = None,
 ) -> BitLab:
-    """Run request `subject` of a batch alone, then among the others, on other pages, in chunks.
+    """Run request `subject` of a batch alone, then with other requests, on other pages, in chunks.
 
     On a GPU with all heads of the plan; interpreted with one KV head and its group, since heads
-    do not know of one another. batches: random compositions. Errors: as `launch_flex`.
+    are independent. batches: random compositions. Errors: as `launch_flex`.
     """
-    stop = stop or Stop()
+    stop = stop or StopFlag()
     if not 0 <= subject < len(batch):
         raise ScenarioError(
             "no_such_request",
@@ -102,25 +102,25 @@ def bit_lab(
     steps = max(tile_steps(batch, shape, ways[name](9)) for name in MODES)
     # a trial has a batch on average half as long, under three ways to choose tiles
     check_size(batch, machine, steps, most=INTERPRETER_STEPS // 4)
-    with told_plainly(f"This lab ({shape})"):
+    with kernel_errors_as_scenario_errors(f"This lab ({shape})"):
         numbers = random_requests(batch, shape, machine.dtype, seed)
         others = tuple(request for i, request in enumerate(numbers) if i != subject)
-        strangers = _strangers(batch[subject])
+        extra = _extra_requests(batch[subject])
         scene = _Scene(
             numbers[subject],
-            (*others, *random_requests(strangers, shape, machine.dtype, seed + 99)),
+            (*others, *random_requests(extra, shape, machine.dtype, seed + 99)),
             shape.block_size,
             shape.page_tokens // shape.block_size,
         )
         kinds_left = mask in CHUNK_MASKS
         found = _compared(scene, ways, mask, mask_tokens, batches, seed, kinds_left, stop, progress)
-    asked, total = batch[subject].query_tokens, batch[subject].sequence_tokens
+    queries, total = batch[subject].query_tokens, batch[subject].sequence_tokens
     return BitLab(
         shape,
         FlexPlace("our kernel", machine.mode.mode, machine.device, _note(machine, whole, shape)),
-        f"request {subject}: {asked:,} queries over {total:,} keys",
-        total - asked,
-        asked,
+        f"request {subject}: {queries:,} queries over {total:,} keys",
+        total - queries,
+        queries,
         tuple(
             BitRun(
                 name,
@@ -141,14 +141,14 @@ def _note(machine: Machine, whole: FlexShape, shape: FlexShape) -> str:
     return "; ".join(notes)
 
 
-def _strangers(request: BatchRequest) -> tuple[BatchRequest, ...]:
-    """Two more for the random batches, so that a batch of one has company too."""
+def _extra_requests(request: BatchRequest) -> tuple[BatchRequest, ...]:
+    """Return two extra requests for the random batches, so that no batch is a single request."""
     tokens = request.sequence_tokens
     return (BatchRequest(1, tokens + 7), BatchRequest(min(5, tokens), tokens))
 
 
 def _settings(name: str, shape: FlexShape, machine: Machine) -> Callable[[int], Settings]:
-    """Number of requests -> settings; only the control looks at the number."""
+    """Return number of requests -> settings; only the control depends on the number."""
     device = torch.device(machine.mode.torch_device)
 
     def fit(settings: Settings) -> Settings:
@@ -175,10 +175,10 @@ def _compared(
     batches: int,
     seed: int,
     in_chunks: bool,
-    stop: Stop,
+    stop: StopFlag,
     progress: Progress | None,
 ) -> dict[str, list[BitTrial]]:
-    """Every trial under every way, in turn."""
+    """Run every trial under every way, in turn."""
 
     def run(paged: Paged, place: int, way: Callable[[int], Settings]) -> Tensor:
         stop.check()
@@ -213,7 +213,7 @@ def _page_sizes(scene: _Scene) -> tuple[int, ...]:
 def _surroundings(
     scene: _Scene, batches: int, seed: int, in_chunks: bool
 ) -> Iterator[_Surrounding]:
-    """The trials, laid out one by one."""
+    """Lay out the trials one by one."""
     random, size, ratio = np.random.default_rng(seed), scene.block_size, scene.ratio
     me = scene.subject
     for turn in range(batches):
@@ -225,7 +225,7 @@ def _surroundings(
         layout = lay_out([rows[i] for i in order], size, ratio=ratio, seed=seed + 1 + turn)
         yield _Surrounding("batch", f"row {place} of a batch of {len(rows)}", (layout,), place)
     padded = lay_out([me], size, ratio=ratio, seed=seed, dummies=(0, 2), padding=3)
-    yield _Surrounding("padding", "2 dummy requests, 3 queries behind", (padded,), 1)
+    yield _Surrounding("padding", "2 dummy requests, 3 padding queries", (padded,), 1)
     for turn in range(2):
         moved = lay_out([me], size, ratio=ratio, seed=seed + 50 + turn, spare=9)
         yield _Surrounding("pages", f"permutation {turn + 1} of the pages", (moved,), 0)
@@ -238,13 +238,13 @@ def _surroundings(
 
 
 def _chunks(scene: _Scene, pieces: int, random: np.random.Generator, seed: int) -> _Surrounding:
-    """The queries in steps, each over the keys up to its own end."""
+    """Split the queries into steps, each over the keys up to its own end."""
     me = scene.subject
-    asked, total = len(me.queries), len(me.keys)
-    cuts = sorted((1 + random.permutation(max(asked - 1, 0))[: pieces - 1]).tolist())
+    queries, total = len(me.queries), len(me.keys)
+    cuts = sorted((1 + random.permutation(max(queries - 1, 0))[: pieces - 1]).tolist())
     layouts, start = [], 0
-    for end in (*cuts, asked):
-        reach = total - asked + end
+    for end in (*cuts, queries):
+        reach = total - queries + end
         step = Request(me.keys[:reach], me.values[:reach], me.queries[start:end])
         layouts.append(lay_out([step], scene.block_size, ratio=scene.ratio, seed=seed))
         start = end

@@ -72,7 +72,7 @@ def _median_seconds(build: Callable[[], BlockMask], seconds: float) -> float:
 
 
 def mask_bytes(mask: BlockMask) -> int:
-    """Bytes of every tensor that a block mask holds."""
+    """Return the bytes of all tensors that a block mask holds."""
     tensors = (
         mask.kv_num_blocks,
         mask.kv_indices,

@@ -1,4 +1,4 @@
-"""From a plan and a typed batch to what the flex kernels take: shape, masks, requests, limits."""
+"""Convert a plan and an explicit batch to inputs of the flex kernels: shape, masks, requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ TILE = re.compile(r"\s*(-?\d{1,9})\s*(?:x|\s|,)\s*(-?\d{1,9})\s*", re.ASCII | re
 
 
 def shape_of(plan: Plan) -> FlexShape:
-    """One rank's attention layer. Errors: ScenarioError without attention or a kernel block."""
+    """Return one rank's attention layer.
+
+    Errors: ScenarioError without attention or a kernel block.
+    """
     attention, block = plan.model.attention, plan.kernel_block_size
     if attention is None or block is None:
         raise ScenarioError(
@@ -51,7 +54,7 @@ def shape_of(plan: Plan) -> FlexShape:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where kernels run in this process, and the dtype of this launch; note: why it is another."""
+    """Where kernels run in this process, and the launch's dtype; note: why it differs."""
 
     mode: TritonMode
     dtype: str
@@ -59,45 +62,45 @@ class Machine:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether there is anything to time."""
+        """Return whether timing is possible."""
         return self.mode.mode == "gpu"
 
     @property
     def device(self) -> str:
-        """Its name."""
+        """Return the device's name."""
         return self.mode.device or "CPU"
 
 
-def machine_for(planned: str, asked: str) -> Machine:
-    """Decide the dtype. Errors: ScenarioError for bfloat16 asked for by name in the interpreter.
+def machine_for(planned: str, requested: str) -> Machine:
+    """Decide the dtype. Errors: ScenarioError for explicit bfloat16 in the interpreter.
 
-    "as planned" takes float16 in place of bfloat16 there, and says so.
+    "as planned" uses float16 instead of bfloat16 there, with a note.
     """
     mode = triton_mode()
     if mode.mode == "unavailable":
         raise ScenarioError("no_kernel_can_run", f"No kernel can run here: {mode.reason}.")
-    dtype = planned if asked == AS_PLANNED else asked
+    dtype = planned if requested == AS_PLANNED else requested
     if dtype not in DTYPES:
         raise ScenarioError(
             "unknown_name", unknown_name_message("Dtype", dtype, DTYPES), field="dtype"
         )
     if dtype != "bfloat16" or mode.mode == "gpu":
         return Machine(mode, dtype)
-    why = "Triton's interpreter computes bfloat16 wrongly without a word"
-    if asked != AS_PLANNED:
+    why = "Triton's interpreter silently computes wrong bfloat16 results"
+    if requested != AS_PLANNED:
         raise ScenarioError(
             "bfloat16_in_the_interpreter",
-            f"bfloat16 is refused: {why}. Take float16 or float32 here; a GPU does it right.",
+            f"bfloat16 is refused: {why}. Use float16 or float32 here, or a GPU.",
             field="dtype",
         )
     return Machine(mode, "float16", f"float16 in place of the plan's bfloat16: {why}")
 
 
 def kernel_mask(kind: str, size: int, requests: int) -> Mask:
-    """The device mask of a kind of `core.flex_batch`; `requests` of the batch share its size."""
+    """Return the device mask of a kind of `core.flex_batch`; all `requests` share its size."""
     if kind not in KINDS:
         raise ScenarioError("unknown_name", unknown_name_message("Mask", kind, KINDS), field="mask")
-    mask_rule(kind, size)  # refuses the sizes that no picture has either
+    mask_rule(kind, size)  # refuses the same sizes as the mask's picture
     if kind == PREFIX:
         return masks.prefix_lm([[(0, size - 1)]] * requests)
     if kind in {CAUSAL, DOCUMENT}:
@@ -105,35 +108,35 @@ def kernel_mask(kind: str, size: int, requests: int) -> Mask:
     return {WINDOW: masks.sliding_window, CHUNKED: masks.chunked}[kind](size)
 
 
-def with_tile(settings: Settings, typed: str) -> Settings:
-    """`settings` with a typed prefill tile, "64 x 32"; nothing typed leaves them.
+def with_tile(settings: Settings, text: str) -> Settings:
+    """Return `settings` with an explicit prefill tile, "64 x 32"; unchanged if it is empty.
 
-    Errors: ScenarioError for what is no pair; PagedFlexError for a tile that no kernel takes.
+    Errors: ScenarioError if it is not a pair; PagedFlexError for a tile that no kernel supports.
     """
-    sizes = tile_sizes(typed)
+    sizes = tile_sizes(text)
     if sizes is None:
         return settings
     tile = Tile(*sizes, settings.prefill.num_warps, settings.prefill.num_stages)
     return replace(settings, prefill=tile, as_given=True)
 
 
-def tile_sizes(typed: str) -> tuple[int, int] | None:
-    """(queries, keys) of a typed tile; None for nothing."""
-    if not typed.strip():
+def tile_sizes(text: str) -> tuple[int, int] | None:
+    """Return (queries, keys) of an explicit tile; None if it is empty."""
+    if not text.strip():
         return None
-    found = TILE.fullmatch(typed)
+    found = TILE.fullmatch(text)
     if found is None:
         raise ScenarioError(
             "tile_not_readable",
-            f"{typed[:40]!r} is no tile: write queries x keys, for example 64 x 32, or nothing for "
-            "the shipped one.",
+            f"Invalid tile {text[:40]!r}. Expected queries x keys, e.g. 64 x 32, or empty for the "
+            "default.",
             field="tile",
         )
     return int(found[1]), int(found[2])
 
 
 def tile_text(settings: Settings) -> str:
-    """The tiles in words."""
+    """Describe the tiles."""
     words = [f"prefill {settings.prefill.block_m} x {settings.prefill.block_n}"]
     if settings.decode is not None:
         decode = f"decode {settings.decode.block_m} x {settings.decode.block_n}"
@@ -145,7 +148,7 @@ def tile_text(settings: Settings) -> str:
 def random_requests(
     batch: Sequence[BatchRequest], shape: FlexShape, dtype: str, seed: int = 0
 ) -> list[Request]:
-    """Normal numbers for every request of the batch, in the shape of the plan."""
+    """Draw normal numbers for every request of the batch, in the shape of the plan."""
     return [
         random_request(
             request.sequence_tokens,
@@ -161,7 +164,7 @@ def random_requests(
 
 
 def tile_steps(batch: Sequence[BatchRequest], shape: FlexShape, settings: Settings) -> int:
-    """Tiles of keys that a launch multiplies at most: programs times the keys of each."""
+    """Return the most key tiles that a launch multiplies: programs times the keys of each."""
     rows, keys = settings.prefill.block_m, settings.prefill.block_n
     return shape.kv_heads * sum(
         cdiv(request.query_tokens * shape.group, rows) * cdiv(request.sequence_tokens, keys)

@@ -1,4 +1,4 @@
-"""Jobs that can be asked to stop, and what a kernel's own failures say to a person."""
+"""Jobs that can be stopped, and clear messages for a kernel's own failures."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):  # noqa: N818 - nothing went wrong
-    """The job was asked to stop, and has."""
+    """The job was stopped on request."""
 
 
-class Stop:
-    """One job's bell: rung from any thread, heard by the job between two launches."""
+class StopFlag:
+    """A request to stop one job: set from any thread, checked by the job between two launches."""
 
     def __init__(self) -> None:
-        self._rung = threading.Event()
+        self._event = threading.Event()
 
-    def ring(self) -> None:
-        """Ask the job to stop."""
-        self._rung.set()
+    def request(self) -> None:
+        """Request the job to stop."""
+        self._event.set()
 
     @property
-    def rung(self) -> bool:
-        """Whether it was asked to."""
-        return self._rung.is_set()
+    def requested(self) -> bool:
+        """Return whether a stop was requested."""
+        return self._event.is_set()
 
     def check(self) -> None:
-        """Errors: Stopped if it was asked to."""
-        if self.rung:
+        """Raise Stopped if a stop was requested."""
+        if self.requested:
             raise Stopped
 
 
 @contextmanager
-def told_plainly(doing: str, own_mask: Mask | None = None) -> Iterator[None]:
+def kernel_errors_as_scenario_errors(doing: str, own_mask: Mask | None = None) -> Iterator[None]:
     """Turn refusals of a kernel, and memory that runs out, into one ScenarioError.
 
-    doing: what was tried, for the message. own_mask: a mask of the caller's own, whose failures in
-    the compiler or the interpreter are told too. Everything else passes through. Memory that the
-    failed launch held is given back.
+    doing: the attempted work, for the message. own_mask: the caller's custom mask, whose failures
+    in the compiler or the interpreter are converted too. Other errors pass through. Memory that the
+    failed launch held is released.
     """
     from triton.compiler.errors import CompilationError
     from triton.runtime.errors import InterpreterError, OutOfResources
@@ -65,7 +65,7 @@ def told_plainly(doing: str, own_mask: Mask | None = None) -> Iterator[None]:
         raise ScenarioError(
             "out_of_shared_memory",
             f"{doing} does not fit into one program: it needs {error.required:,} of {error.name}, "
-            f"and this device has {error.limit:,}. Take a smaller tile, for example 64 x 32.",
+            f"and this device has {error.limit:,}. Use a smaller tile, for example 64 x 32.",
             field="tile",
         ) from error
     except (MemoryError, RuntimeError) as error:
@@ -86,7 +86,7 @@ def _is_memory(error: BaseException) -> bool:
 
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    # the allocator of the CPU raises nothing more special
+    # the allocator of the CPU has no exception type of its own
     return "can't allocate memory" in str(error)
 
 

@@ -62,7 +62,7 @@ def _attend(batch: PagedBatch, queries: Tensor, cache: Tensor, device: str) -> T
 
 
 def _exact(alone: PagedBatch, queries: Tensor, cache: Tensor) -> Tensor:
-    """Dense causal attention [tokens, 1, head] over the pages of the only request."""
+    """Compute dense causal attention [tokens, 1, head] over the pages of the only request."""
     length = alone.seq_lens[0]
     pages = cache[list(alone.rows[0][: alone.own_blocks(0)])]
     keys, values = (pages[:, side].flatten(0, 1)[:length, 0] for side in (0, 1))

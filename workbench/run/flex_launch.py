@@ -34,7 +34,7 @@ from workbench.run.flex_inputs import (
     tile_text,
     with_tile,
 )
-from workbench.run.flex_jobs import Stop, told_plainly
+from workbench.run.flex_jobs import StopFlag, kernel_errors_as_scenario_errors
 from workbench.run.flex_speed import measured_speed
 
 OURS_FAST, OURS_BITWISE, ENGINE = PATHS = (
@@ -48,7 +48,7 @@ Attend = Callable[[Paged], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """How to compute a layout, the tile in words, and what is timed of it on a GPU."""
+    """How to compute a layout, the tile's description, and what is timed on a GPU."""
 
     attend: Attend
     tile: str
@@ -56,8 +56,8 @@ class _Path:
 
 
 @dataclass(frozen=True, slots=True)
-class FlexAsked:
-    """What to launch. dtype: a name, or "as planned". tile: typed, as "64 x 32", or nothing."""
+class FlexRequest:
+    """What to launch. dtype: a name, or "as planned". tile: explicit, as "64 x 32", or empty."""
 
     path: str = OURS_FAST
     mask: str = CAUSAL
@@ -69,23 +69,23 @@ class FlexAsked:
 def launch_flex(
     plan: Plan,
     batch: Sequence[BatchRequest],
-    asked: FlexAsked | None = None,
+    request: FlexRequest | None = None,
     *,
-    stop: Stop | None = None,
+    stop: StopFlag | None = None,
     own_mask: Mask | None = None,
 ) -> FlexRun:
     """Run a batch over pages of this plan: on a GPU if there is one, else interpreted or eager.
 
-    The batch is run twice, over a cache that holds zeros and over one that holds NaN wherever
-    nobody may read; both runs must agree bit for bit. own_mask: in place of the asked one.
+    The batch is run twice, over a cache that holds zeros and over one that holds NaN in all slots
+    that must not be read; both runs must agree bit for bit. own_mask: instead of the requested one.
     Errors: ScenarioError for what a kernel refuses, and for memory that runs out; Stopped.
     """
-    asked, stop = asked or FlexAsked(), stop or Stop()
+    request, stop = request or FlexRequest(), stop or StopFlag()
     shape = shape_of(plan)
-    machine = machine_for(shape.dtype, asked.dtype)
-    with told_plainly(f"This launch ({shape})", own_mask):
-        mask = own_mask or kernel_mask(asked.mask, asked.mask_tokens, len(batch))
-        path = _path(plan, batch, asked, shape, machine, mask, stop)
+    machine = machine_for(shape.dtype, request.dtype)
+    with kernel_errors_as_scenario_errors(f"This launch ({shape})", own_mask):
+        mask = own_mask or kernel_mask(request.mask, request.mask_tokens, len(batch))
+        path = _path(plan, batch, request, shape, machine, mask, stop)
         requests = random_requests(batch, shape, machine.dtype)
         ratio = shape.page_tokens // shape.block_size
         clean = lay_out(requests, shape.block_size, ratio=ratio, poison=0.0)
@@ -95,11 +95,11 @@ def launch_flex(
         stop.check()
         poisoned = _poisoned(requests, shape, ratio, path.attend, result)
         stop.check()
-        # the interpreter has no time to tell
+        # the interpreter's times are meaningless
         speed = measured_speed(path.timed(clean), clean, mask) if machine.is_gpu else None
     return FlexRun(
         shape,
-        _place(asked.path, machine),
+        _place(request.path, machine),
         path.tile,
         mask.name,
         len(batch),
@@ -125,18 +125,18 @@ def _place(path: str, machine: Machine) -> FlexPlace:
 def _path(
     plan: Plan,
     batch: Sequence[BatchRequest],
-    asked: FlexAsked,
+    request: FlexRequest,
     shape: FlexShape,
     machine: Machine,
     mask: Mask,
-    stop: Stop,
+    stop: StopFlag,
 ) -> _Path:
-    if asked.path == ENGINE:
-        return _engine(plan, batch, asked, machine, mask)
+    if request.path == ENGINE:
+        return _engine(plan, batch, request, machine, mask)
     device = torch.device(machine.mode.torch_device)
-    shipped = default_settings(device, bitwise=asked.path == OURS_BITWISE)
+    shipped = default_settings(device, bitwise=request.path == OURS_BITWISE)
     settings = fitted(
-        with_tile(shipped, asked.tile),
+        with_tile(shipped, request.tile),
         head_dim=shape.head_size,
         group=shape.group,
         dtype=machine.dtype,
@@ -151,14 +151,14 @@ def _path(
         )
 
     def timed(paged: Paged) -> Callable[[], object]:
-        # lists of programs are built once a step for all layers, so they are not timed
+        # lists of programs are built once per step for all layers, so they are not timed
         return prepare(paged.query, paged.kv_cache, paged.batch, mask=mask, settings=settings).run
 
     return _Path(attend, tile_text(settings), timed)
 
 
-def head_by_head(paged: Paged, mask: Mask, settings: Settings, stop: Stop) -> Tensor:
-    """The same result, one KV head a launch: numpy takes seconds, and a stop is heard between."""
+def head_by_head(paged: Paged, mask: Mask, settings: Settings, stop: StopFlag) -> Tensor:
+    """Launch one KV head at a time, with the same result, so that a stop is noticed sooner."""
     query, cache = paged.query, paged.kv_cache
     group = query.shape[1] // cache.shape[3]
     out = torch.zeros_like(query)
@@ -177,9 +177,9 @@ def head_by_head(paged: Paged, mask: Mask, settings: Settings, stop: Stop) -> Te
 
 
 def _engine(
-    plan: Plan, batch: Sequence[BatchRequest], asked: FlexAsked, machine: Machine, mask: Mask
+    plan: Plan, batch: Sequence[BatchRequest], request: FlexRequest, machine: Machine, mask: Mask
 ) -> _Path:
-    """The engine's path, with the plan's mask blocks and tiles; refuses what vLLM refuses."""
+    """Return the engine's path with the plan's mask blocks and tiles; refuse what vLLM refuses."""
     flex = flex_plan(plan)
     if flex is None:
         raise ScenarioError(
@@ -190,12 +190,12 @@ def _engine(
             flex.refusals[0].code, flex.refusals[0].message, field=flex.refusals[0].field
         )
     q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
-    m, n = _tile_of(asked.tile, flex)
+    m, n = _tile_of(request.tile, flex)
     check_size(batch, machine, 0)
 
     def attend(paged: Paged) -> Tensor:
         with warnings.catch_warnings():
-            # eager is what was asked for, and the result says so
+            # eager was requested, and the result reports it
             warnings.filterwarnings("ignore", message="flex_attention called without")
             return computed(paged)
 
@@ -214,14 +214,14 @@ def _engine(
         )
 
     used = f"tile {m} x {n} in mask block {q} x {kv}, {flex.build} build"
-    used += "; timed with its build" if machine.is_gpu else "; eager looks at neither"
+    used += "; timed with its build" if machine.is_gpu else "; eager uses neither"
     return _Path(attend, used, lambda paged: lambda: attend(paged))
 
 
-def _tile_of(typed: str, flex: FlexPlan) -> tuple[int, int]:
-    """The typed tile, or the plan's; both must divide the mask block."""
+def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
+    """Return the explicit tile, or the plan's; both must divide the mask block."""
     assert flex.tiles is not None
-    m, n = tile_sizes(typed) or (flex.tiles.block_m, flex.tiles.block_n)
+    m, n = tile_sizes(text) or (flex.tiles.block_m, flex.tiles.block_n)
     blocks = (flex.mask.q_block_size, flex.mask.kv_block_size)
     for name, tile, block in zip(("queries", "keys"), (m, n), blocks, strict=True):
         if tile > 0 and block % tile == 0:
@@ -240,7 +240,7 @@ def _tile_of(typed: str, flex: FlexPlan) -> tuple[int, int]:
 def _poisoned(
     requests: Sequence[Request], shape: FlexShape, ratio: int, attend: Attend, clean: Tensor
 ) -> int:
-    """Elements that change when unread slots, and queries of nobody, are NaN."""
+    """Count elements that change when unread slots and padding queries are NaN."""
     poisoned = lay_out(requests, shape.block_size, ratio=ratio)
     bits = torch.int16 if clean.element_size() == 2 else torch.int32
     return int((attend(poisoned).view(bits) != clean.view(bits)).sum())

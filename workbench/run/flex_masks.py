@@ -1,4 +1,4 @@
-"""Real torch BlockMask objects over a paged cache, and what they say against the plain model.
+"""Real torch BlockMask objects over a paged cache, compared with the plain model.
 
 The mask function is written here once more, on tensors, as the engine hands it to torch. Small
 sizes: comparing looks at every (query, slot) pair.
@@ -25,9 +25,9 @@ MAX_PAIRS = 2**20
 
 
 def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
-    """The mask over physical slots as torch wants it: (batch, head, token, slot) -> bool.
+    """Return torch's mask over physical slots: (batch, head, token, slot) -> bool.
 
-    Tokens behind the last one, and slots behind the cache, must not be asked for.
+    Tokens after the last one, and slots past the cache, must not be evaluated.
     """
     inverse = torch.tensor(batch.inverse)
     owners, positions = torch.tensor(batch.owners), torch.tensor(batch.positions)
@@ -35,7 +35,7 @@ def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
 
     own = [rule.of(request).prefix for request in range(len(batch.rows))]
     most = max(map(len, own), default=0)
-    # an empty range: its end lies in front of its start
+    # an empty range: its end is before its start
     filled = [[*found, *[(0, -1)] * (most - len(found))] for found in own]
     ranges = torch.tensor(filled, dtype=torch.int64).reshape(len(own), most, 2)
 
@@ -59,7 +59,7 @@ def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
 
 
 def torch_mask(batch: PagedBatch, rule: MaskRule) -> Tensor:
-    """The dense mask of torch itself [tokens, slots]."""
+    """Return torch's own dense mask [tokens, slots]."""
     mod = mask_mod(batch, rule)
     return create_mask(mod, 1, 1, batch.num_tokens, batch.total_slots, device="cpu")[0, 0]
 
@@ -67,7 +67,7 @@ def torch_mask(batch: PagedBatch, rule: MaskRule) -> Tensor:
 def generic_block_mask(
     batch: PagedBatch, rule: MaskRule, q_block_size: int, kv_block_size: int
 ) -> BlockMask:
-    """The BlockMask of torch itself, which evaluates every pair."""
+    """Return torch's own BlockMask, which evaluates every pair."""
     return create_block_mask(
         mask_mod(batch, rule),
         1,
@@ -80,7 +80,7 @@ def generic_block_mask(
 
 
 def direct_block_mask(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> BlockMask:
-    """A BlockMask from listed blocks, as the engine's direct build makes it: none of them full."""
+    """Build a BlockMask from listed blocks like the engine's direct build: none is full."""
     width = max(1, *lists.counts) if lists.counts else 1
     padded = [[*group, *[0] * (width - len(group))] for group in lists.visits]
     return BlockMask.from_kv_blocks(
@@ -94,7 +94,7 @@ def direct_block_mask(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> B
 
 
 def visited_by(block_mask: BlockMask) -> tuple[tuple[int, ...], ...]:
-    """[group] -> KV blocks in the order of a kernel: partly true ones first, then full ones."""
+    """Return [group] -> KV blocks in a kernel's order: partial blocks first, then full ones."""
     found = _listed(block_mask.kv_num_blocks, block_mask.kv_indices)
     if block_mask.full_kv_num_blocks is None or block_mask.full_kv_indices is None:
         return found

@@ -6,13 +6,13 @@ from workbench.kernels.language import tl, triton
 
 @triton.jit
 def five_parameters(request, head, query, key, p_aux):
-    """PARAM is missing."""
+    """Show causal keys, but without the parameter PARAM."""
     return key <= query
 
 
 @triton.jit
 def python_if(request, head, query, key, p_aux, PARAM: tl.constexpr):
-    """Decides once for a whole tile."""
+    """Decide once for a whole tile."""
     if query > key:
         return query - key < PARAM
     return query == key

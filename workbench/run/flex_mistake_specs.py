@@ -1,4 +1,4 @@
-"""A tile that asks for more shared memory than most devices have, for an inspector to compile."""
+"""A tile that needs more shared memory than most devices have, for an inspector to compile."""
 
 from __future__ import annotations
 

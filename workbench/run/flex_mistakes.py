@@ -1,4 +1,4 @@
-"""Mistakes with flex attention made on purpose: what is said, and that the next launch works."""
+"""Deliberate flex-attention mistakes: the error message, and a correct launch afterwards."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import triton_mode
 from workbench.run.flex_inputs import shape_of
-from workbench.run.flex_jobs import Stop, told_plainly
-from workbench.run.flex_launch import ENGINE, FlexAsked, launch_flex
+from workbench.run.flex_jobs import StopFlag, kernel_errors_as_scenario_errors
+from workbench.run.flex_launch import ENGINE, FlexRequest, launch_flex
 
 TRIED_ON = "sm_90"
 """The device with the most shared memory, for which the too large tile is compiled."""
 NEXT_BATCH = (BatchRequest(3, 20), BatchRequest(1, 33))
 TOO_MANY_BYTES = 2**50
-Said = tuple[str, str]
-"""What was tried, and what came of it."""
+Attempt = tuple[str, str]
+"""What was tried, and the resulting message."""
 
 
-def make_flex_mistake(plan: Plan, name: str, stop: Stop | None = None) -> FlexMistake:
-    """Make one mistake for real, then launch once more as it should be.
+def make_flex_mistake(plan: Plan, name: str, stop: StopFlag | None = None) -> FlexMistake:
+    """Trigger one mistake, then run a correct launch.
 
     Errors: ScenarioError for an unknown name; whatever the launch after the mistake raises.
     """
@@ -35,15 +35,15 @@ def make_flex_mistake(plan: Plan, name: str, stop: Stop | None = None) -> FlexMi
         raise ScenarioError(
             "unknown_name", unknown_name_message("Mistake", name, FLEX_MISTAKES), field="mistake"
         )
-    stop = stop or Stop()
-    tried, said = FLEX_MISTAKES[name](plan)
+    stop = stop or StopFlag()
+    tried, message = FLEX_MISTAKES[name](plan)
     stop.check()
     after = launch_flex(plan, NEXT_BATCH, stop=stop)
-    return FlexMistake(name, tried, said, after)
+    return FlexMistake(name, tried, message, after)
 
 
-def _refused(tried: str, mistake: Callable[[], object]) -> Said:
-    """Its message. A mistake that passes is a mistake of ours."""
+def _refused(tried: str, mistake: Callable[[], object]) -> Attempt:
+    """Return the refusal's message. A mistake that is accepted is our own bug."""
     try:
         mistake()
     except ScenarioError as error:
@@ -51,36 +51,36 @@ def _refused(tried: str, mistake: Callable[[], object]) -> Said:
     raise AssertionError(f"{tried} was not refused")
 
 
-def _tile(typed: str, plan: Plan) -> Said:
-    asked = FlexAsked(tile=typed)
-    return _refused(f"tile = {typed!r}", lambda: launch_flex(plan, NEXT_BATCH, asked))
+def _tile(tile: str, plan: Plan) -> Attempt:
+    request = FlexRequest(tile=tile)
+    return _refused(f"tile = {tile!r}", lambda: launch_flex(plan, NEXT_BATCH, request))
 
 
-def _tile_above_mask_block(plan: Plan) -> Said:
-    """In torch's path, where tiles lie in mask blocks; with blocks that are legal themselves."""
+def _tile_above_mask_block(plan: Plan) -> Attempt:
+    """Launch torch's path with a tile above its mask block; both sizes are legal alone."""
     flex = flex_plan(plan)
     if flex is None or flex.refusals:
         why = f"backend is not {FLEX}" if flex is None else flex.refusals[0].message
         return "torch flex over the paged mask", f"This plan does not get so far: {why}"
-    typed = f"{2 * flex.mask.q_block_size} x {flex.mask.kv_block_size}"
-    asked = FlexAsked(path=ENGINE, tile=typed, dtype="float32")
+    tile = f"{2 * flex.mask.q_block_size} x {flex.mask.kv_block_size}"
+    request = FlexRequest(path=ENGINE, tile=tile, dtype="float32")
     block = f"mask block {flex.mask.q_block_size} x {flex.mask.kv_block_size}"
-    return _refused(f"tile = {typed!r} in {block}", lambda: launch_flex(plan, NEXT_BATCH, asked))
+    return _refused(f"tile = {tile!r} in {block}", lambda: launch_flex(plan, NEXT_BATCH, request))
 
 
-def _mask(name: str, plan: Plan) -> Said:
+def _mask(name: str, plan: Plan) -> Attempt:
     triton_mode()  # before the import of anything with a kernel
     from workbench.kernels.paged_flex import masks
     from workbench.run import flex_mistake_mods
 
     mod: Any = getattr(flex_mistake_mods, name)
-    own = masks.Mask(name, mod, masks.causal().seen)
+    own = masks.Mask(name, mod, masks.causal().visible)
     source = inspect.getsource(mod.fn)
     return _refused(source, lambda: launch_flex(plan, NEXT_BATCH, own_mask=own))
 
 
-def _memory(plan: Plan) -> Said:
-    """A cache larger than all memory: as many blocks as make a pebibyte."""
+def _memory(plan: Plan) -> Attempt:
+    """Allocate a cache larger than all memory: as many blocks as make a pebibyte."""
     triton_mode()
     import torch
 
@@ -91,7 +91,7 @@ def _memory(plan: Plan) -> Said:
     blocks = TOO_MANY_BYTES // block_bytes
 
     def allocate() -> None:
-        with told_plainly(f"A cache of {blocks:,} blocks"):
+        with kernel_errors_as_scenario_errors(f"A cache of {blocks:,} blocks"):
             empty_cache(
                 blocks, shape.block_size, shape.kv_heads, shape.head_size, dtype=torch.float16
             )
@@ -99,8 +99,8 @@ def _memory(plan: Plan) -> Said:
     return _refused(f"empty_cache(num_blocks={blocks:,}, ...)", allocate)
 
 
-def _shared_memory(plan: Plan) -> Said:
-    """128 x 128 with a head of 256: launched on a GPU, else compiled and compared."""
+def _shared_memory(plan: Plan) -> Attempt:
+    """Use 128 x 128 with a head of 256: launched on a GPU, else compiled and compared."""
     if triton_mode().mode == "gpu":
         return _refused("tile = '256 x 256'", lambda: launch_flex(plan, NEXT_BATCH, _HUGE))
     from workbench.kernels.inspection import inspect_kernels
@@ -108,18 +108,18 @@ def _shared_memory(plan: Plan) -> Said:
     (report,) = inspect_kernels("workbench.run.flex_mistake_specs", [TRIED_ON])
     target = TARGETS[TRIED_ON]
     verdict = "fits" if report.shared_bytes <= target.shared_memory_bytes else "does not fit"
-    said = (
+    message = (
         f"It {verdict}: the compiled program wants {report.shared_bytes:,} bytes of shared memory, "
         f"the device gives a program {target.shared_memory_bytes:,}; and {report.spill_bytes:,} "
         "bytes of every thread are spilled. A launch ends with OutOfResources. Take a smaller "
         "tile, for example 64 x 32. (Compiled only: there is no GPU here.)"
     )
-    return f"tile {report.kernel}, float16, compiled for {target.title}", said
+    return f"tile {report.kernel}, float16, compiled for {target.title}", message
 
 
-_HUGE = FlexAsked(tile="256 x 256", dtype="float16")
+_HUGE = FlexRequest(tile="256 x 256", dtype="float16")
 
-FLEX_MISTAKES: Mapping[str, Callable[[Plan], Said]] = {
+FLEX_MISTAKES: Mapping[str, Callable[[Plan], Attempt]] = {
     "a tile of 8": partial(_tile, "8 x 64"),
     "a tile of 48": partial(_tile, "64 x 48"),
     "a tile larger than the mask block": _tile_above_mask_block,

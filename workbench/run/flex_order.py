@@ -19,7 +19,7 @@ from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.engine import engine_attention
 from workbench.kernels.paged_flex.work import paged_batch
-from workbench.run.flex_jobs import Stop
+from workbench.run.flex_jobs import StopFlag
 from workbench.run.flex_kernel import kernel_bits
 
 STALE_REQUEST, STALE_GROUP = 2, 16
@@ -39,7 +39,7 @@ class OrderBits:
 def accumulate(
     batch: PagedBatch, rule: MaskRule, request: int, order: Sequence[int], data: Sequence[Tensor]
 ) -> Tensor:
-    """Attention of a request's new tokens over `order`, one KV block after the other.
+    """Compute attention of a request's new tokens over `order`, one KV block at a time.
 
     data: queries [tokens, head], keys and values [slots, head]. Returns [tokens, head] in the
     dtype of the data; a token that sees nothing gets zeros.
@@ -85,18 +85,18 @@ def order_bits(
 
 
 def predicted_orders() -> OrderInversion:
-    """The batch with the stale column, from the plain model alone: nothing is computed."""
+    """Predict the orders of the batch with the stale column from the plain model."""
     return order_inversion(stale_batch(), STALE_REQUEST, STALE_GROUP)
 
 
-def order_rows(stop: Stop | None = None, *, compiled: bool = True) -> tuple[OrderRow, ...]:
-    """The predicted orders, and the bits that really come out of them.
+def order_rows(stop: StopFlag | None = None, *, compiled: bool = True) -> tuple[OrderRow, ...]:
+    """Return the predicted orders and the bits that are actually computed with them.
 
     Tile by tile in float32 on the CPU, our kernel wherever it runs here, and on a GPU torch's
     compiled flex_attention through the direct build. compiled: False leaves the latter out, which
-    its rows then say. Errors: Stopped.
+    its rows report. Errors: Stopped.
     """
-    stop, batch, found = stop or Stop(), stale_batch(), predicted_orders()
+    stop, batch, found = stop or StopFlag(), stale_batch(), predicted_orders()
     summed = order_bits(batch, found)
     stop.check()
     own = kernel_bits(batch, STALE_REQUEST)
@@ -121,7 +121,7 @@ def order_rows(stop: Stop | None = None, *, compiled: bool = True) -> tuple[Orde
             own.different,
         ),
     ]
-    return (*rows, *_compiled_rows(batch, found, stop, asked=compiled))
+    return (*rows, *_compiled_rows(batch, found, stop, requested=compiled))
 
 
 def _summed_pruned(batch: PagedBatch, found: OrderInversion, where: str) -> OrderRow:
@@ -138,17 +138,17 @@ def _summed_pruned(batch: PagedBatch, found: OrderInversion, where: str) -> Orde
 
 
 def _compiled_rows(
-    batch: PagedBatch, found: OrderInversion, stop: Stop, *, asked: bool
+    batch: PagedBatch, found: OrderInversion, stop: StopFlag, *, requested: bool
 ) -> tuple[OrderRow, ...]:
-    """The compiled kernel of torch on the same batch; where it does not run the rows say so."""
+    """Run torch's compiled kernel on the same batch; where it cannot run, the rows say so."""
     rows = []
-    why = "needs a GPU" if asked else "not asked for"
+    why = "needs a GPU" if requested else "not requested"
     for how, order, prune in (
         ("in the batch, direct build of 0.23", found.batched, False),
         ("in the batch, pruned as in 0.33", found.pruned, True),
     ):
         stop.check()
-        if not asked or triton_mode().mode != "gpu":
+        if not requested or triton_mode().mode != "gpu":
             rows.append(OrderRow(how, f"torch flex, compiled: {why}", order, 0, None))
             continue
         different, elements, largest = engine_bits(batch, found.request, prune=prune)
@@ -159,7 +159,7 @@ def _compiled_rows(
 def engine_bits(
     batch: PagedBatch, request: int, *, prune: bool, compiled: bool = True, seed: int = 0
 ) -> tuple[int, int, float]:
-    """(elements with other bits, elements, largest difference) of torch's path, alone and batched.
+    """Return (changed elements, elements, largest difference) of torch's path, alone and batched.
 
     Tiles of 16 x 16, batch invariant: the order of the pages is all that a neighbour can change.
     compiled: False computes densely, without any order.

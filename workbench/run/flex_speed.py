@@ -1,4 +1,4 @@
-"""How fast a launch is on this GPU, beside what the GPU multiplies and copies in the same run."""
+"""The speed of a launch on this GPU, compared with its matmul and copy rates in the same run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COPY_BYTES = 512 * 2**20
 
 
 def measured_speed(attend: Callable[[], object], paged: Paged, mask: Mask) -> FlexSpeed:
-    """Median times on a GPU with a cold L2: the launch, a large product, a large copy."""
+    """Measure median GPU times with a cold L2: the launch, a large product, a large copy."""
     query = paged.query
     pairs = seen_pairs(paged, mask)
     per_pair = 4 * query.shape[1] * query.shape[2]
@@ -29,12 +29,12 @@ def measured_speed(attend: Callable[[], object], paged: Paged, mask: Mask) -> Fl
 
 
 def seen_pairs(paged: Paged, mask: Mask) -> int:
-    """Pairs of query and key that the mask lets through, of one head."""
+    """Count the pairs of query and key that the mask shows, of one head."""
     device, batch, total = paged.query.device, paged.batch, 0
     for i, (count, length) in enumerate(zip(batch.query_lens, batch.seq_lens, strict=True)):
         queries = torch.arange(int(length - count), int(length), device=device)[:, None]
         keys = torch.arange(int(length), device=device)[None, :]
-        seen: Tensor = mask.seen(i, 0, queries, keys)
+        seen: Tensor = mask.visible(i, 0, queries, keys)
         total += int(seen.expand(int(count), int(length)).sum())
     return total
 

@@ -16,7 +16,7 @@ def _worker() -> ThreadPoolExecutor:
 
 
 def launch(job: Callable[[], Result]) -> Future[Result]:
-    """Run `job` in the launching thread, without gradients, after what was asked for before."""
+    """Run `job` in the launching thread, without gradients, after all earlier jobs."""
     return _worker().submit(_without_gradients, job)
 
 

@@ -1,6 +1,6 @@
-"""Ask the vLLM of some Python: a process per platform, a question a line, an answer a line.
+"""Query the vLLM of another Python: one process per platform, one line per question and answer.
 
-vLLM is never imported here. What runs over there is `workbench.run.vllm_probe`.
+vLLM is never imported here. The code that runs there is `workbench.run.vllm_probe`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOOT = (
     "import sys; sys.path[:] = [*filter(None, sys.path), {folder!r}]; import vllm_probe; "
     "sys.path.remove({folder!r}); vllm_probe.main()"
 )
-"""The folder in front, where the command runs, is no place to import from: it may hold anything."""
+"""The working folder, first on the path, is removed: its files must not be imported."""
 FOLDER = Path(__file__).parent
 QUOTED_LINES = 3
 COPIED = (
@@ -51,12 +51,12 @@ COPIED = (
     "num_speculative_tokens",
     "gdn_flashinfer_prefill",
 )
-"""Settings that a question holds as they are."""
+"""Settings that a question contains unchanged."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """The machine and the environment that one process plays. Capability: None outside CUDA."""
+    """The machine and the environment that one process simulates. Capability: None outside CUDA."""
 
     platform: str
     capability: tuple[int, int] | None = None
@@ -65,7 +65,7 @@ class Host:
 
     @classmethod
     def of(cls, settings: Settings) -> Host:
-        """The host that a scenario describes."""
+        """Return the host that a scenario describes."""
         return cls(
             settings.platform,
             capability_of(settings),
@@ -74,17 +74,17 @@ class Host:
         )
 
     def to_json(self) -> str:
-        """The argument of the process."""
+        """Return the argument of the process."""
         return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question's outcome; exactly one of three: answered, refused by vLLM, or not asked.
+class Outcome:
+    """The outcome of one question: answered, refused by vLLM, or failed.
 
-    answers: field -> vLLM's value; also what came before a refusal. functions: what was called.
-    unasked: field -> why it could not be asked. refusal: {"by", "type", "message"}.
-    failure: why nothing could be asked.
+    answers: field -> vLLM's value, including those before a refusal. functions: what was called.
+    unasked: field -> why vLLM could not answer. refusal: {"by", "type", "message"}.
+    failure: why vLLM answered nothing.
     """
 
     answers: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Installed:
-    """The vLLM that answered, and what stood in for what is missing beside it."""
+    """The vLLM that answered, and the stand-ins for missing packages."""
 
     version: str
     torch: str = ""
@@ -107,15 +107,15 @@ class Installed:
 
 
 class CannotAskError(WorkbenchError):
-    """No vLLM answers: the Python, its vLLM, or a package that vLLM needs is missing."""
+    """vLLM cannot answer: the Python, its vLLM, or a package that vLLM needs is missing."""
 
 
 def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What vLLM is asked about one scenario: the config.json, and what a person picked.
+    """Return the question for vLLM about one scenario: the config.json and the explicit settings.
 
-    Whether the attention has sinks is told, as only a built layer would know. Every method but mtp
-    is asked about as ngram, which needs no second checkpoint and no other package: what is asked
-    depends on the number of tokens alone.
+    Attention sinks are included, since only a built layer would know them. Every method except
+    mtp is sent as ngram, which needs neither a second checkpoint nor another package: the answers
+    depend only on the number of tokens.
     """
     method = method_for(model, settings, RULE_SETS[settings.rules].speculation)
     return {
@@ -128,11 +128,11 @@ def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dic
 
 def ask(
     python: str | None, host: Host, questions: Sequence[Mapping[str, Any]]
-) -> tuple[Installed, tuple[Asked, ...]]:
-    """The answers to `questions`, in their order, from one process of `python` (None: this one).
+) -> tuple[Installed, tuple[Outcome, ...]]:
+    """Return the answers to `questions`, in order, from one process of `python` (None: this one).
 
-    A question whose process crashed or took too long gives a failure; so do those behind it.
-    Errors: CannotAskError when not even its version can be asked; AppRefusal.
+    A question whose process crashed or took too long gives a failure; so do those after it.
+    Errors: CannotAskError if not even its version is available; AppRefusal.
     """
     if python is not None:
         check_python(python)
@@ -167,24 +167,24 @@ def ask(
 
 def _read(
     output: bytes, count: int, why: str, program: str = ""
-) -> tuple[Installed, tuple[Asked, ...]]:
+) -> tuple[Installed, tuple[Outcome, ...]]:
     messages = list(_messages(output))
     first = messages[0] if messages else {}
     if "hello" not in first:
         raise CannotAskError(
             "vllm_not_importable",
-            f"The vLLM of {program or 'this Python'} cannot be asked: {first.get('failed', why)}. "
+            f"The vLLM of {program or 'this Python'} does not answer: {first.get('failed', why)}. "
             "Install it there, or name another environment's Python with --python; "
             "tools/vllm_environment.py makes one that needs no GPU.",
             field="python",
         )
     hello = first["hello"]
-    told = {name: str(hello.get(name, "")) for name in ("torch", "transformers", "python")}
+    versions = {name: str(hello.get(name, "")) for name in ("torch", "transformers", "python")}
     stand_ins = dict(hello["stand_ins"])
-    given: dict[int, Asked] = {}
+    given: dict[int, Outcome] = {}
     for message in messages[1:]:
         stand_ins.update(message.get("stand_ins", {}))
-        given[message["id"]] = Asked(
+        given[message["id"]] = Outcome(
             answers=message.get("answers", {}),
             functions=tuple(message.get("asked", ())),
             unasked=message.get("unasked", {}),
@@ -195,13 +195,13 @@ def _read(
         version=hello["vllm"],
         platform_class=hello["platform_class"],
         stand_ins=stand_ins,
-        **told,
+        **versions,
     )
-    return installed, tuple(given.get(at, Asked(failure=why)) for at in range(count))
+    return installed, tuple(given.get(at, Outcome(failure=why)) for at in range(count))
 
 
 def _messages(output: bytes) -> Iterable[dict[str, Any]]:
-    """The whole lines; a process that was stopped may leave half of one."""
+    """Yield the complete lines; a process that was stopped may leave half of one."""
     for line in output.splitlines():
         try:
             yield json.loads(line)

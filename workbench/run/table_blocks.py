@@ -44,9 +44,9 @@ class Growth:
 
 
 def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:
-    """The plan's groups as the tables want them. Errors: ValueError without a common block.
+    """Return the plan's groups for the tables. Errors: ValueError without a common block.
 
-    Where tables hold manager blocks (0.33), these are what the kernels see: nothing is split here.
+    Where tables hold manager blocks (0.33), these are the kernels' blocks: nothing is split here.
     """
     cache, found = plan.built_cache(), []
     whole = table_holds(plan) == MANAGER_BLOCKS
@@ -90,7 +90,7 @@ class HeldBlocks:
         self._groups = groups
 
     def check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
-        """Refuse what the pool or a row cannot hold, once `ending` has given back its blocks.
+        """Refuse what the pool or a row cannot hold after `ending` has freed its blocks.
 
         Errors: PoolIsEmptyError, TableSessionError.
         """
@@ -107,9 +107,9 @@ class HeldBlocks:
         for growth in wanted:
             for number, (group, shape) in enumerate(self._groups):
                 entries = row_length(self._plan, group, growth.tokens)
-                said = capacity_text(growth.request.row, number, entries, shape.max_blocks)
-                if said is not None:
-                    raise TableSessionError(said)
+                message = capacity_text(growth.request.row, number, entries, shape.max_blocks)
+                if message is not None:
+                    raise TableSessionError(message)
 
     def grow(self, growth: Growth) -> tuple[list[list[int]], bool]:
         """Give a request blocks for its tokens; states that align mode drops become null blocks.
@@ -131,16 +131,16 @@ class HeldBlocks:
         return new, replaced
 
     def give_back(self, row: int) -> None:
-        """Free everything that the request in `row` holds."""
+        """Free all blocks of the request in `row`."""
         for blocks in self.of.pop(row):
             self.pool.give_back(blocks)
 
     def move(self, source: int, target: int) -> None:
-        """The request in row `source` is in row `target` now."""
+        """Move the request in row `source` to row `target`."""
         self.of[target] = self.of.pop(source)
 
     def _entries_wanted(self, group: Group, growth: Growth, held: int) -> tuple[int, int, int]:
-        """Null entries of the grown row, and how many new entries are null and real blocks."""
+        """Return the grown row's null entries, and its numbers of new null and real blocks."""
         length = row_length(self._plan, group, growth.tokens)
         computed = growth.tokens - growth.new_tokens
         nulls = null_entries(self._plan, group, length, computed)

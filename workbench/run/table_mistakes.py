@@ -32,7 +32,7 @@ def _one_stride(plan: Plan, batch: Requests) -> Damage:
 
 
 def _generator(plan: Plan, batch: Requests) -> Damage:
-    """The first request of the batch, twice."""
+    """Pass a generator for a batch with its first request twice."""
     from workbench.kernels.block_table.damage import generator_consumed_twice
 
     return generator_consumed_twice(scene_of(plan, [batch[0], batch[0]]))
@@ -47,7 +47,7 @@ MISTAKES: Mapping[str, Callable[[Plan, Requests], Damage]] = {
 
 
 def make_mistake(plan: Plan, batch: Requests, name: str) -> Damage:
-    """Run the kernels rightly and wrongly on this batch, and compare every token.
+    """Run the correct and the wrong kernels on this batch, and compare every token.
 
     Errors: ScenarioError for an unknown name, or a batch of more than MAX_TOKENS tokens; as
     `TableSession.start` for a batch that the plan's pool or its rows cannot hold.
@@ -60,8 +60,8 @@ def make_mistake(plan: Plan, batch: Requests, name: str) -> Damage:
     if tokens > MAX_TOKENS:
         raise ScenarioError(
             "batch_too_long",
-            f"{tokens:,} tokens are too many to look at one by one; at most {MAX_TOKENS:,}. "
-            "Write a smaller batch, for example 3q1s2000.",
+            f"{tokens:,} tokens are too many to check one by one; the limit is {MAX_TOKENS:,}. "
+            "Use a smaller batch, for example 3q1s2000.",
             field="batch",
         )
     return MISTAKES[name](plan, batch)

@@ -1,4 +1,4 @@
-"""What lies in block tables after a step: read back, and held against the oracle."""
+"""Read block tables back after a step, and compare them with the oracle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def group_steps(
     rows: Sequence[StepRow],
     blocks: Mapping[int, Sequence[Sequence[int]]],
 ) -> tuple[GroupStep, ...]:
-    """Every group's tables and slots, as far as the batch uses them.
+    """Read every group's tables and slots, as far as the batch uses them.
 
     rows: the batch; blocks: row of a request -> the ids that it holds, by group.
     """
@@ -60,7 +60,7 @@ def first_mismatch(
     expected: Sequence[Sequence[tuple[int, ...]]],
     slots: Sequence[tuple[int, ...]],
 ) -> str | None:
-    """The first entry in which device and oracle differ; tails and padded rows included.
+    """Return the first entry in which device and oracle differ, with tails and padded rows.
 
     expected: of the oracle, by group and row of the batch; slots: by group.
     """
@@ -81,5 +81,5 @@ def _entries(table: torch.Tensor, row: int, count: int) -> tuple[int, ...]:
 def _first(found: Sequence[int], wanted: Sequence[int]) -> str:
     for index, (ours, theirs) in enumerate(zip(found, wanted, strict=True)):
         if ours != theirs:
-            return f"entry {index} is {ours}, the oracle says {theirs}"
+            return f"entry {index} is {ours}, the oracle has {theirs}"
     return f"{len(found)} entries, the oracle has {len(wanted)}"

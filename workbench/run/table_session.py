@@ -58,16 +58,16 @@ class TableSession:
 
     @property
     def requests(self) -> tuple[int, ...]:
-        """Rows of the requests of the batch, in its order."""
+        """Return the rows of the requests of the batch, in its order."""
         return tuple(request.row for request in self._batch)
 
     @property
     def live_rows(self) -> tuple[int, ...]:
-        """Rows of all requests, those that wait included."""
+        """Return the rows of all requests, including those that wait."""
         return tuple(request.row for request in (*self._batch, *self._waiting))
 
     def start(self) -> TableStep:
-        """Admit the whole batch: computed tokens are there already, the new ones get slots."""
+        """Admit the whole batch: computed tokens are already there, the new ones get slots."""
         wanted = [
             Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
             for row, request in enumerate(self._pending)
@@ -75,7 +75,7 @@ class TableSession:
         return self._step(f"start {len(wanted)} requests", wanted)
 
     def admit(self, request: BatchRequest) -> TableStep:
-        """One more request, in the lowest free row; the others decode a token."""
+        """Add a request in the lowest free row; the others decode a token."""
         free = self.free_rows
         if not free:
             raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
@@ -83,13 +83,13 @@ class TableSession:
         return self._step(f"admit a request in row {free[0]}", [*self._decoding(1), new])
 
     def decode(self, tokens: int = 1) -> TableStep:
-        """Every request gets `tokens` more tokens; a new block where one is full."""
+        """Add `tokens` tokens to every request; a new block where one is full."""
         if tokens < 1:
-            raise TableSessionError(f"at least 1 token is decoded; got {tokens}")
+            raise TableSessionError(f"Invalid number of tokens {tokens}. Expected at least 1.")
         return self._step(f"decode {tokens}", self._decoding(tokens))
 
     def finish(self, row: int) -> TableStep:
-        """End the request in `row`: its blocks are free, the batch is one row shorter."""
+        """Remove the request in `row`: its blocks become free, the batch is one row shorter."""
         ending = self._find(row)
         kept = [growth for growth in self._decoding(1) if growth.request is not ending]
         return self._step(f"finish request {row}", kept, ending)
@@ -103,14 +103,14 @@ class TableSession:
         return step
 
     def grow_back(self) -> TableStep:
-        """Schedule all requests again; those that waited stand at the end."""
+        """Schedule all requests again; those that waited are at the end."""
         back = [Growth(request, request.tokens + 1, 1) for request in self._waiting]
         step = self._step("schedule all again", [*self._decoding(1), *back])
         self._waiting = []
         return step
 
     def move(self, source: int, target: int | None = None) -> TableStep:
-        """Move a request to a free row, the last one if none is named; runners close gaps so."""
+        """Move a request to a free row, by default the last, as vLLM's runners do to close gaps."""
         request = self._find(source)
         if not self.free_rows:
             raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
@@ -129,7 +129,7 @@ class TableSession:
 
     @property
     def free_rows(self) -> tuple[int, ...]:
-        """Rows of the tables without a request."""
+        """Return the rows of the tables without a request."""
         return tuple(row for row in range(self._rows) if row not in self.live_rows)
 
     def _decoding(self, tokens: int) -> list[Growth]:
@@ -166,9 +166,9 @@ class TableSession:
         return self._read(title, rows, starts, positions, counted)
 
     def _check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
-        """Refuse a step that cannot be done, before anything is touched."""
+        """Refuse an impossible step before anything is changed."""
         if not wanted:
-            raise TableSessionError("no request would be left: start a batch again")
+            raise TableSessionError("no requests would remain: start a new batch")
         check_lengths(self.plan, wanted)
         new_tokens = sum(growth.new_tokens for growth in wanted)
         if new_tokens > self.tables.max_tokens:
@@ -238,7 +238,7 @@ class TableSession:
         return replace(step, mismatch=mismatch, gpu_us=self._gpu_us() if timed else None)
 
     def _gpu_us(self) -> float:
-        """Median time of the step's launches; only asked for on a GPU, after the check."""
+        """Return the median time of the step's launches; called only on a GPU, after the check."""
         from triton.testing import do_bench
 
         milliseconds: float = do_bench(self.tables.launch, return_mode="median")
@@ -246,7 +246,7 @@ class TableSession:
 
 
 def _target() -> str:
-    """What triton compiles for on this GPU, for example "cuda 90" or "hip gfx942"."""
+    """Return triton's compile target on this GPU, for example "cuda 90" or "hip gfx942"."""
     from triton.runtime import driver
 
     found = driver.active.get_current_target()

@@ -18,7 +18,7 @@ def test_visible_pairs_are_what_the_mask_shows(name):
     pairs = 0
     for request, (tokens, queries) in enumerate(case.sizes()):
         at = torch.arange(tokens - queries, tokens)
-        seen = mask.seen(request, 0, at[:, None], torch.arange(tokens)[None, :])
+        seen = mask.visible(request, 0, at[:, None], torch.arange(tokens)[None, :])
         seen = seen.expand(queries, tokens)
         assert case.visible(at.numpy()).tolist() == seen.sum(1).tolist()
         pairs += int(seen.sum())
@@ -32,7 +32,7 @@ def test_necessary_bytes_are_those_of_keys_that_somebody_sees(name):
     keys = 0
     for request, (tokens, queries) in enumerate(case.sizes()):
         at = torch.arange(tokens - queries, tokens)[:, None]
-        seen = mask.seen(request, 0, at, torch.arange(tokens)[None, :]).expand(queries, tokens)
+        seen = mask.visible(request, 0, at, torch.arange(tokens)[None, :]).expand(queries, tokens)
         keys += int(seen.any(0).sum())
     element = case.torch_dtype.itemsize
     kv = 2 * keys * case.kv_heads * case.head_dim

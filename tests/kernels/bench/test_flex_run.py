@@ -116,7 +116,7 @@ def test_a_misplaced_token_is_found():
 
 
 class StandIn:
-    """Launches where a graph would be replayed, and takes the seconds it is told."""
+    """Launches where a graph would be replayed, and takes the given seconds."""
 
     def __init__(self, peers, flush, piece="step", steps_wanted=1):
         self.peers = peers
@@ -202,7 +202,7 @@ def test_without_a_right_fast_mode_nothing_is_timed(timed):
 
 
 def test_other_files_are_refused():
-    with pytest.raises(ValueError, match="no result of the flex benchmark"):
+    with pytest.raises(ValueError, match="not a result of the flex benchmark"):
         flex_result_from_json('{"benchmark": "block-table"}')
 
 

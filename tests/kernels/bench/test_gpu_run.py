@@ -23,7 +23,7 @@ W4 = WORKLOADS["W4"].reduced()
 
 
 class StandIn:
-    """Launches where a graph would be replayed, and takes the seconds it is told."""
+    """Launches where a graph would be replayed, and takes the given seconds."""
 
     seconds = 1e-5
 

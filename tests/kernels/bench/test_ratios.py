@@ -29,7 +29,7 @@ RATIOS = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=20)
 
 
 @given(RATIOS)
-def test_the_geometric_mean_lies_between_and_mirrors(values):
+def test_the_geometric_mean_is_between_and_mirrors(values):
     mean = geometric_mean(values)
     assert min(values) <= mean * (1 + 1e-9)
     assert mean <= max(values) * (1 + 1e-9)
@@ -94,7 +94,7 @@ def test_what_noise_can_do_is_reported_as_1(ratio, low, high):
 
 
 @given(st.lists(st.floats(0.9, 1.1), min_size=5, max_size=9), st.floats(2, 100))
-def test_one_hiccup_is_no_band(again, hiccup):
+def test_one_outlier_is_not_a_band(again, hiccup):
     quiet, disturbed = noise_band(again), noise_band([*again, hiccup])
     assert disturbed.high <= max(again)
     assert min(again) <= quiet.low <= quiet.median <= quiet.high <= max(again)
@@ -111,7 +111,7 @@ def test_no_garbage_is_collected_while_it_is_timed():
     assert gc.isenabled()
 
 
-def test_a_difference_within_the_noise_is_no_difference():
+def test_a_difference_within_the_noise_is_not_a_difference():
     noisy = iter([1.0, 1.2, 1.0, 1.2] * 50)
     kinds = {name: PeerKind(name, None, "") for name in ("fast", "close", "far")}
     samples = {

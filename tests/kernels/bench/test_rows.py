@@ -41,7 +41,7 @@ def full_result():
         machine,
         quick=False,
         rounds=5,
-        open_questions=["No vLLM beside ours."],
+        open_questions=["No vLLM to compare with."],
         copy_bytes_per_s=4.3e12,
         launch_us=2.25,
         verdicts=[Verdict("W1", "fast", True), Verdict("W1", "broken", False, "3 slots differ")],
@@ -69,7 +69,7 @@ def test_json_round_trip():
 
 @pytest.mark.parametrize("text", ['{"benchmark": "other"}', "{}", "nonsense"])
 def test_other_files_are_refused(text):
-    with pytest.raises(ValueError, match=r"no result|Expecting"):
+    with pytest.raises(ValueError, match=r"not a result|Expecting"):
         result_from_json(text)
 
 
@@ -90,7 +90,7 @@ def test_the_report_has_every_finding():
         "torch / fast = 2.50x over 1 workloads",
         "2.0x",  # over the floor
         "fast apply",
-        "Open: No vLLM beside ours.",
+        "Open: No vLLM to compare with.",
     ):
         assert shown in text
     assert max(map(len, text.split("\n"))) < 160

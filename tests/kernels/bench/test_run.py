@@ -55,11 +55,11 @@ def test_quick_run(tmp_path):
 def test_an_unknown_workload_is_refused_with_those_there_are():
     done = bench("block-table", "--workloads", "W9")
     assert done.returncode == 2
-    assert "no workload 'W9'" in done.stdout
+    assert "Invalid workload 'W9'" in done.stdout
     assert "W1, W2" in done.stdout
 
 
-def test_nothing_runs_where_a_gpu_was_asked_for_and_there_is_none():
+def test_nothing_runs_where_a_gpu_is_required_and_missing():
     if GPU:
         pytest.skip("there is a GPU")
     done = bench("block-table", "--workloads", "W1", TRITON_INTERPRET="0")

@@ -66,7 +66,7 @@ def unpacked(folder, attention=ATTENTION):
     return folder
 
 
-def test_its_files_run_and_leave_nothing_behind(tmp_path):
+def test_its_files_run_and_leave_no_modules(tmp_path):
     source = find_vllm_attention(str(unpacked(tmp_path)))
     assert (source.version, source.fused) == ("like 0.23", False)
     loaded = load_vllm_attention(source)

@@ -1,4 +1,4 @@
-"""vLLM is read from a path, recognised by what its files contain, and leaves nothing behind."""
+"""vLLM is read from a path, recognised by what its files contain, and leaves no modules loaded."""
 
 import os
 import sys

@@ -119,7 +119,7 @@ def test_a_token_count_is_what_every_group_holds():
 def test_names_choose():
     assert [w.name for w in chosen(["W3", "W1"])] == ["W3", "W1"]
     assert len(chosen([])) == 7
-    with pytest.raises(ValueError, match=r"no workload 'W8'.*W1, W2"):
+    with pytest.raises(ValueError, match=r"Invalid workload 'W8'.*W1, W2"):
         chosen(["W1", "W8"])
 
 

@@ -1,4 +1,4 @@
-"""Tables beside their oracle, in guarded memory full of garbage."""
+"""Tables and their oracle, in guarded memory full of garbage."""
 
 import numpy as np
 

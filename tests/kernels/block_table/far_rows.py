@@ -1,4 +1,4 @@
-"""Tables whose rows lie 2**30 entries apart, with memory for one row only."""
+"""Tables whose rows are 2**30 entries apart, with memory for one row only."""
 
 import ctypes
 

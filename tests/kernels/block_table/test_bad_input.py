@@ -66,10 +66,10 @@ def test_a_kernel_block_that_does_not_divide(kernel, near):
 
 
 @pytest.mark.parametrize("bad", [0, -16, 1.5, "16", True, float("nan")])
-def test_sizes_that_are_no_sizes(bad):
-    refused("whole number of at least 1", TableGroup, bad, 1, 1, field="block_size")
-    refused("whole number", TableGroup, 16, bad, 1, field="kernel_block_size")
-    refused("whole number", TableGroup, 16, 16, bad, field="max_blocks")
+def test_invalid_sizes(bad):
+    refused("integer of at least 1", TableGroup, bad, 1, 1, field="block_size")
+    refused("integer", TableGroup, 16, bad, 1, field="kernel_block_size")
+    refused("integer", TableGroup, 16, 16, bad, field="max_blocks")
 
 
 @both_paths
@@ -91,7 +91,7 @@ def test_lists_of_different_lengths(path):
 @pytest.mark.parametrize(
     "bad", [[1.0], ["1"], [None], [True], [[1]], "1", 3, None, {1}, [2**64]], ids=str
 )
-def test_ids_that_are_no_list_of_whole_numbers(path, bad):
+def test_ids_that_are_not_a_list_of_integers(path, bad):
     tables = small(path).tables
     refused("block_ids must be", tables.append, 0, [[1], bad], field="block_ids")
     assert len(tables.staged) == 0
@@ -208,8 +208,8 @@ def test_a_row_that_does_not_exist_is_not_read(group, request_row, field):
 
 
 @pytest.mark.parametrize("value", [2.5, "3", True, 0, None])
-def test_sizes_are_whole_numbers(value):
-    with pytest.raises(BlockTableError, match="max_requests must be a whole number of at least 1"):
+def test_sizes_are_integers(value):
+    with pytest.raises(BlockTableError, match="max_requests must be an integer of at least 1"):
         BlockTables([TableGroup(32, 16, 4)], max_requests=value, max_tokens=8, num_blocks=9)
-    with pytest.raises(BlockTableError, match="interleave must be a whole number of at least 1"):
+    with pytest.raises(BlockTableError, match="interleave must be an integer of at least 1"):
         ContextParallel(2, 0, value)

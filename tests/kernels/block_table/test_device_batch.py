@@ -1,4 +1,4 @@
-"""Batches whose tensors lie on the device already, as an engine has them."""
+"""Batches whose tensors are already on the device, as in an engine."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ both_paths = pytest.mark.parametrize("path", PATHS)
 
 @both_paths
 @pytest.mark.parametrize("position_type", [torch.int32, torch.int64])
-def test_a_batch_that_lies_on_the_device(path, position_type):
+def test_a_batch_on_the_device(path, position_type):
     groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
     tables = Checked(groups, path, max_requests=4, max_tokens=60)
     tables.fill(3, 33)
@@ -34,7 +34,7 @@ def test_a_batch_that_lies_on_the_device(path, position_type):
 
 @both_paths
 def test_a_token_without_a_block_has_no_slot(path):
-    """Only a batch on the device can ask for one; vLLM gives it whatever id stands there."""
+    """Only a batch on the device can contain one; vLLM uses whatever id is there."""
     groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
     tables = Checked(groups, path, max_requests=2, max_tokens=6)
     tables.fill(1, 33)

@@ -1,4 +1,4 @@
-"""What the kernels tell an inspector is what they are."""
+"""The kernels' specifications match the kernels."""
 
 import inspect
 

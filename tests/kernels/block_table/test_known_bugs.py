@@ -122,7 +122,7 @@ def test_bug_9_ids_behind_a_rows_end_are_never_used(path):
 
 
 def test_bug_12_a_staging_buffer_is_not_filled_before_its_copy_is_done():
-    """1000 steps whose copies lag behind the host: each step's copy carries its own step."""
+    """1000 steps whose copies are later than the host: each step's copy carries its own step."""
     assert not late_copies(1000, StagingRing)
 
 

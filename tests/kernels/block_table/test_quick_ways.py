@@ -14,7 +14,7 @@ from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.few_writes import MOST_WRITES, SHORT
 from workbench.kernels.block_table.host import HostTables
-from workbench.kernels.block_table.numbers import packed_numbers, whole_numbers
+from workbench.kernels.block_table.numbers import integer_array, packed_numbers
 
 GROUPS = (TableGroup(32, 16, 3), TableGroup(16, 16, 200), TableGroup(48, 16, 9))
 REQUESTS, BLOCKS = 20, 500
@@ -157,7 +157,7 @@ def test_the_short_cut_is_taken_and_left():
 def test_packed_numbers_are_the_numbers(values):
     if values:
         assert packed_numbers(values).tolist() == values
-    assert whole_numbers(values, "f").tolist() == values
+    assert integer_array(values, "f").tolist() == values
 
 
 @pytest.mark.parametrize("odd", [True, False, 1.0, "1", None, 2**63, -(2**63) - 1, [1]], ids=str)
@@ -165,7 +165,7 @@ def test_packed_numbers_are_the_numbers(values):
 def test_packed_numbers_leave_all_else_to_a_closer_look(odd, others):
     assert packed_numbers([*others, odd]) is None
     with pytest.raises(BlockTableError, match="f must be"):
-        whole_numbers([*others, odd], "f")
+        integer_array([*others, odd], "f")
 
 
 @pytest.mark.parametrize("path", PATHS)

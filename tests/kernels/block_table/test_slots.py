@@ -38,7 +38,7 @@ def shared_out(groups, lengths, path, parallel, max_tokens):
 
 @both_paths
 @pytest.mark.parametrize("block_size", BLOCK_SIZES)
-def test_no_two_tokens_share_a_slot_and_each_lies_in_its_requests_blocks(path, block_size):
+def test_no_two_tokens_share_a_slot_and_each_is_in_its_requests_blocks(path, block_size):
     groups = [TableGroup(block_size, 16, 60), TableGroup(block_size, block_size, 60)]
     lengths = [63, 1, block_size + 1 if block_size < 1000 else 200]
     tables = shared_out(groups, lengths, path, ContextParallel(), sum(lengths) + 3)

@@ -67,7 +67,7 @@ def test_every_ratio(path, size):
 @both_paths
 @pytest.mark.parametrize("requests", [0, 1, 5])
 @pytest.mark.parametrize("tokens", [0, 1, 63])
-def test_sizes_that_are_no_powers_of_two(path, requests, tokens):
+def test_sizes_that_are_not_powers_of_two(path, requests, tokens):
     groups = [TableGroup(48, 16, 5), TableGroup(7, 7, 11)]
     tables = Checked(groups, path, max_requests=7, max_tokens=5 * 63 + 1)
     for request in range(requests):
@@ -202,7 +202,7 @@ def test_appending_many_is_appending_each(path):
 
 @both_paths
 @pytest.mark.parametrize(("ratio", "row"), [(1, [4]), (2, [8, 9])])
-def test_what_lies_behind_a_row_is_as_declared(path, ratio, row):
+def test_what_follows_a_row_is_as_declared(path, ratio, row):
     """Untouched on the faithful path; up to the next multiple of 4 it is 0 on the fast one."""
     tables = Checked([TableGroup(16 * ratio, 16, 5)], path, max_requests=2, max_tokens=4)
     garbage = tables.memory.garbage
@@ -234,7 +234,7 @@ def test_flat_appending_is_appending_many(path):
 
 @pytest.mark.slow
 @both_paths
-def test_a_long_row_beside_many_short_ones(path):
+def test_a_long_row_among_many_short_ones(path):
     groups = [TableGroup(1056, 16, 125), TableGroup(2096, 2096, 1), TableGroup(16, 16, 300)]
     tables = Checked(groups, path, max_requests=63, max_tokens=1100)
     for request in range(62):

@@ -1,4 +1,4 @@
-"""Batches over caches full of NaN, in guarded memory if asked, and the oracle's verdict."""
+"""Batches over caches full of NaN, in guarded memory if requested, and the oracle's verdict."""
 
 from dataclasses import replace
 

@@ -35,7 +35,7 @@ def batch(starts=(0, 3, 4), lengths=(40, 16), table=TABLE, **changes):
     return paged_batch(starts, lengths, table, **options)
 
 
-def test_garbage_behind_the_last_block_is_fine():
+def test_garbage_after_the_last_block_is_fine():
     assert batch().num_tokens == 4
     assert batch(idx_mapping=[1, -1], lengths=(16, 99)).seq_lens.tolist() == [16, 0]
 
@@ -63,14 +63,14 @@ def test_a_block_outside_of_the_cache(bad):
         ({"lengths": (49, 16)}, "holds 48 tokens", {"field": "seq_lens", "limit": 48}),
         ({"lengths": (40, -1)}, "nearest: 0", {"field": "seq_lens", "index": 1}),
         ({"lengths": (40, 2**31)}, "allowed", {"field": "seq_lens", "index": 1}),
-        ({"lengths": (40, 1.5)}, "whole numbers", {"field": "seq_lens"}),
-        ({"lengths": [[40], [1, 2]]}, "whole numbers", {"field": "seq_lens"}),
+        ({"lengths": (40, 1.5)}, "integers", {"field": "seq_lens"}),
+        ({"lengths": [[40], [1, 2]]}, "integers", {"field": "seq_lens"}),
         ({"idx_mapping": [0]}, "one table row", {"field": "idx_mapping", "limit": 2}),
         ({"idx_mapping": [0, 2]}, "nearest: 1", {"field": "idx_mapping", "index": 1}),
         ({"idx_mapping": [-2, 0]}, "nearest: -1", {"field": "idx_mapping", "index": 0}),
         ({"table": [[1, 2], [3]]}, "different lengths", {"field": "block_table"}),
         ({"table": np.arange(4)}, r"\[rows, entries\]", {"field": "block_table"}),
-        ({"table": TABLE * 0.5}, "whole numbers", {"field": "block_table"}),
+        ({"table": TABLE * 0.5}, "integers", {"field": "block_table"}),
     ],
 )
 def test_batches_that_do_not_fit_together(changes, match, expected):
@@ -116,18 +116,18 @@ def test_heads_wider_than_a_tile_can_hold():
 @pytest.mark.skipif(not INTERPRETED, reason="bfloat16 is right on a GPU")
 def test_bfloat16_is_refused_in_the_interpreter():
     case = Case(requests((5, 1), dtype=torch.bfloat16), 16)
-    refused("interpreter computes wrongly", case.attend, field="query", given="bfloat16")
+    refused("interpreter silently computes wrong", case.attend, field="query", given="bfloat16")
 
 
 def test_mods_of_the_wrong_kind():
     def python(request, head, query, key, p_aux, PARAM):
         return key <= query
 
-    five = Mask("five", mods.five_mask, masks.causal().seen)
+    five = Mask("five", mods.five_mask, masks.causal().visible)
     refused(
         "takes 5 parameters.*must take 6", attend, options={"mask": five}, field="mask", given=5
     )
-    plain = Mask("plain", python, masks.causal().seen)
+    plain = Mask("plain", python, masks.causal().visible)
     refused("triton.jit function; got function", attend, options={"mask": plain}, field="mask")
     score = Score("six", mods.blind_mask, masks.soft_cap(1.0).changed)
     refused(
@@ -139,7 +139,7 @@ def test_mods_of_the_wrong_kind():
 def test_tiles_that_no_matrix_instruction_takes(size, near):
     refused(f"nearest: {near}", Tile, size, 64, field="block_m", given=size, limit=near)
     refused(f"nearest: {near}", Tile, 64, size, field="block_n", given=size, limit=near)
-    refused("whole number", Tile, 64, 1.5, field="block_n")
+    refused("integer", Tile, 64, 1.5, field="block_n")
 
 
 def test_splits_that_cut_tiles():
@@ -188,13 +188,13 @@ def test_nothing_is_written_by_a_refused_call():
     ],
 )
 def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
-    mask = Mask("python", mod, masks.causal().seen)
+    mask = Mask("python", mod, masks.causal().visible)
     expected = {"field": "mask", "given": line}
     refused("(?s)whole tiles.*tl.where.*Example", attend, options={"mask": mask}, **expected)
 
 
 def test_a_mask_may_decide_on_its_parameter():
-    seen = masks.sliding_window(6).seen
+    seen = masks.sliding_window(6).visible
     case = Case(requests((40, 3), (20, 1), heads=4, kv_heads=2), 16)
     case.check(mask=Mask("parameter", mods.scalar_mask, seen, param=5))
 

@@ -140,7 +140,7 @@ def test_bits_are_counted_and_located():
     assert (other.differing, other.first, other.largest) == (2, (0, 1), 0.5)
 
 
-def test_the_order_of_requests_is_nobodys_business():
+def test_the_order_of_requests_does_not_matter():
     batch = requests((150, 33), (300, 1), (17, 17), (40, 3))
     forward, backward = Case(batch, 16), Case(batch[::-1], 48, seed=5)
     one, other = forward.attend(), backward.attend()
@@ -158,10 +158,10 @@ def test_the_order_of_requests_is_nobodys_business():
     st.sampled_from([SPLIT, ONE_PATH, FOLDED, FAST, BITWISE]),
     st.integers(0, 10**6),
 )
-def test_random_compositions(tokens, asked, others, how, seed):
+def test_random_compositions(tokens, queries, others, how, seed):
     """M3."""
     companions = requests(*((n, min(n, q)) for n, q in others))
-    subject = random_request(tokens, min(tokens, asked), seed=99)
+    subject = random_request(tokens, min(tokens, queries), seed=99)
     kinds = ("batch", "padding", "page size")
     trials = batch_trials(subject, companions, settings=how, kinds=kinds, seed=seed)
     assert all(trial.equal for trial in trials), trials

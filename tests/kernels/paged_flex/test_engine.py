@@ -142,7 +142,7 @@ def test_a_block_mask_has_the_lists_and_the_cache_as_its_keys():
 def test_what_this_path_refuses():
     case = Case(requests((80, 20)), 16, ratio=3, poison=0.0)
     arguments = (case.query, case.cache, case.batch)
-    with pytest.raises(PagedFlexError, match="one kernel block an entry"):
+    with pytest.raises(PagedFlexError, match="one kernel block per entry"):
         engine_attention(*arguments, mask=masks.causal())
     case = Case(requests((80, 20)), 16, poison=0.0)
     arguments = (case.query, case.cache, case.batch)

@@ -1,4 +1,4 @@
-"""Tables that masks and scores look up: long enough, typed, and never read outside of a row."""
+"""Lookup tables of masks and scores: long enough, of the right dtype, read only in their row."""
 
 from dataclasses import replace
 
@@ -219,12 +219,14 @@ def test_every_mask_reads_its_own_row_only(name, settings):
 
 def with_a_row_for_the_dummy(mask):
     aux = torch.cat([mask.aux, torch.zeros_like(mask.aux[:1])])
-    return replace(mask, aux=aux, seen=mask.seen_of(aux), tokens=mask.tokens and (*mask.tokens, 0))
+    return replace(
+        mask, aux=aux, visible=mask.visible_of(aux), tokens=mask.tokens and (*mask.tokens, 0)
+    )
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_what_is_stored_around_a_table_changes_no_bit(name):
-    """Rows apart, with poison before, between and behind them; and side by side with zeros."""
+    """Rows apart, with poison before, between and after them; and contiguous rows with zeros."""
     case = Case(requests(*SIZES), 48, guarded=True)
     score = masks.alibi([0.3, 0.01])
     fenced = case.attend(TABLES[name], score).clone()
@@ -274,7 +276,9 @@ def own(mod, **fields):
     """A mask of a test's own with a table of one value for each request."""
     aux = torch.zeros((3, 1), dtype=torch.int32)
     causal = masks.causal()
-    return Mask(mod.__name__, mod, causal.seen, aux=aux, seen_of=lambda _: causal.seen, **fields)
+    return Mask(
+        mod.__name__, mod, causal.visible, aux=aux, visible_of=lambda _: causal.visible, **fields
+    )
 
 
 @interpreted
@@ -287,7 +291,7 @@ def test_a_read_past_a_table_is_noticed():
 
 
 def test_a_read_past_a_table_finds_poison():
-    """On a GPU too: what is read there is not what stands in any table."""
+    """On a GPU too: the value read there is not in any table."""
     case = Case(requests(*SIZES), 48, guarded=True)
     result = case.attend(own(mods.read_past_mask, param=1))
     assert not agreement(result, case.query, case.cache, case.batch, masks.causal()).ok

@@ -74,7 +74,7 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
 def test_the_device_function_is_torchs(mask):
     """M7: against create_mask, which maps the torch function element by element."""
     seen, _ = picture(mask, SIZE, 64)
-    expected = create_mask(mask.seen, 1, 1, SIZE, SIZE, device="cpu")[0, 0]
+    expected = create_mask(mask.visible, 1, 1, SIZE, SIZE, device="cpu")[0, 0]
     assert torch.equal(seen, expected)
 
 

@@ -57,7 +57,7 @@ def test_a_window_reads_its_tiles_and_no_others():
     assert loaded(masks.sliding_window(60)) < 200 * 128
 
 
-def test_a_write_behind_the_output_is_found_by_the_fence():
+def test_a_write_past_the_output_is_found_by_the_guard():
     case = Case(requests((40, 3)), 16, guarded=True)
     case.attend()
     case.out = case.out[1:].as_strided(case.out.shape, case.out.stride())
@@ -84,7 +84,7 @@ MUTANTS = [
     ("b_computed = seq_len - b_count", "b_computed = seq_len - b_count + 1"),
     ("b_sum = b_sum * b_shrink + tl.sum(b_weight, 1)", "b_sum = b_sum + tl.sum(b_weight, 1)"),
     ("b_acc = b_acc * b_shrink[:, None]\n", "b_acc = b_acc\n"),
-    ("m_seen = m_seen & m_key[None, :] & m_row[:, None]", "m_seen = m_seen"),
+    ("m_visible = m_visible & m_key[None, :] & m_row[:, None]", "m_visible = m_visible"),
     ("t_begin = b_split * (SPLIT // BLOCK_N)", "t_begin = b_split * (SPLIT // BLOCK_N) + 1"),
     ("t_end = t_begin + SPLIT // BLOCK_N if", "t_end = t_begin + SPLIT // BLOCK_N - 1 if"),
     ("b_query, t_begin, t_begin + SPLIT", "b_query, t_begin + 1, t_begin + SPLIT"),
@@ -102,7 +102,7 @@ MUTANTS = [
     ("t_full_end - left_end,", "t_full_end - left_end + 1,"),
     ("near_count, t_begin, left_end", "near_count, t_begin + 1, left_end"),
     ("m_value = m_key & ~m_odd", "m_value = m_key"),
-    ('tl.where(m_seen & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
+    ('tl.where(m_visible & m_odd[None, :], float("nan"), b_weight)', "b_weight"),
     ('tl.where(b_new == float("-inf"), 0.0, b_new)', "b_new"),
     ("1.0, b_sum)[:, None]", "b_sum, b_sum)[:, None]"),
 ]
@@ -175,7 +175,7 @@ def is_found():
 
 
 def stray(error):
-    """Whether an access outside lies under the interpreter's wrappings."""
+    """Whether the interpreter's wrapped error is an access out of bounds."""
     while error is not None and not isinstance(error, OutOfBounds):
         error = error.__cause__
     return error is not None

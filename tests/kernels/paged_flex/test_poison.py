@@ -23,7 +23,7 @@ def test_unread_memory_may_hold_anything(settings, poison):
 
 @both
 def test_a_masked_value_that_is_not_finite_stays_out(settings):
-    """The tokens 100 and 101 lie in pages and tiles that every row reads; few rows see them."""
+    """The tokens 100 and 101 are in pages and tiles that every row reads; few rows see them."""
     batch = requests((150, 60), (150, 1), (50, 7))
     for one in batch[:2]:
         one.values[100, 0, 3] = float("nan")

@@ -1,4 +1,4 @@
-"""What the kernels tell an inspector is what they are; and what a compiler makes of them."""
+"""The kernels' specifications match the kernels; and what a compiler makes of them."""
 
 import inspect
 import re

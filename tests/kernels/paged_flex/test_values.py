@@ -107,7 +107,7 @@ def test_tokens_that_see_nothing_get_zeros():
 
 
 def blind_mask():
-    """Odd positions see nothing. Gives no span, so every tile is asked."""
+    """Odd positions see nothing. Gives no span, so every tile is evaluated."""
     from tests.kernels.paged_flex.mods import blind_mask as mod
 
     return Mask("blind", mod, lambda b, h, q, k: (q % 2 == 0) & (k <= q) & (b < 1))

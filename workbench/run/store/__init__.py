@@ -1,4 +1,4 @@
-"""Results that last: one row per configuration, device, kernel hash and round, in one file."""
+"""Persistent results: one row per configuration, device, kernel hash and round, in one file."""
 
 from workbench.run.store.row import Key, Row, StoreError
 from workbench.run.store.store import ResultStore

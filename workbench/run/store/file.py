@@ -1,4 +1,4 @@
-"""Opening a results file: which way it can be used, and what is done about a damaged one."""
+"""Open a results file, read-only if needed, and handle a damaged one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 BUSY_S = 30.0
 POLL_S = 0.01
 PRIMARY_CODE = 0xFF
-"""The bits of an extended error code of SQLite that say the kind of error."""
+"""The bits of an extended SQLite error code that give the primary code."""
 IDENTITY = """SELECT (SELECT user_version FROM pragma_user_version),
     (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)"""
 """In one statement: another process may create the file between two."""
@@ -46,7 +46,7 @@ INSERT INTO totals VALUES ('results', 0);
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A connection, and the sentences that a person has to know about it."""
+    """A connection, and notes for you about it."""
 
     connection: sqlite3.Connection
     read_only: bool
@@ -72,7 +72,7 @@ def opened(path: Path, *, read_only: bool) -> Opened:
         elif not read_only and (fault := _fault(connection)):
             why = (
                 f"{path.name} is damaged ({fault}): opened read-only. Rows with a right checksum "
-                f"are shown; go on in a new file, or recover: sqlite3 {path.name} .recover"
+                f"are shown; continue in a new file, or recover: sqlite3 {path.name} .recover"
             )
         else:
             if not read_only:
@@ -85,7 +85,7 @@ def opened(path: Path, *, read_only: bool) -> Opened:
 
 
 def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
-    """Whether the file is opened read-only, as asked or because it has to be, and why."""
+    """Decide whether the file is opened read-only, as requested or by necessity, and why."""
     if not path.exists():
         if read_only:
             raise StoreError(f"There is no results file at {path}.")
@@ -97,7 +97,7 @@ def _as_allowed(path: Path, read_only: bool) -> tuple[bool, list[str]]:
 
 
 def damaged(path: Path, error: Exception) -> StoreError:
-    """What is said of a file that SQLite cannot read or write."""
+    """Build the error for a file that SQLite cannot read or write."""
     return StoreError(
         f"{path.name} cannot be used: {error}. It is left as it is. Copy it away, then either "
         f"start a new file or salvage what can be read: sqlite3 {path.name} .recover"
@@ -110,14 +110,14 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         location, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
     )
-    connection.text_factory = bytes  # a damaged row may hold what is no text
+    connection.text_factory = bytes  # a damaged row may hold invalid text
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     return connection
 
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
-    """The schema version; 0 for a file without anything. StoreError for somebody else's file."""
+    """Return the schema version; 0 for an empty file. StoreError for another program's file."""
     version, owner, tables = map(int, connection.execute(IDENTITY).fetchone())
     if owner == APPLICATION_ID and version >= SCHEMA_VERSION:
         return version
@@ -127,7 +127,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _starts_like_a_database(path: Path) -> bool:
-    """SQLite takes a file that is too short for a new one, and would write over it."""
+    """Check the header: SQLite takes a too short file as new, and would overwrite it."""
     try:
         start = read_start(path, HEADER_BYTES, RESULTS)
     except FileError as error:
@@ -137,20 +137,20 @@ def _starts_like_a_database(path: Path) -> bool:
 
 def _foreign(path: Path) -> StoreError:
     return StoreError(
-        f"{path.name} is no results file of the workbench, or its header is damaged. It is left "
+        f"{path.name} is not a results file of the workbench, or its header is damaged. It is left "
         "as it is; name another file."
     )
 
 
 def _fault(connection: sqlite3.Connection) -> str:
-    """What SQLite finds wrong with the structure of the file; empty if nothing."""
+    """Return what SQLite finds wrong with the structure of the file; empty if nothing."""
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     text = found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)
     return "" if text == "ok" else " ".join(text.split())[:120]
 
 
 def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[str]:
-    """Journal and durability, and the tables of a new file; sentences about what differs."""
+    """Set journal and durability, create tables in a new file; return notes about deviations."""
     kind = filesystem(path)
     wanted = "DELETE" if is_network(kind) else "WAL"
     found = _set_journal(connection, wanted)
@@ -160,7 +160,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[s
     if found.upper() != wanted or wanted != "WAL":
         place = kind or "an unknown file system"
         note = (
-            f"{path.name} lies on {place}: WAL needs one host and shared memory, so a rollback "
+            f"{path.name} is on {place}: WAL needs one host and shared memory, so a rollback "
             "journal is used. Let one machine write at a time."
         )
         return [note]
@@ -168,7 +168,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[s
 
 
 def _set_journal(connection: sqlite3.Connection, wanted: str) -> str:
-    """Ask for a journal mode, and return the one that there is.
+    """Request a journal mode, and return the one in use.
 
     SQLite itself does not wait here for another process that writes, such as one that is just
     creating the same file.
@@ -197,7 +197,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def filesystem(path: Path) -> str:
-    """The type of the file system that a path lies on, such as "ext4"; empty where unknown."""
+    """Return the type of a path's file system, such as "ext4"; empty if unknown."""
     import psutil
 
     place = path.resolve().parent
@@ -210,6 +210,6 @@ def filesystem(path: Path) -> str:
 
 
 def is_network(kind: str) -> bool:
-    """Whether a file system may be shared by several machines."""
+    """Return whether several machines may share a file system."""
     name = kind.lower()
     return name.startswith(NETWORK) or name in NETWORK_FUSE

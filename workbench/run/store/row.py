@@ -1,4 +1,4 @@
-"""One measured point: what it is, what came out, and what it takes to trust it."""
+"""One measured point: its key, its result, and its provenance."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 OK = "ok"
 STATUSES = (OK, "illegal", "unfit", "compile_error", "oom", "timeout", "wrong", "crashed", "failed")
-"""What became of a point; everything but "ok" says why in `message`."""
+"""The outcome of a point; all but "ok" have the reason in `message`."""
 INTERPRETER = "interpreter"
 
 
 class StoreError(RuntimeError):
-    """A results file cannot be used as asked; the message says what to do."""
+    """A results file cannot be used as requested; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +32,36 @@ class Key:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], device: str, kernel_hash: str, number: int = 0) -> Key:
-        """The key of a configuration of names and JSON values. ValueError for NaN or infinity."""
+        """Return the key of a configuration of names and JSON values.
+
+        ValueError for NaN or infinity.
+        """
         return cls(canonical(config), device, kernel_hash, number)
 
     @property
     def config_values(self) -> dict[str, Any]:
-        """The configuration by name."""
+        """Return the configuration by name."""
         values: dict[str, Any] = json.loads(self.config)
         return values
 
     @property
     def columns(self) -> tuple[str, str, str, int]:
-        """How the file names it: hash of the configuration, device, kernel hash, round."""
+        """Return the file's key: hash of the configuration, device, kernel hash, round."""
         digest = hashlib.sha256(self.config.encode()).hexdigest()[:32]
         return digest, self.device, self.kernel_hash, self.round
 
     @property
     def identity(self) -> bytes:
-        """The columns as one value."""
+        """Return the columns as one value."""
         config_hash, device, kernel_hash, number = self.columns
         return f"{config_hash}\0{device}\0{kernel_hash}\0{number}".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The result of one key. Times in seconds; None where nothing was measured.
+    """The result of one key. Times in seconds; None if nothing was measured.
 
-    spread_s: distance of the quartiles. limits: what the machine could give in the same run.
+    spread_s: distance of the quartiles. limits: the machine's measured limits in the same run.
     values: other numbers by name. provenance: device, driver, versions, source hash, clocks, mode.
     Errors: ValueError for an unknown status, or for a time that comes from Triton's interpreter.
     """
@@ -77,41 +80,43 @@ class Row:
     measured_at: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what no reader could trust."""
+        """Refuse rows that a reader could not trust."""
         if self.status not in STATUSES:
-            raise ValueError(f"status is one of {', '.join(STATUSES)}; got {self.status!r}.")
+            raise ValueError(
+                f"Invalid status {self.status!r}. Expected one of {', '.join(STATUSES)}."
+            )
         timed = self.median_s is not None or self.spread_s is not None
         if timed and self.provenance.get("mode") == INTERPRETER:
-            raise ValueError("Triton's interpreter has no times: leave median_s and spread_s out.")
+            raise ValueError("Triton's interpreter has no times: omit median_s and spread_s.")
         if timed and self.correct is False:
-            raise ValueError("A wrong result has no time: leave median_s and spread_s out.")
+            raise ValueError("A wrong result has no time: omit median_s and spread_s.")
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able values by name; the configuration as an object."""
-        told = {name: getattr(self, name) for name in _PLAIN}
-        return {**asdict(self.key), "config": self.key.config_values, **told}
+        """Return JSON-able values by name; the configuration as an object."""
+        values = {name: getattr(self, name) for name in _PLAIN}
+        return {**asdict(self.key), "config": self.key.config_values, **values}
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Row:
-        """The row that `to_dict` told. Errors: KeyError, TypeError, ValueError."""
-        key = Key.of(told["config"], told["device"], told["kernel_hash"], told["round"])
-        return cls(key, **{name: told[name] for name in _PLAIN})
+    def from_dict(cls, values: Mapping[str, Any]) -> Row:
+        """Build the row from what `to_dict` returned. Errors: KeyError, TypeError, ValueError."""
+        key = Key.of(values["config"], values["device"], values["kernel_hash"], values["round"])
+        return cls(key, **{name: values[name] for name in _PLAIN})
 
 
 _PLAIN = tuple(field.name for field in fields(Row) if field.name != "key")
 
 
 def canonical(values: Mapping[str, Any]) -> str:
-    """The one JSON text of these values. ValueError for NaN or infinity, which JSON has not."""
+    """Return the canonical JSON text of these values. ValueError for NaN or infinity."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def packed(row: Row) -> tuple[Any, ...]:
-    """What the file holds of a row: the columns of its key, its JSON, and the checksum of both."""
+    """Return a row's columns in the file: its key, its JSON, and the checksum of both."""
     body = canonical(row.to_dict())
     return (*row.key.columns, body, checksum(row.key.identity, body.encode()).decode())
 
 
 def checksum(identity: bytes, body: bytes) -> bytes:
-    """Sixteen hex digits over what row it is and its JSON."""
+    """Return sixteen hex digits over a row's identity and its JSON."""
     return hashlib.sha256(b"%b\0%b" % (identity, body)).hexdigest()[:16].encode()

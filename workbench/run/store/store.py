@@ -51,7 +51,7 @@ class ResultStore:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person has to know about this file."""
+        """Return what you need to know about this file."""
         return tuple(self._notes)
 
     def put(self, row: Row) -> bool:
@@ -69,7 +69,9 @@ class ResultStore:
         return bool(added)
 
     def claim(self, key: Key, lease_s: float = LEASE_S) -> bool:
-        """Reserve a key for this store object until the lease ends; False: done, or somebody's.
+        """Reserve a key for this store object until the lease ends.
+
+        False: done, or claimed elsewhere.
 
         Claiming again prolongs the lease: that is the heartbeat. Errors: StoreError.
         """
@@ -88,7 +90,7 @@ class ResultStore:
             connection.execute(UNCLAIM + " AND worker = ?", (*key.columns, self.worker))
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
-        """The keys without an intact row, in their order: what a resumed sweep measures."""
+        """Return the keys without an intact row, in order: what a resumed sweep measures."""
         present: set[bytes] = set()
         bad = []
         with self._reading() as connection:
@@ -103,29 +105,29 @@ class ResultStore:
         return tuple(key for key in keys if key.identity not in present)
 
     def get(self, key: Key) -> Row | None:
-        """The row of a key; None when there is none, or none that is intact."""
+        """Return the row of a key; None if there is none, or none that is intact."""
         for body in self._intact(KEY, key.columns):
             return Row.from_dict(json.loads(body))
         return None
 
     def rows(self, device: str | None = None, kernel_hash: str | None = None) -> tuple[Row, ...]:
-        """Every intact row, or those of a device and a kernel, in the order of their keys.
+        """Return every intact row, or those of a device and a kernel, in the order of their keys.
 
-        Damaged rows go into quarantine (`quarantined` counts them) and are never told.
+        Damaged rows go into quarantine (`quarantined` counts them) and are never returned.
         """
-        asked = {"device": device, "kernel_hash": kernel_hash}
-        given = {name: value for name, value in asked.items() if value is not None}
+        requested = {"device": device, "kernel_hash": kernel_hash}
+        given = {name: value for name, value in requested.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
         found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
         return tuple(Row.from_dict(json.loads(body)) for body in found)
 
     def lost(self) -> int:
-        """Rows that were committed and are neither there nor in quarantine: the file is damaged."""
+        """Count committed rows that are neither there nor in quarantine: the file is damaged."""
         with self._reading() as connection:
             [[written]] = connection.execute("SELECT value FROM totals WHERE name = 'results'")
             [[there]] = connection.execute("SELECT count(*) FROM results")
         if not isinstance(written, int):
-            raise damaged(self.path, ValueError("its count of rows is no number"))
+            raise damaged(self.path, ValueError("its count of rows is not a number"))
         return max(0, written - there)
 
     def close(self) -> None:
@@ -145,9 +147,9 @@ class ResultStore:
         self.close()
 
     def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
-        """The JSON of every row whose checksum is right; the others are put away.
+        """Yield the JSON of every row with a valid checksum, and quarantine the others.
 
-        A damaged file can show the same row twice: it is told once.
+        A damaged file can show the same row twice: it is returned once.
         """
         good: dict[bytes, bytes] = {}
         bad = []
@@ -162,7 +164,7 @@ class ResultStore:
 
     def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
         self.quarantined += len(bad)
-        self._notes.append(f"{len(bad)} damaged rows are left out; their points count as missing.")
+        self._notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
         if self.read_only:
             return
         with self._writing() as connection:
@@ -185,7 +187,7 @@ class ResultStore:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process comes between."""
+        """Hold one transaction that excludes other processes."""
         if self.read_only:
             why = " ".join(self._notes) or "it was opened read-only."
             raise StoreError(f"{self.path.name} takes no results: {why}")
@@ -201,7 +203,7 @@ class ResultStore:
 
 
 def _identity(raw: tuple[Any, ...]) -> bytes | None:
-    """`Key.identity` of an intact row; None for a damaged one, whose columns may be anything."""
+    """Return `Key.identity` of an intact row; None for a damaged one with arbitrary columns."""
     config_hash, device, kernel_hash, number, body, written = raw
     try:
         identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
@@ -212,5 +214,5 @@ def _identity(raw: tuple[Any, ...]) -> bytes | None:
 
 
 def _is_stored(name: str, value: Any) -> str:
-    """Compares a column with what was read from it, whatever it has become; without the index."""
+    """Return SQL that finds a value as it was read, damaged or not, without the index."""
     return f"+{name} IS CAST(? AS TEXT)" if isinstance(value, bytes) else f"+{name} IS ?"

@@ -1,9 +1,9 @@
-"""What another environment's Python runs: it asks the vLLM installed there, and answers in JSON.
+"""Code that another environment's Python runs: it calls the vLLM installed there, answers in JSON.
 
-Needs that Python, its vLLM and torch, and nothing of ours: relative imports only. One process plays
-one platform. A question a line on standard input, an answer a line on standard output, after a
-first line that says which vLLM this is and what stands in for what is missing here. Nothing of
-vLLM is copied: every number comes out of a call of its own code.
+Needs that Python, its vLLM and torch, and nothing of ours: relative imports only. One process
+simulates one platform: one question per line on standard input, one answer per line on standard
+output. The first output line gives the version of vLLM and the stand-ins for what is missing here.
+No code of vLLM is copied: every number comes from a call of its own code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def _reply(channel: IO[str], message: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Answer every line of standard input; the platform to play is the first argument, as JSON."""
-    # vLLM prints to standard output: what it prints goes where errors go.
+    """Answer every line of standard input; the first argument is the platform, as JSON."""
+    # vLLM prints to standard output: redirect that to standard error.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     host = json.loads(sys.argv[1])
@@ -30,7 +30,7 @@ def main() -> None:
 
         machine = play(host)
         from .answers import answer
-    except Exception as error:  # noqa: BLE001  (whatever another environment lacks is reported)
+    except Exception as error:  # noqa: BLE001  (missing parts of the environment are reported)
         _reply(channel, {"failed": f"{type(error).__name__}: {error}"})
         return
     _reply(channel, {"hello": machine.describe()})

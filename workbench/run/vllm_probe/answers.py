@@ -1,4 +1,4 @@
-"""One question, asked function by function, in the order of vLLM's start."""
+"""Answer one question, function by function, in the order of vLLM's start-up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .machine import CannotAsk, Machine
 ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
 NO_DEVICE = "Torch not compiled with CUDA enabled"
-"""How torch says that something real would have been needed: no answer of vLLM's."""
+"""Torch's message if a real device was needed: this is not an answer of vLLM."""
 LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
 STORES_PACKED = frozenset({"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"})
 """Backends for which the constructor of vLLM's MLA layer may change the KV-cache dtype."""
@@ -24,32 +24,32 @@ DECIDED_BY_LAYER = ("kv_cache_dtype", "attention_page_size_bytes")
 
 
 def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
-    """What vLLM says: "answers" (field -> value), "asked" (functions), "refused", "unasked".
+    """Return vLLM's answers: "answers" (by field), "asked" (functions), "refused", "unasked".
 
     Sizes in tokens or bytes, per rank. A refusal ends the questions that need what was refused.
     """
-    asked = Asked()
+    record = AnswerRecord()
     try:
-        config = asked.call("EngineArgs.create_engine_config", build, question, machine)
-        _configuration(config, asked)
-        backend = _backend(config, question, asked)
-        layer = _layers(config, backend, asked)
-        _sizes(config, machine, backend, layer, asked)
+        config = record.call("EngineArgs.create_engine_config", build, question, machine)
+        _configuration(config, record)
+        backend = _backend(config, question, record)
+        layer = _layers(config, backend, record)
+        _sizes(config, machine, backend, layer, record)
     except Refusal as refusal:
-        return {**asked.told(), "refused": refusal.told}
-    return asked.told()
+        return {**record.to_dict(), "refused": refusal.details}
+    return record.to_dict()
 
 
 class Refusal(Exception):  # noqa: N818  (what vLLM does, not a mistake of ours)
-    """vLLM raised: `told` has the function that was asked, the type and the text."""
+    """vLLM raised: `details` has the called function, the type and the text."""
 
     def __init__(self, function: str, error: Exception) -> None:
         super().__init__(str(error))
-        self.told = {"by": function, "type": type(error).__name__, "message": str(error)}
+        self.details = {"by": function, "type": type(error).__name__, "message": str(error)}
 
 
-class Asked:
-    """What was asked, and the answers so far."""
+class AnswerRecord:
+    """The functions called, and the answers so far."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
@@ -57,7 +57,7 @@ class Asked:
         self.unasked: dict[str, str] = {}
 
     def call(self, name: str, function: Callable[..., Any], *given: Any) -> Any:
-        """What `function` returns; Refusal where it raises what vLLM raises on purpose."""
+        """Call `function`; Refusal if it raises what vLLM raises on purpose."""
         self.functions.append(name)
         try:
             return function(*given)
@@ -66,8 +66,8 @@ class Asked:
                 raise CannotAsk(f"{name} needs the device itself: {error}") from error
             raise Refusal(name, error) from error
 
-    def told(self) -> dict[str, Any]:
-        """The form that is sent."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message that is sent."""
         return {"answers": self.answers, "asked": self.functions, "unasked": self.unasked}
 
 
@@ -75,10 +75,10 @@ def _dtype(value: Any) -> str:
     return str(value).removeprefix("torch.")
 
 
-def _configuration(config: Any, asked: Asked) -> None:
+def _configuration(config: Any, record: AnswerRecord) -> None:
     model, cache = config.model_config, config.cache_config
-    asked.functions += ["ModelConfig", "CacheConfig", "SchedulerConfig"]
-    asked.answers.update(
+    record.functions += ["ModelConfig", "CacheConfig", "SchedulerConfig"]
+    record.answers.update(
         is_hybrid=model.is_hybrid,
         use_mla=model.use_mla,
         model_dtype=_dtype(model.dtype),
@@ -93,52 +93,52 @@ def _configuration(config: Any, asked: Asked) -> None:
     )
 
 
-def _backend(config: Any, question: dict[str, Any], asked: Asked) -> Any:
-    """The backend class of the attention layers; None where there are none."""
+def _backend(config: Any, question: dict[str, Any], record: AnswerRecord) -> Any:
+    """Return the backend class of the attention layers; None if there are none."""
     model = config.model_config
     if model.is_attention_free:
-        asked.answers.update(backend=None, num_kv_heads_per_rank=None, head_size=None)
+        record.answers.update(backend=None, num_kv_heads_per_rank=None, head_size=None)
         return None
-    asked.answers.update(
-        num_kv_heads_per_rank=asked.call(
+    record.answers.update(
+        num_kv_heads_per_rank=record.call(
             "ModelConfig.get_num_kv_heads", model.get_num_kv_heads, config.parallel_config
         ),
         head_size=model.get_head_size(),
     )
-    backend, name, reason = asked.call("get_attn_backend", backend_of, config, question)
+    backend, name, reason = record.call("get_attn_backend", backend_of, config, question)
     if reason is not None and NO_DEVICE in reason:
         raise CannotAsk(f"get_attn_backend needs the device itself: {reason}")
-    asked.answers.update(backend=name, backend_refused=reason is not None)
+    record.answers.update(backend=name, backend_refused=reason is not None)
     if reason is not None:
-        asked.answers["backend_reason"] = reason
+        record.answers["backend_reason"] = reason
     if backend is None:
         raise Refusal("get_attn_backend", ValueError(reason))
     return backend
 
 
-def _layers(config: Any, backend: Any, asked: Asked) -> Any:
+def _layers(config: Any, backend: Any, record: AnswerRecord) -> Any:
     model = config.model_config
     state_layer = None
     if model.is_hybrid or model.is_attention_free:
         state_layer = state_layer_class(model_class(config))
         if state_layer is None:
-            asked.unasked["mamba_backend"] = "no SSM layer class was found in the model's modules"
+            record.unasked["mamba_backend"] = "no SSM layer class was found in the model's modules"
     layer = stand_ins(config, backend, state_layer)
     mamba = config.compilation_config.static_forward_context.get("layers.0.mixer")
     if mamba is not None:
-        _states(mamba, asked)
+        _states(mamba, record)
     return layer
 
 
-def _states(mamba: Any, asked: Asked) -> None:
+def _states(mamba: Any, record: AnswerRecord) -> None:
     from vllm.v1.kv_cache_interface import MambaSpec
 
-    shapes = asked.call("get_mamba_state_shape_from_config", mamba.get_state_shape)
-    dtypes = asked.call("get_mamba_state_dtype_from_config", mamba.get_state_dtype)
+    shapes = record.call("get_mamba_state_shape_from_config", mamba.get_state_shape)
+    dtypes = record.call("get_mamba_state_dtype_from_config", mamba.get_state_dtype)
     spec = MambaSpec(shapes=tuple(shapes), dtypes=tuple(dtypes), block_size=-1)
-    asked.functions.append("MambaSpec.page_size_bytes")
-    backend = asked.call("get_mamba_attn_backend", mamba.get_attn_backend)
-    asked.answers.update(
+    record.functions.append("MambaSpec.page_size_bytes")
+    backend = record.call("get_mamba_attn_backend", mamba.get_attn_backend)
+    record.answers.update(
         mamba_backend=backend.get_name(),
         mamba_state_shapes=[list(shape) for shape in shapes],
         mamba_state_dtypes=[_dtype(dtype) for dtype in dtypes],
@@ -146,17 +146,17 @@ def _states(mamba: Any, asked: Asked) -> None:
     )
 
 
-def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, asked: Asked) -> None:
+def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: AnswerRecord) -> None:
     from vllm.config import set_current_vllm_config
 
     cache = config.cache_config
     with _lines() as lines, _locals_of(ALIGNMENT) as found:
-        asked.call(
+        record.call(
             "Platform.update_block_size_for_backend",
             machine.platform.update_block_size_for_backend,
             config,
         )
-    asked.answers.update(
+    record.answers.update(
         block_size=cache.block_size,
         mamba_block_size=cache.mamba_block_size,
         mamba_page_size_padded=cache.mamba_page_size_padded,
@@ -165,42 +165,42 @@ def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, asked: Asked
     )
     if layer is not None:
         with set_current_vllm_config(config):
-            _kernel_block(config, backend, layer, asked)
+            _kernel_block(config, backend, layer, record)
     try:
-        asked.call("VllmConfig.validate_block_size", config.validate_block_size)
+        record.call("VllmConfig.validate_block_size", config.validate_block_size)
     except Refusal as refusal:
-        asked.answers["validate_block_size_error"] = refusal.told["message"]
+        record.answers["validate_block_size_error"] = refusal.details["message"]
     else:
-        asked.answers["validate_block_size_error"] = None
+        record.answers["validate_block_size_error"] = None
 
 
-def _kernel_block(config: Any, backend: Any, layer: Any, asked: Asked) -> None:
+def _kernel_block(config: Any, backend: Any, layer: Any, record: AnswerRecord) -> None:
     from vllm.v1.worker.utils import select_common_block_size
 
     sizes = backend.get_supported_kernel_block_sizes()
-    spec = asked.call("Attention.get_kv_cache_spec", layer.get_kv_cache_spec, config)
-    asked.answers.update(
+    spec = record.call("Attention.get_kv_cache_spec", layer.get_kv_cache_spec, config)
+    record.answers.update(
         supported_kernel_block_sizes=[
             size if isinstance(size, int) else f"MultipleOf({size.base})" for size in sizes
         ],
         attention_page_size_bytes=spec.page_size_bytes,
     )
-    asked.functions += ["AttentionBackend.get_supported_kernel_block_sizes", type(spec).__name__]
+    record.functions += ["AttentionBackend.get_supported_kernel_block_sizes", type(spec).__name__]
     if backend.get_name() in STORES_PACKED:
         for field in DECIDED_BY_LAYER:
-            del asked.answers[field]
-            asked.unasked[field] = "the constructor of the MLA layer decides it, and none is built"
+            del record.answers[field]
+            record.unasked[field] = "the constructor of the MLA layer decides it, and none is built"
     block = config.cache_config.block_size
     try:
-        kernel = asked.call("select_common_block_size", select_common_block_size, block, [backend])
+        kernel = record.call("select_common_block_size", select_common_block_size, block, [backend])
     except Refusal:
         kernel = None
-    asked.answers["kernel_block_size"] = kernel
+    record.answers["kernel_block_size"] = kernel
 
 
 @contextmanager
 def _lines() -> Iterator[list[str]]:
-    """What vLLM logs meanwhile, from `info` upwards."""
+    """Collect what vLLM logs meanwhile, from `info` upwards."""
     lines: list[str] = []
 
     class Keep(logging.Handler):
@@ -218,7 +218,7 @@ def _lines() -> Iterator[list[str]]:
 
 @contextmanager
 def _locals_of(function: str) -> Iterator[dict[str, Any]]:
-    """The integers among a function's own variables, as they are when it returns."""
+    """Collect the integers among a function's own variables when it returns."""
     found: dict[str, Any] = {}
 
     def profile(frame: FrameType, event: str, _argument: Any) -> None:

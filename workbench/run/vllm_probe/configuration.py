@@ -25,11 +25,11 @@ COPIED = (
 
 
 WITHOUT_FUSION = {"pass_config": {"fuse_allreduce_rms": False}}
-"""Rewriting graphs asks for compiled operators at configuration time; no cache depends on it."""
+"""Graph rewriting needs compiled operators at configuration time; no cache depends on it."""
 
 
 def build(question: dict[str, Any], machine: Machine) -> Any:
-    """The VllmConfig; its models and layers are not built. Errors: whatever vLLM raises."""
+    """Build the VllmConfig, not its models and layers. Errors: whatever vLLM raises."""
     from vllm.engine.arg_utils import EngineArgs
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
@@ -61,7 +61,7 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         compilation_config=WITHOUT_FUSION,
         **values,
     )
-    # A device whose memory is not known is small, as where vLLM itself cannot ask it.
+    # Without a known memory size the device counts as small, as when vLLM cannot query it.
     machine.device_memory_bytes = question["device_memory_bytes"] or 0
     return arguments.create_engine_config(UsageContext.OPENAI_API_SERVER)
 
@@ -70,7 +70,10 @@ _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
 def _model_folder(config: dict[str, Any], machine: Machine) -> str:
-    """A folder with this config.json, kept until the probe ends. Remote code is never run."""
+    """Write this config.json to a folder that exists until the probe ends.
+
+    Remote code is never run.
+    """
     known = {name: value for name, value in config.items() if name not in {"auto_map", "_source"}}
     text = json.dumps(known)
     if text not in _FOLDERS:
@@ -81,7 +84,7 @@ def _model_folder(config: dict[str, Any], machine: Machine) -> str:
 
 
 def _register_type(model_type: str, machine: Machine) -> None:
-    """A plain configuration class for a type whose own class lies in a hub repository."""
+    """Register a plain configuration class for a type whose own class is in a hub repository."""
     from vllm.transformers_utils import config as vllm_config
 
     if model_type in vllm_config._CONFIG_REGISTRY:  # noqa: SLF001  (no public list)
@@ -97,7 +100,7 @@ def _register_type(model_type: str, machine: Machine) -> None:
 
 
 def _inspect_in_this_process() -> None:
-    """Look at a model's class here; vLLM does it in a process that would not play this machine."""
+    """Inspect model classes here: vLLM's own process would not simulate this machine."""
     from vllm.model_executor.models import registry
 
     def inspect(self: Any) -> Any:

@@ -20,15 +20,15 @@ def pinned(platform: Any, machine: Machine) -> Any:
     from vllm.platforms.interface import DeviceCapability
 
     pair = machine.host.get("capability") or CAPABILITIES.get(machine.host["platform"])
-    told = {
+    answers = {
         "get_device_capability": DeviceCapability(*pair) if pair else None,
         "get_device_name": _device_name(machine.host["platform"], pair),
         "get_device_uuid": "played",
     }
     if hasattr(platform, "get_cuda_runtime_major"):
-        told["get_cuda_runtime_major"] = CUDA_RUNTIME
-    methods = {name: _says(value) for name, value in told.items()}
-    # Every question has a device memory of its own.
+        answers["get_cuda_runtime_major"] = CUDA_RUNTIME
+    methods = {name: _answering(value) for name, value in answers.items()}
+    # Each question sets its own device memory.
     methods["get_device_total_memory"] = lambda *_, **__: machine.device_memory_bytes
     return type("Pinned", (platform,), {name: classmethod(how) for name, how in methods.items()})
 
@@ -38,6 +38,6 @@ def _device_name(platform: str, capability: Sequence[int] | None) -> str:
     return "played NVIDIA A100" if is_a100 else f"played {platform}"
 
 
-def _says(value: Any) -> Callable[..., Any]:
-    """Return a method that answers `value`, whatever device it is asked about."""
+def _answering(value: Any) -> Callable[..., Any]:
+    """Return a method that answers `value`, for any device."""
     return lambda _class, *_, **__: value

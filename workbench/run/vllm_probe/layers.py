@@ -9,22 +9,22 @@ from typing import Any
 
 
 def accepted(function: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """The values that `function` has a parameter for: signatures grow with the versions."""
+    """Return the values that `function` has a parameter for: signatures grow with the versions."""
     return {name: values[name] for name in inspect.signature(function).parameters if name in values}
 
 
 def backend_of(config: Any, question: dict[str, Any]) -> tuple[Any, str | None, str | None]:
-    """(class, its name in vLLM's registry, why vLLM refuses it) for the attention layers.
+    """Return (class, name in vLLM's registry, refusal) of the attention layers' backend.
 
-    A backend asked for by name is imposed even where vLLM refuses it; the reason is given then.
-    (None, None, reason) where vLLM finds no backend.
+    An explicit backend is used even if vLLM refuses it; the reason is then returned as well.
+    (None, None, reason) if vLLM finds no backend.
     """
     from vllm.config import set_current_vllm_config
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
     from vllm.v1.attention.selector import get_attn_backend
 
     model = config.model_config
-    asked = {
+    selection = {
         "head_size": model.get_head_size(),
         "dtype": model.dtype,
         "kv_cache_dtype": config.cache_config.cache_dtype,
@@ -38,20 +38,20 @@ def backend_of(config: Any, question: dict[str, Any]) -> tuple[Any, str | None, 
     reason = None
     try:
         with set_current_vllm_config(config):
-            chosen = get_attn_backend(**accepted(get_attn_backend, asked))
+            chosen = get_attn_backend(**accepted(get_attn_backend, selection))
     except (ValueError, NotImplementedError, AssertionError) as error:
         reason = str(error)
-    typed = question["backend"]
-    if typed is None:
+    explicit = question["backend"]
+    if explicit is None:
         return chosen, None if chosen is None else _registered(chosen), reason
-    imposed = AttentionBackendEnum[typed].get_class()
+    imposed = AttentionBackendEnum[explicit].get_class()
     if chosen is None or chosen.get_name() != imposed.get_name():
-        return imposed, typed, reason or f"vLLM takes {chosen.get_name()} instead"
-    return chosen, typed, None
+        return imposed, explicit, reason or f"vLLM takes {chosen.get_name()} instead"
+    return chosen, explicit, None
 
 
 def _registered(backend: Any) -> str:
-    """The name under which vLLM's registry knows a class; its own name where it knows none."""
+    """Return the name of a class in vLLM's registry, or its own name if not registered."""
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     path = f"{backend.__module__}.{backend.__qualname__}"
@@ -62,12 +62,12 @@ def _registered(backend: Any) -> str:
 def _path(entry: Any) -> str | None:
     try:
         return str(entry.get_path())
-    except ValueError:  # a place for a backend that somebody else registers
+    except ValueError:  # a placeholder for a backend that a plugin registers
         return None
 
 
 def model_class(config: Any) -> Any:
-    """The class that vLLM has for the model."""
+    """Return vLLM's class for the model."""
     from vllm.model_executor.models import ModelRegistry
 
     model = config.model_config
@@ -75,7 +75,7 @@ def model_class(config: Any) -> Any:
 
 
 def state_layer_class(model: Any) -> Any:
-    """The SSM layer class that the modules of a model class use; None where they use none."""
+    """Return the SSM layer class in the modules of a model class; None without one."""
     from vllm.model_executor.layers.mamba.abstract import MambaBase
 
     modules = [sys.modules[base.__module__] for base in model.__mro__]
@@ -105,7 +105,7 @@ def _models_used_by(modules: list[Any]) -> list[Any]:
 
 
 def stand_ins(config: Any, backend: Any, state_layer: Any) -> Any:
-    """Register one SSM and one attention layer of `config`; the attention layer, or None.
+    """Register one SSM and one attention layer of `config`; return the attention layer or None.
 
     Only those that the model has: vLLM's hooks go over the layers of the configuration.
     """
@@ -150,10 +150,10 @@ def _state_stand_in(base: Any, real: Any, config: Any) -> Any:
 
 
 def _checkpoint_alignment(real: Any, config: Any) -> int | None:
-    """Return what the real layer's method says with the prefill kernel that vLLM chooses for it."""
-    ask = getattr(real, "get_prefill_checkpoint_alignment", None)
+    """Return the real layer's value for the prefill kernel that vLLM chooses."""
+    alignment_of = getattr(real, "get_prefill_checkpoint_alignment", None)
     choose = getattr(sys.modules[real.__module__], "_resolve_gdn_prefill_backend", None)
-    if ask is None or choose is None or config.cache_config.mamba_cache_mode != "align":
+    if alignment_of is None or choose is None or config.cache_config.mamba_cache_mode != "align":
         return None
     from vllm.v1.attention.backends.gdn_attn import FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
 
@@ -161,11 +161,11 @@ def _checkpoint_alignment(real: Any, config: Any) -> int | None:
     built = SimpleNamespace(
         _checkpoint_alignment=FLASHINFER_GDN_CHECKPOINT_ALIGNMENT if runs else None
     )
-    return ask(built)
+    return alignment_of(built)
 
 
 def _attention_spec(backend: Any, config: Any) -> Any:
-    """The specification that vLLM's attention layer gives, its method called on these numbers."""
+    """Return the specification from vLLM's attention layer, called with these numbers."""
     from vllm.model_executor.layers.attention.attention import Attention
     from vllm.model_executor.layers.attention.mla_attention import MLAAttention
     from vllm.utils.torch_utils import kv_cache_dtype_str_to_dtype

@@ -1,8 +1,8 @@
-"""The machine that a probe plays: a platform that is not there, and what stands in for the rest.
+"""The machine that a probe simulates: an absent platform, and stand-ins for the rest.
 
 The compiled parts of a vLLM wheel need CUDA's libraries. Those that are in the wheel and cannot be
-loaded are replaced by empty modules, so that the Python code beside them can be asked; whatever
-called one would fail, and none of the questions does. Every stand-in is reported.
+loaded are replaced by empty modules, so that the Python code that imports them can run; calling
+one would fail, and no question does. Every stand-in is reported.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ OPTIONAL_PACKAGES = {
 }
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
 PROCESSORS = 132
-"""Multiprocessors; sizes of work buffers that nobody asks for depend on it."""
+"""Multiprocessors; sizes of work buffers that no question covers depend on it."""
 GFX = "gfx942"
 
 
 class CannotAsk(BaseException):
     """This environment lacks something that vLLM needs before it can answer.
 
-    No Exception: vLLM would catch it, and say something else.
+    Not an Exception: vLLM would catch it and report something else.
     """
 
 
@@ -111,7 +111,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class Machine:
-    """What is played, and what stands in. `news` are the stand-ins since it was last asked."""
+    """The simulated platform and its stand-ins. `news`: the stand-ins since the last call."""
 
     def __init__(self, host: dict[str, Any]) -> None:
         self.host = host
@@ -125,13 +125,13 @@ class Machine:
         self._stand_ins[name] = what
 
     def news(self) -> dict[str, str]:
-        """The stand-ins that were not told yet."""
+        """Return the stand-ins that were not reported yet."""
         new = dict(list(self._stand_ins.items())[self._told :])
         self._told = len(self._stand_ins)
         return new
 
     def describe(self) -> dict[str, Any]:
-        """Versions, the platform, and the stand-ins so far."""
+        """Return versions, the platform, and the stand-ins so far."""
         import torch
         import vllm
 
@@ -179,9 +179,9 @@ def play(host: dict[str, Any]) -> Machine:
 
 
 def _image_operators(machine: Machine, torch: Any) -> None:
-    """Import torchvision although its library does not load: models with images import it.
+    """Import torchvision even if its library does not load: image models import it.
 
-    It describes its operators at import, and a build for CUDA has none beside a torch for CPUs.
+    It describes its operators at import, and a build for CUDA has none with a torch for CPUs.
     """
     real = torch.library.register_fake
 
@@ -196,13 +196,13 @@ def _image_operators(machine: Machine, torch: Any) -> None:
     try:
         importlib.import_module("torchvision")
     except ImportError:
-        return  # a model that needs it will say so
+        return  # a model that needs it will fail with its own message
     finally:
         torch.library.register_fake = real
 
 
 def _play_properties(machine: Machine, torch: Any) -> None:
-    """What torch says of the device; ROCm's architecture is read while a module is imported."""
+    """Set what torch says of the device; ROCm reads its architecture during an import."""
     major, minor = machine.host.get("capability") or CAPABILITIES[machine.host["platform"]]
     properties = types.SimpleNamespace(
         name="played",
@@ -221,7 +221,7 @@ def _play_properties(machine: Machine, torch: Any) -> None:
 
 
 def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, except that a tensor on the device that is played has no memory."""
+    """Return the same function, but tensors on the simulated device have no memory."""
 
     def made(*shape: Any, device: Any = None, **options: Any) -> Any:
         place = "meta" if str(device).startswith("cuda") else device
@@ -231,19 +231,19 @@ def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _trtllm_kernels(machine: Machine) -> None:
-    """Whether TRT-LLM's kernels can be loaded is told: vLLM would look for them on the network."""
+    """Set whether TRT-LLM kernels are available: vLLM would look for them on the network."""
     flashinfer: Any = importlib.import_module("vllm.utils.flashinfer")
     there = bool(machine.host.get("trtllm_kernels"))
     flashinfer.has_nvidia_artifactory = lambda: there
     machine.stands_in("vllm.utils.flashinfer.has_nvidia_artifactory", f"says {there}")
     if hasattr(flashinfer, "has_flashinfer_sm90_nope_mla"):
-        # It looks at the signature of a kernel that the empty package has not; sparse models ask.
+        # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
         flashinfer.has_flashinfer_sm90_nope_mla = lambda: True
         machine.stands_in("vllm.utils.flashinfer.has_flashinfer_sm90_nope_mla", "says True")
 
 
 def _triton_names(machine: Machine) -> None:
-    """Let vLLM's own place-holder for Triton, used where no GPU is, answer for every data type."""
+    """Let vLLM's placeholder for Triton, used without a GPU, accept every data type."""
     utils = importlib.import_module("vllm.triton_utils")
     if not utils.HAS_TRITON:
         utils.tl.__getattr__ = lambda _name: None
@@ -251,9 +251,9 @@ def _triton_names(machine: Machine) -> None:
 
 
 def _play_cpu(machine: Machine, torch: Any) -> None:
-    """Pin the features that vLLM asks a CPU for, so that every machine gives the same answers.
+    """Pin the features that vLLM reads from a CPU, so that every machine gives equal answers.
 
-    AMX tiles are there where MLA kernels need them; before that vLLM only switched things off.
+    AMX tiles are available where MLA kernels need them; before that vLLM only disabled features.
     """
     amx = importlib.util.find_spec("vllm.v1.attention.backends.mla.amx_mla") is not None
     pins = {"_is_amx_tile_supported": amx, "_is_avx512_bf16_supported": True}
@@ -264,7 +264,7 @@ def _play_cpu(machine: Machine, torch: Any) -> None:
 
 
 def _without_compiled_answers(machine: Machine) -> None:
-    """Compiled code is also asked, at import, which weight kernels it has: none, here."""
+    """Answer import-time queries for compiled weight kernels: none are here."""
     try:
         operators = importlib.import_module("vllm._custom_ops")
     except ImportError:

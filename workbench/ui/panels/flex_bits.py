@@ -20,7 +20,7 @@ from workbench.views.flex_bits_text import bits_html
 from workbench.views.html import document
 
 if TYPE_CHECKING:
-    from workbench.run.flex_jobs import Stop
+    from workbench.run.flex_jobs import StopFlag
 
 DTYPES = ("as planned", "float16", "float32", "bfloat16")
 MOST_OFFERED = 200
@@ -90,7 +90,7 @@ class BitsPart(LaunchingPart):
             return
         subject, dtype, batches = self.request.value, self.dtype.value, self.batches.value
 
-        def job(stop: Stop) -> BitLab:
+        def job(stop: StopFlag) -> BitLab:
             from workbench.run.flex_bits import bit_lab
 
             return bit_lab(

@@ -19,7 +19,7 @@ from workbench.views.flex_run_text import mistake_html, run_html
 from workbench.views.html import document
 
 if TYPE_CHECKING:
-    from workbench.run.flex_jobs import Stop
+    from workbench.run.flex_jobs import StopFlag
 
 PATHS = ("our kernel, fast", "our kernel, bitwise", "torch flex over the paged mask")
 DTYPES = ("as planned", "float16", "float32", "bfloat16")
@@ -77,10 +77,10 @@ class LaunchPart(LaunchingPart):
             return
         path, dtype, tile = self.path.value, self.dtype.value, self.tile.value
 
-        def job(stop: Stop) -> FlexRun:
-            from workbench.run.flex_launch import FlexAsked, launch_flex
+        def job(stop: StopFlag) -> FlexRun:
+            from workbench.run.flex_launch import FlexRequest, launch_flex
 
-            return launch_flex(plan, batch, FlexAsked(path, mask, size, dtype, tile), stop=stop)
+            return launch_flex(plan, batch, FlexRequest(path, mask, size, dtype, tile), stop=stop)
 
         self.start(job, self._show)
 
@@ -122,7 +122,7 @@ class MistakesPart(LaunchingPart):
         if plan is None:
             return
 
-        def job(stop: Stop) -> FlexMistake:
+        def job(stop: StopFlag) -> FlexMistake:
             from workbench.run.flex_mistakes import make_flex_mistake
 
             return make_flex_mistake(plan, name, stop)

@@ -20,7 +20,7 @@ from workbench.views.flex_mask_figure import visit_order
 
 if TYPE_CHECKING:
     from workbench.plan import Plan
-    from workbench.run.flex_jobs import Stop
+    from workbench.run.flex_jobs import StopFlag
 
 REQUEST, GROUP = 2, 16
 """The request that is reordered, and the queries of a group."""
@@ -63,7 +63,7 @@ class OrderPart(LaunchingPart):
 
     @guarded
     def _compare(self, _button: Any) -> None:
-        def job(stop: Stop) -> tuple[OrderRow, ...]:
+        def job(stop: StopFlag) -> tuple[OrderRow, ...]:
             from workbench.run.flex_order import order_rows
 
             return order_rows(stop)

@@ -24,7 +24,7 @@ from workbench.ui.session import guarded
 from workbench.views.html import document, refusal_html
 
 if TYPE_CHECKING:
-    from workbench.run.flex_jobs import Stop
+    from workbench.run.flex_jobs import StopFlag
 
 Result = TypeVar("Result")
 DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", "64"
@@ -94,7 +94,7 @@ class LaunchingPart(Part):
     def __init__(self, owner: Panel) -> None:
         super().__init__(owner)
         self.pending: Future[Any] | None = None
-        self._stop: Stop | None = None
+        self._stop: StopFlag | None = None
         self.stop_button = button("Stop", "Ask the running launch to end")
         self.stop_button.disabled = True
         self.stop_button.on_click(self._stopped)
@@ -122,14 +122,14 @@ class LaunchingPart(Part):
         """Ask what runs to stop; it is heard between two launches."""
         with self._lock:
             if self._stop is not None:
-                self._stop.ring()
+                self._stop.request()
                 self.status.value = document("<p>Stopping ...</p>")
 
-    def start(self, job: Callable[[Stop], Result], done: Callable[[Result], None]) -> None:
+    def start(self, job: Callable[[StopFlag], Result], done: Callable[[Result], None]) -> None:
         """Run `job` in the launching thread, then `done` with its result, there too."""
-        from workbench.run.flex_jobs import Stop
+        from workbench.run.flex_jobs import StopFlag
 
-        stop = Stop()
+        stop = StopFlag()
         with self._lock:
             self.cancel()
             self._stop = stop
@@ -138,10 +138,10 @@ class LaunchingPart(Part):
             self.pending = launch(partial(_unless_stopped, stop, job))
         self.pending.add_done_callback(partial(self._landed, stop, done))
 
-    def say(self, stop: Stop, words: str) -> None:
+    def say(self, stop: StopFlag, words: str) -> None:
         """How far the job with this bell is; nothing once another one has begun."""
         with self._lock:
-            if self._stop is stop and not stop.rung:
+            if self._stop is stop and not stop.requested:
                 self.status.value = document(f"<p>{escape(words)}</p>")
 
     @guarded
@@ -149,7 +149,7 @@ class LaunchingPart(Part):
         self.cancel()
 
     @guarded
-    def _landed(self, stop: Stop, done: Callable[[Any], None], future: Future[Any]) -> None:
+    def _landed(self, stop: StopFlag, done: Callable[[Any], None], future: Future[Any]) -> None:
         """In the launching thread: show what came, or why nothing did."""
         from workbench.run.flex_jobs import Stopped
 
@@ -177,7 +177,7 @@ class LaunchingPart(Part):
         self.mark_stale()
 
 
-def _unless_stopped(stop: Stop, job: Callable[[Stop], Result]) -> Result:
+def _unless_stopped(stop: StopFlag, job: Callable[[StopFlag], Result]) -> Result:
     stop.check()  # it may have waited behind the job that it replaced
     return job(stop)
 
