@@ -36,7 +36,7 @@ def main() -> int:
         report = verify(random_scenarios(options.count, options.seed, rules), python)
         print(
             f"vLLM {version}, rules {rules}: {len(report.checks)} scenarios, "
-            f"{len(report.differing)} differ, {len(report.failed)} could not be asked"
+            f"{len(report.differing)} differ, {len(report.failed)} could not be queried"
         )
         reports.append({"count": options.count, "seed": options.seed, **report.to_dict()})
     options.result.parent.mkdir(parents=True, exist_ok=True)

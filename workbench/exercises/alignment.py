@@ -51,7 +51,7 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
-    """Return the smallest multiple of the granule whose tokens hold the state's bytes."""
+    """Return the smallest multiple of the granularity whose tokens hold the state's bytes."""
     return granule_tokens * cdiv(mamba_page_bytes, granule_tokens * token_bytes)
 
 
@@ -68,13 +68,13 @@ def _alignments(random: Random) -> Iterator[dict[str, Any]]:
     ):
         yield dict(zip(names, operands, strict=True))
     for _ in range(50):
-        granule, tok = 16 << random.randrange(6), 64 * random.randrange(1, 65)
-        exact = granule * tok * random.randrange(1, 40)
-        yield dict(zip(names, (exact + random.choice((0, 1, -1, 640)), tok, granule), strict=True))
+        step, tok = 16 << random.randrange(6), 64 * random.randrange(1, 65)
+        exact = step * tok * random.randrange(1, 40)
+        yield dict(zip(names, (exact + random.choice((0, 1, -1, 640)), tok, step), strict=True))
 
 
 def start_order() -> tuple[str, ...]:
-    """Return the order in which the alignment knows its granule, and nothing overwrites it."""
+    """Return the order in which the alignment knows its granularity, and nothing overwrites it."""
     return ORDER
 
 

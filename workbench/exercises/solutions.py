@@ -11,9 +11,9 @@ from typing import Any
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
-    """Solve lesson 1: granules that hold the state, rounded up."""
-    granules = -(-mamba_page_bytes // (granule_tokens * token_bytes))
-    return granules * granule_tokens
+    """Solve lesson 1: steps of the alignment that hold the state, rounded up."""
+    steps = -(-mamba_page_bytes // (granule_tokens * token_bytes))
+    return steps * granule_tokens
 
 
 START_ORDER = ["backend", "preferred block", "alignment"]

@@ -9,7 +9,8 @@ from typing import Any
 from workbench.interop.log_candidates import CandidateScenario
 from workbench.interop.log_scenario import LogReading
 
-AGREES, DIFFERS, READ, KNOWN, UNSURE, CUT = "agrees", "differs", "told", "known", "unsure", "cut"
+AGREES, DIFFERS, KNOWN, UNSURE, CUT = "agrees", "differs", "known", "unsure", "cut"
+READ = "told"  # words: ok, a published name
 VERDICTS = {
     AGREES: "the rules give the same",
     DIFFERS: "the rules give something else",

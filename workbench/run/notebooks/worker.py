@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
+REMOVAL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,14 @@ def _stop_when_orphaned(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def _remove(folder: Path) -> None:
+    """Remove a folder into which a kernel that is just ending may still put its sockets."""
+    end = time.monotonic() + REMOVAL_S
+    while folder.exists() and time.monotonic() < end:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
+
+
 def main() -> None:
     """Run the request named on the command line."""
     # A shell that starts its jobs in the background has them ignore Ctrl-C.
@@ -103,7 +112,7 @@ def main() -> None:
     finally:
         # The process that made it may be gone.
         if request.socket_folder is not None:
-            shutil.rmtree(request.socket_folder, ignore_errors=True)
+            _remove(Path(request.socket_folder))
     outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
 
 
