@@ -43,8 +43,8 @@ def figures():
     print(json.dumps(found))
 
 def picked(description):
-    pickers = [one for one in shown(panel.widget) if hasattr(one, "label")]
-    print(*(one.label for one in pickers if one.description == description))
+    found = (one for one in shown(panel.widget) if getattr(one, "description", "") == description)
+    print(*(one.label for one in found))
 """
 
 

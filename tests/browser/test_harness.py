@@ -69,7 +69,7 @@ def test_a_choice_changes_text_and_figure_in_both_themes(notebook):
         assert notebook.text(".answer") == f"{factor} x 11"
         figure = notebook.wait_for_new_figure(figure)
         assert figure["data"][0]["y"] == [factor, 2 * factor, 3 * factor]
-        notebook.scroll_to(".widget-vbox")
+        notebook.scroll_to(".widget-vbox:has(select)")
         notebook.screenshot(f"harness-{theme.split()[-1].lower()}")
     dark, light = (notebook.screenshots / f"harness-{name}.png" for name in ("dark", "light"))
     assert dark.read_bytes() != light.read_bytes()
