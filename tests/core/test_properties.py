@@ -139,14 +139,14 @@ def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
     plan = aligned_plan(scenario)
     shown = plan.trace.step("alignment_granule").operands
     start, mla = shown["block_size"], shown.get("mla_granule", 1)
-    granularity = lcm(
+    smallest_step = lcm(
         max(start, smallest_base(plan.supported_kernel_block_sizes), mla),
         shown.get("prefill_checkpoint_tokens", 1),
     )
-    assert plan.trace.step("alignment_granule").result == granularity
+    assert plan.trace.step("alignment_granule").result == smallest_step
     unit, every = granularity(plan), rounding(plan)
     aligned = plan.trace.step("aligned_block_size").result
-    assert unit % granularity == 0
+    assert unit % smallest_step == 0
     assert aligned % every == 0
     before_every = next(n for n in range(aligned, aligned - every, -1) if n % unit == 0)
     tok = plan.attention_bytes_per_token
