@@ -101,6 +101,7 @@ class Endless(io.RawIOBase):
         return True
 
     def readinto(self, buffer):
+        buffer[:] = bytes(len(buffer))  # else it holds what was in memory, line feeds too
         return len(buffer)
 
 
