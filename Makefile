@@ -45,11 +45,11 @@ lab: $(STAMP) ## Open JupyterLab on the first notebook (LAB_ARGS="...")
 	$(BIN)/workbench lab $(LAB_ARGS)
 
 # These folders have no notebook and no browser test: skipping their collection saves time.
-ELSEWHERE = $(addprefix --ignore=tests/,core interop kernels models run ui views)
+ELSEWHERE = $(addprefix --ignore=tests/,access core interop kernels labs models scenario sweeps ui verify views)
 
 # $(call part,WORKERS,DISTRIBUTION,MARKS): one pytest run of `make test`.
 part = $(LIMIT) $(PYTEST) -n $(1) --dist $(2) -m "$(3)" $(PYTEST_ARGS)
-# It is not a failure if PYTEST_ARGS selects no test of a part.
+# A part in which PYTEST_ARGS selects no test is not a failure.
 NONE_LEFT = code=$$?; [ $$code -eq 5 ] || status=$$code
 
 # The browser tests of a file share a server, a page and a kernel: one worker runs them all.

@@ -1,4 +1,4 @@
-"""How fast the front door is: import, resolution, batch, and a click in the panel.
+"""Measure import, resolution, batch, and a click in the panel.
 
 Every figure is compared with a reference measured in the same run on the same machine, and with
 its budget: compare ratios, not seconds, between machines.
@@ -8,10 +8,7 @@ its budget: compare ratios, not seconds, between machines.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import random
 import resource
 import statistics
@@ -19,11 +16,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from statistics import median
+
+from measuring import duration, in_turn, run, seconds_of, within
 
 BUDGET_IMPORT_S = 0.15
 BUDGET_RESOLVE_S = 50e-6
@@ -31,16 +30,15 @@ BUDGET_BATCH_S = 5.0
 BUDGET_CLICK_S = 0.1
 BATCH_LINES = 10_000
 YARDSTICK_STEPS = 1000
-PACKAGES = ("hybrid-kv-workbench", "numpy", "pydantic", "plotly", "ipywidgets")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table: a time, the reference `beside` it, and its budget."""
+    """One row of the table: a time, its reference, and its budget."""
 
     what: str
     seconds: float
-    beside: str = ""
+    beside: str = ""  # words: ok (a published name, as the next one)
     beside_seconds: float | None = None
     budget_seconds: float | None = None
     note: str = ""
@@ -51,49 +49,14 @@ class Figure:
         return self.seconds / self.beside_seconds if self.beside_seconds else None
 
 
-def main() -> None:
-    """Measure, print, and write the JSON if a file is named."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--quick", action="store_true", help="few repetitions, to try it out")
-    options = parser.parse_args()
-    scale = 0.1 if options.quick else 1.0
-    machine = describe_machine()
-    print(
-        *(f"{name}: {value}" for name, value in machine.items()), sep="\n", end="\n\n", flush=True
-    )
-    if os.getloadavg()[0] > (os.cpu_count() or 1):
-        print("Other work keeps these cores busy: times are longer than on a quiet machine.\n")
-    figures = []
-    for measure in (import_time, resolutions, batch_throughput, click_latency):
-        figures += measure(scale)
-    print_table(figures)
-    if options.json:
-        rows = [{**asdict(figure), "ratio": figure.ratio} for figure in figures]
-        text = json.dumps({"machine": machine, "figures": rows}, indent=2)
-        options.json.write_text(text + "\n", encoding="utf-8")
-
-
-def describe_machine() -> dict[str, Any]:
-    """Describe CPU, cores, load and versions."""
-    return {
-        "cpu": cpu_model(),
-        "cores": os.cpu_count(),
-        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
-    }
-
-
-def cpu_model() -> str:
-    """Return the processor's own model name."""
-    listing = Path("/proc/cpuinfo")
-    if listing.exists():
-        for line in listing.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+CELLS = {
+    "": lambda row: row.what,
+    "measured": lambda row: duration(row.seconds),
+    "ratio": lambda row: f"{row.ratio:.2f}x",
+    "compared with": lambda row: f"{row.beside} ({duration(row.beside_seconds)})",  # words: ok
+    "budget": lambda row: within(row.seconds, row.budget_seconds),
+    "note": lambda row: row.note,
+}
 
 
 def import_time(scale: float) -> Iterator[Figure]:
@@ -107,10 +70,10 @@ def import_time(scale: float) -> Iterator[Figure]:
     for _ in range(max(3, int(21 * scale))):
         for name, statement in statements.items():
             times[name].append(timed_in_fresh_interpreter(statement))
-    reference = statistics.median(times.pop("import numpy"))
+    reference = median(times.pop("import numpy"))
     for name, seconds in times.items():
         budget = BUDGET_IMPORT_S if name == "import workbench" else None
-        yield Figure(name, statistics.median(seconds), "import numpy", reference, budget)
+        yield Figure(name, median(seconds), "import numpy", reference, budget)
 
 
 def timed_in_fresh_interpreter(statement: str) -> float:
@@ -137,10 +100,10 @@ def resolutions(scale: float) -> Iterator[Figure]:
     from workbench.core.platforms import PLATFORMS
     from workbench.core.resolve import resolve as core_resolve
     from workbench.models import catalog_names, load_model
-    from workbench.plan import resolve
+    from workbench.resolution import resolve
     from workbench.scenario import Scenario
 
-    mix = []
+    mix = {}
     for name in catalog_names():
         for place in PLATFORMS:
             scenario = Scenario(model=name, platform=place)
@@ -148,55 +111,25 @@ def resolutions(scale: float) -> Iterator[Figure]:
                 assert core_resolve(load_model(name), scenario).steps
             except WorkbenchError:
                 continue
-            mix.append((f"{name} on {place}", load_model(name), scenario))
+            mix[f"{name} on {place}"] = partial(core_resolve, load_model(name), scenario)
+    every = [work.args[1].to_dict() for work in mix.values()]
 
-    rounds = max(5, int(100 * scale))
-    loops: list[float] = []
-    core: dict[str, list[float]] = {label: [] for label, _model, _scenario in mix}
-    public: list[float] = []
-    for _ in range(rounds):
-        loops.append(seconds_of(yardstick))
-        for label, model, scenario in mix:
-            core[label].append(seconds_of(lambda m=model, s=scenario: core_resolve(m, s)))
-        fields = random.choice(mix)[2].to_dict()  # noqa: S311  (not for secrets)
-        public.append(seconds_of(lambda f=fields: resolve(Scenario(**f))))
-    medians = {label: statistics.median(times) for label, times in core.items()}
-    mean = statistics.fmean(medians.values())
-    slowest = max(medians, key=lambda label: medians[label])
-    loop = statistics.median(loops)
-    reference = f"a Python loop of {YARDSTICK_STEPS} steps"
-    over = sum(seconds > BUDGET_RESOLVE_S for seconds in medians.values())
-    yield Figure(
-        "resolve, mean of the catalog",
-        mean,
-        reference,
-        loop,
-        BUDGET_RESOLVE_S,
-        f"{1 / mean:,.0f} a second; {over} of {len(mix)} over budget",
-    )
-    yield Figure(
-        "resolve, slowest of the catalog",
-        medians[slowest],
-        reference,
-        loop,
-        BUDGET_RESOLVE_S,
-        slowest,
-    )
-    yield Figure(
-        "check the scenario and resolve",
-        statistics.median(public),
-        reference,
-        loop,
-        None,
-        "wb.resolve",
-    )
+    def public() -> None:
+        resolve(Scenario(**random.choice(every)))  # noqa: S311  (not for secrets)
 
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return the seconds of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    reference, checked = f"a Python loop of {YARDSTICK_STEPS} steps", "check and resolve"
+    works = {reference: yardstick, checked: public, **mix}
+    times = {name: median(t) for name, t in in_turn(works, max(5, int(100 * scale))).items()}
+    loop, whole = times.pop(reference), times.pop(checked)
+    mean, slowest = statistics.fmean(times.values()), max(times, key=lambda name: times[name])
+    over = sum(seconds > BUDGET_RESOLVE_S for seconds in times.values())
+    rate = f"{1 / mean:,.0f} per second; {over} of {len(mix)} over budget"
+    for what, seconds, budget, note in (
+        ("resolve, mean of the catalog", mean, BUDGET_RESOLVE_S, rate),
+        ("resolve, slowest of the catalog", times[slowest], BUDGET_RESOLVE_S, slowest),
+        ("check the scenario and resolve", whole, None, "wb.resolve"),
+    ):
+        yield Figure(what, seconds, reference, loop, budget, note)
 
 
 def batch_throughput(scale: float) -> Iterator[Figure]:
@@ -212,15 +145,10 @@ def batch_throughput(scale: float) -> Iterator[Figure]:
             before = children_cpu_seconds()
             times.append(seconds_of(lambda: run_batch(file, count)))
             busy.append(children_cpu_seconds() - before)
-    seconds = statistics.median(times)
-    yield Figure(
-        f"batch of {count:,} lines",
-        seconds,
-        "a batch of one line",
-        statistics.median(starts),
-        BUDGET_BATCH_S * scale,
-        f"{count / seconds:,.0f} lines a second; {duration(statistics.median(busy))} of CPU",
-    )
+    note = f"{count / median(times):,.0f} lines per second; {duration(median(busy))} of CPU"
+    reference = ("a batch of one line", median(starts))
+    what = f"batch of {count:,} lines"
+    yield Figure(what, median(times), *reference, BUDGET_BATCH_S * scale, note)
 
 
 def children_cpu_seconds() -> float:
@@ -235,19 +163,19 @@ def varied_lines(count: int) -> Iterator[str]:
     from workbench.models import catalog_names
 
     pick = random.Random(0).choice  # noqa: S311  (the same lines every time)
+    choices = {
+        "model": catalog_names(),
+        "platform": list(PLATFORMS),
+        "tensor_parallel": [1, 1, 2, 4, 8],
+        "kv_cache_dtype": ["auto", "auto", "fp8"],
+        "mamba_ssm_cache_dtype": ["auto", "float32"],
+        "enable_prefix_caching": [None, True, False],
+        "block_size": [None, None, 16, 32, 64],
+        "num_speculative_tokens": [0, 0, 1, 2],
+        "max_num_batched_tokens": [None, 8192],
+    }
     for _ in range(count):
-        fields = {
-            "model": pick(catalog_names()),
-            "platform": pick(list(PLATFORMS)),
-            "tensor_parallel": pick([1, 1, 2, 4, 8]),
-            "kv_cache_dtype": pick(["auto", "auto", "fp8"]),
-            "mamba_ssm_cache_dtype": pick(["auto", "float32"]),
-            "enable_prefix_caching": pick([None, True, False]),
-            "block_size": pick([None, None, 16, 32, 64]),
-            "num_speculative_tokens": pick([0, 0, 1, 2]),
-            "max_num_batched_tokens": pick([None, 8192]),
-        }
-        yield json.dumps(fields) + "\n"
+        yield json.dumps({field: pick(values) for field, values in choices.items()}) + "\n"
 
 
 def run_batch(file: Path, lines: int) -> None:
@@ -260,11 +188,10 @@ def run_batch(file: Path, lines: int) -> None:
 def click_latency(scale: float) -> Iterator[Figure]:
     """Time a changed control up to the updated panel, Python only, and a bare figure."""
     import workbench as wb
-    from workbench.views.page_figure import page_traces
+    from workbench.ui.live_figure import LiveFigure
 
     panel = wb.explore(model="nemotron-3-nano-30b-a3b")
-    bare = wb.figures.page(panel.plan)
-    bare = type(panel._figure._figure)(bare)  # noqa: SLF001  (the widget that the panel uses)
+    bare = LiveFigure()
     changes = [
         ("tensor_parallel", 2),
         ("model", "jamba-1.5-mini"),
@@ -276,61 +203,26 @@ def click_latency(scale: float) -> Iterator[Figure]:
         ("model", "nemotron-3-nano-30b-a3b"),
     ]
     clicks, bares, busy = [], [], []
-    for number in range(max(3, int(20 * scale)) * len(changes)):
-        field, value = changes[number % len(changes)]
+    for field, value in changes * max(3, int(20 * scale)):
         before = time.process_time()
         clicks.append(seconds_of(lambda f=field, v=value: set_control(panel, f, v)))
         busy.append(time.process_time() - before)
         assert panel.plan.settings == panel.scenario
         assert getattr(panel.scenario, field) == value
-        traces = page_traces(panel.plan)
-        bares.append(seconds_of(lambda new=traces: update_in_place(bare, new)))
+        bares.append(seconds_of(lambda: bare.show(wb.figures.page(panel.plan))))
     assert panel.session.errors == []
-    reference = ("updating a bare FigureWidget", statistics.median(bares))
+    reference = ("drawing and showing the bare figure", median(bares))
     for name, rank in (("p50", 9), ("p95", 18)):
         seconds, cpu = (statistics.quantiles(times, n=20)[rank] for times in (clicks, busy))
         note = f"{len(clicks)} changes of model, TP and platform; {duration(cpu)} of CPU"
         yield Figure(f"click to panel, {name}", seconds, *reference, BUDGET_CLICK_S, note)
 
 
-def set_control(panel: Any, field: str, value: object) -> None:
+def set_control(panel: object, field: str, value: object) -> None:
     """Set a control as a click does."""
     panel.controls[field].value = value
 
 
-def update_in_place(figure: Any, traces: list[Any]) -> None:
-    """Update a figure in place: the least that a changed figure costs."""
-    with figure.batch_update():
-        for trace, new in zip(figure.data, traces, strict=True):
-            trace.x, trace.y = new.x, new.y
-
-
-def print_table(figures: list[Figure]) -> None:
-    """Print the figures, aligned, each with its ratio and budget."""
-    rows = [("", "measured", "ratio", "compared with", "budget", "")]
-    for figure in figures:
-        ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}x"
-        reference = ""
-        if figure.beside_seconds is not None:
-            reference = f"{figure.beside} ({duration(figure.beside_seconds)})"
-        budget = ""
-        if figure.budget_seconds is not None:
-            verdict = "ok" if figure.seconds <= figure.budget_seconds else "OVER"
-            budget = f"{duration(figure.budget_seconds)} {verdict}"
-        rows.append((figure.what, duration(figure.seconds), ratio, reference, budget, figure.note))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        print("  ".join(cells).rstrip())
-
-
-def duration(seconds: float) -> str:
-    """Format seconds in a unit that gives a readable number."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:.2f} {unit}"
-    return f"{seconds * 1e6:.1f} us"
-
-
 if __name__ == "__main__":
-    main()
+    measures = (import_time, resolutions, batch_throughput, click_latency)
+    run(__doc__.splitlines()[0], measures, CELLS, quick=0.1, derived=["ratio"])

@@ -1,9 +1,7 @@
-"""Where kernels run: on a GPU, in Triton's interpreter, or nowhere: they are only compiled.
+"""Decide where kernels run: on a GPU, in Triton's interpreter, or nowhere (only compiled).
 
-Decided here, once per process.
-
-Triton reads `TRITON_INTERPRET` while it is imported, so the decision has to come before that.
-Importing this module imports neither torch nor triton.
+The decision is made once per process. Triton reads `TRITON_INTERPRET` while it is imported, so the
+decision has to come before that. Importing this module imports neither torch nor triton.
 """
 
 import importlib

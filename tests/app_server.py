@@ -94,6 +94,7 @@ class Kernel:
         self.socket, self.session = socket_, session
         self.received: list[dict] = []
         self.states: dict[str, dict] = {}
+        self.is_loaded = False
 
     async def send(self, kind, content, channel="shell"):
         header = {
@@ -129,6 +130,7 @@ class Kernel:
         data = content["data"]
         if data.get("method") == "update_states":
             self.states.update({key: one["state"] for key, one in data["states"].items()})
+            self.is_loaded = True
         elif data.get("method") in {"update", "echo_update"}:
             self.states.setdefault(content["comm_id"], {}).update(data["state"])
 
@@ -138,7 +140,8 @@ class Kernel:
         opening = {"comm_id": control, "target_name": "jupyter.widget.control", "data": {}}
         await self.send("comm_open", opening)
         await self.send("comm_msg", {"comm_id": control, "data": {"method": "request_states"}})
-        assert await self.listen(20, lambda: self.states), self.received
+        # A widget that changes meanwhile sends its update before the answer with all states.
+        assert await self.listen(20, lambda: self.is_loaded), self.received
 
     def widgets(self, **traits):
         """The ids of all widgets with these values: one in each panel of the page."""

@@ -6,12 +6,19 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from workbench.kernels.mode import triton_mode
+
+# The workers fill the cores: threads of torch in each would wait for one another, busily.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# jsonschema would build a grammar of IRIs for a second; no test has a format to check.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 NO_HEALTH_CHECKS = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -27,7 +34,7 @@ for _name, _examples in (("quick", 40), ("full", 500), ("long", 20_000)):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the profile by what is being run, unless one is asked for."""
+    """Choose the profile by what is being run, unless one is named."""
     if config.getoption("--hypothesis-profile", None) is None:
         quick = "not slow" in config.getoption("markexpr", "")
         settings.load_profile("quick" if quick else "full")
@@ -37,11 +44,18 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    if config.getoption("tx", None) and not hasattr(config, "workerinput"):
+        return  # It only hands tests to xdist's workers, and torch takes seconds to load.
+
     # Settle where kernels run before any test imports triton by way of torch.
     triton_mode()
+
+    # Next to nothing of a collection of tests is garbage.
+    gc.disable()
 
 
 def pytest_collection_finish() -> None:
     """Thousands of tests and their modules stay to the end: no collection looks at them again."""
     gc.collect()
     gc.freeze()
+    gc.enable()

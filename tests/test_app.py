@@ -157,9 +157,9 @@ def test_another_program_is_not_started(app, kernel_id, tmp_path):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
     async def play(kernel):
-        await kernel.open_tab("Live check")
+        await kernel.open_tab("Verify")
         await kernel.set("Python", str(program))
-        await kernel.click("Ask vLLM")
+        await kernel.click("Run vLLM")
         assert await kernel.listen(
             30, lambda: "uses only what it was started with" in kernel.text()
         )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.core.strategies import scenarios
 from workbench.batch import resolve_line, resolve_lines
 from workbench.core.errors import Refused
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import FIELDS
 
 VALUES = st.recursive(

@@ -15,7 +15,7 @@ from tests.models.configs import llama, nemotron_h
 from workbench.cli import app
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
-from workbench.schema import published_schema
+from workbench.scenario.schema import published_schema
 
 runner = CliRunner()
 
@@ -90,7 +90,7 @@ def test_resolve_prints_the_plan_as_text():
     assert str(plan.trace[-1]) in text
 
 
-def test_resolve_without_a_model_asks_for_one():
+def test_resolve_requires_a_model():
     assert "has no model" in refused("resolve")
 
 
@@ -312,7 +312,7 @@ def test_no_lines_no_results():
     assert batch("") == []
 
 
-def test_strict_tells_by_the_exit_status():
+def test_strict_sets_the_exit_status():
     good, bad = '{"model": "bamba-9b"}', '{"model": "bamba-9b", "tensor_parallel": 3}'
     assert run("resolve", "--batch", "-", "--strict", given=good).exit_code == 0
     result = run("resolve", "--batch", "-", "--strict", given=f"{bad}\n{good}\n")
@@ -320,7 +320,7 @@ def test_strict_tells_by_the_exit_status():
     assert codes(map(json.loads, result.stdout.splitlines())) == ["heads_not_divisible", "plan"]
 
 
-def test_problems_are_no_refusal_for_strict():
+def test_problems_are_not_refusals_for_strict():
     line = json.dumps(
         {
             "model": "nemotron-3-nano-30b-a3b",

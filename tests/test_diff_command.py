@@ -29,18 +29,18 @@ def test_a_scenario_file_is_read(tmp_path):
     path = tmp_path / "scenario.json"
     path.write_text(json.dumps({"model": "kimi-linear-48b-a3b", "enable_prefix_caching": True}))
     done = run("--json", str(path))
-    told = json.loads(done.stdout)
-    assert told["model"] == "kimi-linear-48b-a3b"
-    assert "enable_prefix_caching" not in {entry["name"] for entry in told["differences"]}
+    report = json.loads(done.stdout)
+    assert report["model"] == "kimi-linear-48b-a3b"
+    assert "enable_prefix_caching" not in {entry["name"] for entry in report["differences"]}
 
 
-def test_the_catalog_is_a_line_a_model():
+def test_the_catalog_is_one_line_per_model():
     done = run("--catalog")
     assert done.exit_code == 1
     assert "bamba-9b" in done.stdout
 
 
-def test_what_is_wrong_is_said():
+def test_invalid_input_is_reported():
     assert run().exit_code == 2
     assert run("--catalog", "llama-3.1-8b").exit_code == 2
     unknown = run("--to", "0.34", "llama-3.1-8b")

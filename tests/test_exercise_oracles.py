@@ -13,13 +13,13 @@ from workbench.exercises import EXERCISES, Exercise, add
 from workbench.exercises.alignment import ORDER, resolve_in_order
 from workbench.exercises.compare import plain
 from workbench.exercises.solutions import SOLUTIONS
-from workbench.run.cache_views import check_ownership
+from workbench.labs.cache_views import check_ownership
 
 FUNCTIONS = [name for name, exercise in EXERCISES.items() if not exercise.is_question]
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch, tmp_path):
+def no_progress(monkeypatch, tmp_path):
     """A learner who has tried nothing yet."""
     monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
 
@@ -32,7 +32,7 @@ def test_every_exercise_has_a_solution_and_hints():
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_the_shipped_solution_is_right_and_is_nobodys_progress(name):
+def test_the_shipped_solution_is_right_and_is_not_progress(name):
     assert wb.check(None, name, solve=True).ok is True
     assert wb.progress().solved == ()
 
@@ -59,8 +59,8 @@ def test_hidden_inputs_are_many_and_the_same_for_everybody(name):
 @pytest.mark.parametrize("platform", ["cuda", "xpu", "cpu"])
 def test_the_alignment_is_the_one_of_the_plan(model, platform):
     plan = wb.resolve(wb.Scenario(model=model, platform=platform))
-    granule = plan.trace.step("alignment_granule").result
-    operands = (plan.mamba_page_size_bytes, plan.attention_bytes_per_token, granule)
+    granularity = plan.trace.step("alignment_granule").result
+    operands = (plan.mamba_page_size_bytes, plan.attention_bytes_per_token, granularity)
     found = EXERCISES["aligned_block_size"].oracle(*operands)
     assert found == plan.trace.step("aligned_block_size").result
 

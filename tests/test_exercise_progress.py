@@ -1,4 +1,4 @@
-"""A learner's progress: kept, shown, reset, and damaged files told plainly."""
+"""A learner's progress: kept, shown and reset; damaged files are reported."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def test_it_prints_and_shows_itself_by_lessons(kept):
         b"[" * 100_000,
     ],
 )
-def test_a_damaged_file_is_told_and_answers_are_graded_all_the_same(kept, content):
+def test_a_damaged_file_is_reported_and_answers_are_still_graded(kept, content):
     kept.parent.mkdir()
     kept.write_bytes(content)
     with pytest.raises(ProgressError, match="is damaged") as caught:
@@ -97,14 +97,14 @@ def test_a_damaged_file_is_told_and_answers_are_graded_all_the_same(kept, conten
     assert wb.reset_progress().solved == ()
 
 
-def test_a_place_that_cannot_be_written_is_told(kept):
+def test_a_place_that_cannot_be_written_is_reported(kept):
     kept.parent.write_text("a file where a folder should be")
     checked = wb.check(SOLUTIONS["slot_of"], "slot_of")
     assert checked.ok is True
     assert "cannot be" in dict(checked.rows)["progress"]
 
 
-def test_a_folder_in_its_place_is_told_by_reading_and_by_reset(kept):
+def test_a_folder_in_its_place_is_reported_by_reading_and_by_reset(kept):
     kept.mkdir(parents=True)
     with pytest.raises(ProgressError, match="cannot be read"):
         wb.progress()

@@ -22,7 +22,7 @@ FUNCTIONS = [name for name, exercise in EXERCISES.items() if not exercise.is_que
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch, tmp_path):
+def no_progress(monkeypatch, tmp_path):
     """A learner who has tried nothing yet."""
     monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
     checking._wrong.clear()
@@ -157,30 +157,30 @@ def test_an_exception_is_shown_with_the_learners_own_line():
     def helper(value):
         return value / 0
 
-    def mine(mamba_page_bytes, token_bytes, granule_tokens):
+    def mine(mamba_page_bytes, token_bytes, step_tokens):
         tokens = helper(mamba_page_bytes)
-        return tokens * granule_tokens
+        return tokens * step_tokens
 
     checked = wb.check(mine, "aligned_block_size")
     rows = dict(checked.rows)
     assert rows["got"].startswith("ZeroDivisionError")
     assert rows["your line"].endswith("return value / 0")
 
-    def through_a_library(mamba_page_bytes, token_bytes, granule_tokens):
+    def through_a_library(mamba_page_bytes, token_bytes, step_tokens):
         return Fraction(mamba_page_bytes, 0)
 
     rows = dict(wb.check(through_a_library, "aligned_block_size").rows)
     assert rows["your line"].endswith("return Fraction(mamba_page_bytes, 0)")
 
 
-def test_a_signature_that_does_not_fit_is_told_before_anything_runs():
+def test_a_wrong_signature_is_reported_before_anything_runs():
     rows = dict(wb.check(lambda a, b: 1, "aligned_block_size").rows)
-    assert "mamba_page_bytes, token_bytes, granule_tokens" in rows["expected"]
+    assert "mamba_page_bytes, token_bytes, step_tokens" in rows["expected"]
     assert rows["got"].startswith("(a, b): too many")
 
 
 @pytest.mark.parametrize("answer", [1056, "1056", [1, 2], np.arange(3)])
-def test_a_value_where_a_function_is_asked_for(answer):
+def test_a_value_in_place_of_a_function(answer):
     checked = wb.check(answer, "aligned_block_size")
     assert checked.ok is False
     assert "a function of (mamba_page_bytes" in checked.message
@@ -195,7 +195,7 @@ def test_a_value_where_a_function_is_asked_for(answer):
         (lambda: ORDER, "function"),
     ],
 )
-def test_a_wrong_value_is_told_without_the_answer(answer, word):
+def test_a_wrong_value_is_reported_without_the_answer(answer, word):
     checked = wb.check(answer, "start_order")
     assert checked.ok is False
     assert word in repr(checked)

@@ -48,14 +48,14 @@ def outcomes(tmp_path_factory):
         pytest.skip("named pipes and address limits are not there")
     folder = tmp_path_factory.mktemp("hostile")
     paths = {kind: str(hostile(folder, kind)) for kind in KINDS}
-    asked = {
+    questions = {
         (name, kind): [word.format(json=path, any=path, out=str(folder / "out")) for word in words]
         for name, words in COMMANDS.items()
         for kind, path in paths.items()
     }
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "hostile_commands.py")],
-        input=json.dumps(list(asked.values())),
+        input=json.dumps(list(questions.values())),
         capture_output=True,
         text=True,
         cwd=folder,
@@ -64,7 +64,7 @@ def outcomes(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    return dict(zip(asked, json.loads(done.stdout), strict=True))
+    return dict(zip(questions, json.loads(done.stdout), strict=True))
 
 
 @pytest.mark.slow

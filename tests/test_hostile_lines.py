@@ -50,7 +50,7 @@ TEXTS = st.one_of(
 )
 OTHERS = st.sampled_from(["true", "null", "[]", "{}", "[1]", '{"model_type": 1}', f'["{LONG}"]'])
 ENTRIES = st.tuples(
-    st.one_of(st.sampled_from(FIELDS), st.just("model"), st.just(LONG), st.text(max_size=5)),
+    st.one_of(st.sampled_from(tuple(FIELDS)), st.just("model"), st.just(LONG), st.text(max_size=5)),
     st.one_of(NUMBERS, DEEP, TEXTS, OTHERS),
 )
 

@@ -1,6 +1,6 @@
 """docs/how_to_add.md to its end: every block is run, through the public registries alone.
 
-Each part runs in a process of its own, as a file, so that no entry stays behind.
+Each part runs in its own process, as a file, so that it leaves no entry.
 """
 
 import re

@@ -52,17 +52,17 @@ def test_an_offload_that_stops_is_an_answer():
     assert problem["remedies"][0]["is_legal"] is True
 
 
-def test_the_text_tells_checks_and_remedy():
+def test_the_text_has_checks_and_remedy():
     done = run("offload", "qwen3.5-4b", "--cpu-memory", "10 GiB")
     assert done.exit_code == 0
-    for words in ("✕ stops here", "tried, and it helps: enable_prefix_caching = yes", "vLLM says"):
+    for words in ("✕ stops here", "tested remedy: enable_prefix_caching = yes", "vLLM says"):
         assert words in done.stdout
 
 
-def test_the_text_tells_which_hash_block_passes():
+def test_the_text_names_the_hash_block_that_passes():
     done = run("offload", *CACHED, "--cpu-memory", "10 GiB", "--hash-block-size", 100)
     assert done.exit_code == 0
-    assert "tried, and this check passes: hash_block_size = 88" in done.stdout
+    assert "tested, and this check passes: hash_block_size = 88" in done.stdout
     assert "hash_block_size = nothing" in done.stdout
 
 
@@ -130,7 +130,7 @@ def test_equal_sides_fit():
     ("field", "read"),
     [("rules=0.23", True), ("gpu_memory_utilization=0.5", True), ("tensor_parallel=4.5", False)],
 )
-def test_names_and_numbers_are_told_apart(field, read):
+def test_names_and_numbers_are_distinguished(field, read):
     done = run("offload", *CACHED, "--cpu-memory", "1 GiB", "-s", field)
     assert (done.exit_code == 0) is read, done.output
 

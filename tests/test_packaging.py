@@ -87,10 +87,10 @@ def test_every_requirement_is_pinned_within_its_bounds():
     for line in filter(lambda line: not line.startswith("#"), lines):
         name, version = line.split("==")
         pins[canonicalize_name(name)] = version
-    asked = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    required = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
     outside = {
         name: (bounds, pins.get(name))
-        for name, (bounds, _) in requirements(asked).items()
+        for name, (bounds, _) in requirements(required).items()
         if name not in pins or not Requirement(f"x{bounds}").specifier.contains(pins[name])
     }
     assert outside == {}

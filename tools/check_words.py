@@ -2,37 +2,40 @@
 
     .venv/bin/python tools/check_words.py [PATH ...]
 
-Reads the Python, Markdown and notebook text of PATH, or of the finished rooms. A line that has to
-keep such a word, because it is a published name, contains `words: ok`. Exit code 1: some found.
+Reads the text of PATH, or of everything that is in git. A line that has to keep such a word,
+because it is a published name, contains `words: ok`. Exit code 1: some found.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from bisect import bisect
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FINISHED = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs",
-    "kernels",
-    "workbench/access",
-    "workbench/commands",
-    "workbench/core",
-    "workbench/exercises",
-    "workbench/interop",
-    "workbench/models",
-    "workbench/run/notebooks",
-    "tests/core",
-]
-"""Rooms whose text is plain, one line per room: a folder or a file."""
+LISTS = ("tools/check_words.py", "tests/test_words.py")
+"""Files that list the words themselves."""
 
-SUFFIXES = {".py", ".md", ".ipynb"}
+SUFFIXES = {
+    ".py",
+    ".md",
+    ".ipynb",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".sh",
+    ".js",
+    ".css",
+    "",
+    "hints.json",
+}
+"""Endings or names of the files that people read."""
 EXEMPTION = "words: ok"
+NAMED = ("def ", "class ")
+"""Starts of lines whose names are read as words."""
 
 PER = "rank|thread|number|file|model|element|piece|dimension|slot|token|state|layer|step|request"
 WORDS = {
@@ -61,8 +64,10 @@ PATTERNS = [(re.compile(rf"\b({word})\b", re.IGNORECASE), to) for word, to in WO
 
 def main(names: list[str]) -> int:
     """Print every finding; return the exit code."""
-    roots = [Path(name) for name in names] or [ROOT / room for room in FINISHED]
-    found = [line for root in roots for path in _texts(root) for line in findings(path)]
+    paths = [path for name in names for path in _below(Path(name))] if names else _finished()
+    found = [
+        line for path in paths if {path.suffix, path.name} & SUFFIXES for line in findings(path)
+    ]
     for line in found:
         print(line)
     return 1 if found else 0
@@ -80,19 +85,29 @@ def findings(path: Path) -> Iterator[str]:
 
 
 def _joined(lines: list[str]) -> tuple[str, list[int]]:
-    """Return the lines as one text without indentation and comment marks, and where each starts."""
+    """Return the lines as one text without indentation and comment marks, and their starts."""
     text, starts = "", []
     for line in lines:
         starts.append(len(text))
         words = line.strip().removeprefix("# ")
+        if words.startswith(NAMED):
+            words = words.replace("_", " ")
         text += f"{words} " if words else ""
     return text, starts
 
 
-def _texts(root: Path) -> Iterator[Path]:
-    """Yield the files of a room that people read."""
-    paths = [root] if root.is_file() else sorted(root.rglob("*"))
-    return (path for path in paths if path.suffix in SUFFIXES)
+def _below(root: Path) -> list[Path]:
+    """Return the files of a folder, or the file."""
+    return (
+        [root] if root.is_file() else [path for path in sorted(root.rglob("*")) if path.is_file()]
+    )
+
+
+def _finished() -> list[Path]:
+    """Return the files that git tracks and that have plain words."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [ROOT / name for name in listed if (ROOT / name).is_file() and name not in LISTS]
 
 
 if __name__ == "__main__":

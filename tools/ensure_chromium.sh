@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure that a Chromium is on PATH for the browser tests, through apt where that is allowed.
-# Always succeeds: where there is none, it says why, and the browser tests skip themselves.
+# Makes sure that a Chromium is on PATH for the browser tests, with apt if that is allowed.
+# Always succeeds: without a Chromium it prints the reason, and the browser tests are skipped.
 set -uo pipefail
 
 runs() { "$1" --version >/dev/null 2>&1; }

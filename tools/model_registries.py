@@ -1,4 +1,4 @@
-"""Write which model classes a vLLM release has: workbench/core/rules/architectures/VERSION.json.
+"""Write which model classes a vLLM release has: workbench/core/versions/VERSION/architectures.json.
 
     ~/vllm-0.33/bin/python tools/model_registries.py
 
@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "workbench" / "core" / "rules" / "architectures"
+VERSIONS = ROOT / "workbench" / "core" / "versions"
+FILE = "architectures.json"
 REGISTRY = "model_executor/models/registry.py"
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
@@ -28,7 +29,7 @@ REPLACEABLE_ATTENTION = (
 )
 """What `is_backend_compatible` and `_can_set_attn_implementation` of transformers look for."""
 ANY = "*"
-"""The language model is whichever one the text configuration names."""
+"""The text configuration names the language model."""
 
 
 def main() -> None:
@@ -46,7 +47,12 @@ def main() -> None:
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
     text = json.dumps(entry, indent=1)
-    (TARGET / f"{release}.json").write_text(text + "\n", encoding="utf-8")
+    folder_of(release).joinpath(FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def folder_of(release: str) -> Path:
+    """Return the package of a release's rules."""
+    return VERSIONS / f"v{release.replace('.', '_')}"
 
 
 def read_tables(source: str) -> dict[str, Any]:
@@ -115,7 +121,8 @@ def run_by_transformers(entry: dict[str, Any], release: str) -> list[str]:
     The conditions are those of `_ModelRegistry._try_resolve_transformers`: the library has the
     class, and its attention can be replaced.
     """
-    others = [path for path in TARGET.glob("*.json") if path.stem != release]
+    own = folder_of(release)
+    others = [path for path in VERSIONS.glob(f"*/{FILE}") if path.parent != own]
     elsewhere = {name for path in others for name in json.loads(path.read_text())["served"]}
     library = package_folder("transformers") / "models"
     codes = [path.read_text(encoding="utf-8") for path in library.glob("*/modeling_*.py")]

@@ -3,7 +3,7 @@
     ~/vllm-0.33/bin/python tools/record_cache_groups.py < questions.jsonl > answers.jsonl
 
 Run by the Python of that vLLM. The target model and its MTP drafter are built on torch's meta
-device; their own layers give the specs, and vLLM's own functions group them. A question a line:
+device; their own layers give the specs, and vLLM's own functions group them. One question per line:
 {"config": config.json, "platform": "cuda", "capability": [9, 0], "arguments": {...}} with the
 arguments of EngineArgs, kv_cache_memory_bytes among them; one process plays one platform.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-RUN = Path(__file__).parents[1] / "workbench" / "run"
+PROBE_FOLDER = Path(__file__).parents[1] / "workbench" / "verify"
 
 
 class _Nothing:
@@ -35,11 +35,11 @@ def main() -> int:
     os.dup2(2, 1)
     questions = [json.loads(line) for line in sys.stdin if line.strip()]
     first = questions[0]
-    sys.path.append(str(RUN))
+    sys.path.append(str(PROBE_FOLDER))
     from vllm_probe.machine import play
 
     machine = play({"platform": first["platform"], "capability": first.get("capability")})
-    sys.path.remove(str(RUN))
+    sys.path.remove(str(PROBE_FOLDER))
     _without_device()
     for question in questions:
         try:
@@ -140,7 +140,7 @@ def _workspace() -> None:
 
 
 def _one_rank_of(ranks: int) -> None:
-    """Rank 0 of so many, which never talks to the others."""
+    """Set up rank 0 of `ranks` ranks, without any communication."""
     from vllm.distributed import parallel_state
 
     def group(size: int) -> SimpleNamespace:

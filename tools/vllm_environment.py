@@ -1,4 +1,4 @@
-"""Make a throw-away environment with a vLLM that answers `workbench verify`, without a GPU.
+"""Make a temporary environment with a vLLM that answers `workbench verify`, without a GPU.
 
     tools/vllm_environment.py 0.33.0 ~/vllm-0.33
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 TORCHVISION = "torchvision==0.28.0"
 """Of the same release as the torch in constraints.txt; its library need not load."""
 TRANSFORMERS = {"0.23": "transformers==5.12.1", "0.33": "transformers==5.20.2"}
-"""Of the time of the vLLM: later ones rename the layer kinds of some models, as Granite's."""
+"""As old as the vLLM: later ones rename the layer kinds of some models, for example Granite's."""
 PACKAGES = (
     "aiohttp",
     "apache-tvm-ffi",
@@ -65,15 +65,15 @@ WITHOUT_DEPENDENCIES = (
     "humming-kernels",
     "xgrammar",
 )
-"""Imported by some model modules; what they depend on is large and never used here."""
+"""Imported by some model modules; their own dependencies are large and never used here."""
 
 
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version", help="of vLLM, for example 0.33.0")
-    parser.add_argument("folder", type=Path, help="where the environment goes; must not exist")
-    parser.add_argument("--wheel", help="a vLLM wheel that is here already")
+    parser.add_argument("folder", type=Path, help="new folder for the environment")
+    parser.add_argument("--wheel", help="a vLLM wheel on this machine")
     options = parser.parse_args()
     if options.folder.exists():
         parser.error(f"{options.folder} exists: name a new folder, or delete that one")

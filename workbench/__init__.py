@@ -1,92 +1,102 @@
 """Hybrid KV Workbench: which KV-cache block size an engine will choose, and why.
 
+    plan = wb.resolve(model="nemotron-3-nano-30b-a3b", tensor_parallel=4)
+    plan.hits(), plan.offload(cpu_bytes_to_use=2**36), plan.layout(num_blocks=3)
+    wb.tables(plan, "2q700_3q1s3000").launch()
+
 The public names are loaded on first use, so that `import workbench` stays cheap: it imports
 neither torch, nor plotly, nor ipywidgets.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from workbench import verify
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
-    from workbench.exchange import explain_log, from_vllm_command, load_design, save_design
+    from workbench.core.flex.picture import stale_picture
+    from workbench.core.layouts.error import LayoutError
+    from workbench.core.offload.pool import block_counts
+    from workbench.core.plan import Plan
+    from workbench.core.problems import Problem
+    from workbench.exchange import (
+        commands_of,
+        explain_log,
+        from_vllm_command,
+        load_design,
+        save_design,
+        sweep_file,
+    )
     from workbench.exercise import check, progress, reset_progress
+    from workbench.exercises.alignment import resolve_in_order
+    from workbench.exercises.layouts import cache_shape
+    from workbench.labs.cache_views import check_ownership
+    from workbench.labs.flex.session import FlexSession as flex
+    from workbench.labs.tables.session import TableSession as tables
     from workbench.models import catalog_names, load_model
-    from workbench.plan import Plan, remedies_of_refusal, resolve
-    from workbench.run.notebooks import write_results
+    from workbench.notebooks import write_results
+    from workbench.resolution import remedies_of_refusal, resolve
     from workbench.scenario import Scenario
-    from workbench.sweeping import sweep
+    from workbench.scenario.sizes import parse_bytes
+    from workbench.sweeps.kernels.measurement import Measurement as measure
+    from workbench.sweeps.sweep import sweep
     from workbench.ui import explore
     from workbench.versions import compare, compare_catalog, versions_of
     from workbench.views import figures
 
 _HOME = {
-    "ConfigError": "workbench.core.errors",
-    "Refused": "workbench.core.errors",
-    "ScenarioError": "workbench.core.errors",
-    "WorkbenchError": "workbench.core.errors",
-    "catalog_names": "workbench.models",
-    "load_model": "workbench.models",
-    "Plan": "workbench.plan",
-    "remedies_of_refusal": "workbench.plan",
-    "resolve": "workbench.plan",
-    "Scenario": "workbench.scenario",
-    "sweep": "workbench.sweeping",
-    "check": "workbench.exercise",
-    "progress": "workbench.exercise",
-    "reset_progress": "workbench.exercise",
-    "write_results": "workbench.run.notebooks",
-    "compare": "workbench.versions",
-    "compare_catalog": "workbench.versions",
-    "versions_of": "workbench.versions",
-    "explain_log": "workbench.exchange",
-    "from_vllm_command": "workbench.exchange",
-    "load_design": "workbench.exchange",
-    "save_design": "workbench.exchange",
-    "explore": "workbench.ui",
+    "ConfigError": "workbench.core.errors:ConfigError",
+    "LayoutError": "workbench.core.layouts.error:LayoutError",
+    "Plan": "workbench.core.plan:Plan",
+    "Problem": "workbench.core.problems:Problem",
+    "Refused": "workbench.core.errors:Refused",
+    "Scenario": "workbench.scenario:Scenario",
+    "ScenarioError": "workbench.core.errors:ScenarioError",
+    "WorkbenchError": "workbench.core.errors:WorkbenchError",
+    "block_counts": "workbench.core.offload.pool:block_counts",
+    "cache_shape": "workbench.exercises.layouts:cache_shape",
+    "catalog_names": "workbench.models:catalog_names",
+    "check": "workbench.exercise:check",
+    "check_ownership": "workbench.labs.cache_views:check_ownership",
+    "commands_of": "workbench.exchange:commands_of",
+    "compare": "workbench.versions:compare",
+    "compare_catalog": "workbench.versions:compare_catalog",
+    "explain_log": "workbench.exchange:explain_log",
+    "explore": "workbench.ui:explore",
+    "figures": "workbench.views.figures:",
+    "flex": "workbench.labs.flex.session:FlexSession",
+    "from_vllm_command": "workbench.exchange:from_vllm_command",
+    "load_design": "workbench.exchange:load_design",
+    "load_model": "workbench.models:load_model",
+    "measure": "workbench.sweeps.kernels.measurement:Measurement",
+    "parse_bytes": "workbench.scenario.sizes:parse_bytes",
+    "progress": "workbench.exercise:progress",
+    "remedies_of_refusal": "workbench.resolution:remedies_of_refusal",
+    "reset_progress": "workbench.exercise:reset_progress",
+    "resolve": "workbench.resolution:resolve",
+    "resolve_in_order": "workbench.exercises.alignment:resolve_in_order",
+    "save_design": "workbench.exchange:save_design",
+    "stale_picture": "workbench.core.flex.picture:stale_picture",
+    "sweep": "workbench.sweeps.sweep:sweep",
+    "sweep_file": "workbench.exchange:sweep_file",
+    "tables": "workbench.labs.tables.session:TableSession",
+    "verify": "workbench.verify:",
+    "versions_of": "workbench.versions:versions_of",
+    "write_results": "workbench.notebooks:write_results",
 }
-_MODULES = {"figures": "workbench.views.figures"}
-__all__ = [
-    "ConfigError",
-    "Plan",
-    "Refused",
-    "Scenario",
-    "ScenarioError",
-    "WorkbenchError",
-    "__version__",
-    "catalog_names",
-    "check",
-    "compare",
-    "compare_catalog",
-    "explain_log",
-    "explore",
-    "figures",
-    "from_vllm_command",
-    "load_design",
-    "load_model",
-    "progress",
-    "remedies_of_refusal",
-    "reset_progress",
-    "resolve",
-    "save_design",
-    "sweep",
-    "versions_of",
-    "write_results",
-]
+"""Public name -> where it is, as `pkgutil.resolve_name` reads it."""
+
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604 - strings, made above
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        value = import_module(_MODULES[name])
-    elif name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
-    else:
+    if name not in _HOME:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    globals()[name] = value
+    value = globals()[name] = resolve_name(_HOME[name])
     return value
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.access.files import FileUse, size_text
 from workbench.core.errors import ScenarioError, WorkbenchError, cut
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 BATCH = FileUse("batch", 2**30, "batch", "Pipe it in: `workbench resolve --batch - < FILE`.")

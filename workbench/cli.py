@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from workbench.commands.app import app as serve_app
+from workbench.commands.backends import backends
 from workbench.commands.diff import diff
 from workbench.commands.explain_log import explain_log
 from workbench.commands.inspect import inspect
@@ -24,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (
-    *(lab, models, resolve, layout, offload, transfer, inspect, info),
+    *(lab, models, backends, resolve, layout, offload, transfer, inspect, info),
     *(diff, report, explain_log, sweep, verify),
 ):
     app.command()(command)

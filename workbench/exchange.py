@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text
 from workbench.core.errors import ScenarioError
-from workbench.interop.command_line import read_command
+from workbench.core.plan import Plan
+from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.llm_code import llm_code
+from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import (
     MAX_DESIGN_BYTES,
     Design,
@@ -19,17 +22,15 @@ from workbench.interop.design import (
     read_design,
 )
 from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance
-from workbench.interop.llm_code import llm_code
-from workbench.interop.log_explain import explain_log as explain
-from workbench.interop.log_report import LogReport
-from workbench.interop.log_text import MAX_LOG_BYTES, decoded
-from workbench.interop.sweep_params import serve_params
+from workbench.interop.logs.explain import explain_log as explain
+from workbench.interop.logs.report import LogReport
+from workbench.interop.logs.text import MAX_LOG_BYTES, decoded
 from workbench.models import repository
-from workbench.plan import Plan, resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 if TYPE_CHECKING:
-    from workbench.run.store import Row
+    from workbench.sweeps.store import Row
 
 
 LOG = FileUse(
@@ -172,7 +173,7 @@ def best_flex_settings(
     as the tile, and so is a block of keys: what vLLM's flags of these names accept. Nothing where
     no configuration has a time on every batch.
     """
-    from workbench.run.sweeps.best_flex import best_flex
+    from workbench.sweeps.kernels.best_flex import best_flex
 
     return tuple(
         FlexDevice(

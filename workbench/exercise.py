@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.exercises.compare import difference, plain, same
 from workbench.exercises.exercise import Exercise
@@ -17,9 +18,8 @@ from workbench.exercises.progress import (
     record,
     reset_progress,
 )
-from workbench.plan import Plan
 
-__all__ = ["Checked", "check", "progress", "reset_progress"]
+__all__ = ["CheckResult", "check", "progress", "reset_progress"]
 
 SIGNS = {None: "…", True: "✓", False: "✗"}
 ROW = '<tr style="background: transparent">'
@@ -29,7 +29,7 @@ _wrong: Counter[str] = Counter()
 
 
 @dataclass(frozen=True, repr=False)
-class Checked:
+class CheckResult:
     """The verdict on an answer; `ok` is None while there is none.
 
     rows: (label, text) below the message: given, expected, got, your line, hint.
@@ -60,7 +60,7 @@ class Checked:
 
 def check(
     answer: Any, given: Plan | Step | str, rule: str | None = None, *, solve: bool = False
-) -> Checked:
+) -> CheckResult:
     """Compare `answer` with an exercise by name, with a step, or with step `rule` of a plan.
 
     Any form of a correct answer is accepted: a list for a tuple, an array, a tensor, 1056.0. An
@@ -82,20 +82,20 @@ def check(
     return _check_step(answer, given.trace.step(rule))
 
 
-def _check_step(answer: Any, step: Step) -> Checked:
+def _check_step(answer: Any, step: Step) -> CheckResult:
     operands = ", ".join(f"{name} = {show(value)}" for name, value in step.operands.items())
     rule = f"Rule: {step.rule.formula}. Given: {operands}."
     if answer is None:
-        return Checked(answer, None, f"Not answered yet. {rule}")
+        return CheckResult(answer, None, f"Not answered yet. {rule}")
     found, wanted = plain(answer), plain(step.result)
     if same(found, wanted):
-        return Checked(answer, True, f"Right: {step.rule.title} is {show(step.result)}.")
+        return CheckResult(answer, True, f"Right: {step.rule.title} is {show(step.result)}.")
     differs = difference(found, wanted)
     size = f" It is {differs}." if differs.startswith("too ") else ""
-    return Checked(answer, False, f"{show(answer)} is not right.{size} {rule}")
+    return CheckResult(answer, False, f"{show(answer)} is not right.{size} {rule}")
 
 
-def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
+def _check_exercise(answer: Any, name: str, *, solve: bool) -> CheckResult:
     from workbench.exercises import EXERCISES
 
     exercise = EXERCISES[name]
@@ -112,7 +112,7 @@ def _check_exercise(answer: Any, name: str, *, solve: bool) -> Checked:
             record(name, solved=found.ok)
         except ProgressError as error:
             rows = (*rows, ("progress", error.message))
-    return Checked(answer, found.ok, found.summary, rows)
+    return CheckResult(answer, found.ok, found.summary, rows)
 
 
 def _next_hint(exercise: Exercise) -> tuple[str, str]:

@@ -1,32 +1,15 @@
-"""Public comparison of rule sets, with notebook display."""
+"""Compare the rule sets for a scenario, or for every model of the catalog."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import overload
 
-from workbench.core.rules import RULE_SETS
-from workbench.core.what_if.differences import Comparison as CoreComparison
-from workbench.core.what_if.differences import Outcome, outcomes
-from workbench.core.what_if.differences import compare as core_compare
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if import differences
+from workbench.core.what_if.differences import Comparison, Outcome
 from workbench.models import catalog_names, load_model
-from workbench.plan import Plan
 from workbench.scenario import Scenario
-
-
-class Comparison(CoreComparison):
-    """What an upgrade changes for one scenario; prints as text and as tables."""
-
-    def __repr__(self) -> str:
-        from workbench.views.differences import differences_text
-
-        return differences_text(self)
-
-    def _repr_html_(self) -> str:
-        from workbench.views.differences import differences_html
-
-        return differences_html(self)
 
 
 class Upgrades(Sequence[Comparison]):
@@ -46,27 +29,27 @@ class Upgrades(Sequence[Comparison]):
         return len(self._comparisons)
 
     def __repr__(self) -> str:
-        from workbench.views.differences import matrix_text
+        from workbench.views.versions.differences import matrix_text
 
         return matrix_text(self)
 
     def _repr_html_(self) -> str:
-        from workbench.views.differences import matrix_html
+        from workbench.views.versions.differences import matrix_html
 
         return matrix_html(self)
 
 
-def compare(scenario: Scenario, old: str = "0.23", new: str = "0.33") -> Comparison:
+def compare(scenario: Scenario, old: str | None = None, new: str | None = None) -> Comparison:
     """Return what changes for `scenario` from the rule set `old` to `new`; ignores its own `rules`.
 
-    A version that refuses the scenario is an outcome, not an error. Errors: ConfigError when the
-    model cannot be read; ScenarioError for an unknown rule set.
+    Without names: from the release before the newest one to the newest. A version that refuses the
+    scenario is an outcome, not an error. Errors: ConfigError when the model cannot be read;
+    ScenarioError for an unknown rule set.
     """
-    found = core_compare(load_model(scenario.model), scenario, old, new, Plan)
-    return Comparison(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return differences.compare(load_model(scenario.model), scenario, old, new)
 
 
-def compare_catalog(scenario: Scenario, old: str = "0.23", new: str = "0.33") -> Upgrades:
+def compare_catalog(scenario: Scenario, old: str | None = None, new: str | None = None) -> Upgrades:
     """Compare the same settings for every model of the catalog."""
     models = catalog_names()
     return Upgrades([compare(scenario.replace(model=model), old, new) for model in models])
@@ -74,4 +57,4 @@ def compare_catalog(scenario: Scenario, old: str = "0.23", new: str = "0.33") ->
 
 def versions_of(scenario: Scenario) -> tuple[Outcome, ...]:
     """Resolve the scenario under every rule set, for `figures.versions`."""
-    return outcomes(load_model(scenario.model), scenario, tuple(RULE_SETS), Plan)
+    return differences.outcomes(load_model(scenario.model), scenario, tuple(RULE_SETS))

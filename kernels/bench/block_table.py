@@ -3,50 +3,60 @@
 import os
 from collections.abc import Sequence
 
-from workbench.kernels.bench.checking import checked_peers, expected
-from workbench.kernels.bench.compare import scores
+from workbench.kernels.bench import gpu_clock
+from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.host_side import expansion_rows, host_step_rows
-from workbench.kernels.bench.inputs import step_input
+from workbench.kernels.bench.inputs import SETS, expected, step_input
 from workbench.kernels.bench.machine import Machine, this_machine
-from workbench.kernels.bench.peers import FAST, Manner, PeerKind, ours
-from workbench.kernels.bench.plan import Plan
-from workbench.kernels.bench.rows import Result
-from workbench.kernels.bench.static import TARGETS, counted_step, gate_rows
+from workbench.kernels.bench.peers import FAST, Manner, PeerKind, TablesPeer, ours
+from workbench.kernels.bench.ratios import scores
+from workbench.kernels.bench.results import CountRow, FloorRow, StepRow, TablesGateRow, TablesResult
+from workbench.kernels.bench.run import Plan, Run, chosen, gate_rows, has_fast
+from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.torch_peer import TorchPeer
-from workbench.kernels.bench.vllm_peer import vllm
-from workbench.kernels.bench.vllm_source import (
-    VllmSkipped,
-    VllmSource,
-    find_vllm,
-    named_folders,
-)
-from workbench.kernels.inspection import InspectionError
+from workbench.kernels.bench.vllm_source import VllmSource
+from workbench.kernels.bench.vllm_tables import find_vllm, vllm
+from workbench.kernels.bench.workloads import LONG_ROWS, WORKLOADS, Workload
+from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.inspection import INSPECTED_MODULES
+
+TARGETS = ("sm_90", "gfx942")
+LAUNCHES = 2
+"""The fewest that are known for a step: apply, and everything that reads what it wrote."""
 
 
-def run(plan: Plan) -> Result:
+TablesRun = Run[TablesResult]
+
+
+def cases(names: Sequence[str]) -> tuple[Workload, ...]:
+    """Return the named workloads, or all if no name is given. ValueError for an unknown name."""
+    return chosen("workload", WORKLOADS, names)
+
+
+def run(plan: Plan) -> TablesResult:
     """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
-    machine = this_machine()
-    result = Result(machine, plan.quick, plan.rounds)
+    machine = this_machine("block_table")
+    run = TablesRun(plan, TablesResult(machine=machine, quick=plan.quick, rounds=plan.rounds))
     if os.getloadavg()[0] > (os.cpu_count() or 1):
-        result.open_questions.append("Other work kept these cores busy: host ratios are noisy.")
-    sources = _vllm_sources(plan, result)
-    kinds = peer_kinds(machine, sources, launches=True)
+        run.open("Other work kept these cores busy: host ratios are noisy.")
+    sources = run.in_every_vllm(find_vllm)
+    run.kinds = peer_kinds(machine, sources, launches=True)
     if machine.mode == "gpu":
-        from workbench.kernels.bench.gpu_run import run_on_gpu
-
-        run_on_gpu(plan, kinds, result)
+        cases = [*plan.cases]
+        if not plan.quick and len(cases) == len(WORKLOADS):
+            cases.append(LONG_ROWS)
+        time_cases(run, cases, ["step"], lambda case, limits: time_workload(run, case, limits))
     else:
         plan.say("No GPU: kernels are not timed, since the interpreter's times are meaningless.")
         plan.say("Correctness and counts at reduced size, in the interpreter ...")
-        result.open_questions.append(
+        run.open(
             f"GPU times are open: {machine.device}. Run the same command on a GPU to fill them in."
         )
-        check_in_interpreter(plan, kinds, result)
-    wrong = {verdict.peer for verdict in result.verdicts if not verdict.ok}
-    _gate(plan, result)
-    hosts = (*peer_kinds(machine, sources, launches=False), *_other_manners(machine))
-    _host_side(plan, hosts, wrong, result)
-    return result
+        check_in_interpreter(run)
+    run.gate(lambda: compiled(TARGETS[:1] if plan.quick else TARGETS))
+    host_side(run, (*peer_kinds(machine, sources, launches=False), *_other_manners(machine)))
+    plan.save(run.result)
+    return run.result
 
 
 def peer_kinds(
@@ -74,56 +84,86 @@ def _this(machine: Machine) -> str:
     return f"this project, files {machine.source_hash}"
 
 
-def _vllm_sources(plan: Plan, result: Result) -> list[VllmSource]:
-    """Return every readable vLLM that VLLM_SRC names. The reasons for the others are printed."""
-    found = []
+def time_workload(run: TablesRun, workload: Workload, limits: Limits) -> None:
+    """Check, time, check again; a peer that turns out wrong gets no time."""
+    name = workload.name
+    inputs = [step_input(workload, turn, run.device) for turn in range(SETS)]
+    rights = [expected(given) for given in inputs]
+    peers = run.checked(name, inputs, rights)
+    if not has_fast(peers):
+        run.open(f"{name} was not timed: the fast path is wrong")
+        return
+    times = CaseTimes(run, name, peers, rights)
+    for piece in workload.pieces:
+        if piece == "step":
+            # before the graphs: a step overwrites the staged data that they read
+            times.add_wall(piece, _step_s)
+        times.add_graphs(piece, hot=True, check=piece == "step")
+    rows = times.kept()
+    run.result.steps += rows
+    of_fast = [row for row in rows if (row.peer, row.clock) == (FAST, "gpu cold")]
+    run.result.floors += [floor(workload, row, limits) for row in of_fast]
 
-    def skipped(reason: VllmSkipped) -> None:
-        plan.say(f"vLLM's own kernels are skipped. {reason}")
-        result.open_questions.append(f"No vLLM to compare with. {reason}")
 
-    try:
-        folders = named_folders()
-    except VllmSkipped as reason:
-        skipped(reason)
-        return []
-    for folder in folders:
-        try:
-            found.append(find_vllm(folder))
-        except VllmSkipped as reason:
-            skipped(reason)
-    return found
+def _step_s(peers: Sequence[TablesPeer]) -> float:
+    """Return the seconds of a whole step with a cold L2."""
+
+    def before(peer: TablesPeer) -> None:
+        peer.rewind()
+        gpu_clock.flush_l2()
+
+    return gpu_clock.wall_s(peers, lambda peer: peer.step(), before)
 
 
-def check_in_interpreter(plan: Plan, kinds: Sequence[PeerKind], result: Result) -> None:
+def floor(workload: Workload, row: StepRow, limits: Limits) -> FloorRow:
+    """Compare the fast path's time of a piece with what no implementation can beat."""
+    moved = workload.moved_bytes(row.piece)
+    launches = LAUNCHES if row.piece == "step" else 1
+    return FloorRow(
+        workload=workload.name,
+        piece=row.piece,
+        bytes=moved,
+        bytes_us=moved / limits.copy_bytes_per_s * 1e6,
+        floor_us=limits.floor_s(moved, launches) * 1e6,
+        fast_us=row.us.median,
+    )
+
+
+def check_in_interpreter(run: TablesRun) -> None:
     """Check one reduced input set of every workload, and count the accesses of its step."""
-    for full in plan.workloads:
-        workload = full.reduced()
-        inputs = [step_input(workload, 0)]
-        rights = [expected(workload, given, "cpu") for given in inputs]
-        right, verdicts = checked_peers(kinds, workload, inputs, rights, "cpu")
-        result.verdicts += verdicts
-        for kind, peers in right.items():
-            counts = counted_step(workload.name, kind.name, peers[0])
+    for full in run.plan.cases:
+        given = step_input(full.reduced(), 0)
+        for kind, peers in run.checked(full.name, [given], [expected(given)]).items():
+            counts = counted_step(full.name, kind.name, peers[0])
             if counts.launches:
-                result.counts.append(counts)
+                run.result.counts.append(counts)
 
 
-def _gate(plan: Plan, result: Result) -> None:
-    plan.say("What the compiler makes of the kernels ...")
-    try:
-        result.gate = gate_rows(TARGETS[:1] if plan.quick else TARGETS)
-    except InspectionError as error:
-        result.open_questions.append(f"Compiler figures are open: {str(error)[-300:]}")
+def counted_step(workload: str, name: str, peer: TablesPeer) -> CountRow:
+    """Count the accesses of one whole step of a filled peer; interpreter only."""
+    peer.rewind()
+    with counted_traffic() as traffic:
+        peer.step()
+    names = ("launches", "programs", "loads", "stores", "bytes")
+    return CountRow(
+        workload=workload, peer=name, **{name: getattr(traffic, name) for name in names}
+    )
 
 
-def _host_side(plan: Plan, kinds: Sequence[PeerKind], wrong: set[str], result: Result) -> None:
+def compiled(targets: Sequence[str]) -> list[TablesGateRow]:
+    """Compile every shipped kernel for every target."""
+    modules = INSPECTED_MODULES["block-table"]
+    return [row for module in modules for row in gate_rows(TablesGateRow, module, targets)]
+
+
+def host_side(run: TablesRun, kinds: Sequence[PeerKind]) -> None:
+    """Time what the host does of a step, without launches, for peers that were right."""
+    plan, result = run.plan, run.result
+    wrong = {verdict.peer for verdict in result.wrong}
     right = [kind for kind in kinds if kind.name not in wrong]
-    if right and right[0].name == FAST:
+    if has_fast(right):
         plan.say("The host's share of a step, without launches ...")
-        result.host_steps = host_step_rows(
-            plan.workloads, right, rounds=plan.rounds, quick=plan.quick
-        )
-        result.host_scores = scores(result.host_steps, FAST)
+        result.host_steps = host_step_rows(plan, right)
+        result.host_scores = scores(result.host_steps)
     plan.say("Expansion of ids on the host ...")
-    result.expansions = expansion_rows(rounds=plan.rounds, quick=plan.quick)
+    result.expansions = expansion_rows(plan)

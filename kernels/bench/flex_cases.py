@@ -1,6 +1,6 @@
 """The cases of paged attention, as data: requests, pages, masks, and what they cost at least."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -30,11 +30,7 @@ class CasePart:
 
 @dataclass(frozen=True, slots=True)
 class FlexCase:
-    """One batch. window: of the mask "window"; lengths: tokens of each document of every request.
-
-    ranges: of "prefix LM", start and end of each, both included. num_blocks of the pool are twice
-    what the batch needs: other requests' pages are in between.
-    """
+    """One batch. The pool has twice the blocks that it needs: other requests' are in between."""
 
     name: str
     title: str
@@ -42,8 +38,11 @@ class FlexCase:
     block_size: int
     mask: MaskName = "causal"
     window: int = 0
+    """Of the mask "window"."""
     lengths: tuple[int, ...] = ()
+    """Tokens of each document of every request."""
     ranges: tuple[tuple[int, int], ...] = ()
+    """Of "prefix LM", start and end of each, both included."""
     heads: int = 32
     kv_heads: int = 8
     head_dim: int = 128
@@ -128,10 +127,9 @@ class FlexCase:
         return kv + 2 * self.query_tokens * self.heads * self.head_dim * element
 
     def _visible_keys(self, part: CasePart) -> int:
-        if self.mask in {"window", "documents"}:
-            first = part.tokens - part.queries
-            return part.tokens - first - 1 + int(self.visible(np.array([first]))[0])
-        return part.tokens
+        """Count the keys that any query sees: those of the first, and what comes after it."""
+        first = np.array([part.tokens - part.queries])
+        return min(part.tokens, part.queries - 1 + int(self.visible(first)[0]))
 
     @property
     def needed_bytes(self) -> int:
@@ -145,28 +143,23 @@ class FlexCase:
         return _COPIES * kv + queries + lists + dense
 
     def fitted(self, free_bytes: int) -> "FlexCase":
-        """Return the case, or the first of its half, quarter ...
-
-        that fits; ValueError if none does.
-        """
-        case, divisor = self, 1
+        """Return the case, or the largest half, quarter ... that fits; ValueError if none does."""
+        case, divisor, longest = self, 1, max(tokens for tokens, _ in self.sizes())
         while case.needed_bytes > free_bytes:
+            if divisor > longest:
+                needed = f"{self.name} needs {case.needed_bytes} bytes"
+                raise ValueError(f"{needed}, {free_bytes} are free")
             divisor *= 2
             case = replace(self.divided(divisor), title=f"{self.title}, divided by {divisor}")
-            if divisor > max(t for t, _ in self.sizes()):
-                raise ValueError(
-                    f"{self.name} needs {case.needed_bytes} bytes, {free_bytes} are free"
-                )
         return case
 
     def divided(self, by: int) -> "FlexCase":
         """Return the case with fewer requests, or with shorter ones if it has few requests."""
-        shorter = [part for part in self.parts if part.requests < by]
         parts = tuple(
             replace(part, requests=part.requests // by) if part.requests >= by else _cut(part, by)
             for part in self.parts
         )
-        if not shorter or self.mask == "causal":
+        if all(part.requests >= by for part in self.parts):
             return replace(self, parts=parts)
         return replace(
             self,
@@ -179,67 +172,69 @@ class FlexCase:
     def reduced(self) -> "FlexCase":
         """Return the same shape in float32, small enough for Triton's interpreter."""
         by = max(_REDUCTION, max(part.queries for part in self.parts) // _FEW_QUERIES)
-        few = tuple(
-            replace(_cut(part, by), requests=min(part.requests, _FEW_REQUESTS))
-            for part in self.parts
-        )
-        masked = replace(self, parts=tuple(replace(part, requests=1) for part in self.parts))
-        small = masked.divided(by)
-        return replace(small, parts=few, heads=8, kv_heads=2, head_dim=32, dtype="float32")
+        single = replace(self, parts=tuple(replace(part, requests=1) for part in self.parts))
+        pairs = zip(single.divided(by).parts, self.parts, strict=True)
+        parts = tuple(replace(s, requests=min(p.requests, _FEW_REQUESTS)) for s, p in pairs)
+        small = replace(single.divided(by), parts=parts, dtype="float32")
+        return replace(small, heads=8, kv_heads=2, head_dim=32)
 
 
 def _cut(part: CasePart, by: int) -> CasePart:
     return replace(part, tokens=max(part.tokens // by, 1), queries=max(part.queries // by, 1))
 
 
-_ONE = (CasePart(1, 8192, 8192),)
+_WHOLE = (CasePart(1, 8192, 8192),)
 
 CASES: dict[str, FlexCase] = {
     case.name: case
     for case in (
-        FlexCase("P1", "prefill of 8K, causal, page 16", _ONE, 16),
-        FlexCase("P2", "prefill of 8K, causal, page 64", _ONE, 64),
-        FlexCase("P3", "prefill of 1K over 31K cached", (CasePart(1, 32768, 1024),), 64),
+        FlexCase("P1", title="prefill of 8K, causal, page 16", parts=_WHOLE, block_size=16),
+        FlexCase("P2", title="prefill of 8K, causal, page 64", parts=_WHOLE, block_size=64),
         FlexCase(
-            "P4",
-            "prefill of 32K, window of 1024",
-            (CasePart(1, 32768, 32768),),
-            64,
+            "P3",
+            title="prefill of 1K over 31K cached",
+            parts=(CasePart(1, 32768, 1024),),
+            block_size=64,
+        ),
+        FlexCase(
+            name="P4",
+            title="prefill of 32K, window of 1024",
+            parts=(CasePart(1, 32768, 32768),),
+            block_size=64,
             mask="window",
             window=1024,
         ),
         FlexCase(
-            "P5",
-            "prefill of 8K, eight documents",
-            _ONE,
-            64,
+            name="P5",
+            title="prefill of 8K, eight documents",
+            parts=_WHOLE,
+            block_size=64,
             mask="documents",
             lengths=(512, 1536, 1024, 2048, 768, 1280, 640, 384),
         ),
         FlexCase(
-            "P5L",
-            "prefill of 8K, prefix LM: ranges of 2K and 1K",
-            _ONE,
-            64,
+            name="P5L",
+            title="prefill of 8K, prefix LM: ranges of 2K and 1K",
+            parts=_WHOLE,
+            block_size=64,
             mask="prefix LM",
             ranges=((0, 2047), (4096, 5119)),
         ),
-        FlexCase("D1", "decode, 1 request of 8K", (CasePart(1, 8192, 1),), 16),
-        FlexCase("D2", "decode, 64 requests of 8K", (CasePart(64, 8192, 1),), 16),
-        FlexCase("D3", "decode, 256 requests of 2K", (CasePart(256, 2048, 1),), 16),
         FlexCase(
-            "D4",
-            "prefill of 4K and 63 decodes of 8K",
-            (CasePart(1, 4096, 4096), CasePart(63, 8192, 1)),
-            16,
+            "D1", title="decode, 1 request of 8K", parts=(CasePart(1, 8192, 1),), block_size=16
+        ),
+        FlexCase(
+            "D2", title="decode, 64 requests of 8K", parts=(CasePart(64, 8192, 1),), block_size=16
+        ),
+        FlexCase(
+            "D3", title="decode, 256 requests of 2K", parts=(CasePart(256, 2048, 1),), block_size=16
+        ),
+        FlexCase(
+            name="D4",
+            title="prefill of 4K and 63 decodes of 8K",
+            parts=(CasePart(1, 4096, 4096), CasePart(63, 8192, 1)),
+            block_size=16,
         ),
     )
 }
 """Name -> case; scores are geometric means over all of them."""
-
-
-def chosen_cases(names: Sequence[str]) -> tuple[FlexCase, ...]:
-    """Return the named cases, or all if no name is given. ValueError for an unknown name."""
-    if unknown := [name for name in names if name not in CASES]:
-        raise ValueError(f"no case {unknown[0]!r}. Cases: {', '.join(CASES)}")
-    return tuple(CASES[name] for name in names or CASES)

@@ -1,17 +1,20 @@
 """What a case is given: the same numbers every time, on pages whose other bytes are NaN."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from workbench.kernels.bench.flex_cases import FlexCase
-from workbench.kernels.paged_flex.layout import Paged, Request, lay_out
+from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement_of, dense_attention
 
 CHECKED_TOKENS = 192
 """Queries of a batch that are held against float64."""
+
+NOT_FINITE = "not finite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,7 @@ class FlexInput:
     """One case on a device. requests: what was laid out; mask: for the batch, on the device."""
 
     case: FlexCase
-    paged: Paged
+    paged: PagedInputs
     requests: tuple[Request, ...]
     mask: Mask
 
@@ -38,15 +41,12 @@ def flex_input(case: FlexCase, device: str) -> FlexInput:
     """Draw requests of normal numbers on random pages of a pool twice as large."""
     random = torch.Generator(device).manual_seed(11)
 
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=random, device=device, dtype=case.torch_dtype)
+    def draw(tokens: int, heads: int) -> torch.Tensor:
+        shape = (tokens, heads, case.head_dim)
+        return torch.randn(shape, generator=random, device=device, dtype=case.torch_dtype)
 
     requests = tuple(
-        Request(
-            draw(tokens, case.kv_heads, case.head_dim),
-            draw(tokens, case.kv_heads, case.head_dim),
-            draw(queries, case.heads, case.head_dim),
-        )
+        Request(draw(tokens, case.kv_heads), draw(tokens, case.kv_heads), draw(queries, case.heads))
         for tokens, queries in case.sizes()
     )
     mask = case.mask_of(case.requests).on(device)
@@ -55,11 +55,12 @@ def flex_input(case: FlexCase, device: str) -> FlexInput:
 
 def in_larger_pool(given: FlexInput) -> FlexInput:
     """Return the same batch in a pool of twice the size."""
-    paged = _paged(given.case, given.requests, str(given.device), pools=4)
-    return FlexInput(given.case, paged, given.requests, given.mask)
+    return replace(given, paged=_paged(given.case, given.requests, str(given.device), pools=4))
 
 
-def _paged(case: FlexCase, requests: tuple[Request, ...], device: str, *, pools: int) -> Paged:
+def _paged(
+    case: FlexCase, requests: tuple[Request, ...], device: str, *, pools: int
+) -> PagedInputs:
     """Lay the batch out in a cache of `pools` times the blocks that it needs."""
     blocks = sum(-(-tokens // case.block_size) for tokens, _ in case.sizes())
     spare = blocks * (pools - 1)
@@ -78,24 +79,18 @@ class Truth:
     exact: torch.Tensor
     tolerance: float
 
-    def difference(self, result: torch.Tensor) -> str:
-        """Describe what is wrong with a result [all tokens, heads, dim]; empty if nothing is."""
-        given = result[self.tokens].double()
-        if not bool(given.isfinite().all()):
-            bad = (~given.isfinite()).any(-1).any(-1).nonzero().flatten().tolist()
+    def difference(self, peer: Any) -> str:
+        """Describe what is wrong with a peer's current result; empty if nothing is."""
+        given = peer.result()[self.tokens].double()
+        bad = (~given.isfinite()).any(-1).any(-1).nonzero().flatten().tolist()
+        if bad:
             return f"{NOT_FINITE}, first at query {self.tokens[bad[0]]}, {len(bad)} of {len(given)}"
-        gap = (given - self.exact).abs()
-        largest = float(gap.max())
+        gaps = (given - self.exact).abs().amax((1, 2))
+        largest, worst = float(gaps.max()), self.tokens[int(gaps.argmax())]
         if largest <= self.tolerance:
             return ""
-        worst = int(gap.amax((1, 2)).argmax())
-        return (
-            f"off by {largest:.3g} at query {self.tokens[worst]}; {self.tolerance:.3g} is allowed "
-            f"against float64"
-        )
-
-
-NOT_FINITE = "not finite"
+        allowed = f"{self.tolerance:.3g} is allowed against float64"
+        return f"off by {largest:.3g} at query {worst}; {allowed}"
 
 
 def truth(given: FlexInput) -> Truth:

@@ -7,30 +7,23 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from workbench.kernels.bench.compare import compared
 from workbench.kernels.bench.inputs import step_input
-from workbench.kernels.bench.peers import Peer, PeerKind
-from workbench.kernels.bench.ratios import measured_rounds, round_ratios, spread
-from workbench.kernels.bench.rows import ExpansionRow, StepRow
-from workbench.kernels.bench.workloads import Workload
+from workbench.kernels.bench.peers import PeerKind, TablesPeer
+from workbench.kernels.bench.ratios import Sample, compared, measured_rounds, round_ratios, spread
+from workbench.kernels.bench.results import ExpansionRow, StepRow
+from workbench.kernels.bench.run import Plan
 
 CASES = (
-    (1, 2),
-    (8, 2),
-    (32, 2),
-    (512, 2),
-    (4, 17),
-    (32, 17),
-    (1, 66),
-    (8, 66),
-    (128, 66),
-    (512, 66),
-    (2048, 66),
-    (8192, 66),
+    *((blocks, 2) for blocks in (1, 8, 32, 512)),
+    *((blocks, 17) for blocks in (4, 32)),
+    *((blocks, 66) for blocks in (1, 8, 128, 512, 2048, 8192)),
 )
 QUICK_CASES = ((1, 66), (32, 2), (512, 66))
-SAMPLE_S, QUICK_SAMPLE_S = 2e-3, 2e-4
-STEP_SAMPLE_S, QUICK_STEP_SAMPLE_S = 2e-2, 2e-3
+"""Manager blocks, and kernel blocks of each."""
+
+SAMPLE_S, STEP_SAMPLE_S = 2e-3, 2e-2
+QUICK = 0.1
+"""The share of these that a quick run takes."""
 MOST_TURNS = 30
 
 Way = Callable[[], object]
@@ -47,19 +40,15 @@ def ways(blocks: int, ratio: int) -> dict[str, Way]:
     ids = np.random.default_rng(blocks).permutation(2**20)[:blocks].tolist()
     array = np.array(ids, dtype=np.int32)
     part = np.arange(ratio, dtype=np.int32)
-    expanded = np.zeros(blocks * ratio, dtype=np.int32)
+    expanded = np.zeros((blocks, ratio), dtype=np.int32)
     staged = np.zeros(blocks, dtype=np.int32)
 
     def by_numpy() -> np.ndarray:
         return (np.array(ids)[:, None] * ratio + part).ravel()
 
     def into_preallocated() -> np.ndarray:
-        np.add(
-            np.array(ids, dtype=np.int32)[:, None] * np.int32(ratio),
-            part,
-            out=expanded.reshape(blocks, ratio),
-        )
-        return expanded
+        column = np.array(ids, dtype=np.int32)[:, None] * np.int32(ratio)
+        return np.add(column, part, out=expanded).ravel()
 
     def unexpanded(source: Sequence[int] | np.ndarray) -> np.ndarray:
         staged[:] = source
@@ -75,64 +64,67 @@ def ways(blocks: int, ratio: int) -> dict[str, Way]:
     }
 
 
-def expansion_rows(*, rounds: int, quick: bool) -> list[ExpansionRow]:
+def expansion_rows(plan: Plan) -> list[ExpansionRow]:
     """Time every way in every case, in turn, after comparing their results."""
     rows = []
-    for blocks, ratio in QUICK_CASES if quick else CASES:
+    budget = SAMPLE_S * (QUICK if plan.quick else 1)
+    for blocks, ratio in QUICK_CASES if plan.quick else CASES:
         found = ways(blocks, ratio)
-        right = list(found["list"]())  # type: ignore[call-overload]
+        right = found["list"]()
         for name, way in found.items():
             answer = np.asarray(way())
             if name.startswith("device"):
                 answer = (answer[:, None] * ratio + np.arange(ratio)).ravel()
             assert answer.tolist() == right, name
-        budget = QUICK_SAMPLE_S if quick else SAMPLE_S
-        seconds = measured_rounds({n: _repeated(way, budget) for n, way in found.items()}, rounds)
+        samples = {name: _repeated(way, budget) for name, way in found.items()}
+        seconds = measured_rounds(samples, plan.rounds)
         for name, values in seconds.items():
             us = spread([value * 1e6 for value in values])
             speedup = spread(round_ratios(seconds["list"], values))
-            per_output = us.median * 1e3 / (blocks * ratio)
-            rows.append(ExpansionRow(blocks, ratio, name, us, speedup, per_output))
+            ns_per_output = us.median * 1e3 / (blocks * ratio)
+            rows.append(
+                ExpansionRow(
+                    blocks=blocks,
+                    ratio=ratio,
+                    way=name,
+                    us=us,
+                    speedup=speedup,
+                    ns_per_output=ns_per_output,
+                )
+            )
     return rows
 
 
-def _repeated(way: Way, budget_s: float) -> Callable[[], float]:
+def _repeated(way: Way, budget_s: float) -> Sample:
     """Return the mean seconds of one call, over as many calls as fit in the budget."""
-    start = clock()
-    way()
-    calls = max(1, min(10_000, int(budget_s / max(clock() - start, 1e-7))))
 
-    def sample() -> float:
+    def sample(calls: int) -> float:
         begin = clock()
         for _ in range(calls):
             way()
         return (clock() - begin) / calls
 
-    return sample
+    fitting = max(1, min(10_000, int(budget_s / max(sample(1), 1e-7))))
+    return lambda: sample(fitting)
 
 
-def host_step_rows(
-    workloads: Sequence[Workload], kinds: Sequence[PeerKind], *, rounds: int, quick: bool
-) -> list[StepRow]:
+def host_step_rows(plan: Plan, kinds: Sequence[PeerKind]) -> list[StepRow]:
     """Time Python and numpy of one full-size step up to the launches, which are omitted.
 
     On the CPU for every peer: copies to the device are copies in memory. `kinds` begin with the
     fast path and must be made without launches.
     """
     rows = []
-    budget = QUICK_STEP_SAMPLE_S if quick else STEP_SAMPLE_S
+    budget = STEP_SAMPLE_S * (QUICK if plan.quick else 1)
     torch.set_num_threads(1)  # the clock is this thread's
-    for workload in workloads:
+    for workload in plan.cases:
         given = step_input(workload, 0)
-        peers = {kind: kind.make(workload, given, "cpu") for kind in kinds}
-        for peer in peers.values():
-            peer.fill()
-        samples = {kind: _host_sample(peer, budget) for kind, peer in peers.items()}
-        rows += compared(workload.name, "step", "host", samples, rounds)
+        samples = {kind: _host_sample(kind.make(given), budget) for kind in kinds}
+        rows += compared(workload.name, "step", "host", samples, plan.rounds)
     return rows
 
 
-def _host_sample(peer: Peer, budget_s: float) -> Callable[[], float]:
+def _host_sample(peer: TablesPeer, budget_s: float) -> Sample:
     """Return the seconds of one step's host share; undoing the step is not counted."""
 
     def seconds() -> float:

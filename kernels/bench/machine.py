@@ -31,7 +31,7 @@ class Machine:
     date: str
 
 
-def this_machine(operation: str = "block_table") -> Machine:
+def this_machine(operation: str) -> Machine:
     """Ask the driver, the packages and the clock. operation: whose files are hashed."""
     decided = triton_mode()
     return Machine(
@@ -48,7 +48,7 @@ def this_machine(operation: str = "block_table") -> Machine:
     )
 
 
-def source_hash(operation: str = "block_table") -> str:
+def source_hash(operation: str) -> str:
     """Hash one operation's own files, in order of their names."""
     digest = hashlib.sha256()
     for file in sorted((KERNELS / operation).glob("*.py")):
@@ -59,10 +59,10 @@ def source_hash(operation: str = "block_table") -> str:
 def _driver() -> str | None:
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        text = subprocess.check_output(command, text=True, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.split("\n")[0].strip() or None
+    return text.split("\n")[0].strip() or None
 
 
 def _cpu() -> str:

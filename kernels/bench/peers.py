@@ -1,71 +1,83 @@
-"""One interface for every implementation of the step that is compared, and our peers."""
+"""One interface for every implementation that is compared, and our block tables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from workbench.kernels.bench.inputs import IdLists, StepInput
-from workbench.kernels.bench.workloads import Workload
+from workbench.kernels.bench.results import Piece
 from workbench.kernels.block_table.api import BlockTables, PathName
 
 POISON = -77_777_777
-"""In every output before a step: no block id and no slot."""
-
-Piece = Literal["step", "gather", "slots"]
+"""Value of every output before a step: neither a block id nor a slot."""
 
 FAST: PathName = "fast"
 """The peer that all others are compared with."""
 
 
 class Peer(Protocol):
-    """One implementation with one input set in its own memory.
-
-    tables: per group [batch row, kernel_block] int32; slots: [group, token] int64. `fill` makes
-    the rows what they are before the step; `rewind` restores what a step changed.
-    """
-
-    def fill(self) -> None:
-        """Write every row as it is before the step."""
-
-    def rewind(self) -> None:
-        """Undo the step's appends, so that it can be run again."""
-
-    def step(self) -> None:
-        """Run the whole step, from lists of ids to launched kernels."""
-
-    def host(self) -> None:
-        """Run the host's share, from lists of ids to started copies, without launches."""
+    """One implementation with one input in its own memory."""
 
     def ready(self) -> None:
         """Prepare all that precedes the launches, so that `launch` can be captured."""
 
-    def launch(self, piece: Piece = "step") -> None:
+    def launch(self, piece: Piece) -> None:
         """Launch the kernels only, always the same ones on the same memory."""
 
-    def tables(self) -> tuple[torch.Tensor, ...]:
-        """Return the gathered tables in kernel blocks."""
+    def poison(self) -> None:
+        """Overwrite every output."""
 
-    def slots(self) -> torch.Tensor:
-        """Return the slot mapping."""
+    def run(self) -> None:
+        """Run everything once, over poisoned outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerKind:
-    """How to make a peer. `source`: version and hash of its files."""
+    """How to make a peer for an input. `source`: version and hash of its files."""
 
     name: str
-    make: Callable[[Workload, StepInput, str], Peer]
+    make: Callable[[Any], Any]
     source: str
 
 
-def poison(peer: Peer) -> None:
-    """Overwrite every output."""
-    for table in peer.tables():
-        table.fill_(POISON)
-    peer.slots().fill_(POISON)
+class TablesPeer(Peer, Protocol):
+    """One step of the block tables; every row is made what it is before the step.
+
+    tables: per group [batch row, kernel_block] int32; slots: [group, token] int64.
+    """
+
+    tables: tuple[torch.Tensor, ...]
+    slots: torch.Tensor
+
+    def rewind(self) -> None:
+        """Undo the step's appends, so that it can be run again."""
+
+    def host(self) -> None:
+        """Run the host's share, from lists of ids to started copies, without launches."""
+
+    def step(self) -> None:
+        """Run the whole step, from lists of ids to launched kernels."""
+        self.host()
+        self.launch("step")
+
+    def ready(self) -> None:
+        """Prepare all that precedes the launches, so that `launch` can be captured."""
+        self.rewind()
+        self.host()
+
+    def poison(self) -> None:
+        """Overwrite every output."""
+        for output in (*self.tables, self.slots):
+            output.fill_(POISON)
+
+    def run(self) -> None:
+        """Run one whole step from the start, over poisoned outputs."""
+        self.rewind()
+        self.poison()
+        self.step()
 
 
 def flat(ids: list[IdLists]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,79 +101,56 @@ class Manner:
     launches: bool = True
 
 
-class OurPeer:
+class OurPeer(TablesPeer):
     """`BlockTables` over one of its paths."""
 
-    def __init__(self, manner: Manner, workload: Workload, given: StepInput, device: str) -> None:
+    def __init__(self, manner: Manner, given: StepInput) -> None:
         self._given, self._manner = given, manner
-        self._tables = BlockTables(
-            workload.groups,
-            max_requests=workload.max_requests,
-            max_tokens=workload.max_tokens,
-            num_blocks=workload.num_blocks,
+        self._ours = BlockTables(
+            given.workload.groups,
+            max_requests=given.workload.max_requests,
+            max_tokens=given.workload.max_tokens,
+            num_blocks=given.workload.num_blocks,
             path=manner.path,
-            device=device,
+            device=given.device,
         )
-        self._batch = given.batch_on(device)
-        self._host_batch = (given.idx_mapping, given.query_start_loc, given.positions)
+        self.tables, self.slots = self._ours.block_table, self._ours.slot_mapping
+        self._batch = given.batch()
         self._rows, self._ids = given.written_rows, given.new_ids
         self._flat_ids = (np.array(self._rows), *flat(self._ids))
         self._held = (np.array(self._rows), *flat(given.held_ids))
-
-    def fill(self) -> None:
-        """Write every row as it is before the step."""
-        self._overwrite(np.array(self._given.rows), *flat(list(self._given.held)))
+        self._overwrite(np.array(given.rows), *flat(list(given.held)))
 
     def rewind(self) -> None:
         """Undo the step's appends, so that it can be run again."""
         self._overwrite(*self._held)
 
-    def step(self) -> None:
-        """Run the whole step, from lists of ids to launched kernels."""
-        self.host()
-        self._tables.launch()
-
     def host(self) -> None:
         """Run the host's share, from lists of ids to started copies, without launches."""
+        given = self._given
         if self._manner.arrays:
-            self._tables.append_flat(*self._flat_ids)
+            self._ours.append_flat(*self._flat_ids)
         else:
-            self._tables.append_many(self._rows, self._ids)
+            self._ours.append_many(self._rows, self._ids)
         if self._manner.checked:
-            self._tables.upload(*self._host_batch, padded_requests=self._batch.padded_requests)
+            arrays = (given.idx_mapping, given.query_start_loc, given.positions)
+            self._ours.upload(*arrays, padded_requests=len(given.rows))
         else:
-            self._tables.upload_on_device(self._batch)
-
-    def ready(self) -> None:
-        """Prepare all that precedes the launches, so that `launch` can be captured."""
-        self.rewind()
-        self.host()
+            self._ours.upload_on_device(self._batch)
 
     def launch(self, piece: Piece = "step") -> None:
         """Launch the kernels only, always the same ones on the same memory."""
-        launches = {
-            "step": self._tables.launch,
-            "gather": self._tables.launch_gather,
-            "slots": self._tables.launch_slots,
-        }
-        launches[piece]()
-
-    def tables(self) -> tuple[torch.Tensor, ...]:
-        """Return the gathered tables in kernel blocks."""
-        return self._tables.block_table
-
-    def slots(self) -> torch.Tensor:
-        """Return the slot mapping."""
-        return self._tables.slot_mapping
+        part = {"gather": self._ours.launch_gather, "slots": self._ours.launch_slots}
+        part.get(piece, self._ours.launch)()
 
     def _overwrite(self, rows: np.ndarray, lengths: np.ndarray, ids: np.ndarray) -> None:
-        self._tables.append_flat(rows, lengths, ids, overwrite=True)
+        self._ours.append_flat(rows, lengths, ids, overwrite=True)
         if self._manner.launches:
-            self._tables.apply()
+            self._ours.apply()
         else:
-            self._tables.upload([], [0], [])
+            self._ours.upload([], [0], [])
 
 
 def ours(manner: Manner, name: str, source: str) -> PeerKind:
     """Return our tables, used in one manner, as a peer."""
-    return PeerKind(name, lambda *made: OurPeer(manner, *made), source)
+    return PeerKind(name, lambda given: OurPeer(manner, given), source)

@@ -1,69 +1,43 @@
-"""Statistics of measurements taken in turn: everything is a ratio within one round."""
+"""Peers timed in turn against the first of them: everything is a ratio within one round."""
 
 import gc
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from workbench.kernels.bench.peers import FAST, PeerKind
+from workbench.kernels.bench.results import Score, Spread, StepRow
 
 ROUNDS = 7
 QUICK_ROUNDS = 5
+AGAIN = "fast, again"
 
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """The median of n values, and the smallest and largest of them."""
-
-    median: float
-    low: float
-    high: float
-    n: int
+Sample = Callable[[], float]
+"""Measures once; seconds."""
 
 
 def spread(values: Sequence[float]) -> Spread:
     """Return median, smallest and largest of the values. ValueError for no values."""
-    if not values:
-        raise ValueError("a spread needs at least one value")
     return Spread(statistics.median(values), min(values), max(values), len(values))
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean. ValueError for no values, or one that is not above 0."""
-    if not values or min(values) <= 0:
-        raise ValueError(f"a geometric mean needs values above 0; got {list(values)}")
-    return math.exp(statistics.fmean(map(math.log, values)))
-
-
-def there_and_back(names: Sequence[str]) -> tuple[str, ...]:
-    """Return A B B A for A B: a drift that is even during a round cancels out."""
-    return (*names, *reversed(names))
-
-
-def measured_rounds(
-    samples: Mapping[str, Callable[[], float]], rounds: int
-) -> dict[str, list[float]]:
-    """Return name -> seconds per round, the mean of two turns in `there_and_back` order.
+def measured_rounds(samples: Mapping[str, Sample], rounds: int) -> dict[str, list[float]]:
+    """Return name -> seconds per round, the mean of two turns: A B B A, so that drift cancels out.
 
     Python's garbage is collected before, and not in between, so no peer pays for another's.
     """
-    gc.collect()
+    seconds: dict[str, list[float]] = {name: [] for name in samples}
     was_on = gc.isenabled()
+    gc.collect()
     gc.disable()
     try:
-        return _rounds(samples, rounds)
+        for _ in range(rounds):
+            there = {name: sample() for name, sample in samples.items()}
+            back = {name: samples[name]() for name in [*samples][::-1]}
+            for name, values in seconds.items():
+                values.append((there[name] + back[name]) / 2)
     finally:
         if was_on:
             gc.enable()
-
-
-def _rounds(samples: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    seconds: dict[str, list[float]] = {name: [] for name in samples}
-    for _ in range(rounds):
-        turns: dict[str, list[float]] = {name: [] for name in samples}
-        for name in there_and_back(list(samples)):
-            turns[name].append(samples[name]())
-        for name, values in turns.items():
-            seconds[name].append(statistics.fmean(values))
     return seconds
 
 
@@ -78,14 +52,51 @@ def noise_band(again: Sequence[float]) -> Spread:
     The smallest and the largest are omitted if there are five: one outlier is not a band, and more
     rounds must not make it wider.
     """
-    inner = sorted(again)[1:-1] if len(again) >= 5 else again
-    return spread(inner)
+    return spread(sorted(again)[1:-1] if len(again) >= 5 else again)
 
 
 def outside_band(ratio: float, band: Spread) -> float:
-    """Return the ratio, or 1.0 if it is within the noise band.
-
-    `band` is what `noise_band` gives; it counts in both directions.
-    """
+    """Return the ratio, or 1.0 if it is within the noise band, which counts in both directions."""
     width = max(band.high, 1 / band.low)
     return 1.0 if 1 / width <= ratio <= width else ratio
+
+
+def compared(
+    workload: str, piece: str, clock: str, samples: Mapping[PeerKind, Sample], rounds: int
+) -> list[StepRow]:
+    """Return one row per peer. The first peer is timed twice: the difference is noise."""
+    first, *_ = samples
+    named = {kind.name: sample for kind, sample in samples.items()}
+    sources = {kind.name: kind.source for kind in samples} | {AGAIN: first.source}
+    seconds = measured_rounds({**named, AGAIN: samples[first]}, rounds)
+    band = noise_band(round_ratios(seconds[AGAIN], seconds[first.name]))
+    rows = []
+    for name, values in seconds.items():
+        ratio = spread(round_ratios(values, seconds[first.name]))
+        us = spread([value * 1e6 for value in values])
+        shown = outside_band(ratio.median, band)
+        rows.append(
+            StepRow(
+                workload=workload,
+                piece=piece,
+                clock=clock,
+                peer=name,
+                source=sources[name],
+                us=us,
+                ratio=ratio,
+                reported=shown,
+            )
+        )
+    return rows
+
+
+def scores(rows: Sequence[StepRow], pieces: Sequence[str] = ("step",)) -> list[Score]:
+    """Return one score per piece, clock and peer except the fast one."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        if row.piece in pieces and row.peer not in {FAST, AGAIN}:
+            found.setdefault((row.piece, row.clock, row.peer), []).append(row.reported)
+    return [
+        Score(clock, peer, statistics.geometric_mean(ratios), len(ratios))
+        for (_piece, clock, peer), ratios in found.items()
+    ]

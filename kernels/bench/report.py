@@ -1,81 +1,96 @@
 """A result as text: tables that are read at a glance."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from workbench.kernels.bench.machine import Machine
-from workbench.kernels.bench.ratios import Spread
-from workbench.kernels.bench.rows import Result, StepRow
+from workbench.kernels.bench.peers import FAST
+from workbench.kernels.bench.results import Result, Score, Spread, StepRow
 
-Table = list[Sequence[str]]
+Section = Callable[[Sequence[Any]], str]
+
+CLOCKS = {
+    "wall": "Wall time: Python call to synchronize",
+    "gpu cold": "GPU time, graph replay, cold L2",
+    "gpu hot": "GPU time, graph replay, hot L2",
+    "host": "The host's share: lists of ids to staged copies, without launches",
+}
 
 
 def report(result: Result) -> str:
     """Format everything that was measured, then what was not."""
-    sections = (_machine, _verdicts, _steps, _floors, _host, _expansions, _gate, _counts)
-    parts = [section(result) for section in sections]
+    parts = [_machine(result), _verdicts(result), _steps(result.steps, result.scores)]
+    sections = ((section, getattr(result, name, [])) for name, section in _SECTIONS.items())
+    parts += [section(rows) for section, rows in sections if rows]
     parts.append("\n".join(f"Open: {line}" for line in result.open_questions))
     return "\n\n".join(filter(None, parts))
 
 
-def table(title: str, rows: Table) -> str:
+def table(title: str, rows: Sequence[Sequence[str]]) -> str:
     """Format a title and aligned columns; the first is left-aligned, the others right-aligned."""
-    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if c == 0 else cell.rjust(width)
-            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([title, *lines])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [title]
+    for first, *others in rows:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
-def machine_lines(m: Machine, rounds: int) -> list[str]:
-    """Describe the machine of a run, and how to read its ratios."""
-    driver = f", driver {m.driver}" if m.driver else ""
-    return [
-        f"{m.device}{driver}; {m.cpu}",
-        f"python {m.python}, torch {m.torch}, triton {m.triton}, numpy {m.numpy}",
-        f"kernels {m.source_hash}; {m.date}",
-        f"{rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
-        "above 1x the fast path is faster; = is inside the noise of this run",
-    ]
+def grid(title: str, cells: Mapping[tuple[str, str], str], corner: str = "") -> str:
+    """Format (line, column) -> text, "-" where there is none."""
+    lines, columns = (list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1))
+    body = [[line, *(cells.get((line, column), "-") for column in columns)] for line in lines]
+    return table(title, [[corner, *columns], *body])
 
 
 def _machine(result: Result) -> str:
-    lines = machine_lines(result.machine, result.rounds)
+    m = result.machine
+    driver = f", driver {m.driver}" if m.driver else ""
+    lines = [
+        f"{m.device}{driver}; {m.cpu}",
+        f"python {m.python}, torch {m.torch}, triton {m.triton}, numpy {m.numpy}",
+        f"kernels {m.source_hash}; {m.date}",
+        f"{result.rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
+        f"above 1x the {FAST} one is faster; = is inside the noise of this run",
+    ]
     if result.copy_bytes_per_s is not None:
+        matmul = getattr(result, "matmul_flop_per_s", None)
+        product = f"matmul {matmul / 1e12:.0f} TFLOP/s; " if matmul else ""
         lines.append(
-            f"copy bandwidth {result.copy_bytes_per_s / 1e12:.2f} TB/s; an empty kernel in a graph "
-            f"{result.launch_us:.2f} us"
+            f"copy bandwidth {result.copy_bytes_per_s / 1e12:.2f} TB/s; {product}an empty kernel "
+            f"in a graph {result.launch_us:.2f} us"
         )
     return "\n".join(lines)
 
 
 def _verdicts(result: Result) -> str:
-    wrong = [v for v in result.verdicts if not v.ok]
-    lines = [f"Correct: {len(result.verdicts) - len(wrong)} of {len(result.verdicts)}"]
-    lines += [f"  WRONG, not timed: {v.workload} {v.peer}: {v.detail}" for v in wrong]
+    if not result.verdicts:
+        return ""
+    right = len(result.verdicts) - len(result.wrong)
+    lines = [f"Correct: {right} of {len(result.verdicts)}"]
+    lines += [f"  WRONG, not timed: {v.workload} {v.peer}: {v.detail}" for v in result.wrong]
+    remarks: dict[str, list[str]] = {}
+    for v in result.verdicts:
+        if v.ok and v.detail:
+            remarks.setdefault(f"{v.peer}: {v.detail}", []).append(v.workload)
+    lines += [f"  {remark} ({', '.join(names)})" for remark, names in remarks.items()]
     return "\n".join(lines)
 
 
-def ratio_grid(title: str, rows: Sequence[StepRow], first: str = "fast") -> str:
-    """Format workloads x peers: the first peer's time and the ratios of the others."""
-    peers = list(dict.fromkeys(row.peer for row in rows))
-    found = {(row.workload, row.peer): row for row in rows}
-    lines: Table = [["", *(f"{peer}, us" if peer == first else peer for peer in peers)]]
-    for workload in dict.fromkeys(row.workload for row in rows):
-        cells = [found.get((workload, peer)) for peer in peers]
-        lines.append(
-            [
-                workload,
-                *(
-                    "-" if row is None else _us(row.us) if row.peer == first else _ratio(row)
-                    for row in cells
-                ),
-            ]
-        )
-    return table(title, lines)
+def _steps(steps: Sequence[StepRow], scores: Sequence[Score]) -> str:
+    """Format workloads x peers by clock and piece: the first peer's time, the others' ratios."""
+    grids: dict[str, dict[tuple[str, str], str]] = {}
+    for clock, title in CLOCKS.items():
+        for row in (row for row in steps if row.clock == clock):
+            first = row.peer == FAST
+            heading, cell = (f"{FAST}, us", _us(row.us)) if first else (row.peer, _ratio(row))
+            grids.setdefault(f"{title} ({row.piece})", {})[row.workload, heading] = cell
+    tables = [grid(title, cells) for title, cells in grids.items()]
+    scored = [
+        f"Score, {s.clock}: {s.peer} / {FAST} = {s.ratio:.2f}x over {s.workloads} workloads"
+        for s in scores
+    ]
+    return "\n\n".join(filter(None, [*tables, "\n".join(scored)]))
 
 
 def _us(us: Spread) -> str:
@@ -86,129 +101,84 @@ def _times(value: float) -> str:
     return f"{value:.0f}x" if value >= 100 else f"{value:.2f}x"
 
 
-def _range(ratio: Spread) -> str:
-    return f"{_times(ratio.median)} ({_times(ratio.low)}-{_times(ratio.high)})"
-
-
 def _ratio(row: StepRow) -> str:
     same = row.reported == 1.0 and row.ratio.median != 1.0
-    return ("= " if same else "") + _range(row.ratio)
+    low, high = _times(row.ratio.low), _times(row.ratio.high)
+    return f"{'= ' if same else ''}{_times(row.ratio.median)} ({low}-{high})"
 
 
-def _steps(result: Result) -> str:
-    titles = {
-        "wall": "Wall time of a step, cold L2: Python call to synchronize",
-        "gpu cold": "GPU time, graph replay, cold L2",
-        "gpu hot": "GPU time, graph replay, hot L2",
+def _in_fields(title: str, names: str) -> Section:
+    """Return a formatter of rows: these fields and properties, without those that rows lack."""
+
+    def formatted(rows: Sequence[Any]) -> str:
+        shown = [name for name in names.split() if hasattr(rows[0], name)]
+        body = [[_text(getattr(row, name)) for name in shown] for row in rows]
+        return table(title, [[name.replace("_", " ") for name in shown], *body])
+
+    return formatted
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value) or "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _expansions(rows: Sequence[Any]) -> str:
+    speed, per_output = {}, {}
+    for row in rows:
+        at = (f"{row.blocks} x {row.ratio}", row.way)
+        is_list = row.way == "list"
+        speed[at] = f"{row.us.median:.2f} us" if is_list else _times(row.speedup.median)
+        per_output[at] = f"{row.ns_per_output:.3f}"
+    title = "Host expansion: list comprehension, and how much faster others are"
+    corner = "blocks x ratio"
+    other = grid("The same in ns for each kernel block", per_output, corner)
+    return f"{grid(title, speed, corner)}\n\n{other}"
+
+
+def _metadata(rows: Sequence[Any]) -> str:
+    cells = {}
+    for row in rows:
+        larger = row.larger_pool_bytes or 0
+        grown = f" -> {larger / 1e3:,.1f}" if larger > row.bytes else ""
+        cells[row.case, row.peer] = f"{row.bytes / 1e3:,.1f}{grown}"
+    return grid("Metadata and scratch in KB; an arrow: with a pool of twice the blocks", cells)
+
+
+def _bits(rows: Sequence[Any]) -> str:
+    cells = {
+        (f"{row.case} {row.way}", row.peer): f"{row.differing:,} of {row.elements:,}"
+        + ("" if row.promised else " (not promised)")
+        for row in rows
     }
-    tables = [
-        ratio_grid(f"{title} ({piece})", rows)
-        for clock, title in titles.items()
-        for piece in dict.fromkeys(row.piece for row in result.steps)
-        if (rows := [r for r in result.steps if (r.clock, r.piece) == (clock, piece)])
-    ]
-    tables += [
-        f"Score, {s.clock}: {s.peer} / fast = {s.ratio:.2f}x over {s.workloads} workloads"
-        for s in result.scores
-    ]
-    return "\n\n".join(tables)
+    return grid("Elements with other bits: a request alone, a chunk by itself", cells)
 
 
-def _floors(result: Result) -> str:
-    rows: Table = [["", "piece", "KB", "bytes, us", "floor, us", "fast, us", "/ floor", "of copy"]]
-    rows += [
-        [
-            row.workload,
-            row.piece,
-            f"{row.bytes / 1e3:,.0f}",
-            f"{row.bytes_us:.2f}",
-            f"{row.floor_us:.2f}",
-            f"{row.fast_us:.2f}",
-            f"{row.over_floor:.1f}x",
-            f"{row.of_copy_bandwidth:.0%}",
-        ]
-        for row in result.floors
-    ]
-    return table("Fast path against its floor, cold L2", rows) if result.floors else ""
-
-
-def _host(result: Result) -> str:
-    if not result.host_steps:
-        return ""
-    grid = ratio_grid(
-        "The host's share of a step: lists of ids to staged copies, without launches",
-        result.host_steps,
-    )
-    lines = [
-        f"Score, host: {s.peer} / fast = {s.ratio:.2f}x over {s.workloads} workloads"
-        for s in result.host_scores
-    ]
-    return "\n".join([grid, *lines])
-
-
-def _expansions(result: Result) -> str:
-    if not result.expansions:
-        return ""
-    names = list(dict.fromkeys(row.way for row in result.expansions))
-    found = {(row.blocks, row.ratio, row.way): row for row in result.expansions}
-    cases = list(dict.fromkeys((row.blocks, row.ratio) for row in result.expansions))
-
-    def lines(cell: Callable[[int, int, str], str]) -> Table:
-        head = ["blocks x ratio", *names]
-        return [head, *([f"{b} x {r}", *(cell(b, r, n) for n in names)] for b, r in cases)]
-
-    def shown(blocks: int, ratio: int, name: str) -> str:
-        row = found[blocks, ratio, name]
-        return f"{row.us.median:.2f} us" if name == "list" else _times(row.speedup.median)
-
-    def per_output(blocks: int, ratio: int, name: str) -> str:
-        return f"{found[blocks, ratio, name].ns_per_output:.3f}"
-
-    return "\n\n".join(
-        [
-            table(
-                "Host expansion: list comprehension, and how much faster others are", lines(shown)
-            ),
-            table("The same in ns for each kernel block", lines(per_output)),
-        ]
-    )
-
-
-def _gate(result: Result) -> str:
-    rows: Table = [
-        ["kernel", "target", "regs", "spill", "smem", "load B", "store B", "div64", "instr"]
-    ]
-    rows += [
-        [
-            row.kernel,
-            row.target,
-            *map(
-                str,
-                (
-                    row.registers,
-                    row.spill_bytes,
-                    row.shared_bytes,
-                    row.widest_load_bytes,
-                    row.widest_store_bytes,
-                    row.wide_divisions,
-                    row.instructions,
-                ),
-            ),
-        ]
-        for row in result.gate
-    ]
-    return table("Compiled, no GPU needed", rows) if result.gate else ""
-
-
-def _counts(result: Result) -> str:
-    rows: Table = [["", "peer", "launches", "programs", "loads", "stores", "bytes"]]
-    rows += [
-        [
-            row.workload,
-            row.peer,
-            *(f"{n:,}" for n in (row.launches, row.programs, row.loads, row.stores, row.bytes)),
-        ]
-        for row in result.counts
-    ]
-    title = "Counted in the interpreter at reduced size (no time follows from it)"
-    return table(title, rows) if result.counts else ""
+_SECTIONS: Mapping[str, Section] = {
+    "floors": _in_fields(
+        "Fast path against its floor, cold L2",
+        "workload piece bytes bytes_us floor_us fast_us over_floor of_copy",
+    ),
+    "rates": _in_fields(
+        "Visible work against this run's own limits",
+        "case peer us tflop_per_s of_matmul tb_per_s of_copy",
+    ),
+    "host_steps": lambda rows: _steps(rows, []),
+    "host_scores": lambda rows: _steps([], rows),
+    "expansions": _expansions,
+    "metadata": _metadata,
+    "bits": _bits,
+    "gate": _in_fields(
+        "What the compiler made, without a GPU",
+        "kernel target registers spill_bytes shared_bytes shared_limit_bytes widest_load_bytes "
+        "widest_store_bytes wide_divisions instructions matrix_instructions",
+    ),
+    "counts": _in_fields(
+        "Counted in the interpreter at reduced size (no time follows from it)",
+        "workload peer launches programs loads stores bytes",
+    ),
+}
+"""Field of a result -> how its rows are shown."""

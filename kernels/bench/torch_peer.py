@@ -1,16 +1,17 @@
 """The step in plain torch: indexing, no kernel of ours. What one would write first."""
 
-from itertools import accumulate
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
 
-from workbench.kernels.bench.inputs import StepInput
-from workbench.kernels.bench.peers import Piece
-from workbench.kernels.bench.workloads import Workload
+from workbench.kernels.bench.inputs import IdLists, StepInput
+from workbench.kernels.bench.peers import TablesPeer
+from workbench.kernels.bench.results import Piece
 
 
-class TorchPeer:
+class TorchPeer(TablesPeer):
     """Ids stay unexpanded on the host; a handful of torch calls for each group on the device.
 
     All groups' rows are in one flat source, [group][request, manager_block], so that one indexed
@@ -18,33 +19,26 @@ class TorchPeer:
     no token may belong to a dummy request.
     """
 
-    def __init__(self, workload: Workload, given: StepInput, device: str) -> None:
-        self._groups, self._given, self._device = workload.groups, given, torch.device(device)
-        rows, widths = workload.max_requests, [group.max_blocks for group in workload.groups]
-        self._bases = [0, *accumulate(width * rows for width in widths)]
-        self._widths = np.array(widths)
+    def __init__(self, given: StepInput) -> None:
+        workload, device = given.workload, given.device
+        self._groups, self._given = workload.groups, given
+        rows, self._widths = workload.max_requests, [group.max_blocks for group in workload.groups]
+        self._bases = [0, *accumulate(width * rows for width in self._widths)]
         self._source = torch.zeros(self._bases[-1], dtype=torch.int32, device=device)
-        self._sources = [
-            self._source[self._bases[g] : self._bases[g + 1]].view(rows, width)
-            for g, width in enumerate(widths)
-        ]
-        self._tables = tuple(
-            torch.zeros((rows, group.max_kernel_blocks), dtype=torch.int32, device=device)
-            for group in workload.groups
-        )
-        shape = (len(widths), workload.max_tokens)
-        self._slots = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._sources = [self._source[a:b].view(rows, -1) for a, b in pairwise(self._bases)]
         self._parts = [
             torch.arange(group.ratio, dtype=torch.int32, device=device) for group in workload.groups
         ]
-        self._counts = np.zeros((len(widths), rows), dtype=np.int64)
-        self._batch = given.batch_on(device)
+        self._counts = np.zeros((len(self._widths), rows), dtype=np.int64)
+        self._batch = given.batch()
         self._tokens = torch.arange(len(given.positions), dtype=torch.int32, device=device)
-        self._places = self._ids = torch.zeros(0)
-
-    def fill(self) -> None:
-        """Write every row as it is before the step."""
-        self._stage(self._given.rows, self._given.held, 0)
+        self.tables = tuple(
+            torch.zeros((rows, group.max_kernel_blocks), dtype=torch.int32, device=device)
+            for group in workload.groups
+        )
+        shape = (len(self._widths), workload.max_tokens)
+        self.slots = torch.zeros(shape, dtype=torch.int64, device=device)
+        self._stage(given.rows, given.held)
         self._apply()
 
     def rewind(self) -> None:
@@ -52,19 +46,9 @@ class TorchPeer:
         held = [[len(ids) for ids in lists] for lists in self._given.held_ids]
         self._counts[:, self._given.written_rows] = np.array(held).T
 
-    def step(self) -> None:
-        """Run the step from lists of ids to launched kernels."""
-        self.host()
-        self.launch()
-
     def host(self) -> None:
         """Run the step from lists of ids to started copies."""
-        self._stage(self._given.written_rows, self._given.new_ids, None)
-
-    def ready(self) -> None:
-        """Prepare everything that precedes the launches."""
-        self.rewind()
-        self.host()
+        self._stage(self._given.written_rows, self._given.new_ids)
 
     def launch(self, piece: Piece = "step") -> None:
         """Launch the kernels only."""
@@ -75,24 +59,15 @@ class TorchPeer:
         if piece != "gather":
             self._map_slots()
 
-    def tables(self) -> tuple[torch.Tensor, ...]:
-        """Return the tables, per group [batch row, kernel_block]."""
-        return self._tables
-
-    def slots(self) -> torch.Tensor:
-        """Return the slots [group, token]."""
-        return self._slots
-
-    def _stage(self, rows, ids, start: int | None) -> None:  # noqa: ANN001
-        """Return the position of every id as one flat index; start None appends."""
+    def _stage(self, rows: Iterable[int], ids: Iterable[IdLists]) -> None:
+        """Append ids to rows: send them and the position of each as one flat index."""
         places, values = [], []
         for row, lists in zip(rows, ids, strict=True):
             for g, blocks in enumerate(lists):
-                first = int(self._counts[g, row]) if start is None else start
-                place = self._bases[g] + row * int(self._widths[g]) + first
+                place = self._bases[g] + row * self._widths[g] + int(self._counts[g, row])
                 places.append(np.arange(place, place + len(blocks)))
                 values.extend(blocks)
-                self._counts[g, row] = first + len(blocks)
+                self._counts[g, row] += len(blocks)
         self._places = self._sent(np.concatenate(places))
         self._ids = self._sent(np.array(values, dtype=np.int32))
 
@@ -102,7 +77,7 @@ class TorchPeer:
     def _gather(self) -> None:
         rows, requests = self._batch.idx_mapping, self._batch.num_requests
         for group, source, table, part in zip(
-            self._groups, self._sources, self._tables, self._parts, strict=True
+            self._groups, self._sources, self.tables, self._parts, strict=True
         ):
             if group.ratio == 1:
                 torch.index_select(source, 0, rows, out=table[:requests])
@@ -119,8 +94,8 @@ class TorchPeer:
             logical = batch.positions // group.block_size
             blocks = self._sources[g][owners, logical].to(torch.int64)
             offsets = batch.positions - logical * group.block_size
-            self._slots[g, :tokens] = blocks * group.block_size + offsets
-        self._slots[:, tokens:] = -1
+            self.slots[g, :tokens] = blocks * group.block_size + offsets
+        self.slots[:, tokens:] = -1
 
     def _sent(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self._device, non_blocking=True)
+        return torch.from_numpy(array).to(self._given.device, non_blocking=True)

@@ -1,34 +1,33 @@
-"""vLLM's unified attention kernel, loaded from a path at run time. None of its code is kept here.
+"""vLLM's unified attention as a peer, launched as its backend launches it."""
 
-Two files are run, `v1/attention/ops/triton_unified_attention.py` and its helpers, and one class of
-a third; what they import from the rest of vLLM is put in their way for as long as they run.
-"""
-
-import ast
-import hashlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
+from workbench.kernels.bench.flex_inputs import FlexInput
+from workbench.kernels.bench.flex_peers import AttentionPeer
+from workbench.kernels.bench.peers import PeerKind
+from workbench.kernels.bench.results import Piece
+from workbench.kernels.bench.run import PeerSkipped
 from workbench.kernels.bench.vllm_source import (
     VARIABLE,
-    LoadedVllm,
     VllmSkipped,
     VllmSource,
-    vllm_version,
+    definition,
+    found_files,
+    modules_of,
+    run_file,
+    source_of,
 )
-from workbench.kernels.language import tl, triton
+from workbench.kernels.paged_flex.shapes import padded_head_dim
 
-FOLDER = Path("v1/attention/ops")
-FILES = ("triton_attention_helpers.py", "triton_unified_attention.py")
-INTERFACE = Path("v1/kv_cache_interface.py")
-PACKAGE = "vllm.v1.attention.ops"
+FOLDER = "v1/attention/ops"
+FILES = (f"{FOLDER}/triton_attention_helpers.py", f"{FOLDER}/triton_unified_attention.py")
+INTERFACE = "v1/kv_cache_interface.py"
 
 PROGRAMS_2D = 128
 """Programs that fill a device: with fewer requests times KV heads, vLLM splits a decode's keys."""
@@ -39,17 +38,10 @@ SEGMENTS = 16
 
 def find_vllm_attention(folder: str) -> VllmSource:
     """Find the vLLM in a folder, or in `vllm` below it. VllmSkipped says why there is none."""
-    tried = (Path(folder) / "vllm", Path(folder))
-    roots = [root for root in tried if all((root / FOLDER / name).is_file() for name in FILES)]
-    if not roots:
-        raise VllmSkipped(f"{VARIABLE}: no vllm/{FOLDER}/{FILES[1]} and {FILES[0]} there")
-    root = roots[0]
-    texts = [(root / FOLDER / name).read_text(encoding="utf-8") for name in FILES]
+    root, texts = found_files(folder, FILES)
     if "def unified_attention(" not in texts[1] or "mm_prefix_range" not in texts[1]:
         raise VllmSkipped(f"{VARIABLE}: its unified_attention is neither that of 0.23 nor of 0.33")
-    newer = "USE_PER_SEQ_CAUSAL" in texts[1]
-    digest = hashlib.sha256("".join(texts).encode()).hexdigest()[:12]
-    return VllmSource(root, vllm_version(root, newer), newer, digest)
+    return source_of(root, texts, newer="USE_PER_SEQ_CAUSAL" in texts[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,74 +51,95 @@ class VllmAttention:
     source: VllmSource
     attend: Callable[..., None]
     kernel: Any
-    reduce: Any
-    quantization: Any
 
 
 def load_vllm_attention(source: VllmSource) -> VllmAttention:
     """Run the files; every call gives modules of its own."""
-    modules = {name: ModuleType(f"{PACKAGE}.{name.removesuffix('.py')}") for name in FILES}
-    quantization = _class(source.root / INTERFACE, "KVQuantMode", IntEnum=IntEnum)
-    stubs = _stubs(quantization)
-    stubs.update({module.__name__: module for module in modules.values()})
-    loaded = LoadedVllm(source, modules[FILES[0]], modules[FILES[1]], None, stubs)
-    with loaded.importable():
-        for name, module in modules.items():
-            file = source.root / FOLDER / name
-            spec = importlib.util.spec_from_file_location(module.__name__, file)
-            assert spec is not None
-            assert spec.loader is not None
-            spec.loader.exec_module(module)
-    names = vars(modules[FILES[1]])
-    return VllmAttention(
-        source,
-        names["unified_attention"],
-        names["kernel_unified_attention"],
-        names["reduce_segments"],
-        quantization,
-    )
-
-
-def _stubs(quantization: Any) -> dict[str, ModuleType]:
-    """Build stubs of the modules that the two files import, with only what they use."""
-    logger = SimpleNamespace(debug_once=lambda *_: None, warning_once=lambda *_: None)
     platform = SimpleNamespace(
         fp8_dtype=lambda: torch.float8_e4m3fn, is_device_capability_family=_is_family
     )
-    contents: dict[str, dict[str, Any]] = {
-        "vllm": {},
-        "vllm.envs": {"VLLM_BATCH_INVARIANT": False},
-        "vllm.logger": {"init_logger": lambda _name: logger},
-        "vllm.platforms": {"current_platform": platform},
-        "vllm.triton_utils": {"tl": tl, "triton": triton},
-        "vllm.v1": {},
-        "vllm.v1.attention": {},
-        PACKAGE: {},
-        "vllm.v1.kv_cache_interface": {"KVQuantMode": quantization},
-    }
-    stubs = {}
-    for name, values in contents.items():
-        stubs[name] = ModuleType(name)
-        stubs[name].__path__ = []
-        vars(stubs[name]).update(values)
-    stubs["vllm"].__dict__["envs"] = stubs["vllm.envs"]
-    return stubs
+    quantization = definition(source.root / INTERFACE, "KVQuantMode", IntEnum=IntEnum)
+    modules = modules_of(
+        {
+            "vllm.envs": {"VLLM_BATCH_INVARIANT": False},
+            "vllm.platforms": {"current_platform": platform},
+            "vllm.v1.attention.ops": {},
+            "vllm.v1.kv_cache_interface": {"KVQuantMode": quantization},
+        }
+    )
+    run_file(source, FILES[0], modules)
+    names = vars(run_file(source, FILES[1], modules))
+    return VllmAttention(source, names["unified_attention"], names["kernel_unified_attention"])
 
 
 def _is_family(family: int) -> bool:
     return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] * 10 == family
 
 
-def _class(file: Path, name: str, **values: object) -> Any:
-    """Load one class of a file without running the rest; `values` are the names it uses."""
-    if not file.is_file():
-        raise VllmSkipped(f"{VARIABLE}: no {file.name}")
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == name]
-    if not found:
-        raise VllmSkipped(f"{VARIABLE}: {file.name} has no class {name}")
-    future = ast.parse("from __future__ import annotations").body
-    names: dict[str, Any] = dict(values)
-    code = compile(ast.Module([*future, found[0]], []), str(file), "exec")
-    exec(code, names)  # noqa: S102 - their code
-    return names[name]
+class VllmAttentionPeer(AttentionPeer):
+    """Its own choice between one program a tile and split keys; needs no metadata but the table."""
+
+    def __init__(self, loaded: VllmAttention, given: FlexInput) -> None:
+        case, paged = given.case, given.paged
+        if case.mask == "documents":
+            raise PeerSkipped("it has no mask for documents")
+        self._loaded, self._given = loaded, given
+        batch, device = paged.batch, given.device
+        rows = torch.from_numpy(batch.rows).long().to(device)
+        self._table = torch.as_tensor(batch.block_table).to(device)[rows].contiguous()
+        self._starts = torch.from_numpy(batch.query_start_loc).to(device)
+        self._lengths = torch.from_numpy(batch.seq_lens).to(device)
+        self._longest = int(batch.query_lens.max()), int(batch.seq_lens.max())
+        self.out = torch.empty_like(paged.query)
+        self._threshold = max(PROGRAMS_2D // case.kv_heads, 1)
+
+    def ready(self) -> None:
+        """Allocate the scratch of split decodes, and the ranges of a prefix LM."""
+        case, device = self._given.case, self._given.device
+        shape = (self._threshold, case.heads, SEGMENTS)
+        widths = ((padded_head_dim(case.head_dim),), (), ())
+        self._segments = [
+            torch.empty((*shape, *width), dtype=torch.float32, device=device) for width in widths
+        ]
+        self._ranges = None
+        if case.ranges:
+            ranges = torch.tensor([case.ranges] * case.requests, dtype=torch.int32)
+            self._ranges = ranges.to(device)
+        held = [*self._segments, *([] if self._ranges is None else [self._ranges])]
+        self.metadata_bytes = sum(tensor.nbytes for tensor in held)
+
+    def launch(self, piece: Piece = "attention") -> None:
+        """Call the function once, which launches one kernel or two."""
+        case, paged = self._given.case, self._given.paged
+        output, largest, total = self._segments
+        self._loaded.attend(
+            q=paged.query,
+            k=paged.kv_cache[:, 0],
+            v=paged.kv_cache[:, 1],
+            out=self.out,
+            cu_seqlens_q=self._starts,
+            max_seqlen_q=self._longest[0],
+            seqused_k=self._lengths,
+            max_seqlen_k=self._longest[1],
+            softmax_scale=case.head_dim**-0.5,
+            causal=True,
+            window_size=(case.window - 1, 0) if case.window else (-1, -1),
+            block_table=self._table,
+            softcap=0.0,
+            q_descale=None,
+            k_descale=None,
+            v_descale=None,
+            seq_threshold_3D=self._threshold,
+            num_par_softmax_segments=SEGMENTS,
+            softmax_segm_output=output,
+            softmax_segm_max=largest,
+            softmax_segm_expsum=total,
+            mm_prefix_range=self._ranges,
+        )
+
+
+def vllm_attention(folder: str) -> PeerKind:
+    """Return the vLLM in a folder as a peer. VllmSkipped says why there is none."""
+    source = find_vllm_attention(folder)
+    loaded = load_vllm_attention(source)
+    return PeerKind(source.name, lambda given: VllmAttentionPeer(loaded, given), source.label)

@@ -11,21 +11,15 @@ from workbench.kernels.bench.vllm_attention import (
 from workbench.kernels.bench.vllm_source import VllmSkipped, named_folders
 from workbench.kernels.kernel_spec import KernelSpec
 
-_FP16 = ("output_ptr", "query_ptr", "key_cache_ptr", "value_cache_ptr")
-_FP32 = ("segm_output_ptr", "segm_max_ptr", "segm_expsum_ptr")
-_INT32 = ("block_tables_ptr", "seq_lens_ptr", "query_start_len_ptr", "rswa_prefix_lens_ptr")
+_POINTERS = {
+    **dict.fromkeys(("output_ptr", "query_ptr", "key_cache_ptr", "value_cache_ptr"), "*fp16"),
+    **dict.fromkeys(("segm_output_ptr", "segm_max_ptr", "segm_expsum_ptr"), "*fp32"),
+    **dict.fromkeys(("block_tables_ptr", "seq_lens_ptr", "query_start_len_ptr"), "*i32"),
+    "rswa_prefix_lens_ptr": "*i32",
+}
 _SCALARS = {"scale": "fp32", "out_scale": "fp32", "softcap": "fp32"}
-_UNUSED: tuple[str, ...] = (
-    "sink",
-    "alibi",
-    "qq_bias",
-    "k_scale",
-    "v_scale",
-    "mm_prefix",
-    "stride_ks",
-    "stride_vs",
-)
-_UNUSED += ("q_scale", "per_seq")
+_UNUSED = ("sink", "alibi", "qq_bias", "q_scale", "k_scale", "v_scale", "mm_prefix", "per_seq")
+_UNUSED_STRIDES = ("stride_ks", "stride_vs")
 _CONSTANTS: dict[str, Any] = {
     "num_query_heads": 32,
     "num_queries_per_kv": 4,
@@ -57,28 +51,26 @@ def unified_spec(loaded: VllmAttention, *, decode: bool, block_size: int = 16) -
         "IS_3D": decode,
     }
     signature: dict[str, str] = {}
-    values: dict[str, Any] = {}
     for parameter in loaded.kernel.params:
         name = parameter.name
-        if name in constants:
-            values[name] = constants[name]
-        elif name.startswith(_UNUSED):
-            values[name] = None
-        elif parameter.is_constexpr:
-            values[name] = False
-        elif name in _FP16 or name in _FP32 or name in _INT32:
-            kind = "fp16" if name in _FP16 else "fp32" if name in _FP32 else "i32"
-            signature[name] = f"*{kind}"
-            continue
-        else:
-            signature[name] = _SCALARS.get(name, "i64" if "stride" in name else "i32")
-            continue
-        signature[name] = "constexpr"
-    ordered = {parameter.name: signature[parameter.name] for parameter in loaded.kernel.params}
-    aligned = tuple(n for n in ordered if n.endswith("_ptr") and ordered[n] != "constexpr")
-    aligned += tuple(n for n in ordered if "stride" in n and ordered[n] in {"i32", "i64"})
+        if name not in constants and name.startswith((*_UNUSED, *_UNUSED_STRIDES)):
+            constants[name] = None
+        elif name not in constants and parameter.is_constexpr:
+            constants[name] = False
+        size = "i64" if "stride" in name else "i32"
+        kind = _POINTERS.get(name) or _SCALARS.get(name, size)
+        signature[name] = "constexpr" if name in constants else kind
+    values = {name: constants[name] for name, kind in signature.items() if kind == "constexpr"}
+    aligned = tuple(n for n, kind in signature.items() if kind.startswith(("*", "i")) and _even(n))
     name = f"{loaded.source.name} {'decode, split' if decode else 'prefill'}, page {block_size}"
-    return KernelSpec(name, loaded.kernel, ordered, values, aligned)
+    return KernelSpec(
+        name=name, function=loaded.kernel, signature=signature, constexprs=values, aligned=aligned
+    )
+
+
+def _even(name: str) -> bool:
+    """Return whether a parameter is divisible by 16: an address, or a stride."""
+    return name.endswith("_ptr") or "stride" in name
 
 
 def _specs() -> tuple[KernelSpec, ...]:

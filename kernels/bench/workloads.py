@@ -1,9 +1,9 @@
 """The workloads of the block-table step, as data. Sizes in manager blocks, tokens and requests."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from workbench.kernels.bench.results import Piece
 from workbench.kernels.block_table.groups import TableGroup
 
 
@@ -33,9 +33,11 @@ class Workload:
     title: str
     groups: tuple[TableGroup, ...]
     parts: tuple[Part, ...]
-    max_requests: int
-    max_tokens: int
     num_blocks: int
+    max_requests: int = 256
+    max_tokens: int = 8192
+    pieces: tuple[Piece, ...] = ("step",)
+    """What is timed of the step."""
 
     def __post_init__(self) -> None:
         """Refuse a batch that does not fit in its own tables."""
@@ -66,6 +68,20 @@ class Workload:
         """Return the number of manager blocks that the step appends, over all groups."""
         return sum(part.requests * sum(part.new) for part in self.parts)
 
+    def moved_bytes(self, piece: str = "step") -> int:
+        """Count the bytes that a step must read and write: ids compact, tables expanded.
+
+        apply: 16 bytes and 4 per id a write read, 4 per id written. gather: 4 per live manager
+        block read, 4 per kernel block written. slots, for each group and token: position 8, table
+        entry 4, slot 8; padding 8.
+        """
+        groups = range(len(self.groups))
+        apply = 16 * self.writes + 8 * self.new_ids
+        gather = sum(4 * self.live_blocks(g) + 4 * self.live_kernel_blocks(g) for g in groups)
+        padding = self.max_tokens - self.tokens
+        slots = len(self.groups) * (20 * self.tokens + 8 * padding)
+        return {"step": apply + gather + slots, "gather": gather, "slots": slots}[piece]
+
     def live_blocks(self, group: int) -> int:
         """Return the manager blocks that the batch has in one group after the step."""
         return sum(part.requests * (part.held[group] + part.new[group]) for part in self.parts)
@@ -90,13 +106,10 @@ class Workload:
         )
 
     def _reduced_part(self, part: Part) -> Part:
+        room = [min(group.max_blocks, _FEW_BLOCKS) for group in self.groups]
         new = tuple(min(n, _FEW_BLOCKS) for n in part.new)
-        room = [min(g.max_blocks, _FEW_BLOCKS) for g in self.groups]
         held = tuple(min(h, r - n) for h, r, n in zip(part.held, room, new, strict=True))
-        requests = min(part.requests, _FEW_REQUESTS)
-        return replace(
-            part, requests=requests, held=held, new=new, tokens=min(part.tokens, _FEW_TOKENS)
-        )
+        return Part(min(part.requests, _FEW_REQUESTS), held, new, min(part.tokens, _FEW_TOKENS))
 
 
 _FEW_BLOCKS, _FEW_REQUESTS, _FEW_TOKENS = 7, 3, 37
@@ -116,92 +129,75 @@ WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for workload in (
         Workload(
-            "W1",
-            "decode, 256 requests of 8K tokens, 16 appends",
-            _plain(512),
-            (Part(16, (511,), (1,)), Part(240, (512,), (0,))),
-            max_requests=256,
-            max_tokens=8192,
+            name="W1",
+            title="decode, 256 requests of 8K tokens, 16 appends",
+            groups=_plain(512),
+            parts=(Part(16, (511,), (1,)), Part(240, (512,), (0,))),
             num_blocks=150_000,
         ),
         Workload(
-            "W2",
-            "hybrid decode, 1024 requests x (1 attention, 66:1 + 8 mamba), 64 begin",
-            (_HYBRID, *(_STATE,) * 8),
-            (Part(64, (0,) * 9, (1,) * 9), Part(960, (12, *(1,) * 8), (0,) * 9)),
-            max_requests=1024,
-            max_tokens=8192,
+            name="W2",
+            title="hybrid decode, 1024 requests x (1 attention, 66:1 + 8 mamba), 64 begin",
+            groups=(_HYBRID, *(_STATE,) * 8),
+            parts=(Part(64, (0,) * 9, (1,) * 9), Part(960, (12, *(1,) * 8), (0,) * 9)),
             # vLLM multiplies block by block size in 32 bits: 16,268 states of 132,000 tokens
             num_blocks=16_000,
+            max_requests=1024,
         ),
         Workload(
-            "W3",
-            "decode, 8192 requests x 9 groups of 64 blocks, 512 appends each",
-            _plain(64, 9),
-            (Part(512, (63,) * 9, (1,) * 9), Part(7680, (64,) * 9, (0,) * 9)),
-            max_requests=8192,
-            max_tokens=8192,
+            name="W3",
+            title="decode, 8192 requests x 9 groups of 64 blocks, 512 appends each",
+            groups=_plain(64, 9),
+            parts=(Part(512, (63,) * 9, (1,) * 9), Part(7680, (64,) * 9, (0,) * 9)),
             num_blocks=600_000,
+            max_requests=8192,
+            pieces=("step", "slots"),
         ),
         Workload(
-            "W4",
-            "prefill, 32 requests with 512 new blocks each, the last 256 tokens computed",
-            _plain(512),
-            (Part(32, (0,), (512,), 256),),
-            max_requests=256,
-            max_tokens=8192,
+            name="W4",
+            title="prefill, 32 requests with 512 new blocks each, the last 256 tokens computed",
+            groups=_plain(512),
+            parts=(Part(32, (0,), (512,), 256),),
             num_blocks=20_000,
         ),
         Workload(
-            "W5",
-            "hybrid prefill, 32 requests with 125 new blocks of 66 kernel blocks each",
-            (_HYBRID,),
-            (Part(32, (0,), (125,), 256),),
-            max_requests=256,
-            max_tokens=8192,
+            name="W5",
+            title="hybrid prefill, 32 requests with 125 new blocks of 66 kernel blocks each",
+            groups=(_HYBRID,),
+            parts=(Part(32, (0,), (125,), 256),),
             num_blocks=16_000,
         ),
         Workload(
-            "W6",
-            "one prefill of 8192 tokens and 255 decodes of 8K tokens, 16 appends",
-            _plain(512),
-            (Part(1, (0,), (512,), 8192), Part(16, (511,), (1,)), Part(239, (512,), (0,))),
-            max_requests=256,
-            max_tokens=8448,
+            name="W6",
+            title="one prefill of 8192 tokens and 255 decodes of 8K tokens, 16 appends",
+            groups=_plain(512),
+            parts=(Part(1, (0,), (512,), 8192), Part(16, (511,), (1,)), Part(239, (512,), (0,))),
             num_blocks=150_000,
+            max_tokens=8448,
         ),
         Workload(
-            "W7",
-            "64 decodes of 8K tokens in a slot mapping of 65,536, 4 appends",
-            _plain(512),
-            (Part(4, (511,), (1,)), Part(60, (512,), (0,))),
-            max_requests=256,
-            max_tokens=65_536,
+            name="W7",
+            title="64 decodes of 8K tokens in a slot mapping of 65,536, 4 appends",
+            groups=_plain(512),
+            parts=(Part(4, (511,), (1,)), Part(60, (512,), (0,))),
             num_blocks=40_000,
+            max_tokens=65_536,
         ),
     )
 }
 """Name -> workload; the score is the geometric mean over all of them."""
 
 LONG_ROWS = Workload(
-    "G1",
-    "gather of 1024 rows of 8192 blocks (128K tokens)",
-    _plain(8192),
-    (Part(1024, (8191,), (1,)),),
+    name="G1",
+    title="gather of 1024 rows of 8192 blocks (128K tokens)",
+    groups=_plain(8192),
+    parts=(Part(1024, (8191,), (1,)),),
+    num_blocks=8_500_000,
     max_requests=1024,
     max_tokens=1024,
-    num_blocks=8_500_000,
+    pieces=("gather",),
 )
 """Bandwidth-bound: only its gather is timed, against the copy bandwidth of the same run."""
-
-
-def chosen(names: Sequence[str]) -> tuple[Workload, ...]:
-    """Return the named workloads, or all if no name is given. ValueError for an unknown name."""
-    if unknown := [name for name in names if name not in WORKLOADS]:
-        raise ValueError(
-            f"Invalid workload {unknown[0]!r}. Expected one of: {', '.join(WORKLOADS)}"
-        )
-    return tuple(WORKLOADS[name] for name in names or WORKLOADS)
 
 
 def tokens_of(workload: Workload, part: Part) -> int:

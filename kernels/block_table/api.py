@@ -90,8 +90,6 @@ class BlockTables:
         self._device = self._path.slots.device
         self._nothing_staged_afterwards = NothingStagedAfterwards(self._host, self._path)
 
-    # ---- writes, staged until apply
-
     def append(self, request: int, block_ids: Sequence[Ids]) -> None:
         """Add manager blocks at the end of a request's rows; block_ids[group] lists them."""
         self._host.append_many([request], [block_ids])
@@ -127,8 +125,6 @@ class BlockTables:
     def staged(self) -> StagedWrites:
         """Return what the next apply will write."""
         return self._host.staged()
-
-    # ---- launches
 
     def apply(self) -> None:
         """Bring everything staged to the device."""
@@ -212,8 +208,6 @@ class BlockTables:
         Nothing is applied, as in `launch_gather`; the batch must have come with its tokens.
         """
         self._path.launch_slots()
-
-    # ---- results
 
     @property
     def block_table(self) -> tuple[torch.Tensor, ...]:

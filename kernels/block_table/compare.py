@@ -43,7 +43,11 @@ def differences(
     def compare(where: str, g: int, row: int, wanted: Sequence[int], got: Sequence[int]) -> None:
         if list(wanted) != list(got):
             pairs = enumerate(zip(wanted, got, strict=True))
-            found.extend(Difference(where, g, row, c, w, a) for c, (w, a) in pairs if w != a)
+            found.extend(
+                Difference(where=where, group=g, row=row, column=c, expected=w, actual=a)
+                for c, (w, a) in pairs
+                if w != a
+            )
 
     padded = tables.max_requests if padded_requests is None else padded_requests
     gathered = model.gather(idx_mapping, padded)

@@ -146,8 +146,8 @@ def slot_mapping_kernel(
 INSPECTED = (
     KernelSpec(
         "faithful apply",
-        apply_group_kernel,
-        {
+        function=apply_group_kernel,
+        signature={
             "p_table": "*i32",
             "row_stride": "i32",
             "p_requests": "*i32",
@@ -156,13 +156,13 @@ INSPECTED = (
             "p_ids": "*i32",
             "BLOCK": "constexpr",
         },
-        {"BLOCK": BLOCK},
-        ("p_table", "p_requests", "p_starts", "p_offsets", "p_ids"),
+        constexprs={"BLOCK": BLOCK},
+        aligned=("p_table", "p_requests", "p_starts", "p_offsets", "p_ids"),
     ),
     KernelSpec(
         "faithful gather",
-        gather_kernel,
-        {
+        function=gather_kernel,
+        signature={
             "p_idx_mapping": "*i32",
             "p_sources": "*i64",
             "p_targets": "*i64",
@@ -172,13 +172,13 @@ INSPECTED = (
             "num_requests": "i32",
             "BLOCK": "constexpr",
         },
-        {"BLOCK": BLOCK},
-        ("p_idx_mapping", "p_sources", "p_targets", "p_strides", "p_counts"),
+        constexprs={"BLOCK": BLOCK},
+        aligned=("p_idx_mapping", "p_sources", "p_targets", "p_strides", "p_counts"),
     ),
     KernelSpec(
         "faithful slots",
-        slot_mapping_kernel,
-        {
+        function=slot_mapping_kernel,
+        signature={
             "p_idx_mapping": "*i32",
             "p_query_start_loc": "*i32",
             "p_positions": "*i64",
@@ -196,8 +196,14 @@ INSPECTED = (
             "PAD_SLOT": "constexpr",
             "BLOCK": "constexpr",
         },
-        {"CP_SIZE": 2, "CP_RANK": 0, "CP_INTERLEAVE": 16, "PAD_SLOT": -1, "BLOCK": BLOCK},
-        (
+        constexprs={
+            "CP_SIZE": 2,
+            "CP_RANK": 0,
+            "CP_INTERLEAVE": 16,
+            "PAD_SLOT": -1,
+            "BLOCK": BLOCK,
+        },
+        aligned=(
             "p_idx_mapping",
             "p_query_start_loc",
             "p_positions",

@@ -71,8 +71,8 @@ def apply_kernel(
 INSPECTED = (
     KernelSpec(
         "fast apply",
-        apply_kernel,
-        {
+        function=apply_kernel,
+        signature={
             "p_staged": "*i32",
             "p_layout": "*i64",
             "p_sources": "*i32",
@@ -81,7 +81,7 @@ INSPECTED = (
             "IDS": "constexpr",
             "STEPS": "constexpr",
         },
-        {"IDS": 512, "STEPS": 17},
-        ("p_staged", "p_layout", "p_sources", "p_counts"),
+        constexprs={"IDS": 512, "STEPS": 17},
+        aligned=("p_staged", "p_layout", "p_sources", "p_counts"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Where the fast path's kernels find what in their arguments, known while they are compiled."""
+"""Positions of the fast path's kernel arguments, known at compile time."""
 
 from workbench.kernels.block_table.reference import PAD_SLOT
 from workbench.kernels.language import tl

@@ -253,10 +253,10 @@ _TILES = {
 
 def _tiles(name: str, power_of_two: bool, cp_size: int, rows: int, columns: int) -> KernelSpec:
     return KernelSpec(
-        name,
-        gather_and_slots_kernel,
-        _TILES,
-        {
+        name=name,
+        function=gather_and_slots_kernel,
+        signature=_TILES,
+        constexprs={
             "ROWS": rows,
             "COLUMNS": columns,
             "TOKENS": 512,
@@ -266,7 +266,7 @@ def _tiles(name: str, power_of_two: bool, cp_size: int, rows: int, columns: int)
             "CP_RANK": 0,
             "CP_INTERLEAVE": 16,
         },
-        (*(p for p in _TILES if p.startswith("p_")), "slot_stride"),
+        aligned=(*(p for p in _TILES if p.startswith("p_")), "slot_stride"),
         vector_load_bytes=16,
         vector_store_bytes=16,
     )

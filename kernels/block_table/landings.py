@@ -105,18 +105,16 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What a mistake does to every token of a scene.
-
-    num_blocks, is_sample_pool: as of the scene. entries_past_tables: entries that the wrong launch
-    reads or writes past the end of a block table's tensor.
-    """
+    """What a mistake does to every token of a scene."""
 
     title: str
     mistake: str
     landings: tuple[Landing, ...]
     num_blocks: int
     is_sample_pool: bool = False
+    """As in the scene, like `num_blocks`."""
     entries_past_tables: int = 0
+    """Entries that the wrong launch reads or writes past the end of a block table's tensor."""
 
     @property
     def harmed(self) -> tuple[Landing, ...]:
@@ -151,7 +149,12 @@ def damage_of(
         if (landing := _landing(scene, g, token, slot, found)).block != NULL_BLOCK
     )
     return Damage(
-        title, mistake, landings, scene.num_blocks, scene.is_sample_pool, entries_past_tables
+        title=title,
+        mistake=mistake,
+        landings=landings,
+        num_blocks=scene.num_blocks,
+        is_sample_pool=scene.is_sample_pool,
+        entries_past_tables=entries_past_tables,
     )
 
 

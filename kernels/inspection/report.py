@@ -4,6 +4,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from workbench.kernels.inspection.targets import TARGETS
+
 # ld.global.L1::evict_last.v4.b32 {...}: a vector length, if any, then the element's bits
 _PTX_ACCESS = re.compile(
     r"\b(ld|st)(?:\.\w+)*?\.global(?:[.:]+(?!v[248]\b|[busf]\d)[\w:]+)*(?:\.v([248]))?\.[busf](\d+)"
@@ -29,29 +31,34 @@ BITS = 8
 
 @dataclass(frozen=True, slots=True)
 class KernelReport:
-    """One kernel for one target.
-
-    registers: of one thread (AMD: VGPRs). spill_bytes: local memory of one thread, 0 without
-    spills. loads, stores: bytes of one thread's access to global memory -> how many instructions.
-    wide_divisions: 64-bit divisions and remainders in the optimised LLVM IR. instructions: lines
-    of the final assembly. assembly: PTX or AMDGCN.
-    """
+    """One kernel for one target."""
 
     kernel: str
     target: str
     registers: int
+    """Of one thread (AMD: VGPRs)."""
     spill_bytes: int
+    """Local memory of one thread, 0 without spills."""
     shared_bytes: int
     loads: dict[int, int]
     stores: dict[int, int]
+    """Bytes of one thread's access to global memory -> how many instructions."""
     wide_divisions: int
+    """64-bit divisions and remainders in the optimised LLVM IR."""
     instructions: int
+    """Lines of the final assembly."""
     assembly: str
+    """PTX or AMDGCN."""
 
     @property
     def matrix_instructions(self) -> tuple[str, ...]:
         """List `wgmma m64n128k16`, `mma m16n8k16`, `mfma 32x32x8` ... once each, sorted."""
         return matrix_instructions(self.assembly)
+
+    @property
+    def shared_limit_bytes(self) -> int:
+        """Return the most shared memory that the target gives a program."""
+        return TARGETS[self.target].shared_memory_bytes
 
     @property
     def widest_load_bytes(self) -> int:

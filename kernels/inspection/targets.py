@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One architecture. shared_memory_bytes: the most that one program can be given.
-
-    registers: most vector registers per thread before the compiler spills.
-    """
+    """One architecture."""
 
     name: str
     title: str
@@ -16,7 +13,9 @@ class Target:
     arch: int | str
     warp_size: int
     shared_memory_bytes: int
+    """The most that one program can be given."""
     registers: int
+    """Most vector registers per thread before the compiler spills."""
 
 
 _KIB = 1024
@@ -24,12 +23,60 @@ _KIB = 1024
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target("sm_80", "NVIDIA A100 (8.0)", "cuda", 80, 32, 163 * _KIB, 255),
-        Target("sm_90", "NVIDIA H100, H200 (9.0)", "cuda", 90, 32, 227 * _KIB, 255),
-        Target("sm_100", "NVIDIA B200 (10.0)", "cuda", 100, 32, 227 * _KIB, 255),
-        Target("sm_120", "NVIDIA RTX 50 (12.0)", "cuda", 120, 32, 99 * _KIB, 255),
-        Target("gfx942", "AMD MI300 (gfx942)", "hip", "gfx942", 64, 64 * _KIB, 512),
-        Target("gfx950", "AMD MI350 (gfx950)", "hip", "gfx950", 64, 160 * _KIB, 512),
+        Target(
+            "sm_80",
+            title="NVIDIA A100 (8.0)",
+            backend="cuda",
+            arch=80,
+            warp_size=32,
+            shared_memory_bytes=163 * _KIB,
+            registers=255,
+        ),
+        Target(
+            "sm_90",
+            title="NVIDIA H100, H200 (9.0)",
+            backend="cuda",
+            arch=90,
+            warp_size=32,
+            shared_memory_bytes=227 * _KIB,
+            registers=255,
+        ),
+        Target(
+            "sm_100",
+            title="NVIDIA B200 (10.0)",
+            backend="cuda",
+            arch=100,
+            warp_size=32,
+            shared_memory_bytes=227 * _KIB,
+            registers=255,
+        ),
+        Target(
+            "sm_120",
+            title="NVIDIA RTX 50 (12.0)",
+            backend="cuda",
+            arch=120,
+            warp_size=32,
+            shared_memory_bytes=99 * _KIB,
+            registers=255,
+        ),
+        Target(
+            "gfx942",
+            title="AMD MI300 (gfx942)",
+            backend="hip",
+            arch="gfx942",
+            warp_size=64,
+            shared_memory_bytes=64 * _KIB,
+            registers=512,
+        ),
+        Target(
+            "gfx950",
+            title="AMD MI350 (gfx950)",
+            backend="hip",
+            arch="gfx950",
+            warp_size=64,
+            shared_memory_bytes=160 * _KIB,
+            registers=512,
+        ),
     )
 }
 """Name -> target."""

@@ -36,19 +36,17 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A checked call whose metadata is on the device: `run` may be called again and again.
-
-    out: [tokens, query_heads, head_dim], what run fills. metadata_bytes: what was built for this
-    batch; partial_bytes: the scratch of split decodes. Neither grows with the cache.
-    """
+class PreparedAttention:
+    """A checked call whose metadata is on the device: `run` may be called again and again."""
 
     out: torch.Tensor
+    """[tokens, query_heads, head_dim], what `run` fills."""
     launches: tuple[Launch, ...]
     work: Work
     settings: Settings
     num_tokens: int
     partial_bytes: int
+    """Scratch of split decodes. Neither this nor `metadata_bytes` grows with the cache."""
 
     @property
     def metadata_bytes(self) -> int:
@@ -102,7 +100,7 @@ def prepare(
     settings: Settings | None = None,
     out: torch.Tensor | None = None,
     allocate: Allocate | None = None,
-) -> Prepared:
+) -> PreparedAttention:
     """Prepare `paged_attention` without launching.
 
     `allocate` gives the scratch of split decodes.
@@ -125,10 +123,27 @@ def prepare(
     def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
 
-    call = _Call(query, kv_cache, out, batch, mask, score, _scale(scale, shapes), shapes, fit)
+    call = _Call(
+        query=query,
+        kv_cache=kv_cache,
+        out=out,
+        batch=batch,
+        mask=mask,
+        score=score,
+        scale=_scale(scale, shapes),
+        shapes=shapes,
+        settings=fit,
+    )
     launches, scratch = _launches(call, work, allocate or empty)
     bytes_ = sum(tensor.numel() * tensor.element_size() for tensor in scratch)
-    return Prepared(out, launches, work, fit, batch.num_tokens, bytes_)
+    return PreparedAttention(
+        out=out,
+        launches=launches,
+        work=work,
+        settings=fit,
+        num_tokens=batch.num_tokens,
+        partial_bytes=bytes_,
+    )
 
 
 def default_settings(device: torch.device, *, bitwise: bool = False) -> Settings:
@@ -221,10 +236,10 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
             "RATIO": batch.entry_tokens // shapes.block_size,
             "SPLIT": split,
             "FOLD": fold and split > 0,
-            "MASK": call.mask.mod,
+            "MASK_MOD": call.mask.mask_mod,
             "SPAN": call.mask.span,
             "MASK_PARAM": call.mask.param,
-            "SCORE": score.mod if score else None,
+            "SCORE_MOD": score.score_mod if score else None,
             "SCORE_PARAM": score.param if score else 0.0,
             "ONE_PATH": call.settings.one_path,
             "num_warps": tile.num_warps,
@@ -275,5 +290,5 @@ def _aux(aux: torch.Tensor | None, dtype: torch.dtype, device: torch.device) -> 
     return aux if aux.stride(-1) == 1 else aux.contiguous()
 
 
-__all__ = ["Launch", "PagedBatch", "Prepared", "default_settings"]
+__all__ = ["Launch", "PagedBatch", "PreparedAttention", "default_settings"]
 __all__ += ["paged_attention", "paged_batch", "prepare"]

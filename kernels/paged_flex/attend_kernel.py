@@ -36,9 +36,9 @@ def attend_keys(
     RATIO: tl.constexpr,
     SPLIT: tl.constexpr,
     FOLD: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     MASK_PARAM: tl.constexpr,
-    SCORE: tl.constexpr,
+    SCORE_MOD: tl.constexpr,
     SCORE_PARAM: tl.constexpr,
     ONE_PATH: tl.constexpr,
     CAREFUL: tl.constexpr,
@@ -59,7 +59,7 @@ def attend_keys(
                 kv_stride_block, kv_stride_token,
                 i_request, o_head, o_position, m_row, seq_len, scale, factor,
                 BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-                MASK, MASK_PARAM, SCORE, SCORE_PARAM, ONE_PATH, CAREFUL,
+                MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, CAREFUL,
             )  # fmt: skip
             b_acc, b_max, b_sum = folded(
                 b_acc, b_max, b_sum, b_piece, b_piece_max, b_piece_sum, factor
@@ -74,7 +74,7 @@ def attend_keys(
             kv_stride_block, kv_stride_token,
             i_request, o_head, o_position, m_row, seq_len, scale, factor,
             BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-            MASK, MASK_PARAM, SCORE, SCORE_PARAM, ONE_PATH, CAREFUL,
+            MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, CAREFUL,
         )  # fmt: skip
     return b_acc, b_max, b_sum
 
@@ -115,10 +115,10 @@ def attend_kernel(
     RATIO: tl.constexpr,
     SPLIT: tl.constexpr,
     FOLD: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     SPAN: tl.constexpr,
     MASK_PARAM: tl.constexpr,
-    SCORE: tl.constexpr,
+    SCORE_MOD: tl.constexpr,
     SCORE_PARAM: tl.constexpr,
     ONE_PATH: tl.constexpr,
 ):
@@ -134,7 +134,7 @@ def attend_kernel(
     state goes to partial [item, kv_head, partial_rows, BLOCK_D] and partial_state [item, kv_head,
     2, partial_rows] (max, sum), float32. FOLD: every split from 0 on, added in order as
     combine_kernel does, and `out` is written. SPLIT is a multiple of BLOCK_N. ONE_PATH masks full
-    tiles too. factor: of the exponent, scale * log2(e), without the scale if there is a SCORE.
+    tiles too. factor: of the exponent, scale * log2(e), without the scale if there is a SCORE_MOD.
     """
     i_item = tl.program_id(0).to(tl.int64)
     i_kv_head = tl.program_id(1).to(tl.int64)
@@ -177,7 +177,7 @@ def attend_kernel(
         kv_stride_block, kv_stride_token,
         i_request, o_head, o_position, m_row, seq_len, scale, factor,
         BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO, SPLIT, FOLD,
-        MASK, MASK_PARAM, SCORE, SCORE_PARAM, ONE_PATH, False,
+        MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, ONE_PATH, False,
     )  # fmt: skip
     m_tame = tl.abs(b_acc) < float("inf")
     if tl.max(tl.where(m_tame, 0, 1)) > 0:
@@ -188,7 +188,7 @@ def attend_kernel(
             kv_stride_block, kv_stride_token,
             i_request, o_head, o_position, m_row, seq_len, scale, factor,
             BLOCK_M, HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO, SPLIT, FOLD,
-            MASK, MASK_PARAM, SCORE, SCORE_PARAM, True, True,
+            MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, True, True,
         )  # fmt: skip
 
     if SPLIT > 0 and not FOLD:

@@ -14,7 +14,7 @@ import torch
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.api import paged_attention
-from workbench.kernels.paged_flex.layout import Paged, Request, lay_out
+from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.settings import Settings
 
@@ -28,18 +28,18 @@ _WORDS = {2: torch.int16, 4: torch.int32}
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One other way to compute the request's [tokens, heads, dim], against the request alone.
-
-    elements: how many were compared. differing: how many have other bits. first: the place of the
-    first of them. largest: the largest difference in value.
-    """
+    """One other way to compute the request's [tokens, heads, dim], against the request alone."""
 
     kind: Kind
     detail: str
     elements: int
+    """How many were compared."""
     differing: int
+    """How many have other bits."""
     first: tuple[int, ...] | None
+    """The place of the first of them."""
     largest: float
+    """The largest difference in value."""
 
     @property
     def equal(self) -> bool:
@@ -69,7 +69,14 @@ def compare_bits(kind: Kind, detail: str, alone: torch.Tensor, other: torch.Tens
     first = tuple(int(i) for i in places[0]) if len(places) else None
     gap = (alone.double() - other.double()).abs()[differs]
     largest = float(gap.max()) if len(gap) else 0.0
-    return Trial(kind, detail, alone.numel(), len(places), first, largest)
+    return Trial(
+        kind=kind,
+        detail=detail,
+        elements=alone.numel(),
+        differing=len(places),
+        first=first,
+        largest=largest,
+    )
 
 
 def batch_trials(
@@ -94,7 +101,7 @@ def batch_trials(
     mask_of = mask_of or (lambda _: masks.causal())
     random = np.random.default_rng(seed)
 
-    def run(paged: Paged, rows: Sequence[int], place: int) -> torch.Tensor:
+    def run(paged: PagedInputs, rows: Sequence[int], place: int) -> torch.Tensor:
         out = paged_attention(
             paged.query, paged.kv_cache, paged.batch, mask=mask_of(rows), settings=settings
         )
@@ -134,7 +141,7 @@ def _in_chunks(
     request: Request,
     block_size: int,
     random: np.random.Generator,
-    run: Callable[[Paged, Sequence[int], int], torch.Tensor],
+    run: Callable[[PagedInputs, Sequence[int], int], torch.Tensor],
     seed: int,
 ) -> tuple[list[int], torch.Tensor]:
     """Compute the request's queries in steps, each over the keys up to its own end."""

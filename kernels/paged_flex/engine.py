@@ -28,27 +28,27 @@ from workbench.kernels.paged_flex.slots import (
 from workbench.kernels.paged_flex.work import PagedBatch
 
 
-def physical_mask(slots: Slots, mask: Mask) -> Callable[..., torch.Tensor]:
-    """Return the mask over packed queries and physical slots, as flex_attention needs it."""
+def physical_mask_mod(slots: Slots, mask: Mask) -> Callable[..., torch.Tensor]:
+    """Return the mask_mod over packed queries and physical slots, as vLLM's `final_mask_mod`."""
 
-    def mod(b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor) -> torch.Tensor:
+    def mask_mod(b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor) -> torch.Tensor:
         request, position, key, valid = slots.places(query, slot)
-        return valid & mask.visible(request, h, position, key)
+        return valid & mask.torch_mask_mod(request, h, position, key)
 
-    return mod
+    return mask_mod
 
 
-def physical_score(slots: Slots, score: Score) -> Callable[..., torch.Tensor]:
-    """Return the score over packed queries and slots; -inf for slots of other requests."""
+def physical_score_mod(slots: Slots, score: Score) -> Callable[..., torch.Tensor]:
+    """Return the score_mod over packed queries and slots; -inf for slots of other requests."""
 
-    def mod(
+    def score_mod(
         value: torch.Tensor, b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor
     ) -> torch.Tensor:
         request, position, key, valid = slots.places(query, slot)
-        changed = score.changed(value, request, h, position, key)
+        changed = score.torch_score_mod(value, request, h, position, key)
         return torch.where(valid, changed, -float("inf"))
 
-    return mod
+    return score_mod
 
 
 def direct_mask(
@@ -61,7 +61,7 @@ def direct_mask(
         (lists >= 0).sum(1).to(torch.int32)[None, None],
         lists.to(torch.int32)[None, None].contiguous(),
         BLOCK_SIZE=(q_block, slots.block_size),
-        mask_mod=physical_mask(slots, mask),
+        mask_mod=physical_mask_mod(slots, mask),
         seq_lengths=(len(slots.request), total),
         compute_q_blocks=False,
     )
@@ -71,7 +71,7 @@ def generic_mask(slots: Slots, mask: Mask, q_block: int, kv_block: int) -> Block
     """Build a BlockMask by evaluating every query and slot: for kv blocks of another size."""
     total = slots.num_blocks * slots.block_size
     return create_block_mask(
-        physical_mask(slots, mask),
+        physical_mask_mod(slots, mask),
         None,
         None,
         len(slots.request),
@@ -102,9 +102,9 @@ def engine_attention(
     Arguments as in `paged_attention`.
 
     q_block, kv_block: mask block sizes. kv_block None or the cache block builds the mask from the
-    table; another one evaluates the mask everywhere. block_m, block_n: kernel tiles, torch's choice
-    if None; batch_invariant also disables the variant for divisible lengths. compiled: on a CPU it
-    needs g++. Without it everything is computed densely, and every slot of the cache must be
+    table; another one evaluates the mask_mod everywhere. block_m, block_n: kernel tiles; None:
+    torch's choice; batch_invariant also disables the variant for divisible lengths. compiled: on a
+    CPU it needs g++. Without it everything is computed densely, and every slot of the cache must be
     finite: zero times NaN is NaN, and this path multiplies.
     """
     return prepare_engine(
@@ -201,12 +201,20 @@ def prepare_engine(
     if batch_invariant:
         options["IS_DIVISIBLE"] = False
     arguments = {
-        "score_mod": physical_score(slots, score) if score else None,
+        "score_mod": physical_score_mod(slots, score) if score else None,
         "scale": scale,
         "enable_gqa": shapes.group > 1,
         "kernel_options": options if compiled else None,
     }
-    return EngineCall(query, kv_cache, batch.num_tokens, slots, block_mask, arguments, compiled)
+    return EngineCall(
+        query=query,
+        kv_cache=kv_cache,
+        num_tokens=batch.num_tokens,
+        slots=slots,
+        block_mask=block_mask,
+        arguments=arguments,
+        compiled=compiled,
+    )
 
 
 @cache
@@ -215,5 +223,5 @@ def _compiled_flex() -> Callable[..., Any]:
 
 
 __all__ = ["NULL_BLOCK", "EngineCall", "Slots", "direct_block_lists", "direct_mask"]
-__all__ += ["engine_attention", "first_occurrences", "generic_mask", "physical_mask"]
-__all__ += ["physical_score", "physical_to_logical", "prepare_engine", "slots_of"]
+__all__ += ["engine_attention", "first_occurrences", "generic_mask", "physical_mask_mod"]
+__all__ += ["physical_score_mod", "physical_to_logical", "prepare_engine", "slots_of"]

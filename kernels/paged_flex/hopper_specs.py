@@ -10,4 +10,4 @@ INSPECTED = (
     attend_spec("bitwise, window", BITWISE, mask="window", param=1024),
     attend_spec("bitwise decode, page 16", BITWISE, decode=True, block_size=16),
 )
-"""For sm_90."""
+"""Specialisations for sm_90."""

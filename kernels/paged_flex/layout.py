@@ -35,7 +35,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Paged:
+class PagedInputs:
     """What `paged_attention` takes: query, kv_cache, batch."""
 
     query: torch.Tensor
@@ -81,7 +81,7 @@ def lay_out(
     poison: float = float("nan"),
     device: str | torch.device | None = None,
     place: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
-) -> Paged:
+) -> PagedInputs:
     """Lay the requests out as one batch in a cache filled with `poison` wherever it is unused.
 
     block_size: of the cache, kernel blocks; one entry of the table covers `ratio` of them.
@@ -134,4 +134,4 @@ def lay_out(
     batch = paged_batch(
         starts, lengths, placed, num_blocks=num_blocks, entry_tokens=entry, idx_mapping=rows
     )
-    return Paged(place(torch.cat(queries).to(device)), place(cache), batch)
+    return PagedInputs(place(torch.cat(queries).to(device)), place(cache), batch)

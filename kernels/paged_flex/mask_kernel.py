@@ -1,10 +1,10 @@
-# ruff: noqa: ARG001 - every mask has the same parameters
-"""Masks and scores as device functions, and the span of each mask.
+# ruff: noqa: ARG001 - every mask_mod has the same parameters
+"""Device functions for every mask_mod and score_mod, and the span of each mask.
 
-A mask is two functions. `*_mask(request, head, query, key, p_aux, PARAM)` says, element by
-element, whether the query at position `query` sees the key at position `key`; positions count from
-the request's first token and broadcast against one another. `*_span(first, last, seq_len, p_aux,
-PARAM)` bounds it for the queries first..last of one tile, as five scalars:
+A mask is two functions. The mask_mod `*_mask(request, head, query, key, p_aux, PARAM)` returns, for
+each element, whether the query at position `query` sees the key at position `key`; positions count
+from the request's first token and broadcast against one another. `*_span(first, last, seq_len,
+p_aux, PARAM)` bounds it for the queries first..last of one tile, as five scalars:
 
     near_end, low, full_low, full_high, high
 
@@ -15,8 +15,8 @@ not masked. p_aux points to the request's own int32 row, PARAM is known at compi
 Padding of a tile gives positions outside of the request, negative ones too: every lookup by
 position goes through `within`, so that none leaves the row.
 
-A score is `*_score(score, request, head, query, key, p_aux, PARAM)` -> float32; its p_aux points
-to float32 values of the whole batch.
+A score_mod is `*_score(score, request, head, query, key, p_aux, PARAM)` -> float32; its p_aux
+points to float32 values of the whole batch.
 """
 
 from workbench.kernels.language import tl, triton

@@ -1,5 +1,5 @@
 # ruff: noqa: ARG001, ARG005 - every mask has the same parameters
-"""Masks and scores by name: the device functions, and the same functions in torch.
+"""Every mask_mod and score_mod by name: the device function, and the same one in torch.
 
 A `Mask` works for one batch: some hold values of its requests, such as where documents start.
 """
@@ -21,63 +21,73 @@ from workbench.kernels.paged_flex.lookup_tables import (
     integer_table,
 )
 
-TorchMask = Callable[[Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
-TorchScore = Callable[[torch.Tensor, Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
+TorchMaskMod = Callable[[Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
+TorchScoreMod = Callable[[torch.Tensor, Any, Any, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Which keys a query sees, by positions in its request.
-
-    mod, span: device functions as in `mask_kernel`; without a span every tile is visited. param
-    is their compile-time parameter; aux [requests, n] int32 what they read, columns how many of a
-    row at most. tokens: of each request, the positions that its row covers; a longer request is
-    refused. None where a row covers any position. visible(request, head, query, key) is the same in
-    torch, for whole tensors of positions, as torch's flex_attention needs it; visible_of makes
-    it from aux, where it reads any.
-    """
+    """Which keys a query sees, by positions in its request."""
 
     name: str
-    mod: Any
-    visible: TorchMask
+    mask_mod: Any
+    torch_mask_mod: TorchMaskMod
+    """(request, head, query, key) -> visible: the mask_mod of torch's flex_attention, for whole
+    tensors of positions."""
     span: Any = device.unknown_span
+    """Device functions as in `mask_kernel`, like `mask_mod`; without a span every tile is
+    visited."""
     param: int = 0
+    """Compile-time parameter of both."""
     aux: torch.Tensor | None = None
-    visible_of: Callable[[torch.Tensor], TorchMask] | None = None
+    """[requests, n] int32: what both read."""
+    torch_mask_mod_of: Callable[[torch.Tensor], TorchMaskMod] | None = None
+    """Makes `torch_mask_mod` from aux, if it reads any."""
     columns: int = 0
+    """How many entries of a row of aux are read at most."""
     tokens: tuple[int, ...] | None = None
+    """Of each request, the positions that its row covers; a longer request is refused. None if a
+    row covers any position."""
 
     def on(self, place: torch.device | str) -> "Mask":
-        """Return the mask with its values on a device: compilers reject copies inside a mask."""
-        if self.aux is None or self.visible_of is None:
+        """Return the mask with its values on a device: a mask_mod must not copy when compiled."""
+        if self.aux is None or self.torch_mask_mod_of is None:
             return self
         aux = self.aux.to(place)
-        return replace(self, aux=aux, visible=self.visible_of(aux))
+        return replace(self, aux=aux, torch_mask_mod=self.torch_mask_mod_of(aux))
 
 
 @dataclass(frozen=True)
 class Score:
-    """What becomes of a scaled score; fields as of Mask, aux is a flat float32 tensor.
-
-    by_head: a value of aux for every query head is needed.
-    """
+    """A change of scaled scores; fields as of Mask, aux is a flat float32 tensor."""
 
     name: str
-    mod: Any
-    changed: TorchScore
+    score_mod: Any
+    torch_score_mod: TorchScoreMod
     param: float = 0.0
     aux: torch.Tensor | None = field(default=None)
     by_head: bool = False
+    """A value of aux for every query head is needed."""
 
 
 def full() -> Mask:
     """Return the mask of every key of the request (an encoder)."""
-    return Mask("full", device.full_mask, lambda b, h, q, k: (k >= 0) & (q >= 0), device.full_span)
+    return Mask(
+        "full",
+        mask_mod=device.full_mask,
+        torch_mask_mod=lambda b, h, q, k: (k >= 0) & (q >= 0),
+        span=device.full_span,
+    )
 
 
 def causal() -> Mask:
     """Return the mask of keys up to the query's own."""
-    return Mask("causal", device.causal_mask, lambda b, h, q, k: k <= q, device.causal_span)
+    return Mask(
+        "causal",
+        mask_mod=device.causal_mask,
+        torch_mask_mod=lambda b, h, q, k: k <= q,
+        span=device.causal_span,
+    )
 
 
 def sliding_window(window: int) -> Mask:
@@ -85,10 +95,10 @@ def sliding_window(window: int) -> Mask:
     check_size("window", window)
     return Mask(
         f"window {window}",
-        device.window_mask,
-        lambda b, h, q, k: (k <= q) & (q - k < window),
-        device.window_span,
-        window,
+        mask_mod=device.window_mask,
+        torch_mask_mod=lambda b, h, q, k: (k <= q) & (q - k < window),
+        span=device.window_span,
+        param=window,
     )
 
 
@@ -97,17 +107,17 @@ def sink_window(sinks: Sequence[int], window: int) -> Mask:
     check_size("window", window)
     aux = integer_table([[sink] for sink in sinks], "sinks", columns=1)
 
-    def visible_of(aux: torch.Tensor) -> TorchMask:
+    def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         return lambda b, h, q, k: (k <= q) & ((k < aux.to(q.device)[b, 0]) | (q - k < window))
 
     return Mask(
-        f"window {window} with sinks",
-        device.sink_window_mask,
-        visible_of(aux),
-        device.sink_window_span,
-        window,
-        aux,
-        visible_of,
+        name=f"window {window} with sinks",
+        mask_mod=device.sink_window_mask,
+        span=device.sink_window_span,
+        param=window,
+        torch_mask_mod=torch_mask_mod_of(aux),
+        torch_mask_mod_of=torch_mask_mod_of,
+        aux=aux,
         columns=1,
     )
 
@@ -117,10 +127,10 @@ def chunked(chunk: int) -> Mask:
     check_size("chunk", chunk)
     return Mask(
         f"chunks of {chunk}",
-        device.chunked_mask,
-        lambda b, h, q, k: (k <= q) & (k // chunk == q // chunk),
-        device.chunked_span,
-        chunk,
+        mask_mod=device.chunked_mask,
+        torch_mask_mod=lambda b, h, q, k: (k <= q) & (k // chunk == q // chunk),
+        span=device.chunked_span,
+        param=chunk,
     )
 
 
@@ -143,16 +153,23 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
     rows = [row + row[-1:] * (width - len(row)) for row in starts]
     aux = torch.tensor(rows, dtype=torch.int32).reshape(len(rows), width)
 
-    def visible_of(aux: torch.Tensor) -> TorchMask:
+    def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
             return (k <= q) & (k >= start)
 
         return visible
 
-    mod, span = device.document_mask, device.document_span
     return Mask(
-        "documents", mod, visible_of(aux), span, width, aux, visible_of, width, tuple(tokens_of)
+        name="documents",
+        mask_mod=device.document_mask,
+        span=device.document_span,
+        param=width,
+        torch_mask_mod=torch_mask_mod_of(aux),
+        torch_mask_mod_of=torch_mask_mod_of,
+        aux=aux,
+        columns=width,
+        tokens=tuple(tokens_of),
     )
 
 
@@ -177,7 +194,7 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     ]
     aux = integer_table([row or [0, -1] for row in rows], "ranges", columns=2 * max(most, 1))
 
-    def visible_of(aux: torch.Tensor) -> TorchMask:
+    def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
             visible = k <= q
             for i in range(most):
@@ -187,8 +204,16 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
 
         return visible
 
-    mod, span = device.prefix_lm_mask, device.prefix_lm_span
-    return Mask("prefix LM", mod, visible_of(aux), span, most, aux, visible_of, columns=2 * most)
+    return Mask(
+        name="prefix LM",
+        mask_mod=device.prefix_lm_mask,
+        span=device.prefix_lm_span,
+        param=most,
+        torch_mask_mod=torch_mask_mod_of(aux),
+        torch_mask_mod_of=torch_mask_mod_of,
+        aux=aux,
+        columns=2 * most,
+    )
 
 
 def soft_cap(cap: float) -> Score:
@@ -199,9 +224,9 @@ def soft_cap(cap: float) -> Score:
         )
     return Score(
         f"soft cap {cap:g}",
-        device.soft_cap_score,
-        lambda s, b, h, q, k: cap * torch.tanh(s / cap),
-        float(cap),
+        score_mod=device.soft_cap_score,
+        torch_score_mod=lambda s, b, h, q, k: cap * torch.tanh(s / cap),
+        param=float(cap),
     )
 
 
@@ -212,4 +237,11 @@ def alibi(slopes: Sequence[float]) -> Score:
     def changed(s: torch.Tensor, b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
         return s + aux.to(device=s.device, dtype=s.dtype)[h] * (k - q).to(s.dtype)
 
-    return Score("alibi", device.alibi_score, changed, len(aux), aux, by_head=True)
+    return Score(
+        "alibi",
+        score_mod=device.alibi_score,
+        torch_score_mod=changed,
+        param=len(aux),
+        aux=aux,
+        by_head=True,
+    )

@@ -1,4 +1,4 @@
-"""Device functions of a caller's own, looked at before they reach a compiler."""
+"""Check a caller's mask_mod and score_mod before they reach a compiler."""
 
 import ast
 import inspect
@@ -27,24 +27,24 @@ _PARAMETERS = {"mask": 6, "score": 7}
 
 
 def check_mods(mask: Mask, score: Score | None) -> None:
-    """Refuse device functions of the wrong kind, arity or control flow."""
-    _check("mask", mask.mod)
+    """Refuse a mask_mod or score_mod of the wrong kind, arity or control flow."""
+    _check("mask", mask.mask_mod)
     if score is not None:
-        _check("score", score.mod)
+        _check("score", score.score_mod)
 
 
 def _check(kind: str, mod: Any) -> None:
     example = f"Example:\n{_EXAMPLES[kind]}"
     if not hasattr(mod, "arg_names"):
         raise PagedFlexError(
-            f"the {kind}'s mod must be a triton.jit function; got {type(mod).__name__}. {example}",
+            f"the {kind}_mod must be a triton.jit function; got {type(mod).__name__}. {example}",
             field=kind,
             given=type(mod).__name__,
         )
     wanted = _PARAMETERS[kind]
     if len(mod.arg_names) != wanted:
         raise PagedFlexError(
-            f"the {kind} {mod.__name__} takes {len(mod.arg_names)} parameters "
+            f"the {kind}_mod {mod.__name__} takes {len(mod.arg_names)} parameters "
             f"({', '.join(mod.arg_names)}); it must take {wanted}. {example}",
             field=kind,
             given=len(mod.arg_names),
@@ -53,9 +53,9 @@ def _check(kind: str, mod: Any) -> None:
     if (found := _decision_on_tensors(mod)) is not None:
         line, text = found
         raise PagedFlexError(
-            f"the {kind} {mod.__name__} decides in Python on whole tiles of numbers, line {line}: "
-            f"{text}\nUse &, |, ~, tl.where, tl.minimum and tl.maximum, which work element by "
-            f"element. {example}",
+            f"the {kind}_mod {mod.__name__} decides in Python on whole tiles of numbers, line "
+            f"{line}: {text}\nUse &, |, ~, tl.where, tl.minimum and tl.maximum, which work "
+            f"element by element. {example}",
             field=kind,
             given=text,
             index=line,
@@ -121,22 +121,22 @@ def _names(node: ast.AST) -> set[str]:
     return {found.id for found in ast.walk(node) if isinstance(found, ast.Name)}
 
 
-def stopped_by(mask: Mask, error: BaseException) -> PagedFlexError:
-    """Return the message for a launch that fails in a custom mask: reason, place, example.
+def mask_mod_error(mask: Mask, error: BaseException) -> PagedFlexError:
+    """Return the message for a launch that fails in a custom mask_mod: reason, place, example.
 
-    error: triton's InterpreterError or CompilationError, which wrap the cause once a call.
+    error: triton's InterpreterError or CompilationError, which wrap the cause once per call.
     """
     root, place = error, None
     while root.__cause__ is not None:
         root = root.__cause__
     for frame in traceback.extract_tb(root.__traceback__):
-        if frame.name == mask.mod.__name__:
+        if frame.name == mask.mask_mod.__name__:
             place = frame
     where = "" if place is None else f", line {place.lineno}: {place.line}"
     why = str(root).strip() or type(root).__name__
     return PagedFlexError(
-        f"the mask {mask.mod.__name__} stops the launch{where}\n{why}\nIt must return, for every "
-        f"query and key, whether the key is visible. Example:\n{_EXAMPLES['mask']}",
+        f"the mask_mod {mask.mask_mod.__name__} stops the launch{where}\n{why}\nIt must return, "
+        f"for every query and key, whether the key is visible. Example:\n{_EXAMPLES['mask']}",
         field="mask",
         given=mask.name,
         index=None if place is None else place.lineno,

@@ -64,8 +64,8 @@ def dense_attention(
             k, v = keys[:, head // group], values[:, head // group]
             s = query[own, head].to(dtype) @ k.T * scale
             if score is not None:
-                s = score.changed(s, i, head, q_at, k_at)
-            visible = mask.visible(i, head, q_at, k_at).expand(s.shape)
+                s = score.torch_score_mod(s, i, head, q_at, k_at)
+            visible = mask.torch_mask_mod(i, head, q_at, k_at).expand(s.shape)
             s = s.masked_fill(~visible, float("-inf"))
             top = s.amax(1, keepdim=True)
             weight = torch.exp(s - top.masked_fill(top == float("-inf"), 0.0))

@@ -39,24 +39,24 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the work is cut.
-
-    prefill: the tile of requests with many queries. decode: the tile of requests whose queries,
-    times the heads of a group, fit into one such tile; None sends them through `prefill`.
-    split_tokens: keys of one program of a decode, a multiple of the tiles' block_n, counted from
-    the request's first token; 0 does not split. one_path: full tiles are masked as well, so that
-    every tile runs the same instructions, and a prefill adds up its keys in the same splits.
-    as_given: tiles are not fitted to head and dtype; what does not fit a device fails there.
-    by_batch: the split is chosen so that the whole batch fills `by_batch` programs, as many
-    libraries do. It makes a request's bits depend on its batch; 0 is off.
-    """
+    """How the work is cut."""
 
     prefill: Tile
+    """The tile of requests with many queries."""
     decode: Tile | None = None
+    """The tile of requests whose queries, times the heads of a group, fit into one such tile; None
+    sends them through `prefill`."""
     split_tokens: int = 0
+    """Keys of one program of a decode, a multiple of the tiles' block_n, counted from the request's
+    first token; 0 does not split."""
     one_path: bool = False
+    """Full tiles are masked as well, so that every tile runs the same instructions, and a prefill
+    adds up its keys in the same splits."""
     as_given: bool = False
+    """Tiles are not fitted to head and dtype; what does not fit a device fails there."""
     by_batch: int = 0
+    """The split is chosen so that the whole batch fills `by_batch` programs, as many libraries do.
+    It makes a request's bits depend on its batch; 0 is off."""
 
     def __post_init__(self) -> None:
         """Refuse a split that cuts tiles apart."""
@@ -89,12 +89,12 @@ class Settings:
         return self.depends_on_batch or not same_tile or not self.one_path
 
 
-FAST = Settings(Tile(128, 64, 8), Tile(16, 64), split_tokens=256)
+FAST = Settings(prefill=Tile(128, 64, 8), decode=Tile(16, 64), split_tokens=256)
 """The quickest: large prefill tiles, decodes split every 256 keys. Bits do not depend on the batch:
 every choice is made by the request itself. For devices whose matrix instructions read shared
 memory (Hopper, Blackwell B200); elsewhere these tiles spill registers."""
 
-BITWISE = Settings(Tile(64, 32), Tile(64, 32), split_tokens=512, one_path=True)
+BITWISE = Settings(prefill=Tile(64, 32), decode=Tile(64, 32), split_tokens=512, one_path=True)
 """One tile and one loop for every token, keys added up in splits from position 0 on, in order,
 by several programs or by one: prefill, chunks and decode give the same bits where the matrix
 instruction computes every row of a tile in the same way (GPUs). For Hopper; elsewhere

@@ -37,18 +37,19 @@ def physical_to_logical(
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """A batch as the physical mask sees it, on the queries' device.
-
-    request [tokens]: batch row of every packed query. inverse: as physical_to_logical. starts,
-    lengths, counts [requests]: first query, tokens, queries.
-    """
+    """A batch as the physical mask sees it, on the queries' device."""
 
     request: torch.Tensor
+    """[tokens] batch row of every packed query."""
     inverse: torch.Tensor
+    """As `physical_to_logical`."""
     table: torch.Tensor
     starts: torch.Tensor
+    """[requests] first query."""
     lengths: torch.Tensor
+    """[requests] tokens."""
     counts: torch.Tensor
+    """[requests] queries."""
     block_size: int
     num_blocks: int
 

@@ -80,16 +80,23 @@ def attend_spec(
         "RATIO": ratio,
         "SPLIT": fit.split_tokens if decode or fold else 0,
         "FOLD": fold,
-        "MASK": getattr(mask_kernel, f"{mask}_mask"),
+        "MASK_MOD": getattr(mask_kernel, f"{mask}_mask"),
         "SPAN": getattr(mask_kernel, f"{mask}_span"),
         "MASK_PARAM": param,
-        "SCORE": score,
+        "SCORE_MOD": score,
         "SCORE_PARAM": score_param,
         "ONE_PATH": fit.one_path,
     }
     signature = {**pointers, **_POINTERS, **scalars, **dict.fromkeys(constants, "constexpr")}
     aligned = (*pointers, *_POINTERS, *_STRIDES)
-    return KernelSpec(name, attend_kernel, signature, constants, aligned, num_warps=tile.num_warps)
+    return KernelSpec(
+        name=name,
+        function=attend_kernel,
+        signature=signature,
+        constexprs=constants,
+        aligned=aligned,
+        num_warps=tile.num_warps,
+    )
 
 
 def combine_spec(name: str, rows: int) -> KernelSpec:
@@ -105,7 +112,13 @@ def combine_spec(name: str, rows: int) -> KernelSpec:
         "factor": "fp32",
         **dict.fromkeys(constants, "constexpr"),
     }
-    return KernelSpec(name, combine_kernel, signature, constants, (*names, *strides))
+    return KernelSpec(
+        name=name,
+        function=combine_kernel,
+        signature=signature,
+        constexprs=constants,
+        aligned=(*names, *strides),
+    )
 
 
 INSPECTED = (

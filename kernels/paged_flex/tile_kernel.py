@@ -35,9 +35,9 @@ def attend_tiles(
     BLOCK_N: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     RATIO: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     MASK_PARAM: tl.constexpr,
-    SCORE: tl.constexpr,
+    SCORE_MOD: tl.constexpr,
     SCORE_PARAM: tl.constexpr,
     MASKED: tl.constexpr,
     CAREFUL: tl.constexpr,
@@ -47,8 +47,8 @@ def attend_tiles(
     The i-th one is tile i + near_shift while i < near_end, i + left_shift while i < left_end, and
     then i + right_shift. A tile is BLOCK_N keys from a multiple of BLOCK_N on. acc [rows,
     BLOCK_D], max, sum [rows] are the state; max is of scores before `factor`, that of the exponent.
-    MASKED evaluates MASK; without it every row must see every key. CAREFUL omits keys whose value
-    is not finite, and makes the rows that see one NaN.
+    MASKED evaluates MASK_MOD; without it every row must see every key. CAREFUL omits keys with a
+    value that is not finite, and makes the rows that see one NaN.
     """
     o_dim = tl.arange(0, BLOCK_D)
     m_dim = o_dim < HEAD_DIM
@@ -86,8 +86,8 @@ def attend_tiles(
             b_key = tl.load(p_keys)
         # ieee: TF32 would round float32 operands to 10 bits of mantissa
         b_score = tl.dot(b_query, b_key, input_precision="ieee")
-        if SCORE is not None:
-            b_score = SCORE(
+        if SCORE_MOD is not None:
+            b_score = SCORE_MOD(
                 b_score * scale,
                 i_request,
                 o_head[:, None],
@@ -97,7 +97,7 @@ def attend_tiles(
                 SCORE_PARAM,
             )
         if MASKED:
-            m_visible = MASK(
+            m_visible = MASK_MOD(
                 i_request,
                 o_head[:, None],
                 o_position[:, None],
@@ -160,9 +160,9 @@ def attend_piece(
     BLOCK_N: tl.constexpr,
     BLOCK_SIZE: tl.constexpr,
     RATIO: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     MASK_PARAM: tl.constexpr,
-    SCORE: tl.constexpr,
+    SCORE_MOD: tl.constexpr,
     SCORE_PARAM: tl.constexpr,
     ONE_PATH: tl.constexpr,
     CAREFUL: tl.constexpr,
@@ -203,7 +203,7 @@ def attend_piece(
         kv_stride_block, kv_stride_token,
         i_request, o_head, o_position, m_row, seq_len, scale, factor,
         HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-        MASK, MASK_PARAM, SCORE, SCORE_PARAM, True, CAREFUL,
+        MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, True, CAREFUL,
     )  # fmt: skip
     if not ONE_PATH:
         b_acc, b_max, b_sum = attend_tiles(
@@ -213,6 +213,6 @@ def attend_piece(
             kv_stride_block, kv_stride_token,
             i_request, o_head, o_position, m_row, seq_len, scale, factor,
             HEAD_DIM, BLOCK_D, BLOCK_N, BLOCK_SIZE, RATIO,
-            MASK, MASK_PARAM, SCORE, SCORE_PARAM, False, False,
+            MASK_MOD, MASK_PARAM, SCORE_MOD, SCORE_PARAM, False, False,
         )  # fmt: skip
     return b_acc, b_max, b_sum

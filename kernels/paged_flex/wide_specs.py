@@ -20,4 +20,4 @@ INSPECTED = (
     attend_spec("prefill, window", FAST, mask="window", param=1024),
     attend_spec("decode, page 16", FAST, decode=True, block_size=16),
 )
-"""For sm_90 and sm_100."""
+"""Specialisations for sm_90 and sm_100."""

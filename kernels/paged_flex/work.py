@@ -127,12 +127,12 @@ def paged_batch(
     if not trusted:
         _check_ids(block_table, rows, -(-lengths // entry_tokens), num_blocks)
     return PagedBatch(
-        starts.astype(np.int32),
-        lengths.astype(np.int32),
-        rows.astype(np.int32),
-        block_table,
-        entry_tokens,
-        num_blocks,
+        query_start_loc=starts.astype(np.int32),
+        seq_lens=lengths.astype(np.int32),
+        rows=rows.astype(np.int32),
+        block_table=block_table,
+        entry_tokens=entry_tokens,
+        num_blocks=num_blocks,
     )
 
 

@@ -20,10 +20,10 @@ from workbench.access.app_mode import (
     output_path,
 )
 from workbench.models import load_model
-from workbench.run.live_check import Host, ask
-from workbench.run.sweeps.cluster import cluster
+from workbench.sweeps.kernels.cluster import cluster
 from workbench.ui.panels.panel import error_html
 from workbench.ui.session import RecordedError
+from workbench.verify.process import Host, query
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_was_named_at_the_start_is_allowed(app):
 @pytest.mark.parametrize(
     ("call", "option"),
     [
-        (lambda: ask("/bin/sh", Host("cpu"), ()), "--python"),
+        (lambda: query("/bin/sh", Host("cpu"), ()), "--python"),
         (lambda: cluster("tcp://127.0.0.1:9"), "--dask"),
         (lambda: load_model("/etc/hostname"), "--model"),
         (lambda: load_model("x.json"), "--model"),
@@ -90,7 +90,7 @@ def test_outside_an_app_a_name_is_a_path(monkeypatch):
     check_python("/anything")
 
 
-def test_a_log_does_not_tell_which_folders_there_are(app, tmp_path, monkeypatch):
+def test_a_log_does_not_reveal_which_folders_exist(app, tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     text = f"vllm serve {tmp_path}"
     assert wb.from_vllm_command(text).scenario.model == str(tmp_path)
@@ -98,7 +98,7 @@ def test_a_log_does_not_tell_which_folders_there_are(app, tmp_path, monkeypatch)
     assert wb.from_vllm_command(text).scenario.model == str(tmp_path / "config.json")
 
 
-def test_a_traceback_is_shown_only_where_it_was_asked_for(app, monkeypatch):
+def test_a_traceback_is_shown_only_on_request(app, monkeypatch):
     error = RecordedError("_save", "KeyError: 'secret'", "Traceback (most recent call last)")
     assert "Traceback" not in error_html(error)
     assert "secret" not in error_html(error)

@@ -42,7 +42,7 @@ def test_a_regular_file_is_read_up_to_its_limit(tmp_path):
     assert "100 bytes" in error.message
 
 
-def test_a_byte_order_mark_is_left_out(tmp_path):
+def test_a_byte_order_mark_is_removed(tmp_path):
     path = tmp_path / "some"
     path.write_bytes(b"\xef\xbb\xbfx")
     assert read_text(path, USE) == "x"
@@ -52,7 +52,7 @@ def test_a_byte_order_mark_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["none", "a\0b", "\ud800", "x" * 5000])
-def test_what_cannot_be_opened_is_said_without_repeating_it_all(tmp_path, name):
+def test_an_error_of_opening_a_file_cuts_a_long_name(tmp_path, name):
     error = refused(str(tmp_path / name) if "\0" not in name else name)
     assert error.code == "file_not_readable"
 
@@ -114,5 +114,5 @@ def test_a_line_that_does_not_end_is_an_error():
 @pytest.mark.parametrize(
     ("count", "text"), [(2**30, "1 GiB"), (3 * 2**20, "3 MiB"), (7, "7 bytes")]
 )
-def test_sizes_are_told_with_their_unit(count, text):
+def test_sizes_are_printed_with_their_unit(count, text):
     assert size_text(count) == text

@@ -31,16 +31,16 @@ OFFLINE = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder drives a browser."""
+    """Mark everything in this folder as a browser test."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
 
 
 def browser_path() -> str | None:
-    """The Chromium to use: WORKBENCH_BROWSER, or the first one found that runs."""
-    asked = os.environ.get("WORKBENCH_BROWSER")
-    found = filter(None, map(shutil.which, [asked] if asked else BROWSERS))
+    """Return the Chromium to use: WORKBENCH_BROWSER, or the first one found that runs."""
+    requested = os.environ.get("WORKBENCH_BROWSER")
+    found = filter(None, map(shutil.which, [requested] if requested else BROWSERS))
     return next(filter(_runs, found), None)
 
 
@@ -86,7 +86,7 @@ def browser_context(chromium: str) -> Iterator[BrowserContext]:
 
 @contextmanager
 def lab_page(context: BrowserContext, server: LabServer, screenshots: Path) -> Iterator[LabPage]:
-    """A fresh tab, which must end without outside requests and errors on the page's console."""
+    """Yield a fresh tab; it must make no outside request and log no error on the page's console."""
     from tests.browser.lab import LabPage
 
     page = LabPage(
@@ -101,7 +101,7 @@ def lab_page(context: BrowserContext, server: LabServer, screenshots: Path) -> I
 
 @pytest.fixture
 def lab(browser_context: BrowserContext, server: LabServer, tmp_path: Path) -> Iterator[LabPage]:
-    """A tab for one test."""
+    """Yield a tab for one test."""
     with lab_page(browser_context, server, tmp_path) as page:
         yield page
 
@@ -110,6 +110,6 @@ def lab(browser_context: BrowserContext, server: LabServer, tmp_path: Path) -> I
 def shared_lab(
     browser_context: BrowserContext, server: LabServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LabPage]:
-    """One tab for all tests of a file, since opening and running a notebook takes seconds."""
+    """Yield one tab for all tests of a file, since opening and running a notebook takes seconds."""
     with lab_page(browser_context, server, tmp_path_factory.mktemp("screenshots")) as page:
         yield page

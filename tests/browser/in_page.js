@@ -12,7 +12,7 @@
     Array.from({ length: cell.outputs.length }, (_, i) => cell.outputs.get(i).toJSON());
 
   const plain = (value) => {
-    // plotly keeps numpy columns as typed arrays, which would arrive as objects.
+    // plotly keeps numpy columns as TypedArray objects, which would arrive as objects.
     if (ArrayBuffer.isView(value)) return Array.from(value);
     if (Array.isArray(value)) return value.map(plain);
     if (value === null || typeof value !== "object") return value;
@@ -64,7 +64,7 @@
 
     kernelErrors: () => kernelErrors,
 
-    // Runs code beside the notebook: in its kernel, but in none of its cells.
+    // Runs code in the kernel of the notebook, but in none of its cells.
     async execute(code) {
       const result = { text: "", error: null };
       const future = kernel().requestExecute({ code, store_history: false, stop_on_error: false });
@@ -116,9 +116,9 @@
         );
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
       };
-      let behind = element;
-      const background = () => rgba(getComputedStyle(behind).backgroundColor);
-      while (background().alpha === 0 && behind.parentElement) behind = behind.parentElement;
+      let backdrop = element;
+      const background = () => rgba(getComputedStyle(backdrop).backgroundColor);
+      while (background().alpha === 0 && backdrop.parentElement) backdrop = backdrop.parentElement;
       const pair = [rgba(getComputedStyle(element).color), background()].map(luminance);
       return (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
     },

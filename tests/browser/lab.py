@@ -25,7 +25,7 @@ LIGHT: Theme = "JupyterLab Light"
 DARK: Theme = "JupyterLab Dark"
 INSIDE_SCHEMES = ("about", "blob", "data")
 # The only time limit of the browser tests: reached by what is broken, never by a busy machine.
-PATIENCE_MS = 300_000
+PATIENCE_MS = 600_000
 expect.set_options(timeout=PATIENCE_MS)
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # ipywidgets puts it between the words of an option
 FRAME_PIXELS = 200  # JupyterLab's bars above and below a notebook, amply
@@ -38,7 +38,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 class LabPage:
     """One JupyterLab tab in a browser.
 
-    A control is found by the description that a person reads beside it. What goes wrong is
+    A control is found by its visible description. What goes wrong is
     collected: `outside_requests` (anything but 127.0.0.1), `console_errors` (of the page),
     `kernel_errors()` (exceptions in the kernel, also those of callbacks, which no cell shows).
     """
@@ -51,7 +51,7 @@ class LabPage:
         self.outside_requests: list[str] = []
         page.set_default_timeout(PATIENCE_MS)
         page.add_init_script(path=Path(__file__).with_name("in_page.js"))
-        page.on("console", lambda said: said.type == "error" and self._complain(said.text))
+        page.on("console", lambda line: line.type == "error" and self._complain(line.text))
         page.on("pageerror", lambda error: self._complain(str(error)))
         page.on("request", lambda request: self._check_address(request.url))
         page.on("websocket", lambda socket: self._check_address(socket.url))
@@ -77,28 +77,28 @@ class LabPage:
         assert not errors, _traceback(errors[0])
 
     def execute(self, code: str) -> str:
-        """Run code in the notebook's kernel, beside its cells; what it printed."""
+        """Run code in the notebook's kernel, outside its cells; return what it printed."""
         result = self.page.evaluate("code => inPage.execute(code)", code)
         assert result["error"] is None, ANSI.sub("", result["error"])
         return result["text"]
 
     def kernel_errors(self) -> tuple[str, ...]:
-        """Tracebacks of every exception in the kernel since the notebook was opened."""
+        """Return tracebacks of every exception in the kernel since the notebook was opened."""
         return tuple(_traceback(error) for error in self.page.evaluate("inPage.kernelErrors()"))
 
     def control(self, description: str) -> Locator:
-        """The widget with this description; visible, or the test waits for it."""
+        """Return the widget with this description; visible, or the test waits for it."""
         label = f".widget-label:text-is({json.dumps(description)})"
         found = f".jp-OutputArea-output .jupyter-widgets:has(> {label}) >> visible=true"
         return self.page.locator(found)
 
     def options(self, description: str) -> tuple[str, ...]:
-        """What a dropdown offers, as shown."""
+        """Return the options of a dropdown, as shown."""
         texts = self.control(description).locator("select option").all_text_contents()
         return tuple(text.replace(NO_BREAK_SPACE, " ") for text in texts)
 
     def selected(self, description: str) -> str:
-        """The shown choice of a dropdown; empty when it shows none."""
+        """Return the shown choice of a dropdown; empty when it shows none."""
         select = self.control(description).locator("select")
         shown = select.evaluate("select => select.selectedOptions[0]?.label ?? ''")
         return shown.replace(NO_BREAK_SPACE, " ")
@@ -129,22 +129,22 @@ class LabPage:
         ).click()
 
     def element(self, css: str) -> Locator:
-        """Something that a widget or an output shows; for `playwright.sync_api.expect`."""
+        """Return a part of a widget or an output; for `playwright.sync_api.expect`."""
         return self.page.locator(f".jp-OutputArea-output {css}")
 
     def text(self, css: str) -> str:
-        """The text of one shown element, as it reads on screen."""
-        self.scroll_to(css)  # JupyterLab leaves out of sight cells unrendered: they have no text
+        """Return the text of one shown element, as it reads on screen."""
+        self.scroll_to(css)  # JupyterLab does not render cells out of sight: they have no text
         expect(self.element(css)).to_have_text(re.compile(r"\S"), use_inner_text=True)
         return self.element(css).inner_text()
 
     def figure(self, within: str = "body") -> dict[str, Any]:
-        """`data` and `layout` of the first plotly figure in an element, arrays as lists."""
+        """Return `data` and `layout` of the first plotly figure in an element, arrays as lists."""
         drawn = self.page.wait_for_function("css => inPage.figure(css)", arg=within)
         return drawn.json_value()
 
     def wait_for_new_figure(self, before: dict[str, Any], within: str = "body") -> dict[str, Any]:
-        """The figure as soon as its data differ from those of `before`."""
+        """Return the figure as soon as its data differ from those of `before`."""
         differs = "([css, old]) => JSON.stringify(inPage.figure(css)?.data) !== old"
         old = self.page.evaluate("data => JSON.stringify(data)", before["data"])
         self.page.wait_for_function(differs, arg=[within, old])
@@ -156,7 +156,7 @@ class LabPage:
         self.page.wait_for_function("theme => inPage.hasTheme(theme)", arg=theme)
 
     def set_viewport(self, width: int, height: int) -> None:
-        """The size of the browser window in CSS pixels, until JupyterLab has followed it."""
+        """Set the browser window's size in CSS pixels; wait until JupyterLab has followed it."""
         self.page.set_viewport_size({"width": width, "height": height})
         self.page.wait_for_function("width => window.inPage?.fills(width) ?? true", arg=width)
 
@@ -183,11 +183,11 @@ class LabPage:
         self.page.evaluate("window.jupyterapp.shell.collapseLeft()")
 
     def contrast(self, css: str) -> float:
-        """WCAG contrast of an element's text against what lies behind it, from 1 to 21."""
+        """Return the WCAG contrast of an element's text against its background, from 1 to 21."""
         return self.element(css).evaluate("inPage.contrast")
 
     def screenshot(self, name: str, css: str | None = None) -> Path:
-        """A PNG of the window, or of one shown element as a whole; where it lies."""
+        """Save a PNG of the window, or of one shown element as a whole; return its path."""
         self.screenshots.mkdir(parents=True, exist_ok=True)
         path = self.screenshots / f"{name}.png"
         if css is None:
@@ -205,11 +205,11 @@ class LabPage:
         return path
 
     def press(self, key: str) -> None:
-        """A key of the keyboard, sent to whatever has the focus."""
+        """Press a key of the keyboard, sent to whatever has the focus."""
         self.page.keyboard.press(key)
 
     def focused_description(self) -> str:
-        """The description of the control that has the keyboard, or an empty text."""
+        """Return the description of the control that has the keyboard, or an empty text."""
         return self.page.evaluate(
             "document.activeElement.closest('.jupyter-widgets')"
             "?.querySelector(':scope > .widget-label')?.textContent ?? ''"

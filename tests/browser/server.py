@@ -67,7 +67,7 @@ class LabServer:
             raise
 
     def write_notebook(self, name: str, cells: Sequence[str]) -> str:
-        """Put a notebook with these code cells into the root folder; its name, to be opened."""
+        """Put a notebook with these code cells into the root folder; return its name."""
         notebook = nbformat.v4.new_notebook(
             cells=[nbformat.v4.new_code_cell(source) for source in cells],
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
@@ -134,14 +134,14 @@ def _command(root: Path, runtime: Path) -> list[str]:
 
 
 def _kernel_transport(runtime: Path) -> list[str]:
-    """Unix sockets where they can be: a TCP port that a kernel is told can be taken meanwhile."""
+    """Return options for Unix sockets where possible: another process could take a TCP port."""
     longest = os.fsencode(runtime / f"kernel-{uuid.uuid4()}-ipc-5")
     fits = hasattr(socket, "AF_UNIX") and len(longest) <= LONGEST_SOCKET_BYTES
     return ["--KernelManager.transport=ipc"] if fits else []
 
 
 def _environment(folder: Path, token: str, runtime: Path) -> dict[str, str]:
-    """Of the user's environment, nothing that would change JupyterLab or let it go online."""
+    """Return the user's environment without what would change JupyterLab or let it go online."""
     dropped = ("JUPYTER", "IPYTHON", "XDG_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
     kept = {name: text for name, text in os.environ.items() if not name.upper().startswith(dropped)}
     places = {

@@ -42,5 +42,5 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     expect(page.locator("body")).to_contain_text("1,088 tokens")
     page.screenshot(path=Path(os.environ.get("WORKBENCH_SCREENSHOTS") or tmp_path) / "app.png")
     page.close()
-    asked = {url for url in outside if urlsplit(url).hostname not in {None, "127.0.0.1"}}
-    assert asked == set()
+    requests = {url for url in outside if urlsplit(url).hostname not in {None, "127.0.0.1"}}
+    assert requests == set()

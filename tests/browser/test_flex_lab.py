@@ -7,7 +7,16 @@ import pytest
 from tests.browser.lab import DARK, LIGHT, LabPage, expect
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
-PARTS = ("Sizes", "Mask", "Launch", "Same bits", "Tile order", "Mistakes")
+PARTS = (
+    "Sizes",
+    "Mask",
+    "Launch",
+    "Same bits",
+    "Tile order",
+    "Against torch",
+    "Build cost",
+    "Mistakes",
+)
 
 
 def open_part(lab: LabPage, name: str) -> None:
@@ -18,13 +27,13 @@ def open_part(lab: LabPage, name: str) -> None:
 
 
 def expect_text(lab: LabPage, words: str) -> None:
-    """These words stand in the open part."""
+    """Expect these words in the open part."""
     shown = lab.element(".wb-tab .wb >> visible=true").filter(has_text=words).first
     expect(shown).to_be_visible()
 
 
 def expect_wide_picture(lab: LabPage, title: str) -> None:
-    """A figure whose title contains this text is drawn, as wide as the panel."""
+    """Expect a drawn figure whose title contains this text, as wide as the panel."""
     drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
     expect(drawn).to_be_visible()
     wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
@@ -71,7 +80,7 @@ def test_a_long_launch_can_be_stopped(panel):
     panel.set_value("Flex batch", "q9_q3s70")
 
 
-def test_bits_are_compared_beside_a_control(panel):
+def test_bits_are_compared_with_a_control(panel):
     open_part(panel, "Same bits")
     panel.set_value("Batches", 1)
     panel.click("Compare bits")
@@ -89,7 +98,7 @@ def test_orders_are_predicted_then_compared(panel):
 
 def test_a_mistake_shows_its_line(panel):
     open_part(panel, "Mistakes")
-    panel.choose("Drill", "a mask with a Python if")
+    panel.choose("Mistake", "a mask with a Python if")
     panel.click("Try it")
     expect_text(panel, "if query > key:")
     expect_text(panel, "The next launch works")

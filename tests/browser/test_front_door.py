@@ -11,6 +11,7 @@ import pytest
 import workbench
 from tests.browser.lab import DARK, LIGHT, LabPage, PlaywrightTimeout, expect
 from workbench.scenario import FIELDS
+from workbench.scenario.fields import SECTIONS
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "00_start.ipynb"
 PANEL = ".wb-panel"
@@ -27,7 +28,7 @@ LABELS = {
 }
 ENGINE = "engine's choice"
 
-# The body of the function that every plan comes from is replaced, whoever holds the function.
+# The body of the function that every plan comes from is replaced, for every holder of the function.
 PLANT = """
 from workbench.core.resolve import resolve as _resolve
 _kept = _resolve.__code__
@@ -50,7 +51,7 @@ if not NOTEBOOK.exists():
 
 
 def start() -> workbench.Scenario:
-    """The scenario of the notebook's parameters cell."""
+    """Return the scenario of the notebook's parameters cell."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     tagged = next(cell for cell in cells if "parameters" in cell["metadata"].get("tags", ()))
     values = {}
@@ -62,7 +63,7 @@ def start() -> workbench.Scenario:
 
 
 def pick(lab: LabPage, scenario: workbench.Scenario) -> workbench.Scenario:
-    """Pick, one after the other, what differs from the choice on screen."""
+    """Pick, one after the other, what differs from the choice on screen; return the scenario."""
     for field, label in LABELS.items():
         value = getattr(scenario, field)
         shown = ENGINE if value is None else str(value)
@@ -72,7 +73,7 @@ def pick(lab: LabPage, scenario: workbench.Scenario) -> workbench.Scenario:
 
 
 def expect_block_size(lab: LabPage, scenario: workbench.Scenario) -> None:
-    """What the browser shows is what the library answers, for the eye and for a program."""
+    """Expect the browser to show the library's answer, as text and as data."""
     expected = workbench.resolve(scenario).block_size
     expect(lab.element(BLOCK_SIZE)).to_have_attribute("data-value", str(expected))
     assert str(expected) in lab.text(BLOCK_SIZE).replace(",", "")
@@ -80,7 +81,7 @@ def expect_block_size(lab: LabPage, scenario: workbench.Scenario) -> None:
 
 
 def expect_bars(lab: LabPage, scenario: workbench.Scenario) -> None:
-    """The drawn figure has the bars, in bytes, of the figure that the library makes."""
+    """Expect the drawn figure to have the bars, in bytes, of the figure that the library makes."""
     figure = workbench.figures.page(workbench.resolve(scenario))
     expected = [list(trace.x) for trace in figure.data if trace.type == "bar"]
     drawn = "inPage.figure(css).data.filter(({type}) => type === 'bar').map(({x}) => x)"
@@ -89,7 +90,7 @@ def expect_bars(lab: LabPage, scenario: workbench.Scenario) -> None:
 
 
 def expect_fit(lab: LabPage) -> None:
-    """No control sticks out of the panel, and the drawing uses its width."""
+    """Expect no control to stick out of the panel, and the drawing to use its width."""
     misfits = "inPage.misfits('.wb-panel', 'select, input, .wb-figure .main-svg')"
     try:
         lab.page.wait_for_function(f"{misfits}.length === 0")
@@ -99,7 +100,7 @@ def expect_fit(lab: LabPage) -> None:
 
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
-    """The notebook, run once."""
+    """Return the notebook, run once."""
     shared_lab.set_viewport(1440, 1100)
     shared_lab.open(NOTEBOOK.name)
     shared_lab.run_all()
@@ -117,6 +118,18 @@ def test_the_first_result_is_right(panel):
     blank = "selects => selects.filter(s => s.options.length && s.selectedIndex < 0).length"
     assert panel.element(f"{PANEL} select").evaluate_all(blank) == 0
     expect_fit(panel)
+
+
+def test_no_label_is_cut_off(panel):
+    for title in filter(None, SECTIONS):
+        header = panel.page.locator(f"{PANEL} .jupyter-widget-Collapse-header", has_text=title)
+        header.first.click()
+        panel.page.locator(f"{PANEL} .jupyter-widget-Collapse-open", has_text=title).wait_for()
+        cut = """labels => labels
+            .filter(label => label.offsetParent && label.scrollWidth > label.clientWidth)
+            .map(label => label.textContent)"""
+        assert panel.element(f"{PANEL} .widget-label").evaluate_all(cut) == []
+        header.first.click()
 
 
 def test_changing_platform_and_tensor_parallel_changes_the_number_and_the_figure(panel):
@@ -142,7 +155,7 @@ def test_the_panel_in_both_themes(panel, theme):
 
 
 def test_a_problem_is_shown_and_its_remedy_is_applied(panel):
-    """Before #37467 the pages of this scenario were not divisible; the remedy is to upgrade."""
+    """Use a scenario whose pages were not divisible before #37467; the remedy is to upgrade."""
     sound = start().replace(platform="xpu", tensor_parallel=4, rules="0.23")
     broken = sound.replace(rules="before-37467")
     plan = workbench.resolve(broken)
@@ -159,7 +172,7 @@ def test_a_problem_is_shown_and_its_remedy_is_applied(panel):
 
 @contextmanager
 def planted_error(lab: LabPage) -> Iterator[None]:
-    """While this lasts, every resolution in the notebook's kernel raises."""
+    """Let every resolution in the notebook's kernel raise meanwhile."""
     lab.execute(PLANT)
     try:
         yield
@@ -214,5 +227,5 @@ def test_a_width_that_changes_in_steps_is_followed(panel):
     expect_fit(panel)
 
 
-def test_no_callback_failed_unseen(panel):
+def test_no_callback_failed_unnoticed(panel):
     assert panel.kernel_errors() == ()

@@ -1,4 +1,4 @@
-"""The harness itself: it sees what a person sees, and it notices what no cell shows."""
+"""The harness itself: it sees what a user sees, and it notices what no cell shows."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def on_pick(change):
 
 def bare(change):
     if change["new"] == 3:
-        raise ValueError("nobody shows this")
+        raise ValueError("no cell shows this")
 
 picker.observe(on_pick, "value")
 picker.observe(bare, "value")
@@ -46,7 +46,7 @@ SHOW = "display(widgets.VBox([picker, count, double, answer, errors, figure.widg
 
 @pytest.fixture(scope="module")
 def notebook(shared_lab: LabPage) -> LabPage:
-    """The notebook above, run once; each test picks values that differ from those it finds."""
+    """Return the notebook above, run once; each test picks values other than the shown ones."""
     shared_lab.set_viewport(1200, 900)
     cells = [SETUP, CALLBACK, "", SHOW]
     shared_lab.open(shared_lab.server.write_notebook("harness.ipynb", cells))
@@ -95,7 +95,7 @@ def test_exceptions_of_callbacks_are_seen(notebook):
 
     notebook.choose("Factor", "three")
     notebook.page.wait_for_function("inPage.kernelErrors().length")
-    assert "ValueError: nobody shows this" in notebook.kernel_errors()[0]
+    assert "ValueError: no cell shows this" in notebook.kernel_errors()[0]
 
 
 def test_a_failing_cell_fails_the_run(lab, server):

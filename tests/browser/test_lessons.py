@@ -28,7 +28,7 @@ ACTIVE = ".jp-Notebook-cell.jp-mod-active"
 
 
 def exercise_cells(path: Path) -> dict[str, tuple[int, str]]:
-    """Exercise -> the index and the source of its cell."""
+    """Return exercise -> the index and the source of its cell."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     sources = [(i, "".join(c["source"])) for i, c in enumerate(cells) if c["cell_type"] == "code"]
     return {
@@ -40,7 +40,7 @@ def exercise_cells(path: Path) -> dict[str, tuple[int, str]]:
 
 
 def answered(source: str, answer: str) -> str:
-    """The cell with its stub replaced: a function's lines, or the value of a question."""
+    """Return the cell with its stub replaced: a function's lines, or the value of a question."""
     tree = ast.parse(source)
     stub = next(node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AnnAssign))
     lines = source.splitlines()
@@ -51,7 +51,7 @@ def answered(source: str, answer: str) -> str:
 
 
 def right_answer(name: str) -> str:
-    """What a learner would type."""
+    """Return what a learner would type."""
     solution = SOLUTIONS[name]
     return inspect.getsource(solution) if callable(solution) else repr(solution)
 
@@ -66,7 +66,7 @@ def type_and_run(lab: LabPage, index: int, source: str) -> None:
 
 
 def verdict(lab: LabPage, css: str):
-    """The verdict below the cell that was run."""
+    """Return the verdict below the cell that was run."""
     return lab.page.locator(f"{ACTIVE} .jp-OutputArea-output {css}")
 
 

@@ -18,7 +18,7 @@ def panel(shared_lab: LabPage) -> LabPage:
 
 
 def paste(lab: LabPage, text: str) -> None:
-    """Fill the box of the open tab, and ask for the explanation."""
+    """Fill the box of the open tab, and click Explain."""
     box = lab.element(".wb-tab textarea >> visible=true")
     box.fill(text)
     box.blur()
@@ -26,14 +26,14 @@ def paste(lab: LabPage, text: str) -> None:
 
 
 def expect_text(lab: LabPage, words: str) -> None:
-    """These words stand in the open tab."""
+    """Expect these words in the open tab."""
     expect(lab.element(".wb-tab >> visible=true").filter(has_text=words).first).to_be_visible()
 
 
 def test_a_log_is_explained(panel):
     paste(panel, LOG.read_text(encoding="utf-8"))
     expect_text(panel, "Setting attention block size to 1056 tokens")
-    expect_text(panel, "as the rules say, 0 not")
+    expect_text(panel, "agree with the rules, 0 not")
     assert panel.kernel_errors() == ()
 
 
@@ -50,7 +50,7 @@ def test_its_scenario_is_taken_over(panel):
     expect(shown.first).to_be_visible()
 
 
-def test_what_is_no_log_is_said(panel):
+def test_text_that_is_not_a_log_is_reported(panel):
     paste(panel, "a poem about the sea")
     expect(panel.element(".wb-tab .wb >> visible=true").first).to_be_visible()
     panel.click("Clear")

@@ -11,7 +11,7 @@ PANEL = ".wb-panel"
 
 
 def expect_picture(lab: LabPage, title: str) -> None:
-    """A figure whose title contains this text is drawn, as wide as the panel."""
+    """Expect a drawn figure whose title contains this text, as wide as the panel."""
     drawn = lab.element(".wb-tab .js-plotly-plot").filter(has_text=title).first
     expect(drawn).to_be_visible()
     wide = "figure => figure.querySelector('.main-svg').clientWidth > 0.9 * figure.clientWidth"
@@ -49,7 +49,7 @@ def test_pages(panel):
     expect(drawn).to_be_visible()
 
 
-def test_prefix_hits_follow_a_typed_workload(panel):
+def test_prefix_hits_follow_the_workload(panel):
     panel.open_tab("Prefix hits")
     panel.choose("Prefix caching", "on")
     expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible()
@@ -58,7 +58,7 @@ def test_prefix_hits_follow_a_typed_workload(panel):
     panel.choose("Prefix caching", "engine's choice")
 
 
-def test_offload_tells_the_check_that_stops_it(panel):
+def test_offload_shows_the_failed_check(panel):
     panel.open_tab("Offload and transfer")
     stops = panel.element(".wb-tab").filter(has_text="offload_hash_block_size").first
     expect(stops).to_be_visible()
@@ -79,7 +79,7 @@ def test_block_tables_are_launched_and_agree(panel):
 
 def test_versions_are_compared(panel):
     panel.open_tab("Versions")
-    parts = panel.element(".wb-tab").filter(has_text="where the paths part").first
+    parts = panel.element(".wb-tab").filter(has_text="where the results diverge").first
     expect(parts).to_be_visible()
     expect_picture(panel, "what differs")
     panel.click("Whole catalog")

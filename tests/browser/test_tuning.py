@@ -11,7 +11,7 @@ AXES = "tensor_parallel = 1, 2\nkv_cache_dtype = auto, fp8\nkv_cache_memory_byte
 
 # A sweep waits after each row until it is stopped: it would be done before a slow browser clicks.
 HOLD_AFTER_A_ROW = """
-from workbench.run.sweeps.execute import Sweep as _Sweep
+from workbench.sweeps.kernels.execute import Sweep as _Sweep
 _kept_store = _Sweep._store
 def _store_and_wait(self, row):
     _kept_store(self, row)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.run.small_views import attention_pages, hybrid
+from tests.labs.small_views import attention_pages, hybrid
 from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.parts import attention_parts, state_parts
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import LayoutName, cache_views
-from workbench.core.rules import v0_23_layouts as layouts
-from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.core.versions.v0_23 import layouts
+from workbench.core.versions.v0_23.backends import BACKENDS
 
 ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
 PACKED = {

@@ -11,7 +11,7 @@ from typing import Any
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, StatePages, cache_views
-from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.core.versions.v0_23.backends import BACKENDS
 
 DATA = Path(__file__).parents[1] / "data" / "layouts.jsonl.gz"
 RUNNERS = {"v1": "v1_gpu_model_runner", "v2": "v2_attn_utils"}

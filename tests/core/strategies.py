@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -29,23 +30,34 @@ from tests.models.configs import (
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.rule_set import RuleSet
-from workbench.core.rules import V0_23, V0_33
+from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.models.attention import MLA_MODEL_TYPES
 from workbench.models.mtp import READERS
-from workbench.scenario import Scenario
-from workbench.scenario_values import allowed_values
+from workbench.scenario import FIELDS, Scenario
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 HEAD_SIZES = st.sampled_from([32, 64, 80, 96, 128, 192, 256])
 STATE_SIZES = st.sampled_from([16, 32, 48, 64, 128, 256])
 BYTES = st.sampled_from([0, 2**20, 2**30, 20 * 2**30])
+BOOLEANS = st.booleans()
+RULES = st.sampled_from([RULE_SETS[name] for name in (DEFAULT, *RULE_SETS.releases)])
 TENSOR_PARALLEL = st.sampled_from([1, 2, 4, 8])
+
+
+# Hypothesis checks and labels every new strategy, which costs more than a draw from it.
+integers = cache(st.integers)
+
+
+@cache
+def among(*values: Any) -> st.SearchStrategy[Any]:
+    """Any of these values."""
+    return st.sampled_from(values)
 
 
 def _attention(draw: Draw, tensor_parallel: int) -> Config:
     """Heads that split evenly, an integer number of them per KV head."""
-    kv_heads = draw(st.sampled_from([1, 2, 4, 8, 16]))
-    per_rank = draw(st.integers(1, 4))
+    kv_heads = draw(among(1, 2, 4, 8, 16))
+    per_rank = draw(integers(1, 4))
     head_size = draw(HEAD_SIZES)
     heads = kv_heads * tensor_parallel * per_rank
     return {
@@ -57,7 +69,7 @@ def _attention(draw: Draw, tensor_parallel: int) -> Config:
 
 
 def _mamba2_heads(draw: Draw, tensor_parallel: int) -> tuple[int, int]:
-    return tensor_parallel * draw(st.integers(1, 64)), draw(st.sampled_from([32, 64, 80, 128]))
+    return tensor_parallel * draw(integers(1, 64)), draw(among(32, 64, 80, 128))
 
 
 def _nemotron_h(draw: Draw, tensor_parallel: int) -> Config:
@@ -66,10 +78,10 @@ def _nemotron_h(draw: Draw, tensor_parallel: int) -> Config:
         **_attention(draw, tensor_parallel),
         mamba_num_heads=heads,
         mamba_head_dim=head_dim,
-        n_groups=draw(st.sampled_from([1, 2, 8, tensor_parallel, 2 * tensor_parallel])),
+        n_groups=draw(among(1, 2, 8, tensor_parallel, 2 * tensor_parallel)),
         ssm_state_size=draw(STATE_SIZES),
-        conv_kernel=draw(st.integers(1, 8)),
-        chunk_size=draw(st.sampled_from([64, 128, 200, 256])),
+        conv_kernel=draw(integers(1, 8)),
+        chunk_size=draw(among(64, 128, 200, 256)),
     )
 
 
@@ -80,8 +92,8 @@ def _bamba_words(draw: Draw, tensor_parallel: int) -> Config:
         "mamba_d_head": head_dim,
         "mamba_n_groups": 1,
         "mamba_d_state": draw(STATE_SIZES),
-        "mamba_d_conv": draw(st.integers(1, 8)),
-        "mamba_chunk_size": draw(st.sampled_from([64, 128, 200, 256])),
+        "mamba_d_conv": draw(integers(1, 8)),
+        "mamba_chunk_size": draw(among(64, 128, 200, 256)),
     }
 
 
@@ -99,12 +111,12 @@ def _falcon_h1(draw: Draw, tensor_parallel: int) -> Config:
 
 
 def _zamba2(draw: Draw, tensor_parallel: int) -> Config:
-    heads = tensor_parallel * draw(st.integers(1, 8))
+    heads = tensor_parallel * draw(integers(1, 8))
     return zamba2(
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        hidden_size=heads * draw(st.sampled_from([64, 80, 128])),
-        n_mamba_heads=heads * draw(st.integers(1, 4)),
+        hidden_size=heads * draw(among(64, 80, 128)),
+        n_mamba_heads=heads * draw(integers(1, 4)),
         mamba_ngroups=1,
         mamba_d_state=draw(STATE_SIZES),
     )
@@ -115,7 +127,7 @@ def _plamo2(draw: Draw, tensor_parallel: int) -> Config:
     del attention["head_dim"]
     return plamo2(
         **attention,
-        mamba_num_heads=tensor_parallel * draw(st.integers(1, 32)),
+        mamba_num_heads=tensor_parallel * draw(integers(1, 32)),
         mamba_d_state=draw(STATE_SIZES),
     )
 
@@ -127,20 +139,20 @@ def _jamba(draw: Draw, tensor_parallel: int) -> Config:
 def _lfm2(draw: Draw, tensor_parallel: int) -> Config:
     return lfm2(
         **_attention(draw, tensor_parallel),
-        conv_dim=tensor_parallel * draw(st.integers(1, 4096)),
-        conv_L_cache=draw(st.integers(2, 9)),
+        conv_dim=tensor_parallel * draw(integers(1, 4096)),
+        conv_L_cache=draw(integers(2, 9)),
     )
 
 
 def _delta_net(draw: Draw, tensor_parallel: int) -> Config:
-    key_heads = tensor_parallel * draw(st.integers(1, 8))
+    key_heads = tensor_parallel * draw(integers(1, 8))
     return {
         **_attention(draw, tensor_parallel),
         "linear_num_key_heads": key_heads,
-        "linear_num_value_heads": key_heads * draw(st.integers(1, 4)),
-        "linear_key_head_dim": draw(st.sampled_from([64, 96, 128])),
-        "linear_value_head_dim": draw(st.sampled_from([64, 128, 192])),
-        "linear_conv_kernel_dim": draw(st.integers(2, 5)),
+        "linear_num_value_heads": key_heads * draw(integers(1, 4)),
+        "linear_key_head_dim": draw(among(64, 96, 128)),
+        "linear_value_head_dim": draw(among(64, 128, 192)),
+        "linear_conv_kernel_dim": draw(integers(2, 5)),
     }
 
 
@@ -149,21 +161,21 @@ def _qwen3_next(draw: Draw, tensor_parallel: int) -> Config:
 
 
 def _qwen3_5(draw: Draw, tensor_parallel: int) -> Config:
-    stored = draw(st.sampled_from([None, "float32", "bfloat16"]))
+    stored = draw(among(None, "float32", "bfloat16"))
     return qwen3_5(**_delta_net(draw, tensor_parallel), mamba_ssm_dtype=stored)
 
 
 def _kimi_linear(draw: Draw, tensor_parallel: int) -> Config:
-    heads = tensor_parallel * draw(st.integers(1, 8))
+    heads = tensor_parallel * draw(integers(1, 8))
     linear = {
         **kimi_linear()["linear_attn_config"],
         "num_heads": heads,
-        "head_dim": draw(st.sampled_from([64, 128])),
+        "head_dim": draw(among(64, 128)),
     }
     return kimi_linear(
         num_attention_heads=heads,
         num_key_value_heads=heads,
-        kv_lora_rank=draw(st.sampled_from([256, 512])),
+        kv_lora_rank=draw(among(256, 512)),
         linear_attn_config=linear,
     )
 
@@ -173,7 +185,7 @@ def _minimax(draw: Draw, tensor_parallel: int) -> Config:
 
 
 def _bailing(draw: Draw, tensor_parallel: int) -> Config:
-    heads = tensor_parallel * draw(st.integers(1, 8))
+    heads = tensor_parallel * draw(integers(1, 8))
     return bailing_hybrid(num_attention_heads=heads, num_key_value_heads=heads)
 
 
@@ -182,16 +194,16 @@ def _llama(draw: Draw, tensor_parallel: int) -> Config:
 
 
 def _deepseek(draw: Draw, tensor_parallel: int) -> Config:
-    heads = tensor_parallel * draw(st.integers(1, 8))
+    heads = tensor_parallel * draw(integers(1, 8))
     return deepseek_v3(num_attention_heads=heads, num_key_value_heads=heads)
 
 
 def _mamba(draw: Draw, tensor_parallel: int) -> Config:
-    return mamba(intermediate_size=tensor_parallel * draw(st.integers(1, 4096)))
+    return mamba(intermediate_size=tensor_parallel * draw(integers(1, 4096)))
 
 
 def _mamba2(draw: Draw, tensor_parallel: int) -> Config:
-    heads = tensor_parallel * draw(st.integers(1, 32))
+    heads = tensor_parallel * draw(integers(1, 32))
     return mamba2(num_heads=heads, hidden_size=heads * 64, expand=1, n_groups=1)
 
 
@@ -216,6 +228,7 @@ def _is_mla(config: Config) -> bool:
     return "kv_lora_rank" in config and config["model_type"] in MLA_MODEL_TYPES
 
 
+@cache
 def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | strategy
 
@@ -261,17 +274,17 @@ MTP_PERIOD = st.sampled_from((1, 2, 4))
 def _drafting(draw: Draw, model: dict[str, Any]) -> dict[str, Any]:
     """The model with layers for multi-token prediction, or an indexer, where its type has such."""
     found = dict(model)
-    if found.get("model_type") in READERS and draw(st.booleans()):
-        found["num_nextn_predict_layers"] = draw(st.integers(0, 2))
-    if _is_mla(model) and draw(st.integers(0, 3)) == 0 and found["model_type"].startswith("deep"):
+    if found.get("model_type") in READERS and draw(BOOLEANS):
+        found["num_nextn_predict_layers"] = draw(integers(0, 2))
+    if _is_mla(model) and draw(integers(0, 3)) == 0 and found["model_type"].startswith("deep"):
         found |= {"index_topk": 64, "index_head_dim": 128, "index_topk_freq": draw(MTP_PERIOD)}
     return found
 
 
 def _rare(draw: Draw, rules: RuleSet, tensor_parallel: int, *, memory: bool) -> dict[str, Any]:
-    layouts = allowed_values("kv_cache_layout", rules.name) or ()
+    layouts = FIELDS["kv_cache_layout"].kind.words(rules.name) or ()
     ranks = st.lists(BYTES, min_size=1, max_size=tensor_parallel).map(tuple)
-    possible = {**RARE, "kv_cache_layout": st.sampled_from(layouts)}
+    possible = {**RARE, "kv_cache_layout": among(*layouts)}
     if memory:
         possible["kv_cache_memory_bytes_by_rank"] = ranks
     return draw(st.fixed_dictionaries({}, optional=possible))
@@ -283,9 +296,9 @@ def scenarios(
 ) -> Scenario:
     """Any legal scenario; some of them vLLM refuses, some have problems. `memory`: how much."""
     tensor_parallel = draw(TENSOR_PARALLEL)
-    model = _drafting(draw, draw(st.sampled_from(families))(draw, tensor_parallel))
-    platform = draw(st.sampled_from(list(PLATFORMS)))
-    rules = draw(st.sampled_from((V0_23, V0_23, V0_33)))
+    model = _drafting(draw, draw(among(*families))(draw, tensor_parallel))
+    platform = draw(among(*PLATFORMS))
+    rules = draw(RULES)
     backends = [
         name
         for name, backend in rules.backends.items()
@@ -293,35 +306,31 @@ def scenarios(
         and backend.is_selectable
         and backend.is_mla == _is_mla(model)
     ]
-    kv_cache_dtypes = draw(st.sampled_from([("auto", "fp8"), rules.kv_cache_dtypes]))
+    kv_cache_dtypes = draw(among(("auto", "fp8"), rules.kv_cache_dtypes))
     return Scenario(
         model=model,
         rules=rules.name,
-        gdn_flashinfer_prefill=draw(_maybe(st.booleans())),
-        trtllm_kernels=draw(st.booleans()),
+        gdn_flashinfer_prefill=draw(_maybe(BOOLEANS)),
+        trtllm_kernels=draw(BOOLEANS),
         platform=platform,
-        compute_capability=draw(_maybe(st.sampled_from(PLATFORMS["cuda"].capabilities))),
-        backend=draw(_maybe(st.sampled_from(backends))) if backends else None,
+        compute_capability=draw(_maybe(among(*PLATFORMS["cuda"].capabilities))),
+        backend=draw(_maybe(among(*backends))) if backends else None,
         tensor_parallel=tensor_parallel,
-        dtype=draw(st.sampled_from(MODEL_DTYPES)),
-        kv_cache_dtype=draw(st.sampled_from(kv_cache_dtypes)),
-        mamba_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
-        mamba_ssm_cache_dtype=draw(st.sampled_from(STATE_DTYPES)),
-        enable_prefix_caching=draw(st.sampled_from([None, True, True, False])),
-        mamba_cache_mode=draw(_maybe(st.sampled_from(rules.cache_modes))),
-        block_size=draw(_maybe(st.sampled_from([8, 16, 24, 32, 48, 64, 96, 128, 528, 1024]))),
-        mamba_block_size=draw(_maybe(st.sampled_from([8, 24, 64, 100, 128, 256, 1000]))),
-        max_model_len=draw(st.sampled_from([None, -1, 2048, 4096])),
-        max_num_batched_tokens=draw(_maybe(st.sampled_from([512, 2048, 8192, 65536]))),
-        num_speculative_tokens=draw(st.integers(0, 7)),
-        speculative_method=draw(_maybe(st.sampled_from(rules.speculation.names))),
+        dtype=draw(among(*MODEL_DTYPES)),
+        kv_cache_dtype=draw(among(*kv_cache_dtypes)),
+        mamba_cache_dtype=draw(among(*STATE_DTYPES)),
+        mamba_ssm_cache_dtype=draw(among(*STATE_DTYPES)),
+        enable_prefix_caching=draw(among(None, True, True, False)),
+        mamba_cache_mode=draw(_maybe(among(*rules.cache_modes))),
+        block_size=draw(_maybe(among(8, 16, 24, 32, 48, 64, 96, 128, 528, 1024))),
+        mamba_block_size=draw(_maybe(among(8, 24, 64, 100, 128, 256, 1000))),
+        max_model_len=draw(among(None, -1, 2048, 4096)),
+        max_num_batched_tokens=draw(_maybe(among(512, 2048, 8192, 65536))),
+        num_speculative_tokens=draw(integers(0, 7)),
+        speculative_method=draw(_maybe(among(*rules.speculation.names))),
         kv_cache_memory_bytes=draw(_maybe(BYTES)) if memory else None,
-        num_gpu_blocks_override=draw(_maybe(st.sampled_from([1, 2, 1000]))) if memory else None,
+        num_gpu_blocks_override=draw(_maybe(among(1, 2, 1000))) if memory else None,
         **(draw(BUDGETS) if memory else {}),
-        **(draw(FLEX) if draw(st.integers(0, 3)) == 0 else {}),
-        **(
-            _rare(draw, rules, tensor_parallel, memory=memory)
-            if draw(st.integers(0, 3)) == 0
-            else {}
-        ),
+        **(draw(FLEX) if draw(integers(0, 3)) == 0 else {}),
+        **(_rare(draw, rules, tensor_parallel, memory=memory) if draw(integers(0, 3)) == 0 else {}),
     )

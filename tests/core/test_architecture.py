@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,77 @@ ROOMS = {
     "core": set(),
     "access": {"core"},
     "models": {"core", "access"},
-    "views": {"core"},
+    "scenario": {"core", "access", "models"},
+    "views": {"core", "scenario"},
     "kernels": set(),
-    "run": {"core", "access", "kernels"},
-    "interop": {"core", "access", "models"},
-    "exercises": {"core", "access", "views", "kernels", "run", "face"},
-    "commands": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
-    "ui": {"core", "access", "models", "views", "kernels", "run", "interop", "face"},
+    "labs": {"core", "views", "kernels"},
+    "sweeps": {"core", "access", "scenario", "models", "views", "kernels", "labs", "face"},
+    "verify": {"core", "access", "scenario", "models", "face"},
+    "notebooks": {"core", "access"},
+    "interop": {"core", "access", "scenario", "models", "views"},
+    "exercises": {"core", "access", "scenario", "views", "kernels", "labs", "face"},
+    "commands": {
+        *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
+        *("scenario", "notebooks", "interop", "face"),
+    },
+    "ui": {
+        *("core", "access", "models", "views", "kernels", "labs", "sweeps", "verify"),
+        *("scenario", "interop", "face"),
+    },
 }
 """Folder -> the folders whose modules it may import; `face` is what is next to the folders."""
+
+NAMED_ONLY = {"core": {"scenario"}}
+"""Folder -> the folders whose types it may name in addition, under TYPE_CHECKING."""
+
+SHOWS_ITSELF = {
+    "core/plan.py": {
+        "_repr_html_": {"workbench.views.html"},
+        "to_vllm_args": {"workbench.interop.commands.vllm_args"},
+        "to_vllm_command": {"workbench.interop.commands.vllm_args"},
+        "to_code": {"workbench.interop.commands.code"},
+    },
+    "core/plan_answers.py": {"figure": {"workbench.views.pages.figure"}},
+    "core/byte_map/tensors.py": {"describe": {"workbench.views.bytes.text"}},
+    "core/flex/picture.py": {
+        "_repr_html_": {"workbench.views.flex.text"},
+        "figure": {"workbench.views.flex.mask_figure"},
+        "logical_figure": {"workbench.views.flex.mask_figure"},
+        "order_figure": {"workbench.views.flex.mask_figure"},
+    },
+    "core/flex/plan.py": {
+        "_repr_html_": {"workbench.views.flex.text"},
+        "figure": {"workbench.views.flex.figure"},
+    },
+    "core/offload/plan.py": {
+        "_repr_html_": {"workbench.views.offload.html"},
+        "figure": {"workbench.views.offload.figure"},
+    },
+    "core/offload/transfer.py": {"_repr_html_": {"workbench.views.offload.transfer"}},
+    "core/prefix/answer.py": {
+        "_repr_html_": {"workbench.views.hits.html"},
+        "figure": {"workbench.views.hits.figure"},
+    },
+    "core/tables/step.py": {
+        "_repr_html_": {"workbench.views.tables.text"},
+        "figure": {"workbench.views.tables.figure"},
+        "slot_figure": {"workbench.views.tables.figure"},
+    },
+    "core/what_if/verification.py": {"_repr_html_": {"workbench.views.verify"}},
+    "core/flex/result.py": {
+        "figure": {"workbench.views.flex.lab"},
+        "_repr_html_": {"workbench.views.flex.lab"},
+    },
+    "core/trace.py": {"_repr_html_": {"workbench.views.html"}},
+    "core/what_if/sensitivity.py": {
+        "_repr_html_": {"workbench.views.html", "workbench.views.rows"},
+    },
+    "core/what_if/differences.py": {
+        "__repr__": {"workbench.views.versions.differences"},
+        "_repr_html_": {"workbench.views.versions.differences"},
+    },
+}
+"""Module of core -> its methods that show a record -> what each imports when it is called."""
 
 PURE = {"core"}
 """Folders that import the standard library only."""
@@ -38,13 +101,27 @@ def sources(room):
     return [(path, f"workbench.{room}." + path.stem) for path in files]
 
 
-def imported_modules(path):
+def nodes(tree, *, types):
+    """The nodes of a module; without those that only a type checker reads if not `types`."""
+    yield tree
+    for child in ast.iter_child_nodes(tree):
+        is_check = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
+        if types or not is_check:
+            yield from nodes(child, types=types)
+
+
+def imported_modules(path, *, types=True):
     """Absolute names of everything that a file imports, also inside functions and type checks."""
     relative = path.relative_to(ROOT)
     package = (
         relative.parent if relative.parts[0] == "workbench" else Path("workbench") / relative.parent
     )
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    yield from imported_below(ast.parse(path.read_text(encoding="utf-8")), package, types=types)
+
+
+def imported_below(tree, package, *, types=True):
+    """Absolute names of everything that is imported anywhere in a syntax tree."""
+    for node in nodes(tree, types=types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -53,6 +130,24 @@ def imported_modules(path):
             yield module
             if module == "workbench":
                 yield from (f"workbench.{alias.name}" for alias in node.names)
+
+
+def shown_with(path):
+    """Method -> what it imports from outside of core; the methods of the module's classes."""
+    package = path.relative_to(ROOT).parent
+    methods = [
+        method
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+    ]
+    found = {}
+    for method in methods:
+        modules = {m for m in imported_below(method, package) if room_of(m) not in {None, "core"}}
+        if modules:
+            found[method.name] = modules
+    return found
 
 
 def room_of(module):
@@ -67,13 +162,66 @@ def room_of(module):
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_folder_imports_only_what_it_may(room):
-    wrong = [
-        (str(path.relative_to(ROOT)), module)
-        for path, _ in sources(room)
-        for module in imported_modules(path)
-        if room_of(module) not in {None, room, *ROOMS[room]}
-    ]
-    assert wrong == []
+    named = {*ROOMS[room], *NAMED_ONLY.get(room, ())}
+    for types, allowed in ((False, ROOMS[room]), (True, named)):
+        wrong = [
+            (str(path.relative_to(ROOT)), module)
+            for path, _ in sources(room)
+            for module in imported_modules(path, types=types)
+            if room_of(module) not in {None, room, *allowed}
+            and not any(module in modules for modules in showing(path).values())
+        ]
+        assert wrong == []
+
+
+def showing(path):
+    """What the methods of a module may import to show a record."""
+    return SHOWS_ITSELF.get(path.relative_to(ROOT).as_posix().removeprefix("workbench/"), {})
+
+
+def test_core_imports_what_shows_a_record_only_in_the_methods_that_do():
+    found = {
+        str(path.relative_to(ROOT / "workbench")): (
+            shown_with(path),
+            list(imported_modules(path, types=False)),
+        )
+        for path, _ in sources("core")
+    }
+    assert {name: methods for name, (methods, _) in found.items() if methods} == SHOWS_ITSELF
+    for name, (methods, modules) in found.items():
+        outside = [module for module in modules if room_of(module) not in {None, "core"}]
+        assert len(outside) == sum(map(len, methods.values())), name
+
+
+def modules_imported_at_once(path, known):
+    """Modules of ours that a file imports when it is imported itself."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in known else node.module
+
+
+def imports_by_module():
+    """Module of the workbench -> what it imports when it is imported."""
+    known = {}
+    for path in (ROOT / "workbench").rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[1] != "kernels":
+            known[".".join(parts).removesuffix(".__init__")] = path
+    return {
+        name: {module for module in modules_imported_at_once(path, known) if module in known}
+        for name, path in known.items()
+    }
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = imports_by_module()
+    assert "workbench.core.plan" in graph["workbench.core.working_plan"]
+    TopologicalSorter(graph).prepare()
+    graph["workbench.core.plan"].add("workbench.core.working_plan")
+    with pytest.raises(CycleError):
+        TopologicalSorter(graph).prepare()
 
 
 def test_the_folders_are_the_ones_that_exist():
@@ -84,6 +232,7 @@ def test_the_folders_are_the_ones_that_exist():
     }
     assert found <= set(ROOMS)
     assert {"core", "models", "views"} <= found
+    assert len(found) <= 20
 
 
 @pytest.mark.parametrize("room", sorted(PURE))
@@ -100,7 +249,17 @@ def test_the_kernels_need_torch_triton_and_numpy_only():
     assert used <= set(sys.stdlib_module_names) | {"workbench", "kernels"} | KERNEL_PACKAGES
 
 
-def test_nobody_imports_the_panels_but_the_public_face():
+def test_the_notebook_runner_needs_errors_and_the_readers_only():
+    found = {module for path, _ in sources("notebooks") for module in imported_modules(path)}
+    ours = {module for module in found if room_of(module) in {"core", "access"}}
+    assert ours == {
+        "workbench.core.errors",
+        "workbench.access.files",
+        "workbench.access.json_text",
+    }
+
+
+def test_only_the_public_face_imports_the_panels():
     importing = {
         room
         for room in ROOMS
@@ -128,13 +287,13 @@ def test_the_check_sees_every_way_to_import(tmp_path, monkeypatch):
         "from workbench import ui\n"
         "def late():\n"
         "    from workbench.models import read_model\n"
-        "    from ..run import devices\n"
+        "    from ..labs import devices\n"
         "    from . import plan\n",
         encoding="utf-8",
     )
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     rooms = {room_of(module) for module in imported_modules(source)}
-    assert rooms == {None, "views", "face", "ui", "models", "run", "core"}
+    assert rooms == {None, "views", "face", "ui", "models", "labs", "core"}
 
 
 def loaded_after(statement):
@@ -161,17 +320,16 @@ OPENERS = {
     "access/files.py": "the one reader of files that a person names",
     "core/architectures.py": "the registries of the versions: data of the package",
     "exercises/exercise.py": "hints: data of the package",
-    "interop/command_words.py": "flags of vLLM: data of the package",
+    "interop/commands/command_words.py": "flags of vLLM: data of the package",
     "models/catalog.py": "the catalog: data of the package",
     "views/html.py": "the style sheet: data of the package",
-    "run/notebooks/schema.py": "the schema of results: data of the package",
-    "run/sweeps/measuring.py": "the kernels' own source, to hash it",
-    "run/notebooks/execute.py": "what the own worker left in a folder made for one run",
-    "run/notebooks/worker.py": "the request that the runner wrote for this process",
-    "run/notebooks/guard.py": "appends to a file that the runner named for this process",
-    "run/notebooks/results.py": "merges into the file that the runner named for this process",
-    "run/vllm_probe/__init__.py": "the standard output of the own process",
-    "run/store/file.py": "SQLite, after the reader has looked at the file",
+    "sweeps/kernels/measuring.py": "the kernels' own source, to hash it",
+    "notebooks/execute.py": "what the own worker left in a folder made for one run",
+    "notebooks/worker.py": "the request that the runner wrote for this process",
+    "notebooks/guard.py": "appends to a file that the runner named for this process",
+    "notebooks/results.py": "merges into the file that the runner named for this process",
+    "verify/vllm_probe/__init__.py": "the standard output of the own process",
+    "sweeps/store/file.py": "SQLite, after the reader has looked at the file",
     "commands/app_server.py": "writes the page that opens the browser",
     "commands/results.py": "creates the file that the user names, and opens none that is there",
 }
@@ -197,7 +355,7 @@ def test_only_the_reader_opens_a_file_that_a_person_names():
     found = {
         str(path.relative_to(folder)): list(openings(path))
         for path in sorted(folder.rglob("*.py"))
-        if "kernels" not in path.relative_to(folder).parts
+        if path.relative_to(folder).parts[0] != "kernels"
     }
     found = {name: calls for name, calls in found.items() if calls}
     assert {name: calls for name, calls in found.items() if name not in OPENERS} == {}

@@ -232,7 +232,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_does_not_exist_is_told(case):
+def test_what_does_not_exist_is_an_error(case):
     pool = byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")), num_blocks=3)
     where, says = WRONG[case]
     with pytest.raises(LayoutError, match=says):
@@ -246,7 +246,7 @@ def test_bytes_that_do_not_exist(tensor, byte):
         pool.at(tensor, byte)
 
 
-def test_an_unknown_pool_size_is_asked_for():
+def test_an_unknown_pool_size_is_an_error():
     with pytest.raises(LayoutError, match="Pass num_blocks"):
         byte_map(wb.resolve(wb.Scenario(model="qwen3.5-4b")))
     known = wb.Scenario(model="qwen3.5-4b", kv_cache_memory_bytes=2**30)

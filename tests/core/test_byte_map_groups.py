@@ -12,14 +12,14 @@ from tests.core.byte_map_cases import (
     small_group,
     state_group,
 )
-from tests.run.small_views import hybrid
+from tests.labs.small_views import hybrid
 from workbench.core.byte_map.groups import GroupBytes, joined
 from workbench.core.byte_map.parts import Part, attention_parts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.view import View
-from workbench.core.rules import v0_23_layouts as layouts
+from workbench.core.versions.v0_23 import layouts
 
 BLOCKS = (1, 2, 3, 7)
 RATIOS = (1, 2, 33)
@@ -152,7 +152,7 @@ def test_what_packed_bytes_hold():
     assert mla.meaning(531).value == 1
 
 
-def test_unknown_dimensions_and_heads_that_are_no_vectors():
+def test_unknown_dimensions_and_heads_that_are_not_vectors():
     view = View(("num_blocks", "x"), (2, 2), (2, 1), 0, "int8")
     with pytest.raises(LayoutError, match="num_blocks, x"):
         attention_parts(view, CacheGeometry(16, 1, 1))

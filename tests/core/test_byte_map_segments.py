@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_group, state_group
-from tests.run.small_views import hybrid
+from tests.labs.small_views import hybrid
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.byte_map.segments import (
     BLOCK,
@@ -22,7 +22,7 @@ from workbench.core.byte_map.segments import (
     segments,
 )
 from workbench.core.layouts.hybrid_rewrite import NEVER
-from workbench.core.rules import v0_23_layouts as layouts
+from workbench.core.versions.v0_23 import layouts
 
 
 def groups():
@@ -51,7 +51,7 @@ SAME = {
     finest=st.sampled_from(DETAILS),
     limit=st.integers(1, 300),
 )
-def test_segments_leave_no_byte_out_and_tell_the_truth(name, ends, finest, limit):
+def test_segments_cover_every_byte_with_the_right_meaning(name, ends, finest, limit):
     group = GROUPS[name]
     start, stop = sorted(end % (group.raw_bytes + 1) for end in ends)
     if start == stop:

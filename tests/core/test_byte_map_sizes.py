@@ -123,7 +123,7 @@ def test_one_allocation_holds_pages_of_all_sizes(case, layout):
     assert_exact(plan, byte_map(plan, num_blocks=2))
 
 
-def test_what_lies_over_a_page_of_another_size_is_told():
+def test_the_overlap_with_a_page_of_another_size_is_named():
     """BLNHC: the page of the plain layer comes last and covers two pages of states."""
     fields = ONE_ALLOCATION["a hybrid with a plain layer"]
     plan = plan_of(fields, "0.33", kv_cache_layout="BLNHC")

@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS, V0_23, V0_33
+from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.core.what_if.differences import compare, outcomes
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
@@ -27,13 +27,13 @@ def found(comparison):
     return {entry.fact.name: entry for entry in comparison.differences}
 
 
-def test_kimi_linear_parts_at_the_granule():
+def test_kimi_linear_diverges_at_the_granularity():
     block = found(compared("kimi-linear-48b-a3b"))["block_size"]
     assert (block.old, block.new) == (1888, 1920)
     assert block.before.rule.name == block.after.rule.name == "alignment_granule"
     assert (block.before.result, block.after.result) == (16, 128)
-    assert block.before.rule.source.startswith("vLLM 0.23")
-    assert block.after.rule.source.startswith("vLLM 0.33")
+    assert block.before.source.startswith("vLLM 0.23")
+    assert block.after.source.startswith("vLLM 0.33")
     assert "1,888" in block.means
 
 
@@ -55,7 +55,7 @@ def test_hybrids_cache_prefixes_by_default_now():
     assert "enable_prefix_caching" not in found(explicit)
 
 
-def test_before_37467_the_granule_was_not_asked():
+def test_before_37467_no_backend_gave_the_granularity():
     comparison = compared(
         "nemotron-3-nano-30b-a3b", "before-37467", "0.23", platform="xpu", tensor_parallel=4
     )
@@ -91,7 +91,7 @@ def test_every_difference_of_the_catalog_has_its_rule_and_its_meaning(name):
         assert entry.means
         if entry.fact.name not in {"blocks_per_request", "max_concurrency", "num_blocks"}:
             assert entry.after is not None
-            assert "0.33" in entry.after.rule.source
+            assert "0.33" in entry.after.source
 
 
 @given(scenarios(memory=True))
@@ -124,7 +124,7 @@ def test_an_unknown_rule_set_names_the_nearest():
         compared("llama-3.1-8b", "0.2", "0.33")
 
 
-def test_every_trait_has_words_and_every_rule_set_tells_it():
+def test_every_trait_has_words_in_every_rule_set():
     for rules in RULE_SETS.values():
         assert set(traits_of(rules)) == set(TRAITS)
     assert traits_of(RULE_SETS["before-37467"])["backends_asked"] == "none"
@@ -152,13 +152,13 @@ def test_every_fact_has_words():
 
 
 def test_the_next_release_is_one_entry_of_the_registry():
-    toy = replace(V0_23, name="0.99", title="vLLM 0.99", version="0.99", mla_granule=256)
+    toy = V0_23.successor("0.99", mla_granule=256)
     RULE_SETS.add("0.99", toy)
     try:
         comparison = compared("kimi-linear-48b-a3b", "0.23", "0.99")
         block = found(comparison)["block_size"]
         assert block.new == 256 * -(-2_170_880 // (256 * 1152)) == 2048
-        assert block.after.rule.source.startswith("vLLM 0.99")
+        assert block.after.source.startswith("vLLM 0.99")
         names = [
             outcome.rules
             for outcome in outcomes(

@@ -12,7 +12,6 @@ import pytest
 
 from tests.core.conformance import DATA
 from workbench.core.errors import Refused
-from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 from workbench.models.read import read_model
 from workbench.scenario import Scenario
@@ -48,7 +47,7 @@ def scenario_of(answer):
 
 
 def planned(answer):
-    return resolve(read_model(answer["config"], answer["name"]), scenario_of(answer), Plan)
+    return resolve(read_model(answer["config"], answer["name"]), scenario_of(answer))
 
 
 def label(answer):
@@ -111,7 +110,7 @@ def test_hashes_look_as_far_ahead_as_the_drafter_reads(answer):
     if answer["hash_lookahead_tokens"] is None:
         assert caching.drafts == answer["drops_a_block"]
         assert caching.lookahead_tokens == 0
-    elif plan.prefix_caching:
+    elif plan.enable_prefix_caching:
         assert caching.lookahead_tokens == answer["hash_lookahead_tokens"]
 
 

@@ -70,7 +70,7 @@ def test_a_stale_column_reorders_the_pages_of_another_request():
     assert not order_inversion(stale_batch(), 0, 16).inverted
 
 
-def test_a_window_leaves_out_what_lies_before_it():
+def test_a_window_hides_earlier_keys():
     batch = PagedBatch((tuple(range(1, 9)),), (1,), (128,), 16, 9)
     assert direct_build(batch, MaskRule(window=32), 16).visits == ((7, 8),)
     assert direct_build(batch, MaskRule(window=33), 16).visits == ((6, 7, 8),)
@@ -172,7 +172,7 @@ def test_the_direct_build_visits_every_block_that_is_seen(batch, q, causal, prun
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_typed_batch_over_528_tokens_a_block(kind):
+def test_a_batch_over_528_tokens_per_block(kind):
     batch = paged_batch(parse_batch("2q40_q16s700"), 528)
     assert batch.rows == ((1, 0), (2, 0), (3, 4))
     rule = mask_rule(kind, 32)

@@ -27,7 +27,7 @@ def test_ranges_by_request():
         ("0-9999999999", "Invalid range"),
     ],
 )
-def test_what_is_no_range_is_refused(text, said):
+def test_an_invalid_range_is_refused(text, said):
     with pytest.raises(ScenarioError, match=said) as caught:
         parse_prefixes(text, 2)
     assert caught.value.code == "prefix_not_readable"
@@ -79,7 +79,7 @@ def test_a_window_drops_blocks_that_a_range_would_see():
 
 def test_torch_sees_the_same():
     pytest.importorskip("torch")
-    from workbench.run.flex_masks import compare_with_torch
+    from workbench.labs.flex.masks import compare_with_torch
 
     rule = MaskRule(prefixes=(((0, 49),), ((15, 16), (2, 3)), ((30, 39),)))
     assert compare_with_torch(stale_batch(), rule, 16, 16).mismatch is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.models.configs import llama
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 CAPPED = {"model_type": "gemma2", "sliding_window": 64}

@@ -29,8 +29,8 @@ from workbench.core.flex.tiles import (
     kernel_tiles,
     too_large_tile,
 )
-from workbench.core.rules import V0_23, V0_33
-from workbench.plan import resolve
+from workbench.core.versions import V0_23, V0_33
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 DATA = Path(__file__).parents[1] / "data" / "flex_block_sizes.jsonl.gz"
@@ -164,7 +164,7 @@ def tiles(fields, q=64, kv=64, *, direct=False, batch_invariant=False):
     return found.block_m, found.block_n
 
 
-def test_typed_tiles_win_then_batch_invariance_then_the_build():
+def test_explicit_tiles_win_then_batch_invariance_then_the_build():
     nothing = FlexFields()
     assert tiles(nothing, 32, 528, direct=True) == (32, 528)
     assert tiles(nothing, batch_invariant=True) == (16, 16)
@@ -208,7 +208,7 @@ def test_the_matrix_marks_tiles_that_fit_nowhere():
     ("explicit", "near"),
     [(-16, 16), (0, 16), (3, 4), (24, 32), (2**30 + 1, 2**30), (2**31 - 1, 2**30)],
 )
-def test_the_nearest_power_of_2_is_one_that_can_be_typed(explicit, near):
+def test_the_nearest_power_of_2_is_accepted(explicit, near):
     assert nearest_power_of_2(explicit) == near
     if explicit == 0:
         return
@@ -342,7 +342,7 @@ def judged(q, kv, m, n, **values):
     return verdict(FlexFields(m, n, q, kv), **sizes)
 
 
-def test_the_matrix_tells_the_first_reason():
+def test_the_matrix_shows_the_first_reason():
     assert judged(16, 16, 16, 16).legal
     assert judged(16, 16, 16, 16).kind == "generic"
     assert judged(16, 16, 16, 16, cache_block_size=16).kind == "direct"
@@ -406,7 +406,7 @@ def test_problems_are_the_refusals_and_every_remedy_of_them_works(fields):
 
 
 @pytest.mark.parametrize("version", ["", "2", "two", "2.x", "2.9 x", "99999.1", "2.9\n", "x" * 500])
-def test_what_is_no_version_is_refused(version):
+def test_an_invalid_version_is_refused(version):
     with pytest.raises(ScenarioError, match=r"Invalid torch_version") as caught:
         Scenario(torch_version=version)
     assert caught.value.field == "torch_version"

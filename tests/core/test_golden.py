@@ -22,10 +22,9 @@ from tests.models.configs import (
     qwen3_next,
 )
 from workbench.core.block_sizes import common_kernel_block, supports_block_size
-from workbench.core.rules import V0_23
-from workbench.plan import resolve
-from workbench.scenario import Scenario
-from workbench.scenario_values import allowed_values
+from workbench.core.versions import V0_23
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, Scenario
 
 NANO_30B = nemotron_h()
 NANO_9B = nemotron_h(mamba_num_heads=128, mamba_head_dim=80, num_key_value_heads=8)
@@ -89,7 +88,7 @@ def test_helpers_are_declared_and_never_chosen(helper, platform, preferred):
     backend = V0_23.backends[helper]
     supported = backend.supported_for(platform=platform)
     assert backend.preferred_block_size(16, platform, supported) == preferred
-    assert helper not in allowed_values("backend")
+    assert helper not in FIELDS["backend"].kind.words("0.23")
 
 
 def test_aiter_flash_attention_reports_another_name():
@@ -348,7 +347,7 @@ def test_kernel_blocks_that_users_reported(tensor_parallel, block_size, kernel_b
         (QWEN_4B, {"compute_capability": "10.0", "backend": "TRITON_ATTN"}, 16, 528, None),
     ],
 )
-def test_before_37467_the_granule_is_a_constant(
+def test_before_37467_the_granularity_is_a_constant(
     model, settings, granularity, block_size, padding_percent
 ):
     plan = plan_of(model, rules="before-37467", **settings)

@@ -25,10 +25,9 @@ from tests.models.configs import (
 from workbench.core.backends import Backend, MultipleOf
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.errors import Refused
-from workbench.core.rules import RULE_SETS, V0_23, V0_33
-from workbench.plan import resolve
-from workbench.scenario import Scenario
-from workbench.scenario_values import allowed_values
+from workbench.core.versions import RULE_SETS, V0_23, V0_33
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, Scenario
 
 M = ["MultipleOf(16)"]
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
@@ -164,7 +163,7 @@ def test_kernel_block_of_a_manager_block(backend):
         assert common_kernel_block((supported,), manager) == kernel
 
 
-def test_on_cpu_states_are_float32_unless_linear_attention_was_told_else():
+def test_on_cpu_states_are_float32_unless_linear_attention_is_configured():
     assert plan_of(granitemoehybrid(), platform="cpu").mamba_state_dtypes == ("bfloat16", "float32")
     settings = {"mamba_ssm_cache_dtype": "bfloat16", "platform": "cpu"}
     assert plan_of(granitemoehybrid(), **settings).mamba_state_dtypes == ("bfloat16", "bfloat16")
@@ -218,7 +217,7 @@ def test_sparse_models_choose_by_generation_dtype_and_heads(
 
 
 def test_the_mode_that_keeps_every_state_is_gone():
-    assert allowed_values("mamba_cache_mode", "0.33") == ("none", "align")
+    assert FIELDS["mamba_cache_mode"].kind.words("0.33") == ("none", "align")
     plan = plan_of(nemotron_h(), enable_prefix_caching=True)
     assert plan.mamba_cache_mode == "align"
     assert not [p for p in plan.problems if p.code == "block_exceeds_token_budget"]
@@ -231,7 +230,7 @@ def test_hybrids_find_prefixes_again_by_default():
 
 def test_the_trace_names_the_version_of_its_rules():
     for step in plan_of(nemotron_h()).trace:
-        assert step.rule.source.startswith("vLLM 0.33")
+        assert step.source.startswith("vLLM 0.33")
 
 
 @pytest.fixture
@@ -285,7 +284,9 @@ def test_an_aligned_block_that_a_backend_refuses_stops_the_start(mixed):
 def test_0_23_is_untouched():
     assert V0_23.backends["FLASH_ATTN"].with_float32_state == (16, 32, 64)
     assert "B12X" not in V0_23.backends
-    assert allowed_values("kv_cache_dtype", "0.23") != allowed_values("kv_cache_dtype", "0.33")
+    assert FIELDS["kv_cache_dtype"].kind.words("0.23") != FIELDS["kv_cache_dtype"].kind.words(
+        "0.33"
+    )
 
 
 GONE = ("bamba", "minimax")
@@ -353,7 +354,7 @@ def test_bailing_states_have_the_heads_that_mla_rotates():
     assert plan_of(bailing_hybrid(), tensor_parallel=2).mamba_state_shapes == ((16, 64, 64),)
 
 
-def test_every_nvfp4_is_refused_beside_mla():
+def test_every_nvfp4_is_refused_with_mla():
     for dtype in ("nvfp4", "nvfp4_4over6"):
         with pytest.raises(Refused, match=f"{dtype} does not work with MLA"):
             plan_of(deepseek_v3(), kv_cache_dtype=dtype)
@@ -376,7 +377,7 @@ def test_a_cpu_says_that_sparse_attention_is_what_it_lacks():
     assert "backend_not_valid" in {problem.code for problem in imposed.problems}
 
 
-def test_a_typed_float_is_as_good_as_auto_for_mla_on_a_cpu():
+def test_an_explicit_float_is_as_good_as_auto_for_mla_on_a_cpu():
     plan = plan_of(deepseek_v3(), platform="cpu", backend="CPU_MLA", kv_cache_dtype="bfloat16")
     assert "backend_not_valid" not in {problem.code for problem in plan.problems}
 

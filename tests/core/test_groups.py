@@ -14,9 +14,8 @@ from workbench.core.capacity.occupancy import waste
 from workbench.core.capacity.pool_use import pool_use
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
-from workbench.core.rules.v0_23_groups import GROUPS as V23
-from workbench.core.rules.v0_33_groups import ANY_LAYOUT
-from workbench.core.rules.v0_33_groups import GROUPS as V33
+from workbench.core.versions import V0_23, V0_33
+from workbench.core.versions.v0_33.groups import ANY_LAYOUT
 
 GIB = 2**30
 FULL = CacheSpec("FullAttentionSpec", 16, 4096, None, 4, 32)
@@ -50,11 +49,11 @@ def resolved(**fields):
 )
 def test_kinds_nearly_as_frequent_make_one_large_group_each(full, sliding, largest):
     """Below one and a half times the fewest, the most layers of a kind are the group's size."""
-    grouping = group_layers(layers(full=full, sliding=sliding), V23)
+    grouping = group_layers(layers(full=full, sliding=sliding), V0_23.groups)
     assert grouping.group_size == largest
 
 
-@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
+@pytest.mark.parametrize("rules", [V0_23.groups, V0_33.groups], ids=["0.23", "0.33"])
 def test_without_the_hybrid_manager_windows_are_kept_whole(rules):
     grouping = group_layers(layers(full=2, sliding=4), rules, hybrid_manager=False)
     (group,) = grouping.groups
@@ -63,7 +62,7 @@ def test_without_the_hybrid_manager_windows_are_kept_whole(rules):
     assert len(group_layers(layers(full=2, sliding=4), rules).groups) == 3
 
 
-@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
+@pytest.mark.parametrize("rules", [V0_23.groups, V0_33.groups], ids=["0.23", "0.33"])
 @pytest.mark.parametrize("found", [{"full": 1, "mamba": 2}, {"sliding": 1, "chunked": 1}])
 def test_what_stays_of_several_types_is_refused(rules, found):
     with pytest.raises(NoSingleTypeError, match="one unified type"):
@@ -82,14 +81,14 @@ def test_without_the_hybrid_manager_a_request_keeps_every_token():
     assert whole.cache.needed_bytes > sliding.cache.needed_bytes
 
 
-@pytest.mark.parametrize("rules", [V23, V33], ids=["0.23", "0.33"])
-def test_one_type_with_several_pages_is_one_group_with_a_page_a_layer(rules):
-    layout = "LBNHC" if rules is V33 else None
+@pytest.mark.parametrize("rules", [V0_23.groups, V0_33.groups], ids=["0.23", "0.33"])
+def test_one_type_with_several_pages_is_one_group_with_one_page_per_layer(rules):
+    layout = "LBNHC" if rules is V0_33.groups else None
     grouping = group_layers({"a": FULL, "b": WIDE, "c": FULL}, rules, layout=layout)
     (group,) = grouping.groups
     assert group.kind == "UniformTypeKVCacheSpecs"
     assert group.page_size_bytes == grouping.bytes_per_block == 4096 + 8192 + 4096
-    if rules is V23:
+    if rules is V0_23.groups:
         assert [tensor.size_bytes for tensor in grouping.tensors(2)] == [8192, 16384, 8192]
 
 
@@ -128,7 +127,7 @@ def tuples(repeats, windows):
 
 
 def test_layer_tuples_share_places_by_page():
-    grouping = group_layers(tuples(4, 8), V23)
+    grouping = group_layers(tuples(4, 8), V0_23.groups)
     assert [len(group.layers) for group in grouping.groups] == [8, 4, 4]
     assert {spec.padding_bytes for spec in grouping.groups[1].own_specs} == {65536 - 60000}
     assert grouping.bytes_per_block == 4 * (65536 + 8192)
@@ -138,10 +137,10 @@ def test_layer_tuples_share_places_by_page():
 def test_a_window_larger_than_every_compressed_page_is_refused():
     specs = {**tuples(1, 0), "w": CacheSpec("SlidingWindowMLASpec", 64, 70000, 128)}
     with pytest.raises(PagesNotUnifiableError, match="larger than every page"):
-        group_layers(specs, V23)
+        group_layers(specs, V0_23.groups)
 
 
-def test_hidden_states_are_a_group_of_their_own_beside_a_hybrid():
+def test_hidden_states_of_a_hybrid_are_a_separate_group():
     plan = resolved(
         model="qwen3.5-4b",
         hidden_state_layers=3,
@@ -162,47 +161,47 @@ def test_0_33_gives_hidden_states_a_block_that_divides_the_others():
     state = CacheSpec("MambaSpec", 4000, 800 * 400)
     hidden = CacheSpec("HiddenStateCacheSpec", 16, 16 * 1000, None, 1, 500)
     specs = {"a": attention, "b": state, "c": hidden}
-    *_others, old = group_layers(specs, V23).groups
-    *_others, new = group_layers(specs, V33, layout="LBNHC").groups
+    *_others, old = group_layers(specs, V0_23.groups).groups
+    *_others, new = group_layers(specs, V0_33.groups, layout="LBNHC").groups
     assert (old.spec.block_size, new.spec.block_size) == (320, 200)
     assert new.spec.padding_bytes / new.spec.page_size_bytes == 0.375
-    notes = group_layers(specs, V33, layout="LBNHC").notes
+    notes = group_layers(specs, V0_33.groups, layout="LBNHC").notes
     assert any("wastes 120000 bytes (37.50%) per block" in note for note in notes)
 
 
 def test_0_33_pads_what_0_23_refuses():
     for found in ({"full": 2, "large_mamba": 2}, {"wide": 2, "odd": 2}):
         with pytest.raises(PagesNotUnifiableError):
-            group_layers(layers(**found), V23)
-        grouping = group_layers(layers(**found), V33, layout="LBNHC")
+            group_layers(layers(**found), V0_23.groups)
+        grouping = group_layers(layers(**found), V0_33.groups, layout="LBNHC")
         assert grouping.has_equal_pages
         assert any(spec.padding_bytes for group in grouping.groups for spec in group.layer_specs)
-    padded = group_layers({"a": WIDE, "b": MAMBA}, V33, layout="LBNHC").groups[1].spec
+    padded = group_layers({"a": WIDE, "b": MAMBA}, V0_33.groups, layout="LBNHC").groups[1].spec
     assert (padded.page_size_bytes, padded.content_bytes) == (8192, 4000)
 
 
 def test_mla_that_does_not_divide_is_refused_or_kept_whole():
     with pytest.raises(PagesNotUnifiableError) as caught:
-        group_layers(layers(mla=1, odd_mla=1, mamba=1), V33, layout="LBNHC")
+        group_layers(layers(mla=1, odd_mla=1, mamba=1), V0_33.groups, layout="LBNHC")
     assert caught.value.vllm_text.startswith("Layer odd_mla.0: page size is not divisible")
-    grouping = group_layers({"mla": ODD_MLA, "s": SLIDING}, V33, layout="LBNHC")
+    grouping = group_layers({"mla": ODD_MLA, "s": SLIDING}, V0_33.groups, layout="LBNHC")
     (group,) = grouping.groups
     assert group.kind == "UniformTypeKVCacheSpecs"
     assert "treating sliding-window layers as full attention" in grouping.notes[0]
     with pytest.raises(PagesNotUnifiableError):
-        group_layers({"mla": ODD_MLA, "s": SLIDING}, V23)
+        group_layers({"mla": ODD_MLA, "s": SLIDING}, V0_23.groups)
 
 
 def test_0_33_joins_layers_that_differ_only_in_what_they_compute():
     windowed = FULL._replace(computed_window_tokens=512)
     specs = {"a": FULL, "b": windowed, "c": MAMBA, "d": MAMBA}
-    assert len(group_layers(specs, V23).groups) == 4
-    grouping = group_layers(specs, V33, layout="LBNHC")
+    assert len(group_layers(specs, V0_23.groups).groups) == 4
+    grouping = group_layers(specs, V0_33.groups, layout="LBNHC")
     assert [group.layers for group in grouping.groups] == [("a", "b"), ("c", "d")]
 
 
-def test_pages_of_several_sizes_lie_side_by_side_in_a_block():
-    grouping = group_layers(layers(wide=4, large_mamba=6), V33, layout="BLHNC")
+def test_pages_of_several_sizes_are_adjacent_in_a_block():
+    grouping = group_layers(layers(wide=4, large_mamba=6), V0_33.groups, layout="BLHNC")
     assert [len(group.layers) for group in grouping.groups] == [4, 3, 3]
     assert grouping.bytes_per_block == 4 * 8192
     assert not grouping.has_equal_pages
@@ -230,7 +229,7 @@ def grouping_or_skip(specs, rules, layout=None, hybrid_manager=True):
 
 @given(specs=spec_sets(), layout=st.sampled_from([None, *ANY_LAYOUT]), manager=st.booleans())
 def test_every_layer_is_in_exactly_one_group_and_keeps_its_content(specs, layout, manager):
-    rules = V23 if layout is None else V33
+    rules = V0_23.groups if layout is None else V0_33.groups
     grouping = grouping_or_skip(specs, rules, layout, manager)
     placed = {}
     for group in grouping.groups:
@@ -248,7 +247,7 @@ def test_every_layer_is_in_exactly_one_group_and_keeps_its_content(specs, layout
 
 @given(specs=spec_sets(), blocks=st.integers(1, 5))
 def test_tensors_hold_every_layer_once_and_all_bytes_of_a_block(specs, blocks):
-    grouping = grouping_or_skip(specs, V23)
+    grouping = grouping_or_skip(specs, V0_23.groups)
     tensors = grouping.tensors(blocks)
     assert sorted(name for tensor in tensors for name in tensor.shared_by) == sorted(specs)
     assert sum(tensor.size_bytes for tensor in tensors) == grouping.bytes_per_block * blocks
@@ -266,7 +265,7 @@ def test_tensors_hold_every_layer_once_and_all_bytes_of_a_block(specs, blocks):
 @given(specs=spec_sets(), layout=st.sampled_from(ANY_LAYOUT), blocks=st.integers(1, 4))
 def test_pages_of_one_group_never_meet_and_stay_in_the_allocation(specs, layout, blocks):
     heads_apart = layout in {"LHBNC", "BHLNC"}
-    grouping = grouping_or_skip(specs, V33, layout)
+    grouping = grouping_or_skip(specs, V0_33.groups, layout)
     several = len({(spec.num_kv_heads, spec.page_size_bytes) for spec in specs.values()}) > 1
     assume(not (heads_apart and several))
     (allocation,) = grouping.tensors(blocks)

@@ -20,7 +20,7 @@ from workbench.core.layouts.layer_views import attention_view
 from workbench.core.layouts.shapes import CacheGeometry, CacheLayout
 from workbench.core.layouts.shared_tensor import AttentionPages, StatePages, cache_views
 from workbench.core.layouts.view import View, contiguous_strides
-from workbench.core.rules import v0_23_layouts as layouts
+from workbench.core.versions.v0_23 import layouts
 
 AXES = ("kv", "num_blocks", "block_size", "num_kv_heads", "head_size")
 
@@ -38,7 +38,7 @@ def test_the_rewrite_changes_two_strides():
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 7])
 @pytest.mark.parametrize("block_dim", [0, 1])
-def test_who_asks_the_backend_never_guesses(blocks, block_dim):
+def test_querying_the_backend_never_guesses(blocks, block_dim):
     shape = (2, blocks, 16, 2, 8) if block_dim else (blocks, 2, 16, 2, 8)
     assert needs_rewrite(view(*shape), block_dim, REPORTED) is bool(block_dim)
     assert not needs_rewrite(view(*shape), block_dim, NEVER)

@@ -14,8 +14,8 @@ from workbench.core.layouts.shared_tensor import (
     layout_name,
 )
 from workbench.core.layouts.view import View
-from workbench.core.rules import v0_23_layouts as layouts
-from workbench.core.rules.v0_23_backends import BACKENDS
+from workbench.core.versions.v0_23 import layouts
+from workbench.core.versions.v0_23.backends import BACKENDS
 
 PAGES = AttentionPages(CacheGeometry(16, 2, 8), "float16", 1024)
 STATES = StatePages(((3,), (2,)), ("float16", "float32"), 1024)
@@ -102,7 +102,7 @@ def test_wrong_input_is_named(name):
     assert found.value.to_dict()["message"].endswith((".", "1"))
 
 
-def test_the_nearest_valid_block_size_is_said():
+def test_the_nearest_valid_block_size_is_named():
     with pytest.raises(LayoutError, match=r"got 24\. Nearest valid: 32"):
         layouts.FLASH_ATTN.shape(1, CacheGeometry(24, 1, 8))
 

@@ -22,9 +22,9 @@ from workbench.core.layouts.of_plan import plan_layout, stored_dtype
 from workbench.core.layouts.packed import layer_places
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import layout_name
-from workbench.core.rules import v0_23_layouts as layouts
-from workbench.core.rules.v0_23_backends import BACKENDS
-from workbench.core.rules.v0_33 import V0_33
+from workbench.core.versions.v0_23 import layouts
+from workbench.core.versions.v0_23.backends import BACKENDS
+from workbench.core.versions.v0_33 import V0_33
 from workbench.models import catalog_names
 
 ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
@@ -38,7 +38,7 @@ def test_every_line_agrees_with_vllm(kind):
     assert [case["line"] for case in lines if disagrees(case)] == []
 
 
-def test_no_line_is_left_out():
+def test_every_line_is_compared():
     assert sum(KINDS.values()) == len(cases()) == 1004
     assert DATA.read_bytes()[4:8] == bytes(4)
     with gzip.open(DATA, "rt", encoding="utf-8") as lines:
@@ -137,7 +137,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_last_dimensions_that_are_no_head(name):
+def test_last_dimensions_that_are_not_heads(name):
     layout, geometry, shape = SHAPES[name]
     assert layout.shape(5, geometry) == shape
     assert layout.block_dim(geometry) == 0
@@ -227,7 +227,7 @@ def test_the_layout_of_the_scenario_is_the_variable(values, options, expected):
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3.5-4b"])
 @pytest.mark.parametrize("backend", ["FLEX_ATTENTION", "FLASH_ATTN", "TURBOQUANT"])
-def test_a_typed_layout_of_0_33_is_had_or_is_one_problem(model, backend):
+def test_an_explicit_layout_of_0_33_is_used_or_is_one_problem(model, backend):
     dtype = "turboquant_k8v4" if backend == "TURBOQUANT" else "auto"
     for name in V0_33.layouts.names:
         scenario = wb.Scenario(
@@ -257,7 +257,7 @@ def test_a_typed_layout_of_0_33_is_had_or_is_one_problem(model, backend):
     "backend",
     ["FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE", "ROCM_AITER_MLA_SPARSE", "XPU_MLA_SPARSE"],
 )
-def test_sparse_latents_lie_in_logical_order_without_declaring_it(backend):
+def test_sparse_latents_are_in_logical_order_without_declaring_it(backend):
     """As the classes of 0.23 answered: NotImplementedError without text."""
     layout = BACKENDS[backend].cache
     for with_layers in (False, True):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.settings import Settings
+from workbench.scenario.fields import Settings
 
 GIB = 2**30
 H100 = {"device_memory_bytes": 80 * GIB, "weights_bytes": 60 * GIB}
@@ -67,7 +67,7 @@ def test_a_cache_above_its_device_is_a_warning():
         assert plan.remedies(problem)
 
 
-def test_too_few_typed_blocks_are_answered_with_enough_of_them():
+def test_too_few_explicit_blocks_are_answered_with_enough():
     plan = plan_of(num_gpu_blocks_override=1, max_model_len=65536)
     problem = next(found for found in plan.errors if found.code == "not_enough_memory")
     enough = plan.cache.blocks_per_request + 1
@@ -79,17 +79,17 @@ def test_too_few_typed_blocks_are_answered_with_enough_of_them():
     ("blocks", "said"),
     [(18, "1,024 is more than the 18 blocks"), (300, "1,024 from 70 GiB, 256 on others")],
 )
-def test_the_defaults_of_max_num_seqs_are_told_in_a_sentence_of_their_own(blocks, said):
+def test_the_defaults_of_max_num_seqs_are_a_separate_sentence(blocks, said):
     plan = plan_of(num_gpu_blocks_override=blocks, max_model_len=64)
     assert said in next(p for p in plan.problems if p.code == "max_num_seqs_above_blocks").message
 
 
-def test_one_token_is_no_tokens():
+def test_one_token_is_singular():
     plan = plan_of(num_gpu_blocks_override=1, max_model_len=1)
     assert "One request of 1 token needs" in plan.errors[0].message
 
 
-def test_typed_bytes_replace_the_budget_and_an_override_replaces_both():
+def test_explicit_bytes_replace_the_budget_and_an_override_replaces_both():
     explicit = plan_of(**H100, kv_cache_memory_bytes=4 * GIB)
     assert explicit.cache.available_bytes == 4 * GIB
     assert "memory_budget" not in [step.rule.name for step in explicit.steps]

@@ -11,7 +11,7 @@ from workbench.core.block_sizes import MultipleOf, largest_block_within
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.layer_specs import layer_specs, unquantized_layers
 from workbench.core.model import SLIDING
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 LLAMA_PLAIN = 8 * 2 * 128 * 2
@@ -85,7 +85,7 @@ def test_a_page_that_already_covers_the_state_stays():
     assert plan.trace.step("shared_page_block_size").note == "kept"
 
 
-def test_typed_layers_keep_the_models_dtype():
+def test_explicit_layers_keep_the_models_dtype():
     plan = plan_of(
         llama(num_hidden_layers=4), kv_cache_dtype="fp8", kv_cache_dtype_skip_layers=[0, "2"]
     )

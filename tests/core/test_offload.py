@@ -120,7 +120,7 @@ def test_nearest_requests_pass_the_check(values, fields, expected):
     assert found == tuple(replace(request, **changes) for changes in expected)
 
 
-def test_a_typed_block_needs_groups_of_one_size():
+def test_an_explicit_block_needs_groups_of_one_size():
     problem = block_problem((16, 32), 64)
     assert problem is not None
     assert problem.code == "offload_groups_differ"
@@ -241,7 +241,7 @@ def test_without_context_parallelism_the_sizes_are_the_plans(fields):
     )
 
 
-def test_a_shape_tells_the_wrong_number_of_blocks():
+def test_a_shape_gives_the_wrong_number_of_blocks():
     counts = block_counts(7, 33)
     assert (counts.shape_kv_first, counts.shape_blocks_first, counts.configured) == (2, 231, 7)
     assert counts.shape_is_right == (False, False)

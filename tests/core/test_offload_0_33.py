@@ -20,8 +20,8 @@ from workbench.core.offload.transfer_remedies import transfer_remedies
 from workbench.core.offload.units import BlockSizes, resolved_block_sizes
 from workbench.core.prefix.hashes import block_hashes, compare_hashes, unit_hashes
 from workbench.core.problems import Problem
-from workbench.core.rules import V0_23, V0_33
-from workbench.views.offload import offload_html, offload_text
+from workbench.core.versions import V0_23, V0_33
+from workbench.views.offload.html import offload_html, offload_text
 
 GIB = 2**30
 POOL = OffloadRequest(cpu_bytes_to_use=10 * GIB)
@@ -179,9 +179,9 @@ def test_ranks_with_the_same_latents_store_them_once():
     assert split.bytes_per_cpu_block == 8 * latents  # whole pages of 4,096 bytes
 
 
-def test_what_the_view_tells():
+def test_what_the_view_shows():
     text = offload_text(plan_of(), POOL)
-    assert "a typed prefix_match_unit divides" in text  # words: ok
+    assert "an explicit prefix_match_unit divides" in text
     assert "adding them up would give" in text
     assert "vLLM 0.23 filled has other keys" in text
     assert "first dimension of [B, H, N, C]" in text
@@ -207,7 +207,7 @@ def test_large_blocks_have_other_hashes_in_the_other_version():
 
 
 @given(st.lists(st.integers(0, 9), max_size=40), st.integers(1, 5), st.integers(1, 4))
-def test_a_hash_stands_for_the_whole_prefix(tokens, unit, factor):
+def test_a_hash_covers_the_whole_prefix(tokens, unit, factor):
     units = unit_hashes(tokens, unit)
     assert len(units) == len(tokens) // unit
     for rules in (V0_23.offload, V0_33.offload):

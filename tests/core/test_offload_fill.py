@@ -105,7 +105,7 @@ def test_tails_of_segments(blocks, expected):
     assert _attention_blocks(blocks, 4, spec, 16) == expected
 
 
-def test_after_a_failed_check_nothing_is_told():
+def test_after_a_failed_check_nothing_is_computed():
     plan = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
     with pytest.raises(ValueError, match="does not start"):
         stored_prompt(plan, offload(plan, OffloadRequest(cpu_bytes_to_use=GIB)), 100)

@@ -30,11 +30,11 @@ from workbench.core.layouts.packed import (
 )
 from workbench.core.layouts.packed_views import packed_view, page_shape
 from workbench.core.layouts.placed import packed_order, packed_strides, place
-from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.rules.v0_33 import V0_33
-from workbench.core.rules.v0_33_layouts import CACHES, NAMES, USUAL
+from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry
+from workbench.core.versions.v0_33 import V0_33
+from workbench.core.versions.v0_33.layouts import NAMES, USUAL
 from workbench.models import catalog_names, load_model
-from workbench.views.layout_text import layout_text
+from workbench.views.pages.layout_text import layout_text
 
 DATA = Path(__file__).parents[1] / "data" / "packed_views_0_33.jsonl.gz"
 ITEM = {"bfloat16": 2, "uint8": 1, "float32": 4}
@@ -167,7 +167,7 @@ def test_which_order_is_taken(backend, order, reason):
     assert (found.name, found.reason) == (order, reason)
 
 
-def test_the_order_that_is_asked_for():
+def test_the_requested_order():
     plan = plan_of("FLASH_ATTN")
     assert plan_layout(plan, num_blocks=2, layout="HND").layout.name == "LBHNC"
     assert plan_layout(plan, num_blocks=2, layout="BLHNC").attention_place.is_block_outermost
@@ -182,7 +182,7 @@ def test_the_order_that_is_asked_for():
     )
 
 
-def test_a_block_beside_other_layers_is_not_split():
+def test_a_block_with_other_layers_is_not_split():
     scenario = wb.Scenario(
         model="qwen3.5-4b", backend="FLASHINFER", rules="0.33", gdn_flashinfer_prefill=False
     )
@@ -205,9 +205,9 @@ def test_no_rewrite_to_compare_with():
 
 
 def test_every_backend_of_the_rule_set_has_a_view():
-    for name, backend in V0_33.backends.items():
-        assert backend.is_ssm or backend.is_helper or CACHES.get(name, USUAL) is not None
-    assert set(CACHES) - {"", "mla", "hidden"} <= set(V0_33.backends)
+    for backend in V0_33.backends.values():
+        assert backend.cache is not None or not backend.is_selectable
+        assert backend.cache is None or backend.cache.axes[0] == NUM_BLOCKS
 
 
 def hybrids_and_backends():
@@ -313,7 +313,7 @@ def test_a_page_is_cut_into_the_slots_of_its_backend(values, slots):
     layout=st.sampled_from([None, *NAMES]),
     seed=st.integers(0, 2**16),
 )
-def test_bytes_of_blocks_never_meet_and_lie_where_the_view_says(scenario, blocks, layout, seed):
+def test_bytes_of_blocks_never_overlap_and_are_where_the_view_says(scenario, blocks, layout, seed):
     """The map's address of a value is the view's, and a group's pages are disjoint."""
     try:
         plan = wb.resolve(scenario.replace(rules="0.33", mamba_cache_mode=None))
@@ -368,7 +368,7 @@ def test_pages_of_a_group_fill_the_allocation_exactly(backend, layout):
     assert len(covered) * step == found[0].where.allocation_bytes
 
 
-def test_groups_lie_over_each_other():
+def test_groups_overlap():
     plan = wb.resolve(wb.Scenario(model="qwen3.5-4b", rules="0.33"))
     found = layer_places(plan, 2)
     assert {one.address(0) for one in found if one.index == 0} == {0}

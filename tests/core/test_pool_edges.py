@@ -12,8 +12,8 @@ from workbench.core.capacity.pool_use import pool_use
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.runners import runner_verdicts
+from workbench.views.capacity.html import pool_html
 from workbench.views.figures import capacity, memory_bar, page_map, pool_raster, shared_or_separate
-from workbench.views.pool import pool_html
 
 GIB = 2**30
 EMPTY = {
@@ -43,7 +43,7 @@ def test_a_pool_without_a_block_stays_one(case):
     assert all(verdict.problems for verdict in runner_verdicts(plan))
 
 
-def test_what_vllm_never_prints_is_not_told():
+def test_what_vllm_never_prints_is_not_predicted():
     stopped = plan_of(kv_cache_memory_bytes=GIB)
     assert "not_enough_memory" in {problem.code for problem in stopped.errors}
     assert "stops before it prints" in pool_html(stopped)
@@ -52,7 +52,7 @@ def test_what_vllm_never_prints_is_not_told():
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("model", ["qwen3.5-4b", "llama-3.1-8b"])
-def test_what_is_no_length_of_a_prompt_is_refused_everywhere(model, length):
+def test_an_invalid_prompt_length_is_refused_everywhere(model, length):
     plan = plan_of(model, kv_cache_memory_bytes=40 * GIB)
     figures = (memory_bar, capacity, shared_or_separate)
     drawn = [] if length is None else [partial(figure, plan, length) for figure in figures]
@@ -86,7 +86,7 @@ def test_a_length_of_minus_one_is_fitted_to_the_memory():
     assert plan_of(max_model_len=-1).max_model_len == plan_of().max_model_len
 
 
-def test_an_override_tells_the_number_that_it_replaces():
+def test_an_override_names_the_number_that_it_replaces():
     plan = plan_of(kv_cache_memory_bytes=20 * GIB, num_gpu_blocks_override=2000)
     blocks = plan_of(kv_cache_memory_bytes=20 * GIB).cache.num_blocks
     said = f"Overriding num_gpu_blocks={blocks} with num_gpu_blocks_override=2000"

@@ -103,7 +103,7 @@ def test_all_but_the_first_request_of_a_prefix_have_a_hit(prefixes):
     assert "1,584 and 2,112; 1,584 is inside the shared 1,600" in result.explanation
 
 
-def test_no_request_has_a_hit_when_every_checkpoint_is_behind_the_prefix():
+def test_no_request_has_a_hit_when_every_checkpoint_is_after_the_prefix():
     result = workload_hits(caching(), Workload(64, 1500, 700, 8))
     assert result.hits == 0
     assert "none is inside the shared 1,500" in result.explanation
@@ -174,7 +174,7 @@ def test_smallest_prefix_depends_on_the_prompt():
     assert smallest_prefix(caching(), 528) is None
 
 
-def test_a_plan_without_groups_has_no_hits_to_tell():
+def test_a_plan_without_groups_has_no_hits():
     plan = wb.resolve(
         wb.Scenario(
             model="nemotron-3-nano-30b-a3b",
@@ -196,7 +196,7 @@ def test_a_plan_without_groups_has_no_hits_to_tell():
         {"budget_tokens": 1, "cached_tokens": -1},
     ],
 )
-def test_impossible_lengths(values):
+def test_invalid_lengths_are_refused(values):
     with pytest.raises(ValueError, match="got"):
         prefill(10, **values)
 
@@ -327,6 +327,6 @@ def test_a_reason_means_that_nothing_is_ever_found(case):
         assert prefix_hit(rules, prompt, shared).cached_tokens == 0
 
 
-def test_more_budget_is_no_promise_of_more_hits():
+def test_more_budget_may_give_fewer_hits():
     small, large = (prefix_hit(caching(budget=b), 2200, 600).cached_tokens for b in (528, 2048))
     assert (small, large) == (528, 0)

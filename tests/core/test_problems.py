@@ -21,7 +21,7 @@ from tests.models.configs import (
 )
 from workbench.core.errors import Refused
 from workbench.core.problems import WARNING
-from workbench.plan import remedies_of_refusal, resolve
+from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import Scenario
 
 NO_REMEDY = {}
@@ -734,7 +734,7 @@ def test_before_37467_the_platform_block_size_came_too_late():
     assert {"rules": "0.23"} in changes_of(plan.remedies(problem))
 
 
-def test_since_37467_the_backend_is_asked_first():
+def test_since_37467_the_backend_comes_first():
     plan = resolve(Scenario(**NANO_ON_XPU, rules="0.23"))
     granularity = plan.trace.step("alignment_granule")
     assert (granularity.result, plan.backend) == (64, "FLASH_ATTN")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -20,9 +21,8 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import accepts_kernel_block, smallest_base
 from workbench.core.errors import Refused
 from workbench.core.groups.layer_specs import unquantized_layers
-from workbench.core.plan import Plan as CorePlan
-from workbench.core.rules import RULE_SETS
-from workbench.core.run import Run
+from workbench.core.resolve import resolve as core_resolve
+from workbench.core.resolve import with_pool, without_pool
 from workbench.core.stages import (
     after_alignment,
     attention_bytes,
@@ -32,6 +32,7 @@ from workbench.core.stages import (
     cache_mode,
     flex,
     gdn_prefill,
+    grouping,
     hybrid_alignment,
     layer_checks,
     memory,
@@ -43,9 +44,11 @@ from workbench.core.stages import (
     speculation,
     state_pages,
 )
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.sensitivity import outcome, single_changes, try_change
+from workbench.core.working_plan import WorkingPlan
 from workbench.models import load_model
-from workbench.plan import remedies_of_refusal, resolve
+from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import FIELDS, Scenario
 
 
@@ -135,7 +138,7 @@ def test_i2_the_kernel_block_divides_the_block_and_is_supported(scenario):
 
 
 @given(hybrids)
-def test_i3_no_smaller_multiple_of_the_granule_would_do(scenario):
+def test_i3_no_smaller_multiple_of_the_granularity_would_do(scenario):
     plan = aligned_plan(scenario)
     shown = plan.trace.step("alignment_granule").operands
     start, mla = shown["block_size"], shown.get("mla_granule", 1)
@@ -171,7 +174,7 @@ def test_i4_a_larger_mamba_page_never_gives_a_smaller_block(scenario, drafts, wi
     }
     has = {name: value for name, value in fields.items() if hasattr(state, name)}
     wide = replace(smaller.model, state=replace(state, **has))
-    larger = CorePlan.from_run(run_stages(wide, scenario, RULE_SETS[scenario.rules].stages))
+    larger = run_stages(wide, scenario, RULE_SETS[scenario.rules].stages)
     assert larger.mamba_page_size_bytes >= smaller.mamba_page_size_bytes
     assert larger.attention_bytes_per_token == smaller.attention_bytes_per_token
     assert larger.block_size >= smaller.block_size
@@ -202,7 +205,7 @@ def test_i5_typing_the_chosen_block_size_changes_nothing(scenario):
 
 
 @given(hybrids)
-def test_i6_padding_is_less_than_one_granule(scenario):
+def test_i6_padding_is_less_than_one_step(scenario):
     plan = aligned_plan(scenario)
     spare_tokens = granularity(plan) + (64 if was_rounded_by_xpu(plan) else 0) + rounding(plan) - 1
     assert 0 <= plan.padding_bytes < spare_tokens * plan.attention_bytes_per_token
@@ -226,7 +229,7 @@ def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
     for entry in plan.trace:
         assert entry.rule.title
         assert entry.rule.formula
-        assert entry.rule.source.startswith("vLLM")
+        assert entry.source.startswith("vLLM")
 
 
 OVERRIDES = {
@@ -243,7 +246,7 @@ OVERRIDES = {
 
 
 @given(any_scenario)
-def test_a_typed_value_never_changes_silently(scenario):
+def test_an_explicit_value_never_changes_silently(scenario):
     plan = plan_or_skip(scenario)
     for field, rules in OVERRIDES.items():
         explicit, final = getattr(scenario, field), getattr(plan, field)
@@ -252,7 +255,8 @@ def test_a_typed_value_never_changes_silently(scenario):
             continue
         event(f"{field} overridden")
         steps = [step for step in plan.trace if step.rule.name in rules]
-        assert any(step.operands.get("explicit") == explicit for step in steps), field
+        named = [step.operands.get(name) for step in steps for name in ("explicit", "before")]
+        assert explicit in named, field
         assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
     for field in ("dtype", "kv_cache_dtype"):
         if getattr(scenario, field) != "auto":
@@ -298,7 +302,7 @@ def test_where_nothing_is_aligned_the_trace_says_why(config, reason):
 
 
 @given(any_scenario)
-def test_a_typed_value_that_does_not_reach_the_state_is_named(scenario):
+def test_an_explicit_value_that_does_not_reach_the_state_is_named(scenario):
     plan = plan_or_skip(scenario)
     assume(plan.model.state is not None)
     step = plan.trace.step("mamba_page_size_bytes")
@@ -319,9 +323,39 @@ def shuffled(draw, value):
 def test_the_order_of_fields_makes_no_difference(scenario, data):
     plan = plan_or_skip(scenario)
     values = {**scenario.to_dict(), "model": shuffled(data.draw, scenario.model)}
-    names = data.draw(st.permutations(FIELDS))
+    names = data.draw(st.permutations(tuple(FIELDS)))
     again = resolve(Scenario(**{name: values[name] for name in names}))
     assert again.to_dict() == plan.to_dict()
+
+
+@given(
+    scenario=scenarios(memory=True),
+    size=st.none() | st.integers(0, 2**40),
+    blocks=st.none() | st.integers(1, 2**20),
+    weights=st.none() | st.integers(0, 2**38),
+)
+@settings(max_examples=100, deadline=None)
+def test_settings_of_the_pool_are_not_read_before_its_size(scenario, size, blocks, weights):
+    changed = scenario.replace(
+        kv_cache_memory_bytes=size, num_gpu_blocks_override=blocks, weights_bytes=weights
+    )
+    model = load_model(scenario.model)
+    try:
+        decided = without_pool(model, scenario)
+    except Refused as refusal:
+        with pytest.raises(Refused, match=re.escape(refusal.message)):
+            core_resolve(model, changed)
+        return
+    assert with_pool(decided, changed) == core_resolve(model, changed, trace=False)
+
+
+@given(scenario=scenarios(memory=True))
+@settings(max_examples=100, deadline=None)
+def test_without_a_trace_everything_else_is_the_same(scenario):
+    plan = plan_or_skip(scenario)
+    quick = core_resolve(load_model(scenario.model), scenario, trace=False)
+    assert quick.steps == ()
+    assert replace(quick, steps=plan.steps) == plan
 
 
 @given(any_scenario)
@@ -332,7 +366,7 @@ def test_the_same_scenario_gives_the_same_plan(scenario):
 
 
 NEEDS = {
-    cache_mode.cache_mode: {cache_mode.prefix_caching, refusals.max_model_len},
+    cache_mode.cache_mode: {cache_mode.enable_prefix_caching, refusals.max_model_len},
     state_pages.states: {
         refusals.model_dtype,
         state_pages.state_dtype_field,
@@ -380,53 +414,34 @@ NEEDS = {
     batch_sizes.cpu_mla_token_budget: {batch_sizes.token_budget, refusals.max_model_len},
     gdn_prefill.gdn_prefill: {cache_mode.cache_mode},
     attention_bytes.attention_page: {after_alignment.xpu_gdn_rounding},
-    pages.unify_pages: {attention_bytes.attention_page, speculation.speculative_method},
-    pages.kernel_block_size: {
+    grouping.hidden_states: {backend_choice.backend_choice},
+    grouping.cache_layout_choice: {attention_bytes.attention_page},
+    grouping.groups: {
         attention_bytes.attention_page,
-        cache_mode.cache_mode,
-        layer_checks.mamba_block_advice,
-        refusals.max_model_len,
-        refusals.mamba_block_size,
+        grouping.hidden_states,
+        speculation.speculative_method,
     },
-    pages.packed_split: {
-        attention_bytes.attention_page,
-        pages.kernel_block_size,
-        cache_mode.cache_mode,
-        layer_checks.mamba_block_advice,
-        refusals.max_model_len,
-        refusals.mamba_block_size,
-    },
+    pages.unify_pages: {grouping.groups},
+    pages.kernel_block_size: {grouping.groups},
+    pages.packed_split: {grouping.groups},
     layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     layer_checks.cpu_prefix_caching: {cache_mode.cache_mode},
-    memory.memory: {
-        attention_bytes.attention_page,
-        pages.kernel_block_size,
-        backend_choice.backend_choice,
-        memory.auto_fit,
-        speculation.speculative_method,
-    },
-    memory.auto_fit: {
-        speculation.speculative_method,
-        attention_bytes.attention_page,
+    memory.capacity: {
+        grouping.groups,
         batch_sizes.token_budget,
         batch_sizes.cpu_mla_token_budget,
-        pages.kernel_block_size,
-        cache_mode.cache_mode,
+    },
+    memory.auto_fit: {
+        memory.capacity,
         layer_checks.mamba_block_advice,
-        refusals.max_model_len,
         refusals.mamba_block_size,
     },
+    memory.memory: {memory.auto_fit},
     backend_choice.nvfp4_generation: {backend_choice.backend_choice},
     flex.flex_construction: {backend_choice.backend_choice},
     flex.batch_invariance: {backend_choice.backend_choice},
     flex.flex_mask_block: {pages.kernel_block_size},
-    prefix_hits.inert_prefix_caching: {
-        attention_bytes.attention_page,
-        pages.kernel_block_size,
-        cache_mode.cache_mode,
-        memory.auto_fit,
-        speculation.speculative_method,
-    },
+    prefix_hits.inert_prefix_caching: {memory.auto_fit},
 }
 """Stage -> the stages whose results it reads."""
 
@@ -441,11 +456,11 @@ REFUSING = (
 """Stages that only refuse; they read what comes before them, and nothing reads them."""
 
 
-def run_stages(model, scenario, stages: Iterable) -> Run:
-    run = Run(model, scenario, RULE_SETS[scenario.rules])
+def run_stages(model, scenario, stages: Iterable):
+    working = WorkingPlan(model, scenario, RULE_SETS[scenario.rules])
     for stage in stages:
-        stage(run)
-    return run
+        stage(working)
+    return working.finished()
 
 
 @given(any_scenario, st.randoms(use_true_random=False))
@@ -458,12 +473,12 @@ def test_only_the_declared_dependencies_order_the_stages(scenario, random):
         free = [stage for stage in waiting if not NEEDS.get(stage, set()) & set(waiting)]
         order.append(random.choice(free))
         waiting.remove(order[-1])
-    again = CorePlan.from_run(run_stages(plan.model, scenario, order))
+    again = run_stages(plan.model, scenario, order)
     for field in ("steps", "problems", "log_lines"):
         given_order = sorted(map(str, getattr(plan, field)))
         assert sorted(map(str, getattr(again, field))) == given_order
     unordered = {"steps": (), "problems": (), "log_lines": ()}
-    ours = replace(CorePlan.from_run(run_stages(plan.model, scenario, stages)), **unordered)
+    ours = replace(run_stages(plan.model, scenario, stages), **unordered)
     assert replace(again, **unordered) == ours
 
 

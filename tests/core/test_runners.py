@@ -11,7 +11,7 @@ from workbench.core.layouts.runners import (
     plan_graph_support,
     runner_verdicts,
 )
-from workbench.core.rules.v0_23 import V0_23
+from workbench.core.versions.v0_23 import V0_23
 
 HYBRID = "nemotron-3-nano-30b-a3b"
 ALL_LAYERS = 29
@@ -120,7 +120,7 @@ def test_plain_layers_share_the_layout_of_the_packed_ones_on_rocm(values, plain)
         assert (plan.plain_backend, plan.errors) == (backend, ())
 
 
-def test_typed_skip_layers_reach_mla_only_since_0_33():
+def test_explicit_skip_layers_reach_mla_only_since_0_33():
     fields = {"model": "kimi-linear-48b-a3b", "kv_cache_dtype": "fp8"}
     skipped = {**fields, "kv_cache_dtype_skip_layers": ("3",)}
     assert plan_of(**skipped).cache.grouping == plan_of(**fields).cache.grouping

@@ -19,9 +19,9 @@ from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.capacity.pipeline import pipeline
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.prefix.hits import caching_of, prefix_hit
-from workbench.core.rules import RULE_SETS, V0_23, V0_33
 from workbench.core.speculation import HIDDEN_STATES, MTP
-from workbench.plan import resolve
+from workbench.core.versions import RULE_SETS, V0_23, V0_33
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.versions import compare
 

@@ -103,7 +103,7 @@ def test_kernel_blocks_are_made_of_manager_blocks_at_the_attention_group():
         expanded_row((1,), 2, stride=1)
 
 
-def test_a_row_that_is_too_short_is_told_in_vllms_words():
+def test_a_row_that_is_too_short_has_vllms_message():
     assert capacity_text(3, 1, 64, 64) is None
     said = "Block table write for request 3, group 1 exceeds row capacity (65 > 64)"
     assert capacity_text(3, 1, 65, 64) == said

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from workbench.core.rules import RULE_SETS
-from workbench.core.settings import Settings
 from workbench.core.stages.speculation import method_for
-from workbench.interop.vllm_args import VALUE_FLAGS
+from workbench.core.versions import RULE_SETS
 from workbench.models import load_model, repository
+from workbench.scenario import FIELDS, Settings
 
 VERSIONS = {"0.23": "0.23.0", "0.33": "0.33.0", "before-37467": "0.17.1"}
 GIB = 2**30
 DEFAULTS = Settings()
-ARGUMENTS = {field: flag[2:].replace("-", "_") for field, flag in VALUE_FLAGS.items()}
+ARGUMENTS = {
+    name: field.argument[0]
+    for name, field in FIELDS.items()
+    if field.argument[0] and not field.argument[1] and name != "model"
+}
+"""Field -> the argument that has its value."""
 MEASURED = ("kv_cache_memory_bytes",)
 HEAD = "(EngineCore pid=99) {} 11-20 10:00:20 [core.py:1] "
 CONFIG = (
@@ -40,14 +44,12 @@ def method_of(scenario):
 def arguments_of(scenario):
     """`non-default args` of a scenario whose memory is measured, not set."""
     given = {
-        ARGUMENTS[field]: getattr(scenario, field)
+        ARGUMENTS[field]: FIELDS[field].kind.write(getattr(scenario, field))
         for field in ARGUMENTS
         if field not in MEASURED and getattr(scenario, field) != getattr(DEFAULTS, field)
     }
     name = repository(scenario.model) or scenario.model
     given |= {"model_tag": name, "model": name}
-    if scenario.enable_prefix_caching is not None:
-        given["enable_prefix_caching"] = scenario.enable_prefix_caching
     if scenario.num_speculative_tokens:
         given["speculative_config"] = {
             "method": method_of(scenario),
@@ -71,7 +73,7 @@ def settled_of(scenario, plan):
         f"dtype=torch.{plan.model_dtype}, max_seq_len={plan.max_model_len}, download_dir=None, "
         f"tensor_parallel_size={scenario.tensor_parallel}, pipeline_parallel_size=1, "
         f"kv_cache_dtype={scenario.kv_cache_dtype}, device_config={device}, "
-        f"enable_prefix_caching={plan.prefix_caching}, enable_chunked_prefill=True"
+        f"enable_prefix_caching={plan.enable_prefix_caching}, enable_chunked_prefill=True"
     )
 
 

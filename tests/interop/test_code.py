@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from tests.core.strategies import scenarios
 from tests.views.plans import EVIL
-from workbench.interop.code import scenario_code
+from workbench.interop.commands.code import scenario_code
 from workbench.models import catalog_config
 from workbench.scenario import FIELDS, Scenario
 
@@ -23,7 +23,7 @@ def ran(code):
 
 
 def scenario_of(code):
-    """The scenario that the code builds; the code resolves it as well, so that line is left out."""
+    """The scenario that the code builds; the code resolves it as well, so that line is removed."""
     return ran(code.partition("plan = ")[0])["scenario"]
 
 
@@ -41,7 +41,7 @@ def test_the_code_of_a_plan_runs_as_it_is():
     assert names["scenario"] == plan.scenario
 
 
-def test_defaults_are_left_out_but_the_model_is_named():
+def test_defaults_are_omitted_but_the_model_is_named():
     assert scenario_code(Scenario().to_dict()).splitlines() == [
         "import workbench as wb",
         "",

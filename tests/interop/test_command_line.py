@@ -12,8 +12,8 @@ from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import from_vllm_command
-from workbench.interop.command_line import read_command
-from workbench.interop.command_words import known_flags
+from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.command_words import known_flags
 from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
@@ -220,7 +220,7 @@ def test_unknown_flags_are_named_with_the_nearest_and_everything_else_is_kept():
         assert words in notes
 
 
-def test_of_two_values_the_last_counts_and_that_is_said():
+def test_of_two_values_the_last_counts_with_a_note():
     found = from_vllm_command(f"{SERVE} -tp 2 -tp 4")
     assert found.scenario.tensor_parallel == 4
     assert "given again" in found.notes[0]
@@ -245,13 +245,13 @@ def test_a_wrong_value_names_its_flag_and_the_nearest_valid_one(flags, words):
 @pytest.mark.parametrize(
     "text", ["", "hello", "python train.py", "vllm bench serve", "'", "x" * 200_000]
 )
-def test_what_is_no_command_is_said(text):
+def test_text_without_a_command_is_refused(text):
     with pytest.raises(ScenarioError) as caught:
         from_vllm_command(text)
     assert caught.value.code in {"not_a_vllm_command", "out_of_range"}
 
 
-def test_a_model_of_any_length_is_no_error_of_the_system():
+def test_a_model_name_of_any_length_is_not_a_system_error():
     assert fields_of(f"vllm serve {'x' * 5000} -tp 2").tensor_parallel == 2
 
 

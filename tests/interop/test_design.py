@@ -1,4 +1,4 @@
-"""Design files: whole in and out, newer ones refused, changed rules told."""
+"""Design files: round trips, refusal of newer ones, changed rules."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_newer_schema_is_refused_in_clear_words():
     assert caught.value.code == "schema_unknown"
 
 
-def test_numbers_that_changed_are_told_one_by_one():
+def test_numbers_that_changed_are_listed():
     scenario = Scenario(model="qwen3.5-4b")
     numbers = json.loads(design_text(scenario))["numbers"]
     assert set(numbers) == {*NUMBERS, "problems"}
@@ -70,7 +70,7 @@ def test_numbers_that_changed_are_told_one_by_one():
     assert warnings[1:] == ("block_size was 512 and is 528 now.",)
 
 
-def test_another_fingerprint_with_the_same_numbers_is_told_as_such():
+def test_another_fingerprint_with_the_same_numbers_is_a_warning():
     [warning] = loaded_design(design_text(Scenario(), fingerprint="0" * 8)).warnings
     assert "every number is the same" in warning
 

@@ -12,9 +12,9 @@ import workbench as wb
 from tests.core.strategies import scenarios
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import commands_of, from_vllm_command, sweep_file
+from workbench.interop.commands.llm_code import llm_arguments, llm_code
+from workbench.interop.commands.sweep_params import sweep_command
 from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance, read_flex_device
-from workbench.interop.llm_code import llm_arguments, llm_code
-from workbench.interop.sweep_params import sweep_command
 from workbench.scenario import Scenario
 
 PROVENANCE = FlexProvenance(
@@ -108,7 +108,7 @@ def test_every_record_of_a_sweep_file_is_its_scenario():
         ),
     ],
 )
-def test_what_one_sweep_file_cannot_hold_is_said(wanted, code):
+def test_what_one_sweep_file_cannot_hold_is_refused(wanted, code):
     with pytest.raises(ScenarioError) as caught:
         sweep_file(wanted)
     assert caught.value.code == code

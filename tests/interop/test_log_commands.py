@@ -20,7 +20,7 @@ def run(*arguments, stdin=None):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
 
 
-def test_a_file_and_stdin_are_explained_alike():
+def test_a_file_and_stdin_give_the_same_explanation():
     from_file, from_stdin = run("explain-log", LOG), run("explain-log", "-", stdin=LOG.read_bytes())
     assert from_file.exit_code == from_stdin.exit_code == 0
     assert from_file.output == from_stdin.output

@@ -11,8 +11,8 @@ import pytest
 
 from tests.interop.test_log_messages import LINES
 from workbench.exchange import explain_log
-from workbench.interop.log_find import find_messages
-from workbench.interop.log_text import lines_of
+from workbench.interop.logs.find import find_messages
+from workbench.interop.logs.text import lines_of
 
 HEAD = "(EngineCore_DP0 pid=1937911) ERROR 10-11 10:42:14 [core.py:708] "
 NOISE = HEAD.replace("ERROR", "INFO") + "Using cache directory: /root/.cache/vllm/rank_0_0/backbone"
@@ -103,9 +103,9 @@ def test_every_message_is_read_in_every_disguise(disguise, end):
         lines = [*change(NOISE), *change(HEAD + line), *change(NOISE)]
         read = values(end.join(lines))
         if read.keys() != plain.keys() or any(
-            str(read[name][value]).replace(" ", "") != str(told).replace(" ", "")
-            for value, told in plain[name].items()
-            if value not in {"arguments", "config"}
+            str(read[name][key]).replace(" ", "") != str(value).replace(" ", "")
+            for key, value in plain[name].items()
+            if key not in {"arguments", "config"}
         ):
             wrong[name] = (plain, read)
     assert not wrong
@@ -119,8 +119,8 @@ def test_a_whole_start_is_the_same_scenario_however_it_is_wrapped(width, wrap):
     bare = [line.text for line in lines_of(text)]
     report = explain_log("\n".join(piece for line in bare for piece in wrap(width)(line)))
     assert report.scenario == plain.scenario
-    told = [(line.message, line.verdict, line.said, line.times) for line in report.lines]
-    assert told == [(line.message, line.verdict, line.said, line.times) for line in plain.lines]
+    found = [(line.message, line.verdict, line.said, line.times) for line in report.lines]
+    assert found == [(line.message, line.verdict, line.said, line.times) for line in plain.lines]
 
 
 @pytest.mark.parametrize("disguise", DISGUISES)

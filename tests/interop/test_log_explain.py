@@ -1,4 +1,4 @@
-"""Pasted start-up logs: real ones, broken ones, and ones that are none."""
+"""Pasted start-up logs: real ones, broken ones, and text that is not a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.core.errors import Refused, ScenarioError
 from workbench.exchange import explain_log
-from workbench.interop.log_report import VERDICTS
+from workbench.interop.logs.report import AGREES, KNOWN, READ, VERDICTS
 from workbench.models import catalog_config, catalog_names
 from workbench.scenario import Scenario
 
@@ -21,23 +21,23 @@ LOGS = Path(__file__).parents[1] / "data" / "logs"
 EXPECTED = {
     "typed_arguments_0_27": (
         {"tensor_parallel": 2, "kv_cache_dtype": "int8_per_token_head", "max_model_len": 262144},
-        {"typed_arguments": "told"},
+        {"typed_arguments": READ},
     ),
     "objects_in_arguments": (
         {"model": "llama-3.1-8b", "max_model_len": 1024, "max_num_batched_tokens": 8192},
-        {"typed_arguments": "told", "max_model_len": "agrees", "token_budget": "told"},
+        {"typed_arguments": READ, "max_model_len": "agrees", "token_budget": READ},
     ),
     "engine_config_0_10": (
         {"model": "qwen3-8b", "dtype": "bfloat16", "max_model_len": 16384, "platform": "cuda"},
-        {"engine_config": "told"},
+        {"engine_config": READ},
     ),
     "engine_config_0_6": (
         {"model": "qwen3-8b", "rules": "before-37467"},
-        {"engine_config": "told"},
+        {"engine_config": READ},
     ),
     "journald_ranks": (
         {"kv_cache_memory_bytes": round(5.35 * 2**30), "max_model_len": 8192},
-        {"available_memory": "told", "tokens": "unsure", "concurrency": "unsure"},
+        {"available_memory": READ, "tokens": "unsure", "concurrency": "unsure"},
     ),
     "drafts_480": ({}, {"attention_block_size": "unsure", "mamba_padding": "unsure"}),
     "size_alone_528": ({}, {"attention_block_size": "unsure", "mamba_padding": "unsure"}),
@@ -48,7 +48,7 @@ EXPECTED = {
     ),
     "padding_layers": ({"max_model_len": 1048576}, {"padding_layers": "unsure"}),
     "joined_line": ({"max_model_len": 262144}, {"tokens_and_concurrency": "unsure"}),
-    "override": ({"num_gpu_blocks_override": 4338}, {"override": "told"}),
+    "override": ({"num_gpu_blocks_override": 4338}, {"override": READ}),
     "not_enough_hard_wrapped": (
         {"max_model_len": 100000, "kv_cache_memory_bytes": round(4.25 * 2**30)},
         {"not_enough_memory": "unsure"},
@@ -57,7 +57,7 @@ EXPECTED = {
     "backend_refused": ({"backend": "CUTLASS_MLA"}, {"backend_not_valid": "unsure"}),
     "banner_0_17": (
         {"tensor_parallel": 2, "max_num_seqs": 16, "enable_prefix_caching": True},
-        {"version": "known", "typed_arguments": "told"},
+        {"version": "known", "typed_arguments": READ},
     ),
     "align_budget": (
         {"model": "nemotron-3-nano-30b-a3b", "max_num_batched_tokens": 2048},
@@ -67,26 +67,26 @@ EXPECTED = {
     "hash_block_0_27": ({}, {"hash_block_not_divisible": "known"}),
     "rocm_arguments": (
         {"model": "qwen3-next-80b-a3b", "platform": "rocm", "tensor_parallel": 4},
-        {"platform": "told", "architecture": "known"},
+        {"platform": READ, "architecture": "known"},
     ),
     "pages_not_divisible": ({}, {"pages_not_divisible": "unsure"}),
     "bench_report_0_24": (
         {"kv_cache_dtype": "fp8", "max_num_seqs": 1, "tensor_parallel": 1},
-        {"typed_arguments": "told", "engine_config": "told", "tokens": "unsure"},
+        {"typed_arguments": READ, "engine_config": READ, "tokens": "unsure"},
     ),
     "compose_0_8": ({"max_model_len": 8192}, {"tokens": "unsure", "concurrency": "unsure"}),
     "kimi_0_11": (
         {"enable_prefix_caching": False, "max_num_batched_tokens": 64000},
-        {"prefix_caching_not_supported": "told", "mamba_padding": "unsure"},
+        {"prefix_caching_not_supported": READ, "mamba_padding": "unsure"},
     ),
     "host_time": ({}, {"pages_not_divisible": "unsure"}),
     "double_spaced_0_9": (
         {"tensor_parallel": 8, "platform": "cuda", "max_num_batched_tokens": 5120},
-        {"engine_config": "told"},
+        {"engine_config": READ},
     ),
     "one_line_0_8": (
         {"platform": "cuda", "tensor_parallel": 2, "max_model_len": 8192},
-        {"version": "known", "all_arguments": "told"},
+        {"version": "known", "all_arguments": READ},
     ),
     "gpu_blocks_0_7": ({"max_model_len": 2048}, {"weights": "known", "num_blocks": "unsure"}),
     "stored_in_cache_0_6": (
@@ -95,7 +95,7 @@ EXPECTED = {
     ),
     "padded_to_the_window": (
         {"tensor_parallel": 2, "max_num_batched_tokens": 4096, "max_model_len": 32768},
-        {"version": "known", "typed_arguments": "told"},
+        {"version": "known", "typed_arguments": READ},
     ),
     "models_max_seq_0_11": (
         {"max_model_len": 262144, "kv_cache_memory_bytes": round(13.69 * 2**30)},
@@ -105,11 +105,11 @@ EXPECTED = {
     "engine_core_0": ({"max_model_len": 40000}, {"tokens": "unsure"}),
     "all_arguments_0_6": (
         {"model": "qwen3-8b", "max_model_len": 16384, "kv_cache_dtype": "fp8"},
-        {"all_arguments": "told"},
+        {"all_arguments": READ},
     ),
     "progress_and_override": (
         {"num_gpu_blocks_override": 512, "kv_cache_memory_bytes": round(6.9 * 2**30)},
-        {"override": "told", "concurrency": "unsure"},
+        {"override": READ, "concurrency": "unsure"},
     ),
     "whole_start_0_23": (
         {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "mamba_cache_mode": "align"},
@@ -128,12 +128,12 @@ EXPECTED = {
             "enable_prefix_caching": True,
             "gdn_flashinfer_prefill": False,
         },
-        {"preferred_block": "agrees", "attention_block_size": "agrees", "gdn_prefill": "told"},
+        {"preferred_block": "agrees", "attention_block_size": "agrees", "gdn_prefill": READ},
     ),
 }
-"""Log -> fields that it tells, and verdicts by message."""
+"""Log -> fields that it gives, and verdicts by message."""
 
-TYPED = "(APIServer pid=1) INFO 01-01 00:00:00 [u.py:1] non-default args: {{'model': '{}'{}}}\n"
+ARGUMENTS = "(APIServer pid=1) INFO 01-01 00:00:00 [u.py:1] non-default args: {{'model': '{}'{}}}\n"
 SIZE = "Setting attention block size to {} tokens to ensure that attention page size is >= mamba"
 
 
@@ -161,7 +161,7 @@ def test_every_log_is_expected_here():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_real_log_tells_its_scenario_and_every_line_is_explained(name):
+def test_a_real_log_gives_a_scenario_and_every_line_is_explained(name):
     fields, verdicts = EXPECTED[name]
     report = explain_log(log_of(name))
     assert fields.items() <= dict(report.reading.fields).items()
@@ -175,10 +175,10 @@ def test_a_size_is_explained_with_its_operands():
     line = line_of(explain_log(log_of("whole_start_0_23")), "attention_block_size")
     assert (line.said, line.expected) == ({"block_size": 1056}, {"block_size": 1056})
     assert line.times == 2
-    told = "\n".join(line.why)
-    assert "The log says 1,056 tokens, the rules give 1,056 tokens because" in told
+    text = "\n".join(line.why)
+    assert "The log says 1,056 tokens, the rules give 1,056 tokens because" in text
     for words in ("533,504 bytes", "attention_bytes_per_token=512", "A=16", "#37467"):
-        assert words in told
+        assert words in text
     assert any(advice.startswith("Smaller: ") for advice in line.advice)
 
 
@@ -213,7 +213,7 @@ def test_capacity_may_differ_by_what_rounding_the_memory_allows(more_bytes, verd
     tokens = wb.resolve(there).cache.printed_tokens
     rounded = wb.resolve(Scenario(**wanted, kv_cache_memory_bytes=20 * 2**30))
     assert rounded.cache.printed_tokens != tokens
-    text = TYPED.format("lfm2-350m", ", 'max_model_len': 1024") + (
+    text = ARGUMENTS.format("lfm2-350m", ", 'max_model_len': 1024") + (
         f"Available KV cache memory: 20.0 GiB\nGPU KV cache size: {tokens:,} tokens"
     )
     line = line_of(explain_log(text), "tokens")
@@ -222,7 +222,7 @@ def test_capacity_may_differ_by_what_rounding_the_memory_allows(more_bytes, verd
 
 
 def test_a_disagreement_names_what_would_explain_it_and_that_is_true():
-    text = TYPED.format("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "") + SIZE.format(1056)
+    text = ARGUMENTS.format("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "") + SIZE.format(1056)
     line = line_of(explain_log(text), "attention_block_size")
     assert line.verdict == "differs"
     assert line.expected == {"block_size": 2096}
@@ -233,10 +233,10 @@ def test_a_disagreement_names_what_would_explain_it_and_that_is_true():
         assert wb.resolve(Scenario.from_dict(scene.fields)).block_size == 1056
 
 
-def test_a_size_that_nothing_explains_is_said():
-    text = TYPED.format("Qwen/Qwen3.5-4B", "") + SIZE.format(12345)
-    [told] = line_of(explain_log(text), "attention_block_size").candidates
-    assert told.startswith("No single change and no pair")
+def test_a_size_that_nothing_explains_is_reported():
+    text = ARGUMENTS.format("Qwen/Qwen3.5-4B", "") + SIZE.format(12345)
+    [text] = line_of(explain_log(text), "attention_block_size").candidates
+    assert text.startswith("No single change and no pair")
 
 
 def test_a_size_alone_offers_models_that_really_have_it():
@@ -249,20 +249,20 @@ def test_a_size_alone_offers_models_that_really_have_it():
         assert round(plan.padding_percent, 2) == 0.76
 
 
-def test_a_size_that_no_model_has_is_said():
+def test_a_size_that_no_model_has_is_reported():
     assert "none in the catalog has block_size 480" in explain_log(log_of("drafts_480")).missing[0]
 
 
 def test_a_model_on_this_machine_is_read(tmp_path):
     config = catalog_config("qwen3.5-4b")
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    report = explain_log(TYPED.format(tmp_path, "") + SIZE.format(528))
+    report = explain_log(ARGUMENTS.format(tmp_path, "") + SIZE.format(528))
     assert line_of(report, "attention_block_size").verdict == "agrees"
     assert report.scenario["model"] == str(tmp_path / "config.json")
 
 
 def test_flashinfer_first_means_compute_capability_10():
-    text = TYPED.format("Qwen/Qwen3.5-4B", "") + (
+    text = ARGUMENTS.format("Qwen/Qwen3.5-4B", "") + (
         "Using FLASHINFER attention backend out of potential backends: ['FLASHINFER', 'FLASH_ATTN']"
     )
     report = explain_log(text)
@@ -271,7 +271,7 @@ def test_flashinfer_first_means_compute_capability_10():
 
 
 def test_a_refusal_is_explained_with_remedies_that_were_tried():
-    text = TYPED.format("Qwen/Qwen3.5-4B", ", 'max_model_len': 999999") + (
+    text = ARGUMENTS.format("Qwen/Qwen3.5-4B", ", 'max_model_len': 999999") + (
         "ValueError: User-specified max_model_len (999999) is greater than the derived "
         "max_model_len (max_position_embeddings=262144 or model_max_length=None in model's "
         "config.json)."
@@ -292,11 +292,11 @@ def test_the_log_that_is_predicted_for_a_plan_agrees_with_it(name, rules):
         plan = wb.resolve(Scenario(**wanted, rules=rules))
     except Refused:
         return
-    typed = f"vLLM API server version {rules}.0\n" + TYPED.format(
+    head = f"vLLM API server version {rules}.0\n" + ARGUMENTS.format(
         name, f", 'max_model_len': 2048, 'kv_cache_memory_bytes': {40 * 2**30}"
     )
-    report = explain_log(typed + "\n".join(plan.log_lines))
-    assert {line.verdict for line in report.lines} <= {"agrees", "told", "known"}
+    report = explain_log(head + "\n".join(plan.log_lines))
+    assert {line.verdict for line in report.lines} <= {AGREES, READ, KNOWN}
     assert report.scenario["rules"] == rules
     assert wb.resolve(Scenario.from_dict(report.scenario)).block_size == plan.block_size
 
@@ -312,7 +312,7 @@ def test_the_log_that_is_predicted_for_a_plan_agrees_with_it(name, rules):
         (b"INFO 11-20 10:00:00 [interface.py:1] Setting", "log_not_recognised"),
     ],
 )
-def test_what_cannot_be_explained_is_said(data, code):
+def test_what_cannot_be_explained_is_refused(data, code):
     with pytest.raises(ScenarioError) as caught:
         explain_log(data)
     assert caught.value.code == code

@@ -7,8 +7,8 @@ import pytest
 import workbench as wb
 from tests.interop.test_log_messages import LINES
 from workbench.exchange import explain_log
-from workbench.interop.log_errors import ERRORS
-from workbench.views.log_table import log_html, log_text
+from workbench.interop.logs.errors import ERRORS
+from workbench.views.logs.table import log_html, log_text
 
 FATAL = [message.name for message in ERRORS]
 START = (
@@ -98,7 +98,7 @@ def test_a_remedy_was_tried_on_the_refused_scenario():
         "size (3)."
     )
     report = explain_log(start(error, more=", 'tensor_parallel_size': 3"))
-    advice = [text for line in report.lines for text in line.advice if "it helps" in text]
+    advice = [text for line in report.lines for text in line.advice if "Tested remedy" in text]
     assert advice
     assert all("tensor_parallel = " in text for text in advice)
 
@@ -158,7 +158,7 @@ def test_a_line_is_in_the_scenario(line, field, value):
     assert explain_log(start("") + "\n" + line).scenario[field] == value
 
 
-def test_an_error_that_is_not_known_is_said_to_be_fatal():
+def test_an_unknown_error_is_reported_as_fatal():
     report = explain_log(start(f"{OUT_OF_MEMORY}\n{FOLLOWING}"))
     assert report.failure.message is None
     assert OUT_OF_MEMORY in report.failure.text
@@ -213,7 +213,7 @@ def test_a_fatal_line_that_is_cut_off_is_still_fatal():
     assert report.failure.missing == ("the rest of the line: it is cut off",)
 
 
-def test_other_numbers_are_said():
+def test_other_numbers_are_reported():
     text = start(
         "In Mamba cache align mode, block_size (9999) must be <= max_num_batched_tokens (64).",
         more=", 'enable_prefix_caching': True",

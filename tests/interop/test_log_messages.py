@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.interop.log_find import find_messages
-from workbench.interop.log_messages import MESSAGES
-from workbench.interop.log_text import bare, lines_of
+from workbench.interop.logs.find import MESSAGES, find_messages
+from workbench.interop.logs.text import bare, lines_of
 
 LINES = {
     "version": "vLLM API server version 0.23.0",
@@ -126,7 +125,7 @@ def test_every_message_has_a_line_here():
 
 @pytest.mark.parametrize("head", HEADS, ids=range(len(HEADS)))
 @pytest.mark.parametrize("name", LINES)
-def test_a_line_is_its_message_and_no_other_whatever_stands_before_it(name, head):
+def test_a_line_matches_only_its_message_with_any_prefix(name, head):
     [found] = messages_in(head + LINES[name])
     assert found.message.name == name
     assert LINES[name].startswith(found.text.removesuffix("…"))
@@ -167,7 +166,7 @@ def test_a_line_that_is_wrapped_anywhere_is_still_read(name):
 
 
 @pytest.mark.parametrize("name", ["attention_block_size", "mamba_padding", "available_memory"])
-def test_half_a_line_is_said_to_be_cut_and_gives_no_number(name):
+def test_half_a_line_is_reported_as_cut_and_gives_no_number(name):
     line = LINES[name]
     digit = next(at for at, mark in enumerate(line) if mark.isdigit())
     for at in range(16, digit):
@@ -178,7 +177,7 @@ def test_half_a_line_is_said_to_be_cut_and_gives_no_number(name):
 @pytest.mark.parametrize(
     "line", [LINES["concurrency"][:30], LINES["tokens_and_concurrency"][:60], LINES["tokens"][:20]]
 )
-def test_a_line_of_capacity_that_is_cut_is_said_once(line):
+def test_a_line_of_capacity_that_is_cut_is_reported_once(line):
     [found] = find_messages(lines_of(line))
     assert found.values is None
 

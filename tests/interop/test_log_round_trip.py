@@ -7,19 +7,17 @@ from random import Random
 import pytest
 
 import workbench as wb
-from tests.interop.start_logs import start_log
+from tests.interop.start_logs import ARGUMENTS, start_log
 from workbench.core.errors import ConfigError, Refused
 from workbench.exchange import explain_log
-from workbench.interop.vllm_args import VALUE_FLAGS
-from workbench.random_scenarios import random_scenarios
+from workbench.scenario.random import random_scenarios
 
 COUNT = 150
 SHARES = (None, None, 0, 0.001, 0.4, 0.97, 0.999, 1.001, 1.2)
 """Memory as a share of what one request of full length needs; None leaves it unknown."""
 STATED = (
-    *(field for field in VALUE_FLAGS if field != "kv_cache_memory_bytes"),
+    *(field for field in ARGUMENTS if field != "kv_cache_memory_bytes"),
     "model",
-    "enable_prefix_caching",
     "num_speculative_tokens",
     "speculative_method",
     "platform",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.interop.argument_values import speculative_method
-from workbench.interop.command_line import read_command
-from workbench.interop.log_facts import argument_fields, engine_fields, entries
+from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.speculation import speculative_method
+from workbench.interop.logs.facts import entries, logged_fields
 
 SERVE = "vllm serve Qwen/Qwen3.5-4B"
 
@@ -62,7 +62,7 @@ def test_a_method_without_a_number_is_a_note():
 )
 def test_the_engine_line_names_the_method(printed, method, tokens):
     line = f"model='Qwen/Qwen3.5-4B', speculative_config={printed}, dtype=torch.bfloat16"
-    fields = engine_fields(entries(line))
+    fields = logged_fields(entries(line))
     assert (fields["speculative_method"], fields["num_speculative_tokens"]) == (method, tokens)
 
 
@@ -71,9 +71,9 @@ def test_the_arguments_name_the_method_as_they_were_given():
         "{'model': 'Qwen/Qwen3.5-4B', 'speculative_config': "
         "{'method': 'qwen3_5_mtp', 'num_speculative_tokens': 2}}"
     )
-    fields = argument_fields(entries(line))
+    fields = logged_fields(entries(line))
     assert (fields["speculative_method"], fields["num_speculative_tokens"]) == ("mtp", 2)
 
 
 def test_without_speculation_a_log_names_no_method():
-    assert "speculative_method" not in engine_fields(entries("speculative_config=None"))
+    assert "speculative_method" not in logged_fields(entries("speculative_config=None"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 import subprocess
@@ -13,42 +12,16 @@ from hypothesis import given
 
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused
-from workbench.core.flex.sizes import FLEX_FIELDS
-from workbench.core.settings import Settings
-from workbench.interop.vllm_args import (
-    VALUE_FLAGS,
+from workbench.interop.commands.vllm_args import (
     vllm_args,
     vllm_command,
     vllm_environment,
 )
 from workbench.models import catalog_config, catalog_names, load_model, repository
-from workbench.plan import resolve
-from workbench.scenario import Scenario
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, MODEL, Scenario
 
 HUB_ID = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
-NO_FLAG = {
-    "platform",
-    "compute_capability",
-    "rules",
-    "device_memory_bytes",
-    "weights_bytes",
-    "activation_bytes",
-    "cuda_graph_bytes",
-    "batch_invariant",
-    "torch_version",
-    "trtllm_kernels",
-    "kv_cache_layout",
-    "kv_cache_memory_bytes_by_rank",
-}
-OWN_FORM = {
-    "disable_hybrid_kv_cache_manager",
-    "enable_prefix_caching",
-    "gdn_flashinfer_prefill",
-    "hidden_state_layers",
-    "kv_cache_dtype_skip_layers",
-    "num_speculative_tokens",
-    "speculative_method",
-}
 FLAGS = [
     ("tensor_parallel", 4, ("--tensor-parallel-size", "4")),
     ("dtype", "float16", ("--dtype", "float16")),
@@ -113,12 +86,11 @@ def args_of(**values):
 
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
-    fields = {field.name for field in dataclasses.fields(Settings)}
-    assert fields == set(VALUE_FLAGS) | NO_FLAG | OWN_FORM | set(FLEX_FIELDS)
-    assert {field for field, _value, _args in FLAGS} | {
-        "num_speculative_tokens",
-        "speculative_method",
-    } == fields
+    tried = {field for field, _value, _args in FLAGS}
+    drafts = {"num_speculative_tokens", "speculative_method"}
+    assert tried | drafts | {"model"} == set(FIELDS)
+    without = {field for field, _value, args in FLAGS if not args}
+    assert without == {name for name, field in FIELDS.items() if not field.flag.startswith("--")}
 
 
 @pytest.mark.parametrize(("field", "value", "expected"), FLAGS)
@@ -226,16 +198,17 @@ def test_any_scenario_gives_a_command_that_a_shell_reads_back(scenario):
     assert shlex.split(one_line) == [*variables, "vllm", "serve", *args]
     flags = [arg for arg in args[1:] if arg.startswith("--")]
     assert len(set(flags)) == len(flags)
-    changed = [
-        field
-        for field in (*VALUE_FLAGS, *OWN_FORM)
-        if getattr(scenario, field) != getattr(Settings(), field)
-    ]
-    flex = {field: getattr(scenario, field) for field in FLEX_FIELDS}
-    changed += ["attention_config"] * any(value is not None for value in flex.values())
-    drafts = {"hidden_state_layers", "num_speculative_tokens"} & set(changed)
-    named = {"speculative_method"} & set(changed)
-    assert len(flags) == len(changed) - len(drafts) - len(named) + bool(drafts)
+    arguments = {
+        field.argument[0]
+        for field in FIELDS.values()
+        if field is not MODEL and getattr(scenario, field.name) != field.default
+    }
+    assert len(flags) == len(arguments - {"", "speculative_config"}) + (
+        "--speculative-config" in flags
+    )
+    assert ("--speculative-config" in flags) == bool(
+        scenario.num_speculative_tokens or scenario.hidden_state_layers
+    )
 
 
 def test_what_has_no_flag_is_an_environment_variable_of_the_command():

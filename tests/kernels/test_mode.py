@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("triton")
 
 ROOT = Path(__file__).parents[2]
-# a stand-in for torch: what it says about its GPU is all that the decision asks of it
+# a stand-in for torch: the decision reads only what it says about its GPU
 TORCH = """
 import sys
 from importlib.machinery import ModuleSpec

@@ -91,7 +91,7 @@ def falcon_h1(**changes: Any) -> Config:
 
 
 def zamba2(**changes: Any) -> Config:
-    """Zamba2's shape: a shared attention block in front of some mamba layers."""
+    """Zamba2's shape: a shared attention block before some mamba layers."""
     config = {
         "model_type": "zamba2",
         "num_attention_heads": 32,

@@ -32,7 +32,7 @@ from tests.models.configs import (
 )
 from workbench.core.model import FULL, SLIDING, SSM
 from workbench.models import read_model
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 LETTERS = {FULL: "A", SLIDING: "S", SSM: "m"}
@@ -305,7 +305,7 @@ def test_a_granite_with_attention_only_is_an_ordinary_decoder():
     assert (model.is_hybrid, model.state, model.attention_layers) == (False, None, 3)
     plan = resolve(Scenario(model=config, mamba_cache_mode="align"))
     assert (plan.block_size, plan.mamba_block_size, plan.mamba_page_size_padded) == (16, None, None)
-    assert plan.mamba_cache_mode == "align", "what was typed stays, and means nothing"
+    assert plan.mamba_cache_mode == "align", "the requested mode stays, without effect"
     assert plan.enable_prefix_caching, "as for every ordinary decoder"
 
 
@@ -388,7 +388,7 @@ def dtypes(config, **settings):
     ("config", "settings", "expected"),
     [
         pytest.param(bamba(), {}, ("bfloat16", "bfloat16"), id="model-dtype"),
-        pytest.param(bamba(), {"dtype": "float16"}, ("float16", "float16"), id="typed-dtype"),
+        pytest.param(bamba(), {"dtype": "float16"}, ("float16", "float16"), id="explicit-dtype"),
         pytest.param(
             bamba(), {"mamba_cache_dtype": "float32"}, ("float32", "float32"), id="conv-rules-both"
         ),
@@ -406,13 +406,13 @@ def dtypes(config, **settings):
             nemotron_h(),
             {"mamba_ssm_cache_dtype": "float16"},
             ("bfloat16", "float16"),
-            id="nemotron_h-typed",
+            id="nemotron_h-explicit",
         ),
         pytest.param(
             nemotron_h(),
             {"mamba_cache_dtype": "float16"},
             ("float16", "float32"),
-            id="nemotron_h-conv-typed",
+            id="nemotron_h-conv-explicit",
         ),
         pytest.param(qwen3_5(), {}, ("bfloat16", "float32"), id="qwen3_5-field"),
         pytest.param(
@@ -444,9 +444,11 @@ def test_state_dtypes(config, settings, expected):
     ("config", "settings", "restricted"),
     [
         pytest.param(nemotron_h(), {}, True, id="written-by-the-model"),
-        pytest.param(bamba(), {"mamba_cache_dtype": "float32"}, True, id="conv-typed"),
-        pytest.param(lfm2(), {"mamba_ssm_cache_dtype": "float32"}, True, id="typed-without-effect"),
-        pytest.param(kimi_linear(), {}, False, id="float32-that-nobody-wrote"),
+        pytest.param(bamba(), {"mamba_cache_dtype": "float32"}, True, id="conv-explicit"),
+        pytest.param(
+            lfm2(), {"mamba_ssm_cache_dtype": "float32"}, True, id="explicit-without-effect"
+        ),
+        pytest.param(kimi_linear(), {}, False, id="float32-by-default"),
         pytest.param(bamba(), {"dtype": "float32"}, False, id="model-dtype"),
         pytest.param(llama(), {"mamba_cache_dtype": "float32"}, False, id="no-hybrid"),
     ],

@@ -36,7 +36,7 @@ from tests.models.configs import (
 )
 from workbench.core.errors import ConfigError, Refused
 from workbench.models import catalog_config, catalog_names, load_model, read_model
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 
@@ -273,7 +273,7 @@ ORIGINAL = "original_max_position_embeddings"
 @pytest.mark.parametrize(
     ("changes", "taken"),
     [
-        pytest.param({ORIGINAL: 4096, "rope_scaling": LONGROPE}, 4096, id="beside-the-length"),
+        pytest.param({ORIGINAL: 4096, "rope_scaling": LONGROPE}, 4096, id="next-to-the-length"),
         pytest.param({"rope_scaling": {**LONGROPE, ORIGINAL: 4096}}, 131072, id="inside"),
         pytest.param({"rope_scaling": LONGROPE}, 131072, id="nowhere"),
         pytest.param({"rope_scaling": LONGROPE, "model_type": "phi3"}, 4096, id="phi3"),
@@ -299,7 +299,7 @@ def test_longrope_allows_more_than_it_takes_by_default(changes, taken, rules):
         pytest.param(
             {ORIGINAL: 2048, "rope_scaling": {"type": "yarn", "factor": 4, ORIGINAL: 1024}},
             (8192, 8192),
-            id="beside",
+            id="next-to-it",
         ),
         pytest.param(
             {"rope_scaling": {"type": "yarn", "factor": 4, ORIGINAL: 1024}},
@@ -323,12 +323,12 @@ def test_yarn_stretches_its_original_length_in_one_version_only(changes, lengths
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 @pytest.mark.parametrize(("kind", "taken"), [("linear", 6144), ("dynamic", 6144)])
 def test_rope_stretches_the_length_that_is_assumed_too(kind, taken, rules):
-    """As both versions answered; whoever asks for a length gets it."""
+    """As both versions answered; a requested length is used."""
     config = mamba(rope_scaling={"rope_type": kind, "factor": 3.0})
     assert "max_position_embeddings" not in config
     assert resolve(Scenario(model=config, rules=rules)).max_model_len == taken
-    asked = Scenario(model=config, max_model_len=99_999, rules=rules)
-    assert resolve(asked).max_model_len == 99_999
+    requested = Scenario(model=config, max_model_len=99_999, rules=rules)
+    assert resolve(requested).max_model_len == 99_999
 
 
 def test_head_dim_is_another_name_of_the_rope_dimension_in_one_class():
@@ -351,7 +351,7 @@ def test_head_dim_is_another_name_of_the_rope_dimension_in_one_class():
         (jamba(), 2048),
     ],
 )
-def test_a_chunk_that_is_left_out_is_as_in_the_configuration_class(model, chunk):
+def test_a_missing_chunk_is_as_in_the_configuration_class(model, chunk):
     """What mode "all" rounds to; 2048 is vLLM's own, for classes without the field."""
     assert read_model(model, "x").chunk_size == chunk
 
@@ -367,7 +367,7 @@ def test_a_chunk_that_is_left_out_is_as_in_the_configuration_class(model, chunk)
         (llama(num_key_value_heads=None), "num_kv_heads", 32),
     ],
 )
-def test_a_field_that_is_left_out_is_as_in_the_configuration_class(model, field, value):
+def test_a_missing_field_is_as_in_the_configuration_class(model, field, value):
     """Published files do leave these out; vLLM sees what transformers fills in."""
     read = read_model(model, "x")
     assert getattr(read.attention, field) == value
@@ -404,7 +404,7 @@ def test_model_dtype(changes, dtype):
 
 @pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "glm4"])
 def test_a_checkpoint_in_float16_of_a_model_unstable_in_it(family):
-    """Only a typed float16 is refused; as both versions answered."""
+    """Only an explicit float16 is refused; as both versions answered."""
     model = llama(model_type=family, dtype="float16")
     assert resolve(Scenario(model=model)).model_dtype == "bfloat16"
     with pytest.raises(Refused, match="float16"):
@@ -559,7 +559,7 @@ def test_a_path_of_a_file_or_a_folder(tmp_path):
         pytest.param(b'{"a": 1}', "config_missing_field", id="no-type"),
     ],
 )
-def test_a_file_that_is_no_config_is_a_typed_error(tmp_path, content, code):
+def test_an_invalid_config_file_is_a_typed_error(tmp_path, content, code):
     path = tmp_path / "config.json"
     path.write_bytes(content)
     with pytest.raises(ConfigError) as caught:
@@ -574,7 +574,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
     assert load_model(path).attention_layers == 2
 
 
-def test_numbers_beyond_json_pass_where_nobody_reads_them(tmp_path):
+def test_numbers_beyond_json_pass_in_fields_that_are_not_read(tmp_path):
     """Published files hold Infinity: the largest time step of a state space."""
     path = tmp_path / "config.json"
     path.write_text('{"time_step_limit": [0.0, Infinity], ' + json.dumps(llama())[1:])
@@ -593,7 +593,7 @@ def test_a_path_that_cannot_be_read_is_a_typed_error(reference):
 
 
 @pytest.mark.parametrize("reference", [None, 5, b"llama", ["llama"]])
-def test_what_names_no_model_is_a_typed_error(reference):
+def test_an_unknown_model_is_a_typed_error(reference):
     with pytest.raises(ConfigError) as caught:
         load_model(reference)
     assert (caught.value.code, caught.value.field) == ("unknown_model", "model")
@@ -613,23 +613,23 @@ def test_an_unreachable_hub_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "https://hub.invalid")
     monkeypatch.setattr("workbench.models.hub.getproxies", dict)
     with pytest.raises(ConfigError) as caught:
-        load_model("somebody/some-model")
+        load_model("some-user/some-model")
     assert caught.value.code == "hub_not_reachable"
 
 
-def test_a_hub_id_asks_for_one_file_only(tmp_path, monkeypatch, hub_is_there):
+def test_a_hub_id_downloads_one_file_only(tmp_path, monkeypatch, hub_is_there):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(nemotron_h()), encoding="utf-8")
-    asked = []
+    calls = []
 
     def hf_hub_download(*args, **kwargs):
-        asked.append((args, kwargs))
+        calls.append((args, kwargs))
         return str(path)
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
-    model = load_model("somebody/some-model")
-    assert (model.name, model.family) == ("somebody/some-model", "nemotron_h")
-    assert asked == [(("somebody/some-model", "config.json"), {})]
+    model = load_model("some-user/some-model")
+    assert (model.name, model.family) == ("some-user/some-model", "nemotron_h")
+    assert calls == [(("some-user/some-model", "config.json"), {})]
 
 
 @pytest.mark.parametrize(
@@ -641,9 +641,9 @@ def test_a_hub_that_cannot_be_reached_is_a_typed_error(monkeypatch, failure, hub
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", hf_hub_download)
     with pytest.raises(ConfigError) as caught:
-        load_model("somebody/some-model")
+        load_model("some-user/some-model")
     assert (caught.value.code, caught.value.field) == ("hub_not_reachable", "model")
-    assert "somebody/some-model" in caught.value.message
+    assert "some-user/some-model" in caught.value.message
 
 
 def test_a_published_model_of_the_catalog_needs_no_download(monkeypatch):

@@ -12,7 +12,7 @@ from tests.models.configs import deepseek_v3, granitemoehybrid, kimi_linear, lla
 from tests.models.resaved import changes, saved_again
 from workbench.core.errors import ConfigError, Refused
 from workbench.models import catalog_config, catalog_names, load_model, read_model
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 SCENARIOS = (

@@ -22,10 +22,10 @@ from tests.models.configs import (
 )
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with
 from workbench.core.errors import ConfigError, Refused
-from workbench.core.rules import RULE_SETS
+from workbench.core.versions import RULE_SETS
 from workbench.models import read_model
 from workbench.models.family import FAMILIES as REGISTERED
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 ARCHITECTURES = sorted({name for known in MODEL_REGISTRIES.values() for name in known.served})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.run.notebooks.expectations import MIB, Budgets, Expectations, Golden
-from workbench.run.notebooks.schema import results_schema
+from workbench.notebooks.expectations import Budgets, Expectations, Golden
+from workbench.notebooks.schema import results_schema
 
 UPDATE = "workbench notebook run --matrix m.toml --only good::a --update-goldens"
 GOOD_PARAMETERS = {"count": 3}
@@ -60,31 +60,32 @@ CONTROLS = {
     "guard removed": Control("guard_removed", "guarded", "unguarded", "could not watch"),
     # errors that papermill passes
     "printed traceback": Control(
-        "printed_traceback", "streams", "traceback_in_stream", "pop from empty list", 3
+        "printed_traceback", "shown_errors", "traceback_in_stream", "pop from empty list", 3
     ),
     "coroutine not awaited": Control(
-        "never_awaited", "streams", "never_awaited", "never awaited", 3
+        "never_awaited", "shown_errors", "never_awaited", "never awaited", 3
     ),
     "output widget": Control(
-        "output_widget_error", "output_widgets", "widget_error", "hidden in an output widget", 3
+        "output_widget_error", "shown_errors", "widget_error", "hidden in an output widget", 3
     ),
-    "interact": Control(
-        "interact_error", "output_widgets", "widget_error", "hidden by interact", 3
-    ),
-    "panel": Control("panel_error", "panels", "panel_error", "a panel shows an error", 3),
+    "interact": Control("interact_error", "shown_errors", "widget_error", "hidden by interact", 3),
+    "panel": Control("panel_error", "shown_errors", "panel_error", "a panel shows an error", 3),
     "late thread": Control(
-        "late_thread_error", "threads", "background_thread", "after its cell, hidden in a thread"
+        "late_thread_error",
+        "hidden_errors",
+        "background_thread",
+        "after its cell, hidden in a thread",
     ),
-    "task": Control("task_error", "failed_tasks", "asyncio_task", "hidden in a task"),
+    "task": Control("task_error", "hidden_errors", "asyncio_task", "hidden in a task"),
     "collected task": Control(
-        "collected_task_error", "failed_tasks", "asyncio_task", "hidden in a task"
+        "collected_task_error", "hidden_errors", "asyncio_task", "hidden in a task"
     ),
-    "task without end": Control("pending_task", "pending_tasks", "pending_task", "wait_for_ever"),
-    "network": Control("network_use", "network", "network_use", "'example.com'"),
+    "task without end": Control("pending_task", "hidden_errors", "pending_task", "wait_for_ever"),
+    "network": Control("network_use", "hidden_errors", "network_use", "'example.com'"),
     # results
     "no results": Control("no_results", "recorded_results", "no_results", "recorded no results"),
     "malformed results": Control(
-        "malformed_results", "recorded_results", "bad_results", "'schema_version' is a required"
+        "malformed_results", "recorded_results", "bad_results", "schema_version is missing"
     ),
     "broken schema": Control(
         "good",
@@ -145,25 +146,25 @@ CONTROLS = {
     ),
     # budgets
     "slow notebook": Control(
-        "sleepy", "notebook_time", "over_time", "s together", expectations=budget(time_s=1)
+        "sleepy", "over_time", "over_time", "s together", expectations=budget(time_s=1)
     ),
     "slow cell of many": Control(
-        "sleepy", "cell_time", "over_time", "the budget of a cell", 3, budget(cell_time_s=4)
+        "sleepy", "over_time", "over_time", "the budget of a cell", 3, budget(cell_time_s=4)
     ),
     "large kernel": Control(
         "large_memory",
-        "notebook_memory",
+        "over_memory",
         "over_memory",
         "the kernel took",
-        expectations=budget(memory_bytes=250 * MIB),
+        expectations=budget(memory_mib=250),
     ),
     "large cell": Control(
         "large_memory",
-        "cell_memory",
+        "over_memory",
         "over_memory",
         "the budget of a cell is 200.0 MiB",
         3,
-        budget(cell_memory_bytes=200 * MIB),
+        budget(cell_memory_mib=200),
     ),
     "large artifact": Control(
         "large_output", "artifact_size", "too_large", "2.9 MiB without widget state"

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 from nbclient.exceptions import CellTimeoutError
 
-from workbench.run.notebooks import engine
+from workbench.notebooks import engine
 
 
 class Kernel:

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from workbench.run.notebooks import guard
-from workbench.run.notebooks.offline import is_local
+from workbench.notebooks import guard
+from workbench.notebooks.offline import is_local
 
 
 @pytest.fixture
@@ -50,16 +50,16 @@ def test_a_failed_task_that_is_kept_is_recorded_once(recorded):
     assert recorded() == [("asyncio_task", "ValueError: hidden")]
 
 
-def test_a_failed_task_that_nobody_keeps_is_recorded(recorded):
+def test_a_failed_task_without_a_reference_is_recorded(recorded):
     async def notebook():
-        asyncio.create_task(fail())  # noqa: RUF006 - nobody keeps it
+        asyncio.create_task(fail())  # noqa: RUF006 - no reference is kept
         await guard.settle(0.1)
 
     asyncio.run(notebook())
     assert recorded() == [("asyncio_task", "ValueError: hidden")]
 
 
-def test_an_awaited_or_cancelled_task_is_no_error(recorded):
+def test_an_awaited_or_cancelled_task_is_not_an_error(recorded):
     async def notebook():
         with pytest.raises(ValueError, match="hidden"):
             await asyncio.create_task(fail())
@@ -132,7 +132,7 @@ def test_a_task_of_a_cell_that_goes_on_is_recorded_and_a_librarys_is_not(recorde
 
 NETWORK = """
 import json, socket, sys, urllib.request
-from workbench.run.notebooks.offline import refuse_network
+from workbench.notebooks.offline import refuse_network
 
 found = []
 refuse_network(lambda kind, error: found.append([kind, str(error)]))

@@ -5,8 +5,7 @@ import sys
 HEAVY = ["torch", "plotly", "ipywidgets", "papermill", "nbformat", "nbclient", "IPython", "triton"]
 PROBE = """
 import json, sys
-import workbench.run
-import workbench.run.notebooks as notebooks
+import workbench.notebooks as notebooks
 notebooks.write_results, notebooks.run_notebook, notebooks.check_notebook_source
 print(json.dumps(sorted(sys.modules)))
 """
@@ -20,7 +19,6 @@ def test_the_package_loads_nothing_heavy():
 
 
 def test_every_public_name_exists():
-    from workbench.run import notebooks
+    from workbench import notebooks
 
     assert [name for name in notebooks.__all__ if not hasattr(notebooks, name)] == []
-    assert set(notebooks.__all__) == set(notebooks._HOME)

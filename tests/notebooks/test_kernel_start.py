@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from workbench.cli import app
-from workbench.run.notebooks import execute, kernel_start, run_notebook
+from workbench.notebooks import execute, kernel_start, run_notebook
 
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port")
 PROGRAM = """
@@ -36,7 +36,7 @@ runpy.run_module("ipykernel_launcher", run_name="__main__")
 def kernel(tmp_path, monkeypatch):
     """Install a kernel that misbehaves at its first starts; the transports that it was given.
 
-    ports: TCP ports of its connection file that somebody else takes just before the kernel binds
+    ports: TCP ports of its connection file that another process takes just before the kernel binds
     them, at the first `starts` starts. deaths: how many starts end at once.
     """
 

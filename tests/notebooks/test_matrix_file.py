@@ -5,10 +5,10 @@ import shutil
 
 import pytest
 
-from workbench.run.notebooks import NotebookMatrixError, read_matrix
-from workbench.run.notebooks.expectations import MIB
-from workbench.run.notebooks.golden import read_goldens, same_value, write_goldens
-from workbench.run.notebooks.matrix_run import orphans
+from workbench.notebooks import NotebookMatrixError, read_matrix
+from workbench.notebooks.expectations import ARTIFACT_KIB
+from workbench.notebooks.golden import orphans, read_goldens, write_goldens
+from workbench.notebooks.results_check import same_value
 
 GOOD = """
 format = 1
@@ -52,17 +52,18 @@ def test_cases_and_combinations(matrix_file):
     assert [case.case_id for case in matrix.cases] == ids
     plain, first, *_ = matrix.cases
     assert plain.parameters == {"smoke": True, "count": 5}
-    assert plain.expect == {"strict": "1", "total": 10, "label": None}
+    assert plain.expectations.values == {"strict": "1", "total": 10, "label": None}
     assert first.parameters == {"smoke": True, "count": 1, "label": "a"}
     assert [case.case_id for case in matrix.select(quick=True)] == ids[:2]
     assert [(each.case_id, each.reason) for each in matrix.excluded] == [
         ("good::b-2", "two and b do not go together")
     ]
-    assert (plain.budgets.time_s, first.budgets.time_s) == (5, 60)
-    assert (plain.budgets.cell_time_s, plain.budgets.memory_bytes) == (9, 500 * MIB)
-    assert plain.budgets.scaled(3).time_s == 15
-    assert plain.budgets.scaled(3).memory_bytes == 500 * MIB
-    assert plain.schema["required"] == ["total", "label"]
+    budgets = plain.expectations.budgets
+    assert (budgets.time_s, first.expectations.budgets.time_s) == (5, 60)
+    assert (budgets.cell_time_s, budgets.memory_mib, budgets.size_kib) == (9, 500, ARTIFACT_KIB)
+    assert budgets.scaled(3).time_s == 15
+    assert budgets.scaled(3).memory_mib == 500
+    assert plain.expectations.schema["required"] == ["total", "label"]
     assert [case.stem for case in matrix.select(["*-2"])] == ["good--a-2"]
     assert "--matrix" in matrix.command(plain)
     assert matrix.command(plain).endswith("--only good::plain")
@@ -73,10 +74,10 @@ def test_json_says_the_same(matrix_file):
 
     document = tomllib.loads(GOOD)
     assert [
-        (case.case_id, case.parameters, case.expect)
+        (case.case_id, case.parameters, case.expectations)
         for case in read_matrix(matrix_file(json.dumps(document), "matrix.json")).cases
     ] == [
-        (case.case_id, case.parameters, case.expect)
+        (case.case_id, case.parameters, case.expectations)
         for case in read_matrix(matrix_file(GOOD)).cases
     ]
 

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from workbench.cli import app
-from workbench.run.notebooks import read_matrix
-from workbench.run.notebooks.expectations import ARTIFACT_BYTES
+from workbench.notebooks import read_matrix
+from workbench.notebooks.expectations import ARTIFACT_KIB
 
 ROOT = Path(__file__).parents[2]
 MATRIX = """
@@ -41,7 +41,7 @@ parameters = { count = "three" }
 
 @pytest.fixture
 def folder(tmp_path, fixture_path):
-    """A matrix with a good notebook and three broken ones beside it."""
+    """A matrix with a good notebook and three broken ones next to it."""
     good = json.loads(fixture_path("good").read_text(encoding="utf-8"))
     shutil.copy(fixture_path("good"), tmp_path / "good.ipynb")
     shutil.copy(fixture_path("output_widget_error"), tmp_path / "broken.ipynb")
@@ -111,7 +111,7 @@ def test_every_failure_has_its_message_its_command_and_its_place_in_the_reports(
     assert 'href="broken--a.executed.ipynb"' in page
     assert "<script" not in page
     executed = folder / "out" / "broken--a.executed.ipynb"
-    assert executed.stat().st_size < ARTIFACT_BYTES
+    assert executed.stat().st_size < ARTIFACT_KIB * 1024
     assert "widgets" not in json.loads(executed.read_text(encoding="utf-8"))["metadata"]
 
     # the command of the one cell that failed, as it was printed
@@ -136,7 +136,7 @@ def test_the_plugin_makes_a_test_of_every_case(folder):
     def plugged(*more):
         done = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "-p", "workbench.run.notebooks.pytest_plugin"),
+                *(sys.executable, "-m", "pytest", "-p", "workbench.notebooks.pytest_plugin"),
                 *("-p", "no:cacheprovider", "matrix.toml", *more),
             ],
             cwd=folder,
@@ -218,9 +218,9 @@ def test_the_quick_part_is_small():
 
 @pytest.mark.notebook
 def test_every_kernel_has_another_hash_seed_and_can_have_the_same(make_notebook, tmp_path):
-    from workbench.run.notebooks import run_notebook
+    from workbench.notebooks import run_notebook
 
-    source = "import os\nfrom workbench.run.notebooks import record_results\n"
+    source = "import os\nfrom workbench.notebooks import record_results\n"
     source += (
         "record_results(seed=os.environ['PYTHONHASHSEED'], proxy=os.environ.get('HTTPS_PROXY'))"
     )

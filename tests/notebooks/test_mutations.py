@@ -8,14 +8,14 @@ import json
 import pytest
 
 from tests.notebooks.controls import CONTROLS, GOOD_PARAMETERS
-from workbench.run.notebooks import (
+from workbench.notebooks import (
     NotebookParameterError,
     parameters,
     runner,
     source_rules,
     verdict,
 )
-from workbench.run.notebooks.problems import PROBLEM_KINDS
+from workbench.notebooks.problems import PROBLEM_KINDS
 
 FOUND_BEFORE_OR_WITHOUT_A_RUN = {
     # misuse, which the runner refuses and a matrix reports

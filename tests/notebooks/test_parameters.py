@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from workbench.run.notebooks import (
+from workbench.notebooks import (
     NotebookFileError,
     NotebookParameterError,
     inspect_parameters,
     run_notebook,
 )
-from workbench.run.notebooks.parameters import check_parameters
+from workbench.notebooks.parameters import check_parameters
 
 SOURCE = """
 model: str = "a=b"  # which model
@@ -161,7 +161,7 @@ def test_misuse_of_the_runner_raises_before_anything_runs(fixture_path, tmp_path
     ("text", "why"),
     [("no json", "not JSON"), ("[]", "no list of cells"), ('{"cells": [], "nbformat": 3}', "is 3")],
 )
-def test_a_file_that_is_no_notebook_is_refused(tmp_path, text, why):
+def test_an_invalid_notebook_is_refused(tmp_path, text, why):
     path = tmp_path / "a.ipynb"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(NotebookFileError, match=why):

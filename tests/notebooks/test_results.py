@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 import pytest
 
-from workbench.run.notebooks import NotebookResultsError, record_results, write_results
-from workbench.run.notebooks.results_check import check_expected, read_results
+from workbench.notebooks import NotebookResultsError, record_results, write_results
+from workbench.notebooks.results_check import check_expected, read_results
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import time
 import psutil
 import pytest
 
-from workbench.run.notebooks import execute, run_notebook
+from workbench.notebooks import execute, run_notebook
 
 pytestmark = pytest.mark.notebook
 PATIENCE_S = 300  # reached by what is broken, never by a busy machine
@@ -84,7 +84,7 @@ def test_a_worker_that_does_not_come_back_is_ended_with_its_kernel(only_problem,
     assert [p for p in psutil.Process().children(recursive=True) if p not in before] == []
 
 
-def test_a_dead_kernel_is_told(only_problem):
+def test_a_dead_kernel_is_reported(only_problem):
     _, problem = only_problem("dead_kernel")
     assert (problem.kind, problem.cell_index) == ("kernel_died", 3)
     assert "os._exit(3)" in problem.excerpt
@@ -92,7 +92,7 @@ def test_a_dead_kernel_is_told(only_problem):
 
 def test_worker_and_kernel_stop_when_their_caller_is_killed(fixture_path, tmp_path):
     call = f"run_notebook({str(fixture_path('slow_cell'))!r}, output_dir={str(tmp_path)!r})"
-    code = f"from workbench.run.notebooks import run_notebook; {call}"
+    code = f"from workbench.notebooks import run_notebook; {call}"
     temporary = tmp_path / "t"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from workbench.run.notebooks import run_notebook
+from workbench.notebooks import run_notebook
 
 pytestmark = pytest.mark.notebook
 

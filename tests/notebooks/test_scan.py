@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.run.notebooks import scan_notebook
+from workbench.notebooks import scan_notebook
 
 ERROR = {
     "output_type": "error",
@@ -70,7 +70,7 @@ def test_an_error_output_names_its_cell_and_keeps_its_source(make_notebook, make
         ("Exception in thread x", "background_thread", "Exception in thread x"),
     ],
 )
-def test_a_stream_tells_what_failed(make_notebook, make_cell, text, kind, last):
+def test_a_stream_names_what_failed(make_notebook, make_cell, text, kind, last):
     (problem,) = scan_notebook(make_notebook(make_cell("go()", outputs=[stream(text)])))
     assert problem.kind == kind
     assert problem.message.endswith(f": {last}")
@@ -120,7 +120,7 @@ def test_a_static_twin_that_shows_an_error_is_a_problem(make_notebook, make_cell
 @pytest.mark.parametrize(
     "state", [{"error_count": 0}, {"_workbench_errors": []}, {"value": MARKED}]
 )
-def test_an_empty_record_or_a_marker_elsewhere_is_no_problem(make_notebook, state):
+def test_an_empty_record_or_a_marker_elsewhere_is_not_a_problem(make_notebook, state):
     assert found(make_notebook("x = 1", widgets={"a": model("TextModel", **state)})) == []
 
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from workbench.run.notebooks import check_notebook_source
+from workbench.notebooks import check_notebook_source
 
 LONG = "def f():\n" + "".join(f"    x{number} = {number}\n" for number in range(11))
 

@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.run.notebooks.usage import names_read, unused_parameters
+from workbench.notebooks.usage import names_read, unused_parameters
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_use_is_seen(source):
         "not python (",
     ],
 )
-def test_the_same_word_elsewhere_is_no_use(source):
+def test_the_same_word_elsewhere_is_not_a_use(source):
     assert "smoke" not in names_read(source)
 
 

@@ -1,14 +1,14 @@
 import pytest
 
-from workbench.run.notebooks.evidence import Evidence
-from workbench.run.notebooks.execute import Execution
-from workbench.run.notebooks.expectations import Budgets, Expectations
-from workbench.run.notebooks.problems import NotebookProblem
-from workbench.run.notebooks.results_check import Recorded
-from workbench.run.notebooks.verdict import problems_of
-from workbench.run.notebooks.worker import Outcome
+from workbench.notebooks.evidence import Evidence
+from workbench.notebooks.execute import Execution
+from workbench.notebooks.expectations import Budgets, Expectations
+from workbench.notebooks.problems import NotebookProblem
+from workbench.notebooks.results_check import ResultsRecord
+from workbench.notebooks.verdict import problems_of
+from workbench.notebooks.worker import Outcome
 
-NO_RESULTS = Recorded(None, problems=(NotebookProblem("no_results", None, "none"),))
+NO_RESULTS = ResultsRecord(None, problems=(NotebookProblem("no_results", None, "none"),))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_run_that_stopped_is_not_blamed_for_missing_results(kinds):
 
 
 def test_a_run_that_stopped_is_still_blamed_for_a_wrong_result(kinds):
-    recorded = Recorded({"a": 2})
+    recorded = ResultsRecord({"a": 2})
     assert kinds(("timeout", ""), recorded=recorded, expected={"a": 1, "b": 1}) == [
         "timeout",
         "unexpected_result",
@@ -49,7 +49,7 @@ def test_a_finished_run_owes_its_results(kinds, make_notebook):
 def test_a_hidden_error_is_reported_once(kinds, make_notebook, make_cell):
     text = "Exception in thread T:\nTraceback (most recent call last):\n  a\nValueError: no\n"
     shown = make_notebook(make_cell("go()", outputs=[{"output_type": "stream", "text": text}]))
-    recorded = Recorded({})
+    recorded = ResultsRecord({})
     assert kinds(("ok",), shown, (hidden(),), recorded) == ["background_thread"]
     other = hidden(error="ValueError: another")
     assert kinds(("ok",), shown, (hidden(), other, other), recorded) == ["background_thread"] * 2
@@ -60,7 +60,7 @@ def test_a_hidden_error_is_reported_once(kinds, make_notebook, make_cell):
 def test_a_kernel_without_the_guard_is_a_problem(kinds, make_notebook):
     notebook = make_notebook("x = 1")
     notebook["metadata"]["papermill"] = {"guard_error": "ModuleNotFoundError: workbench"}
-    assert kinds(("ok",), notebook, recorded=Recorded({})) == ["unguarded"]
+    assert kinds(("ok",), notebook, recorded=ResultsRecord({})) == ["unguarded"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_kernel_without_the_guard_is_a_problem(kinds, make_notebook):
 def test_gpu_cells_are_declared_and_say_when_they_are_skipped(
     kinds, make_notebook, has_gpu, declared, skipped, found
 ):
-    recorded = Recorded({}, skipped)
+    recorded = ResultsRecord({}, skipped)
     known = {"has_gpu": has_gpu, "gpu_cells": declared}
     assert kinds(("ok",), make_notebook("x = 1"), recorded=recorded, **known) == found
 
@@ -89,5 +89,5 @@ def test_the_first_cells_owe_no_results(kinds, make_notebook):
 
 
 def test_only_budgets_of_time_are_scaled():
-    budgets = Budgets(time_s=10, memory_bytes=5).scaled(2)
-    assert (budgets.time_s, budgets.cell_time_s, budgets.memory_bytes) == (20, None, 5)
+    budgets = Budgets(time_s=10, memory_mib=5).scaled(2)
+    assert (budgets.time_s, budgets.cell_time_s, budgets.memory_mib) == (20, None, 5)

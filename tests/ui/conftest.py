@@ -1,4 +1,4 @@
-"""A panel per test, and the promise that no callback failed unless a test says so."""
+"""A panel per test, and a check that no callback failed unless a test expects it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from workbench.ui.session import STRICT_VARIABLE
 
 @pytest.fixture(autouse=True)
 def ordinary_errors(monkeypatch):
-    """Errors are shown, not raised, whatever the environment of the test run says."""
+    """Show errors instead of raising them, whatever the environment of the test run says."""
     monkeypatch.delenv(STRICT_VARIABLE, raising=False)
 
 
 @pytest.fixture
 def panel():
-    """The panel of the default scenario; its session must have no error in the end."""
+    """Yield the panel of the default scenario; its session must have no error in the end."""
     panel = wb.explore(model="nemotron-3-nano-30b-a3b")
     yield panel
     assert panel.session.errors == []
@@ -24,5 +24,5 @@ def panel():
 
 @pytest.fixture
 def failing_panel():
-    """The same, for tests that plant errors."""
+    """Yield the same, for tests that plant errors."""
     return wb.explore(model="nemotron-3-nano-30b-a3b")

@@ -1,4 +1,4 @@
-"""What a person sees of a panel, without a browser."""
+"""Visible parts of a panel, without a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.ui import Explorer
 
 
 def buttons(panel: Explorer) -> list[widgets.Button]:
-    """The buttons that apply a remedy of a problem, top to bottom."""
+    """Return the buttons that apply a remedy of a problem, top to bottom."""
     found = []
 
     def walk(widget: widgets.Widget) -> None:
@@ -23,7 +23,7 @@ def buttons(panel: Explorer) -> list[widgets.Button]:
 
 
 def text(panel: Explorer) -> str:
-    """The HTML of every HTML widget of every tab, the style sheet left out."""
+    """Return the HTML of every HTML widget of every tab, without the style sheet."""
     parts = []
     for tab in panel._tabs.panels:
         panel.open(tab.title)
@@ -39,22 +39,22 @@ def text(panel: Explorer) -> str:
 
 
 def headline(panel: Explorer) -> str:
-    """The line with the block size."""
+    """Return the line with the block size."""
     return panel._headline.value
 
 
 def input_error(panel: Explorer) -> str:
-    """What is wrong with the last input, empty when nothing is."""
+    """Return the message about the last input, empty when it is valid."""
     return panel._problems._input_error.value
 
 
 def figure(panel: Explorer) -> go.Figure | None:
-    """The page figure that is shown."""
+    """Return the page figure that is shown."""
     return panel._figure.figure
 
 
 def is_stale(panel: Explorer) -> bool:
-    """Whether figure, facts and tabs are all greyed out; mixed is a defect."""
+    """Return whether figure, facts and tabs are all greyed out; mixed is a defect."""
     parts = (panel._figure.widget, panel._facts, panel._tabs.widget)
     stale = {"wb-stale" in part._dom_classes for part in parts}
     assert len(stale) == 1
@@ -62,7 +62,7 @@ def is_stale(panel: Explorer) -> bool:
 
 
 def is_verdict_stale(panel: Explorer) -> bool:
-    """Whether headline and problems are greyed out as well: they belong to an older scenario."""
+    """Return whether headline and problems are greyed out as well: of an older scenario."""
     parts = (panel._headline, panel._problems.widget)
     stale = {"wb-stale" in part._dom_classes for part in parts}
     assert len(stale) == 1
@@ -70,5 +70,5 @@ def is_verdict_stale(panel: Explorer) -> bool:
 
 
 def options(panel: Explorer, field: str) -> tuple[object, ...]:
-    """The values that a dropdown offers."""
+    """Return the values that a dropdown offers."""
     return tuple(value for _label, value in panel.controls[field].options)

@@ -1,4 +1,4 @@
-"""The tab "Block tables": real launches from buttons, and nothing lost by what cannot be done."""
+"""The tab "Block tables": real launches from buttons; a refused input loses nothing."""
 
 from __future__ import annotations
 
@@ -24,31 +24,17 @@ def tab():
     return panel, tables
 
 
-def press(tables, name):
+def do(tables, name):
     assert not tables.buttons[name].disabled, name
     tables.buttons[name].click()
-    tables.pending.exception(timeout=PATIENCE_S)
-    # callbacks of the future run in its thread, the last one enables the buttons again
-    tables.pending = None
-
-
-def wait(tables):
-    """Until the launching thread has shown what came."""
-    from workbench.run.launches import launch
-
-    launch(lambda: None).result(timeout=PATIENCE_S)
-
-
-def do(tables, name):
-    press(tables, name)
-    wait(tables)
+    assert tables.jobs.wait(PATIENCE_S)
 
 
 def test_nothing_is_launched_before_start(tab):
     _panel, tables = tab
     assert tables._step is None
     enabled = {name for name, button in tables.buttons.items() if not button.disabled}
-    assert enabled == {"Start", "Make the mistake", "Compile"}
+    assert enabled == {"Start", "Trigger the mistake", "Compile"}
 
 
 def test_a_batch_goes_through_its_life(tab):
@@ -65,7 +51,7 @@ def test_a_batch_goes_through_its_life(tab):
         do(tables, name)
         assert "✓ agrees" in tables._status.value, name
         assert tables.row.options == rows
-        assert tables._error.value == ""
+        assert tables.jobs.status.value == ""
     assert all(one.widget.layout.display is None for one in tables._figures)
     assert panel.session.errors == []
 
@@ -78,9 +64,9 @@ def test_the_pictures_follow_the_group(tab):
     assert tables._tables_figure.figure.layout.title.text != attention
 
 
-def test_the_damage_of_a_mistake_is_told(tab):
+def test_the_damage_of_a_mistake_is_shown(tab):
     _panel, tables = tab
-    do(tables, "Make the mistake")
+    do(tables, "Trigger the mistake")
     assert "tokens are not in their own slot" in tables._damage.value
     assert "Pool: the 60 blocks of this plan" in tables._damage.value
 
@@ -88,8 +74,8 @@ def test_the_damage_of_a_mistake_is_told(tab):
 def test_a_mistake_that_the_pool_cannot_hold_is_refused_in_words(tab):
     panel, tables = tab
     tables.batch.value = "9q1s3000"
-    do(tables, "Make the mistake")
-    assert "of the pool are free" in tables._error.value
+    do(tables, "Trigger the mistake")
+    assert "of the pool are free" in tables.jobs.status.value
     assert tables._damage.value == ""
     assert panel.session.errors == []
 
@@ -105,27 +91,27 @@ def test_kernels_are_compiled_for_a_target_that_is_not_here(tab):
 
 
 @pytest.mark.parametrize("batch", ["", "q", "q5s4", "2x", "<img src=x>"])
-def test_a_batch_that_cannot_be_read_is_said_and_loses_nothing(tab, batch):
+def test_an_invalid_batch_is_reported_and_loses_nothing(tab, batch):
     panel, tables = tab
     do(tables, "Start")
     before = tables._step
     tables.batch.value = batch
     tables.buttons["Start"].click()
-    assert "batch_not_readable" in tables._error.value or "segment" in tables._error.value
-    assert "<img" not in tables._error.value
+    assert "batch_not_readable" in tables.jobs.status.value or "segment" in tables.jobs.status.value
+    assert "<img" not in tables.jobs.status.value
     assert tables._step is before
     assert panel.session.errors == []
 
 
-def test_what_the_tables_refuse_is_said_and_loses_nothing(tab):
+def test_a_refusal_of_the_tables_is_reported_and_loses_nothing(tab):
     panel, tables = tab
     do(tables, "Start")
     tables.newcomer.value = "q4000"
     do(tables, "Admit")
-    assert "token budget" in tables._error.value
+    assert "token budget" in tables.jobs.status.value
     assert "✓ agrees" in tables._status.value
     do(tables, "Decode 1")
-    assert tables._error.value == ""
+    assert tables.jobs.status.value == ""
     assert panel.session.errors == []
 
 
@@ -151,11 +137,11 @@ def test_an_exception_in_the_launching_thread_is_shown(tab, monkeypatch):
     monkeypatch.delenv("WORKBENCH_STRICT", raising=False)
     do(tables, "Decode 1")
     assert "RuntimeError: planted" in tables._error.value
-    assert [error.callback for error in panel.session.errors] == ["_landed"]
+    assert [error.callback for error in panel.session.errors] == ["_run"]
     panel.session.errors.clear()
 
 
-def test_tables_of_0_33_are_told_apart():
+def test_tables_of_0_33_are_distinguished():
     fields = {"max_model_len": 4096, "num_gpu_blocks_override": 60, "max_num_seqs": 8}
     panel = wb.explore(model="qwen3.5-4b", backend="FLASHINFER", rules="0.33", **fields)
     tables = panel.open(TITLE)

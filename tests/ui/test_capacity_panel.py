@@ -1,4 +1,4 @@
-"""The tab "Groups and capacity": every picture, any prompt length, and what it must not do."""
+"""The tab "Groups and capacity": every picture, any prompt length, and invalid input."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_the_prompt_length_changes_the_picture(tab):
 
 
 @pytest.mark.parametrize(
-    ("typed", "nearest"),
+    ("text", "nearest"),
     [("", 4096), ("0", 1), ("-1", 1), ("ten", 4096), ("1.5", 4096), ("999,999", 262144)],
 )
-def test_a_prompt_length_that_cannot_be_is_said_and_loses_nothing(tab, typed, nearest):
+def test_an_invalid_prompt_length_is_reported_and_loses_nothing(tab, text, nearest):
     panel, capacity = tab
     before = shown(capacity).to_json()
-    capacity.prompt.value = typed
+    capacity.prompt.value = text
     assert f"Nearest valid value: {nearest}" in capacity._error.value
     assert shown(capacity).to_json() == before
     assert "wb-stale" in capacity._figure.widget._dom_classes

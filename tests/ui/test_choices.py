@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
-from workbench.core.what_if.choices import conflicts
+from workbench.core.errors import WorkbenchError
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.choices import NO_BACKEND, LegalValues
 from workbench.models import load_model
-from workbench.scenario import Scenario
-from workbench.ui.controls import ENGINE, Choice
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, Scenario
+from workbench.scenario.field import ENGINE
+from workbench.scenario.random import random_scenarios
+from workbench.ui.controls import Choice
 from workbench.ui.sections import Controls
 
 SCENARIOS = (
@@ -31,10 +38,21 @@ SCENARIOS = (
 
 def choices(scenario, *, free):
     model = load_model(scenario.model)
-    for picker in Controls().pickers:
-        if isinstance(picker, Choice) and picker._free == free:
-            picker.refresh(scenario, model)
+    controls = Controls()
+    controls.refresh(scenario, model)
+    controls.offer_legal(scenario, LegalValues(model))
+    for picker in controls.pickers:
+        if isinstance(picker, Choice) and picker.declared.only_legal != free:
             yield picker, [value for _label, value in picker.widget.options]
+
+
+def conflicts(scenario, field):
+    """Return the errors in a field's value, by resolving it; None when it is refused."""
+    try:
+        errors = resolve(scenario).errors
+    except WorkbenchError:
+        return None
+    return {one.code for one in errors if one.field == field or one.code in NO_BACKEND}
 
 
 @pytest.mark.parametrize("fields", SCENARIOS, ids=str)
@@ -43,22 +61,22 @@ def test_offered_is_exactly_what_brings_no_new_conflict(fields):
     model = load_model(scenario.model)
     for picker, offered in choices(scenario, free=False):
         present = getattr(scenario, picker.field)
-        before = conflicts(model, scenario, picker.field)
+        before = conflicts(scenario, picker.field)
         assert picker.widget.value == (ENGINE if present is None else present)
-        for value in picker._candidates(scenario, model):
-            codes = conflicts(model, scenario.replace(**{picker.field: value}), picker.field)
+        for value in picker.declared.candidates(scenario, model):
+            codes = conflicts(scenario.replace(**{picker.field: value}), picker.field)
             legal = value == present or (codes is not None and codes <= before)
             shown = ENGINE if value is None else value
             assert (shown in offered) == legal, (picker.field, value, codes)
         assert len(set(offered)) == len(offered)
 
 
-def test_the_pickers_really_leave_something_out():
+def test_the_pickers_really_omit_something():
     left_out = 0
     for fields in SCENARIOS:
         scenario = Scenario(**fields)
         for picker, offered in choices(scenario, free=False):
-            candidates = list(picker._candidates(scenario, load_model(scenario.model)))
+            candidates = list(picker.declared.candidates(scenario, load_model(scenario.model)))
             left_out += len(candidates) - len(offered)
     assert left_out > 100
 
@@ -92,3 +110,29 @@ def test_without_a_readable_model_everything_is_offered():
     controls = Controls()
     controls.refresh(scenario, None)
     assert len(controls.pickers) > len(scenario.to_dict())
+
+
+def wandering(seed):
+    """Yield scenarios of one model, each a few settings of random ones away from the last."""
+    random = Random(seed)
+    rules = random.choice(list(RULE_SETS))
+    present, *others = random_scenarios(20, seed, rules)
+    for other in others:
+        names = random.sample([name for name in FIELDS if name not in {"model", "rules"}], 3)
+        present = present.replace(**{name: getattr(other, name) for name in names})
+        yield present
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_remembered_legal_values_are_those_that_are_found_afresh(seed):
+    remembered, known = None, 0
+    for scenario in wandering(seed):
+        model = load_model(scenario.model)
+        remembered = remembered or LegalValues(model)
+        for field in FIELDS.values():
+            if field.only_legal:
+                question = scenario, field.name, field.candidates(scenario, model)
+                known += remembered.are_known(*question)
+                assert remembered.of(*question) == LegalValues(model).of(*question)
+                assert remembered.are_known(*question)
+    assert known

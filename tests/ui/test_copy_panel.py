@@ -1,4 +1,4 @@
-"""The tab "Copy": what is taken away, and the files that it saves."""
+"""The tab "Copy": the copied text, and the files that it saves."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_nothing_is_overwritten(tab, tmp_path):
     _panel, taken = tab
     (tmp_path / "design.html").write_text("mine")
     taken.save.click()
-    assert "design.html is there already" in taken._saved.value
+    assert "design.html already exists" in taken._saved.value
     assert (tmp_path / "design.html").read_text() == "mine"
     assert not (tmp_path / "design.json").exists()
 
 
-def test_a_folder_that_is_not_there_is_said(tab):
+def test_a_missing_folder_is_reported(tab):
     _panel, taken = tab
     taken.name.value = "none/design"
     taken.save.click()

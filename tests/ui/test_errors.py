@@ -1,4 +1,4 @@
-"""A planted exception is seen, recorded, and gone with the next valid click."""
+"""A planted exception is shown, recorded, and gone with the next valid click."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLANTED = "planted <img src=x onerror=alert(1)>"
 
 
 class PlantedError(RuntimeError):
-    """Nothing in the workbench raises this."""
+    """An error that nothing in the workbench raises."""
 
 
 def fail(*_args, **_kwargs):
@@ -28,7 +28,7 @@ PLACES = {
     "facts": (html, "facts_html"),
     "figure": ("workbench.ui.explorer", "page"),
     "trace": (html, "trace_html"),
-    "pickers": ("workbench.ui.controls", "legal_values"),
+    "pickers": ("workbench.ui.sections.Controls", "refresh"),
     "resolve": ("workbench.ui.session", "resolve_model"),
 }
 
@@ -70,6 +70,15 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
     assert panel.plan == wb.resolve(panel.scenario)
     assert panel.scenario.tensor_parallel == 4
     assert len(panel.session.errors) == 1
+
+
+def test_an_exception_while_legal_values_are_found(failing_panel, monkeypatch):
+    with monkeypatch.context() as planted:
+        planted.setattr("workbench.ui.sections.Controls.offer_legal", fail)
+        failing_panel.controls["tensor_parallel"].value = 2
+        assert failing_panel.controls["tensor_parallel"].value == 2
+    assert 'data-workbench-error="_offer"' in failing_panel._error_area.value
+    assert failing_panel.plan == wb.resolve(failing_panel.scenario)
 
 
 def test_an_exception_in_a_tab_that_is_opened_later(failing_panel, monkeypatch):

@@ -20,8 +20,8 @@ from workbench.core.errors import ScenarioError
 from workbench.exchange import commands_of
 from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
-from workbench.ui.controls import ENGINE
-from workbench.views.page_figure import page
+from workbench.scenario.field import ENGINE
+from workbench.views.pages.figure import page
 
 CHANGES = {
     "model": "jamba-1.5-mini",
@@ -91,7 +91,7 @@ START = {
 
 
 def assert_shows_its_plan(panel):
-    """Headline, figure and tabs are those of the plan of the newest scenario."""
+    """Expect headline, figure and tabs to be those of the plan of the newest scenario."""
     plan = wb.resolve(panel.scenario)
     assert panel.plan == plan
     assert panel.error is None
@@ -206,7 +206,7 @@ def test_a_backend_that_is_lost_is_reset_with_a_notice(panel):
     panel.controls["platform"].value = "rocm"
     assert panel.scenario.backend is None
     assert panel.controls["backend"].value == ENGINE
-    assert "Backend FLASHINFER is not valid here" in panel._notice.value
+    assert "Backend FLASHINFER is not available here" in panel._notice.value
     assert panel.plan.problems == wb.resolve(Scenario(platform="rocm")).problems
     panel.controls["tensor_parallel"].value = 2
     assert panel._notice.value == ""
@@ -220,7 +220,7 @@ def test_a_backend_that_stays_valid_is_kept(panel):
 
 
 @pytest.mark.parametrize(
-    ("field", "typed", "nearest"),
+    ("field", "text", "nearest"),
     [
         ("block_size", "0", "16"),
         ("block_size", "-16", "16"),
@@ -235,12 +235,12 @@ def test_a_backend_that_stays_valid_is_kept(panel):
         ("max_num_batched_tokens", "<b>", None),
     ],
 )
-def test_bad_input_keeps_the_plan_and_what_was_typed(panel, field, typed, nearest):
+def test_bad_input_keeps_the_plan_and_the_input(panel, field, text, nearest):
     plan, scenario = panel.plan, panel.scenario
-    panel.controls[field].value = typed
+    panel.controls[field].value = text
     assert panel.plan is plan
     assert panel.scenario is scenario
-    assert panel.controls[field].value == typed
+    assert panel.controls[field].value == text
     error = input_error(panel)
     assert f"<code>{field}</code>" in error
     assert "<b>'" not in error
@@ -258,7 +258,7 @@ def test_bad_input_taken_back_clears_the_message(panel):
     assert input_error(panel) == ""
 
 
-def test_a_block_size_that_no_backend_takes_offers_tried_remedies(panel):
+def test_a_block_size_that_no_backend_supports_offers_tested_remedies(panel):
     panel.controls["block_size"].value = "15"
     problem = panel.plan.errors[0]
     assert problem.message.partition("<")[0][:40] in text(panel)
@@ -380,3 +380,9 @@ def test_the_static_twin_never_shows_a_plan_that_is_stale(panel):
 def test_an_impossible_start_is_an_ordinary_error():
     with pytest.raises(ScenarioError):
         wb.explore(tensor_parallel=0)
+
+
+def test_it_opens_on_a_plan():
+    plan = wb.resolve(model="bamba-9b", tensor_parallel=2)
+    assert wb.explore(plan).plan == plan
+    assert wb.explore(plan, tensor_parallel=1).scenario == plan.scenario.replace(tensor_parallel=1)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
+from inspect import signature
 
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from workbench.core.flex.lab import KERNELS
 from workbench.kernels.mode import triton_mode
-from workbench.run import flex_launch
-from workbench.run.flex_launch import PATHS
-from workbench.run.flex_mistakes import FLEX_MISTAKES
-from workbench.run.launches import launch
+from workbench.labs.flex import launch as flex_launch
+from workbench.labs.flex.labs import FLEX_LABS
 from workbench.scenario import Scenario
-from workbench.ui.panels import flex_launch as launch_panel
-from workbench.ui.panels.flex import FlexPanel
+from workbench.ui.panels.flex.panel import FlexPanel
 from workbench.ui.session import Session
 
 INTERPRETED = triton_mode().mode == "interpreter"
@@ -30,7 +29,7 @@ class Shown:
     def __init__(self, part, **fields):
         self.session = Session(Scenario(**{**SMALL, **fields}), self._show)
         self.panel = FlexPanel(self.session)
-        self.panel.typed.batch.value = "q9_q3s70"
+        self.panel.batch_input.batch.value = "q9_q3s70"
         self.session.request(self.session.scenario)
         self.open(part)
 
@@ -41,9 +40,7 @@ class Shown:
         self.panel.part.value = dict(self.panel.part.options)[title]
 
     def wait(self, part):
-        part.pending.exception(SECONDS)
-        # what is shown comes after the job, in the same thread
-        launch(lambda: None).result(SECONDS)
+        assert part.jobs.wait(SECONDS)
 
 
 @pytest.fixture
@@ -61,32 +58,37 @@ def stale(widget):
     return "wb-stale" in widget._dom_classes
 
 
-def test_the_names_are_those_of_the_launcher():
-    assert launch_panel.PATHS == PATHS
-    assert tuple(FLEX_MISTAKES) == launch_panel.MISTAKES
+@pytest.mark.parametrize("lab", FLEX_LABS, ids=lambda lab: lab.title)
+def test_a_declared_lab_is_a_function_of_its_inputs(lab):
+    found = signature(lab.function).parameters
+    expected = {"job", *(one.name for one in lab.inputs)}
+    if lab.takes_batch:
+        expected |= {"batch", "mask", "mask_tokens"}
+    assert expected <= set(found)
 
 
 @opened("Launch")
-@pytest.mark.parametrize("path", PATHS)
-def test_a_launch_tells_path_error_and_poison(shown, path):
-    part = shown.panel.launch
-    part.path.value = path
-    part.launch_button.click()
+@pytest.mark.parametrize("path", KERNELS)
+def test_a_launch_shows_path_error_and_poison(shown, path):
+    part = shown.panel.labs["Launch"]
+    part.inputs["kernel"].value = path
+    part.button.click()
     shown.wait(part)
     assert path in part.result.value
     assert "✓ " in part.result.value
     assert "within the tolerance" in part.result.value
     assert "changes none of" in part.result.value or ("eager" in part.result.value and INTERPRETED)
-    assert part.status.value == ""
-    assert part.stop_button.disabled
+    assert part.jobs.status.value == ""
+    assert part.jobs.stop_button.disabled
     if INTERPRETED:
         assert "not timed" in part.result.value
         assert "float16 in place of the plan&#x27;s bfloat16" in part.result.value
+        assert "tokens, float16</td>" in part.result.value  # the shape as it ran
 
 
 @opened("Launch")
 @pytest.mark.parametrize(
-    ("control", "typed", "said"),
+    ("control", "text", "message"),
     [
         ("tile", "8 x 64", "nearest: 16"),
         ("tile", "64 x 48", "nearest: 32"),
@@ -94,33 +96,33 @@ def test_a_launch_tells_path_error_and_poison(shown, path):
         ("dtype", "bfloat16", "bfloat16 is refused"),
     ],
 )
-def test_a_refusal_greys_the_result_and_the_next_launch_works(shown, control, typed, said):
+def test_a_refusal_greys_the_result_and_the_next_launch_works(shown, control, text, message):
     if control == "dtype" and not INTERPRETED:
         pytest.skip("bfloat16 is right on a GPU")
-    part = shown.panel.launch
-    part.launch_button.click()
+    part = shown.panel.labs["Launch"]
+    part.button.click()
     shown.wait(part)
     before = part.result.value
-    widget = getattr(part, control)
-    good, widget.value = widget.value, typed
-    part.launch_button.click()
+    widget = part.inputs[control]
+    good, widget.value = widget.value, text
+    part.button.click()
     shown.wait(part)
-    assert said in part.status.value
+    assert message in part.jobs.status.value
     assert part.result.value == before
     assert stale(part.result)
     widget.value = good
-    part.launch_button.click()
+    part.button.click()
     shown.wait(part)
-    assert part.status.value == ""
+    assert part.jobs.status.value == ""
     assert not stale(part.result)
 
 
 @opened("Launch")
 def test_a_batch_that_cannot_be_read_launches_nothing(shown):
-    shown.panel.typed.batch.value = "nonsense"
-    shown.panel.launch.launch_button.click()
-    assert shown.panel.launch.pending is None
-    assert "is not a valid batch segment" in shown.panel.launch.status.value
+    shown.panel.batch_input.batch.value = "nonsense"
+    shown.panel.labs["Launch"].button.click()
+    assert shown.panel.labs["Launch"].jobs.pending is None
+    assert "is not a valid batch segment" in shown.panel.labs["Launch"].jobs.status.value
 
 
 class Gate:
@@ -139,45 +141,45 @@ class Gate:
 
 
 @opened("Launch")
-def test_stop_ends_the_launch_politely(shown, monkeypatch):
-    gate, part = Gate(monkeypatch), shown.panel.launch
-    part.launch_button.click()
+def test_stop_ends_the_launch_between_kernels(shown, monkeypatch):
+    gate, part = Gate(monkeypatch), shown.panel.labs["Launch"]
+    part.button.click()
     assert gate.entered.wait(SECONDS)
-    assert not part.stop_button.disabled
-    part.stop_button.click()
-    assert "Stopping" in part.status.value
+    assert not part.jobs.stop_button.disabled
+    part.jobs.stop_button.click()
+    assert "Stopping" in part.jobs.status.value
     gate.opened.set()
     shown.wait(part)
-    assert "Stopped" in part.status.value
+    assert "Stopped" in part.jobs.status.value
     assert part.result.value == ""
     assert gate.calls == 1
-    assert part.stop_button.disabled
+    assert part.jobs.stop_button.disabled
 
 
 @opened("Launch")
 def test_the_newest_launch_wins(shown, monkeypatch):
-    gate, part = Gate(monkeypatch), shown.panel.launch
-    part.launch_button.click()
-    first = part.pending
+    gate, part = Gate(monkeypatch), shown.panel.labs["Launch"]
+    part.button.click()
+    first = part.jobs.pending
     assert gate.entered.wait(SECONDS)
-    shown.panel.typed.batch.value = "q5"
-    part.launch_button.click()
+    shown.panel.batch_input.batch.value = "q5"
+    part.button.click()
     gate.opened.set()
     shown.wait(part)
     assert first.done()
     assert "1 requests, 5 queries over 5 keys" in part.result.value
-    assert part.status.value == ""
+    assert part.jobs.status.value == ""
 
 
 @opened("Launch")
 def test_another_plan_greys_the_result(shown):
-    part = shown.panel.launch
-    part.launch_button.click()
+    part = shown.panel.labs["Launch"]
+    part.button.click()
     shown.wait(part)
     assert not stale(part.result)
     shown.session.request(shown.session.scenario.replace(block_size=32))
     assert stale(part.result)
-    part.launch_button.click()
+    part.button.click()
     shown.wait(part)
     assert not stale(part.result)
     assert "pages of 32 tokens" in part.result.value
@@ -185,7 +187,7 @@ def test_another_plan_greys_the_result(shown):
 
 @opened("Launch")
 def test_a_failure_of_ours_is_shown_and_the_next_launch_works(shown, monkeypatch):
-    part = shown.panel.launch
+    part = shown.panel.labs["Launch"]
 
     def broken(*_arguments, **_options):
         raise ZeroDivisionError("planted")
@@ -193,73 +195,90 @@ def test_a_failure_of_ours_is_shown_and_the_next_launch_works(shown, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(flex_launch, "paged_attention", broken)
         patch.delenv("WORKBENCH_STRICT", raising=False)
-        part.launch_button.click()
+        part.button.click()
         shown.wait(part)
     assert "planted" in shown.panel._error.value
     assert len(shown.session.errors) == 1
     shown.session.errors.clear()
-    part.launch_button.click()
+    part.button.click()
     shown.wait(part)
     assert shown.panel._error.value == ""
     assert "within the tolerance" in part.result.value
 
 
 @opened("Same bits")
-def test_the_lab_counts_locates_and_stands_beside_a_control(shown):
-    part = shown.panel.bits
-    assert [label for label, _ in part.request.options] == [
+def test_the_lab_counts_and_locates_bits_and_has_a_control(shown):
+    part = shown.panel.labs["Same bits"]
+    assert [label for label, _value in part.inputs["subject"].options] == [
         "0: 9 queries over 9 keys",
         "1: 3 queries over 70 keys",
     ]
-    part.batches.value = 1
-    part.compare_button.click()
+    part.inputs["batches"].value = 1
+    part.button.click()
     shown.wait(part)
-    assert "0 bits differ in all" in part.verdict.value
-    assert "(negative control)" in part.verdict.value
-    assert "first: token" in part.verdict.value
+    assert "0 bits differ in all" in part.result.value
+    assert "(negative control)" in part.result.value
+    assert "first: token" in part.result.value
     assert len(part.figure.figure.data) == 3
-    assert not stale(part.verdict)
-    shown.panel.typed.batch.value = "q4"
-    assert len(part.request.options) == 1
-    shown.panel.typed.batch.value = "nonsense"
-    assert len(part.request.options) == 1
-    part.compare_button.click()
-    assert "is not a valid batch segment" in part.status.value
-    assert stale(part.verdict)
+    assert not stale(part.result)
+    shown.panel.batch_input.batch.value = "q4"
+    assert len(part.inputs["subject"].options) == 1
+    shown.panel.batch_input.batch.value = "nonsense"
+    assert len(part.inputs["subject"].options) == 1
+    part.button.click()
+    assert "is not a valid batch segment" in part.jobs.status.value
+    assert stale(part.result)
 
 
 @opened("Tile order")
 def test_orders_are_predicted_before_anything_runs_and_then_compared(shown):
-    part = shown.panel.order
-    assert "over pages 4, 11" in part.prediction.value
-    assert "0.23 lists 11, 4" in part.prediction.value
-    assert part.pending is None
-    part.order_button.click()
+    part = shown.panel.labs["Tile order"]
+    assert "over pages 4, 11" in part.result.value
+    assert "0.23 lists 11, 4" in part.result.value
+    assert part.jobs.pending is None
+    part.button.click()
     shown.wait(part)
-    assert "exactly where another order was predicted" in part.orders.value
+    assert "exactly where another order was predicted" in part.result.value
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"),
+    [("Against torch", "mismatch"), ("Build cost", "generic seconds")],
+    indirect=["shown"],
+)
+def test_a_lab_without_words_of_its_own_shows_its_rows(shown, message):
+    part = shown.panel.parts[shown.panel.part.value]
+    part.button.click()
+    shown.wait(part)
+    assert message in part.result.value
+    shown.panel.batch_input.batch.value = "9000q9s9"
+    part.button.click()
+    shown.wait(part)
+    assert "Expected at most" in part.jobs.status.value
+    assert stale(part.result)
 
 
 @opened("Mistakes")
 @pytest.mark.parametrize("name", ["a tile of 48", "a mask with a Python if"])
-def test_a_mistake_is_told_with_its_line_and_the_panel_lives(shown, name):
-    part = shown.panel.mistakes
-    part.mistake.value = name
-    part.make_button.click()
+def test_a_mistake_is_shown_with_its_line_and_the_panel_lives(shown, name):
+    part = shown.panel.labs["Mistakes"]
+    part.inputs["mistake"].value = name
+    part.button.click()
     shown.wait(part)
     assert "The next launch works" in part.result.value
-    said = {"a tile of 48": "nearest: 32", "a mask with a Python if": "if query &gt; key:"}
-    assert said[name] in part.result.value
+    message = {"a tile of 48": "nearest: 32", "a mask with a Python if": "if query &gt; key:"}
+    assert message[name] in part.result.value
 
 
-def test_what_flex_cannot_have_stops_what_runs(monkeypatch):
+def test_a_plan_without_flex_stops_the_running_launch(monkeypatch):
     shown = Shown("Launch")
-    gate, part = Gate(monkeypatch), shown.panel.launch
-    part.launch_button.click()
+    gate, part = Gate(monkeypatch), shown.panel.labs["Launch"]
+    part.button.click()
     assert gate.entered.wait(SECONDS)
     shown.session.request(Scenario(model="mamba-2.8b"))
     gate.opened.set()
     shown.wait(part)
     assert gate.calls == 1
-    part.launch_button.click()  # without a plan it does nothing
+    part.button.click()  # without a plan it does nothing
     assert part.result.value == ""
     assert shown.session.errors == []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from workbench.core.flex.batch import KINDS
+from workbench.core.flex.picture import BUILDS, PRUNED
 from workbench.scenario import Scenario
-from workbench.ui.panels.flex import FlexPanel
-from workbench.ui.panels.flex_mask import BUILDS, MASKS, PRUNED
-from workbench.ui.panels.flex_sizes import SIZES
+from workbench.ui.panels.flex.mask import FIGURES
+from workbench.ui.panels.flex.panel import FlexPanel
+from workbench.ui.panels.flex.sizes import SIZES
 from workbench.ui.session import Session
 
 FP8 = {"backend": "FLEX_ATTENTION", "kv_cache_dtype": "fp8"}
@@ -55,7 +56,7 @@ def test_a_hybrid_block_fails_and_offers_both_remedies(flex):
 
 def test_the_mask_of_a_refused_plan_offers_the_same_remedies(flex):
     flex.open("Mask")
-    assert "There is no mask to draw" in flex.panel.mask.error.value
+    assert "The mask cannot be built" in flex.panel.mask.error.value
     shown = flex.panel.mask.remedies.children
     assert [button.description for button in shown] == list(flex.buttons)
     shown[0].click()
@@ -92,7 +93,7 @@ def test_another_backend_is_shown_as_if_it_were_flex():
 @pytest.mark.parametrize(
     "fields", [{"model": "mamba-2.8b"}, {"model": "deepseek-v3"}, {"platform": "cpu"}, FP8]
 )
-def test_what_flex_cannot_have_is_said_and_comes_back(fields):
+def test_a_plan_without_flex_is_reported_and_recovered_from(fields):
     shown = Shown(**fields)
     assert shown.panel._all.layout.display == "none"
     assert shown.panel._note.value
@@ -113,12 +114,12 @@ def test_every_picture_follows_the_plan_and_the_device(name):
     assert shown.session.errors == []
 
 
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_of_every_kind_and_build(name, kind):
     shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
     shown.panel.mask.picture.value = name
-    shown.panel.typed.kind.value = kind
+    shown.panel.batch_input.kind.value = kind
     for build in BUILDS:
         shown.panel.mask.build.value = build
         assert figure(shown.panel.mask.figure).layout.title.text
@@ -134,22 +135,22 @@ def test_stale_columns_cost_visits():
 
 
 @pytest.mark.parametrize(
-    ("control", "typed", "said"),
+    ("control", "text", "message"),
     [
         ("batch", "nonsense", "is not a valid batch segment"),
         ("batch", "q8ks1000k", "the picture takes"),
         ("size", "0", "at least 1"),
-        ("size", "-3", "whole number"),
+        ("size", "-3", "integer"),
         ("size", "ten", "Nearest valid value: 64"),
     ],
 )
-def test_bad_input_keeps_the_picture_greyed(control, typed, said):
+def test_bad_input_keeps_the_picture_greyed(control, text, message):
     shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
-    widget = getattr(shown.panel.typed, control)
+    widget = getattr(shown.panel.batch_input, control)
     good = widget.value
     picture = figure(shown.panel.mask.figure).to_json()
-    widget.value = typed
-    assert said in shown.panel.mask.error.value
+    widget.value = text
+    assert message in shown.panel.mask.error.value
     assert figure(shown.panel.mask.figure).to_json() == picture
     assert "wb-stale" in shown.panel.mask.figure.widget._dom_classes
     widget.value = good
@@ -190,7 +191,7 @@ def test_prefix_ranges_of_each_request():
     shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")
     part = shown.panel.mask
     assert part.prefixes.layout.display == "none"
-    shown.panel.typed.kind.value = "prefix-LM"
+    shown.panel.batch_input.kind.value = "prefix-LM"
     assert part.prefixes.layout.display is None
     before = part.cost.value
     part.prefixes.value = "0-9; 0-47"

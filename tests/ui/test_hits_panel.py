@@ -1,4 +1,4 @@
-"""The tab "Prefix hits": the case of vllm#45238 typed in, and what cannot be typed."""
+"""The tab "Prefix hits": the case of vllm#45238 as input, and invalid input."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_empty_fields_mean_the_shown_defaults(tab):
         ("unique", "9" * 50),
     ],
 )
-def test_what_is_no_number_is_said_and_loses_nothing(tab, field, value):
+def test_an_invalid_number_is_reported_and_loses_nothing(tab, field, value):
     panel, hits = tab
     before = hits._workload.value
     type_in(hits, **{field: value})
@@ -69,10 +69,10 @@ def test_what_is_no_number_is_said_and_loses_nothing(tab, field, value):
     assert panel.session.errors == []
 
 
-def test_a_prompt_above_the_longest_request_is_said(tab):
+def test_a_prompt_above_the_longest_request_is_reported(tab):
     _panel, hits = tab
     type_in(hits, shared=32768)
-    assert "longer than max_model_len" in hits._error.value
+    assert "Expected at most max_model_len" in hits._error.value
     assert "wb-stale" in hits._workload._dom_classes
 
 
@@ -80,7 +80,7 @@ def test_a_plan_that_makes_an_input_impossible_leaves_the_panel_alive(tab):
     panel, hits = tab
     type_in(hits, shared=20_000)
     panel.controls["max_model_len"].value = "16384"
-    assert "longer than max_model_len" in hits._error.value
+    assert "Expected at most max_model_len" in hits._error.value
     assert "wb-stale" in hits._workload._dom_classes
     panel.controls["max_model_len"].value = "32768"
     assert hits._error.value == ""

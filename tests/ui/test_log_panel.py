@@ -1,4 +1,4 @@
-"""The tab "Log": paste, explain, take the scenario over; nothing typed is lost."""
+"""The tab "Log": paste, explain, take the scenario over; no input is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.interop.test_log_messages import LINES
-from workbench.interop.log_errors import ERRORS
+from workbench.interop.logs.errors import ERRORS
 from workbench.views.html import document
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
@@ -106,7 +106,7 @@ def test_a_command_line_is_taken_over_as_well(tab):
         ((LOGS / "sglang.log").read_text(encoding="utf-8"), "SGLang"),
     ],
 )
-def test_what_cannot_be_explained_is_said_and_the_text_stays(tab, text, words):
+def test_an_unknown_text_is_reported_and_stays(tab, text, words):
     _panel, log = tab
     paste(log, log_of("whole_start_0_23"))
     paste(log, text)
@@ -155,19 +155,19 @@ def test_a_fatal_log_never_becomes_a_scenario_without_a_problem(tab, name):
     paste(log, ARGUMENTS + LINES[name])
     assert "The log ends with a fatal error" in log._lines.value
     log.use_buttons[0].click()
-    found = panel._problems._found.children
+    found = panel._problems._list.children
     shown = "".join(part.value for part in found if isinstance(part, widgets.HTML))
     assert "No start-up problem found" not in shown
     assert 'data-severity="error"' in shown or "do not find this problem" in shown
 
 
-def test_what_is_known_of_a_log_belongs_to_its_scenario_alone(tab):
+def test_facts_of_a_log_belong_to_its_scenario_alone(tab):
     panel, log = tab
     paste(log, ARGUMENTS + LINES["hash_block_not_divisible"])
     log.use_buttons[0].click()
-    assert "do not find this problem" in panel._problems._found.children[0].value
+    assert "do not find this problem" in panel._problems._list.children[0].value
     panel.controls["tensor_parallel"].value = 2
-    assert "No start-up problem found" in panel._problems._found.children[0].value
+    assert "No start-up problem found" in panel._problems._list.children[0].value
 
 
 def test_the_whole_scenario_of_a_log_is_taken_over(tab):

@@ -69,7 +69,7 @@ def test_a_remedy_is_a_button_that_changes_the_scenario(shown):
     assert "✓" in shown.title
 
 
-def test_typed_memory_is_read_with_its_unit():
+def test_memory_is_read_with_its_unit():
     shown = Shown(QWEN.replace(enable_prefix_caching=True))
     shown.type("cpu_bytes_to_use", "10 GiB")
     assert 'data-value="620"' in shown.html
@@ -83,7 +83,7 @@ def test_typed_memory_is_read_with_its_unit():
     [
         ("cpu_bytes_to_use", "64", "the unit is missing"),
         ("cpu_bytes_to_use", "much", "such as 20 GiB"),
-        ("block_size", "many", "whole number"),
+        ("block_size", "many", "an integer"),
         ("block_size", "-528", "at least 1"),
         ("hash_block_size", "0", "at least 1"),
     ],
@@ -103,12 +103,12 @@ def test_bad_input_says_what_is_allowed_and_loses_nothing(name, value, said):
     assert shown.session.errors == []
 
 
-def test_a_block_that_is_no_multiple_gets_buttons_with_the_nearest():
+def test_a_block_that_is_not_a_multiple_gets_buttons_with_the_nearest():
     shown = Shown(QWEN.replace(enable_prefix_caching=True))
     shown.type("block_size", "1,000")
     assert "offload_block_not_multiple" in shown.html
-    assert list(shown.buttons) == ["Type block_size = 1056", "Type block_size = 528"]
-    shown.buttons["Type block_size = 1056"].click()
+    assert list(shown.buttons) == ["Set block_size = 1056", "Set block_size = 528"]
+    shown.buttons["Set block_size = 1056"].click()
     assert shown.panel.controls["block_size"].value == "1056"
     assert 'data-legal="true"' in shown.html
 
@@ -152,7 +152,7 @@ def test_the_other_side_of_a_transfer():
     assert shown.session.errors == []
 
 
-def test_what_is_picked_for_the_other_side_stays_with_another_plan():
+def test_the_choice_for_the_other_side_stays_with_another_plan():
     shown = Shown(QWEN)
     shown.type("other_tensor_parallel", 4)
     shown.session.change(lambda present: present.replace(tensor_parallel=2))
@@ -173,10 +173,10 @@ def test_an_unexpected_error_is_shown_and_goes_away(monkeypatch):
         assert "ZeroDivisionError" in shown.panel._error.value
     shown.type("other_tensor_parallel", SAME)
     assert shown.panel._error.value == ""
-    assert [error.callback for error in shown.session.errors] == ["_typed"]
+    assert [error.callback for error in shown.session.errors] == ["_input_changed"]
 
 
-def test_chunks_are_typed_in_blocks_from_0_33_on():
+def test_chunks_are_set_in_blocks_from_0_33_on():
     shown = Shown(QWEN.replace(rules="0.33"))
     shown.type("blocks_per_chunk", "2")
     assert "GPU blocks in an offloaded block" in shown.html

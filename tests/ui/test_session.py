@@ -17,7 +17,7 @@ def scenario(tensor_parallel):
 
 
 class SlowShow:
-    """Shows only when it is allowed to, and keeps what it showed."""
+    """A callback that shows only when it is allowed to, and keeps what it showed."""
 
     def __init__(self):
         self.shown = []
@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_the_session_usable(show):
     session_is_idle(session, show)
 
 
-def test_what_was_asked_for_during_a_show_that_raises_is_shown_all_the_same(show):
+def test_a_request_during_a_show_that_raises_is_shown_all_the_same(show):
     session = Session(scenario(1), show)
     show.failing = {1: RuntimeError("planted")}
     errors = []
@@ -131,7 +131,7 @@ def test_what_was_asked_for_during_a_show_that_raises_is_shown_all_the_same(show
     session_is_idle(session, show)
 
 
-def test_a_show_may_ask_again():
+def test_a_show_may_request_again():
     shown = []
 
     def show(outcome):
@@ -144,18 +144,18 @@ def test_a_show_may_ask_again():
     assert shown == [1, 2, 4, 8]
 
 
-def test_a_change_builds_on_what_another_thread_asked_for_meanwhile():
+def test_a_change_builds_on_the_request_of_another_thread():
     session = Session(scenario(1), lambda outcome: None)
-    seen = []
+    values = []
 
     def change(present):
-        seen.append(present.tensor_parallel)
-        if len(seen) == 1:
+        values.append(present.tensor_parallel)
+        if len(values) == 1:
             session.request(present.replace(tensor_parallel=4))
         return present.replace(block_size=32)
 
     session.change(change)
-    assert seen == [1, 4]
+    assert values == [1, 4]
     assert (session.scenario.tensor_parallel, session.scenario.block_size) == (4, 32)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from tests.ui.panels import figure, headline
 from tests.ui.test_explore import assert_shows_its_plan
-from workbench.views.page_figure import page_title
+from workbench.ui.pieces import ProgramChanges
+from workbench.views.pages.figure import page_title
 
 CHANGES = 200
 OTHER_CHANGES = 30
@@ -51,7 +53,7 @@ def test_two_threads_change_controls_of_one_panel(panel, monkeypatch):
 
 
 def test_the_last_of_two_threads_wins(panel):
-    """The controls, the plan and the figure agree whichever thread came last."""
+    """Expect controls, plan and figure to agree whichever thread came last."""
     for number in range(10):
         ready = threading.Barrier(2)
 
@@ -69,3 +71,16 @@ def test_the_last_of_two_threads_wins(panel):
         assert panel.plan.settings == panel.scenario
         assert figure(panel).layout.title.text == page_title(panel.plan)
         assert panel.controls["tensor_parallel"].value == panel.scenario.tensor_parallel
+
+
+def test_changes_by_the_program_count_in_their_thread_and_end_with_the_block():
+    by_program, seen = ProgramChanges(), []
+    with suppress(ZeroDivisionError), by_program:
+        with by_program:
+            thread = threading.Thread(target=lambda: seen.append(bool(by_program)))
+            thread.start()
+            thread.join(PATIENCE_S)
+        seen.append(bool(by_program))
+        raise ZeroDivisionError
+    assert seen == [False, True]
+    assert not by_program

@@ -6,19 +6,22 @@ import json
 import os
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 import workbench as wb
-from tests.run.local_dask import started
-from tests.run.waiting import PATIENCE_S, wait_for
-from workbench.run.store import Key, ResultStore, Row
-from workbench.run.sweeps.fitting import Candidates
-from workbench.run.sweeps.kernel_session import KERNELS, Chosen
-from workbench.run.sweeps.table_kernels import TableShape
-from workbench.ui.panels import tuning, tuning_kernels
-from workbench.ui.panels.tuning import PICTURES
+from tests.sweeps.local_dask import started
+from tests.sweeps.waiting import PATIENCE_S, wait_for
+from workbench.sweeps import run
+from workbench.sweeps.kernels.fitting import Candidates
+from workbench.sweeps.kernels.kernel_session import KERNELS, Chosen
+from workbench.sweeps.kernels.table_kernels import TableShape
+from workbench.sweeps.store import Key, ResultStore, Row
+from workbench.ui.panels.sweeps import kernels as tuning_kernels
+from workbench.ui.panels.sweeps import panel as tuning
+from workbench.ui.panels.sweeps.panel import PICTURES
 
 AXES = (
     "tensor_parallel = 1, 2, 4\nkv_cache_dtype = auto, fp8\nkv_cache_memory_bytes = 20 GiB, 40 GiB"
@@ -36,7 +39,7 @@ def tab():
 
 def swept(tuning_panel):
     tuning_panel.start.click()
-    assert tuning_panel.wait(PATIENCE_S)
+    assert tuning_panel.jobs.wait(PATIENCE_S)
     return tuning_panel
 
 
@@ -99,11 +102,10 @@ def test_what_cannot_be_swept_is_said_in_place(tab, text, said):
     _panel, tuning_panel = tab
     tuning_panel.axes.value = text
     swept(tuning_panel)
-    assert said in tuning_panel._error.value
-    assert not tuning_panel.start.disabled
+    assert said in tuning_panel.jobs.status.value
     tuning_panel.axes.value = AXES
     swept(tuning_panel)
-    assert tuning_panel._error.value == ""
+    assert tuning_panel.jobs.status.value == ""
     assert tuning_panel.found is not None
 
 
@@ -111,24 +113,21 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     _panel, tuning_panel = tab
     right, gate, began = tuning.sweep, threading.Event(), threading.Event()
 
-    def slow(scenario, axes, stop):
+    def slow(scenario, axes, **_options):
         began.set()
         assert gate.wait(PATIENCE_S)
         return right(scenario, axes)
 
     monkeypatch.setattr(tuning, "sweep", slow)
     tuning_panel.start.click()
-    first = tuning_panel._thread
     assert began.wait(PATIENCE_S)
-    assert tuning_panel.start.disabled
-    assert not tuning_panel.stop.disabled
-    tuning_panel.stop.click()
-    assert not tuning_panel.start.disabled
+    assert not tuning_panel.jobs.stop_button.disabled
+    tuning_panel.jobs.stop_button.click()
     monkeypatch.setattr(tuning, "sweep", right)
     tuning_panel.axes.value = "tensor_parallel = 1, 2"
-    swept(tuning_panel)
+    tuning_panel.start.click()
     gate.set()
-    first.join(PATIENCE_S)
+    assert tuning_panel.jobs.wait(PATIENCE_S)
     assert len(tuning_panel.found) == 2
     assert "<b>2</b> points" in tuning_panel._counts.value
 
@@ -148,47 +147,56 @@ def test_stop_ends_the_work_and_keeps_what_is_whole(tab, monkeypatch):
     _panel, tuning_panel = tab
     right, began, stopped = tuning.sweep, threading.Event(), threading.Event()
 
-    def held(scenario, axes, stop):
+    def held(scenario, axes, stop, **options):
         def stop_when_stopped():
             began.set()
             assert stopped.wait(PATIENCE_S)
             return stop()
 
-        return right(scenario, axes, stop=stop_when_stopped)
+        return right(scenario, axes, stop=stop_when_stopped, **options)
 
     monkeypatch.setattr(tuning, "sweep", held)
     tuning_panel.axes.value = MANY
     tuning_panel.start.click()
     assert began.wait(PATIENCE_S)
-    tuning_panel.stop.click()
+    tuning_panel.jobs.stop_button.click()
     stopped.set()
-    assert tuning_panel.wait(PATIENCE_S)
-    assert "Stopped" in tuning_panel.progress.value
-    assert not tuning_panel.start.disabled
-    if tuning_panel.found is not None:  # some of the models were done
+    assert tuning_panel.jobs.wait(PATIENCE_S)
+    assert "Stopped" in tuning_panel.jobs.status.value
+    if tuning_panel.found is not None:  # some of the points were done
         assert "not reached" in tuning_panel._counts.value
 
 
-def test_a_sweep_that_was_stopped_half_way_shows_its_half(tab, monkeypatch):
+def test_a_sweep_that_was_stopped_half_way_shows_its_half_and_resumes(tab, monkeypatch):
     _panel, tuning_panel = tab
-    right, asked = tuning.sweep, []
-    axes = {"model": ("qwen3.5-4b",), "tensor_parallel": (1, 2)}
-    right(wb.Scenario(), axes, stop=lambda: asked.append(None) is not None)
-    first_model = len(asked)
+    monkeypatch.setattr(run, "CHUNK_HERE", 2)
+    right, resumed = tuning.sweep, []
 
-    def stopped_in_the_second_model(scenario, axes, stop):
-        asked.clear()
-        return right(
-            scenario, axes, stop=lambda: stop() or len(asked) > first_model or asked.append(None)
-        )
+    def stopped_after_two_points(scenario, axes, resume, progress, **_options):
+        resumed.append(resume)
+        seen = []
+        stop = (lambda: bool(seen)) if len(resumed) == 1 else None
 
-    monkeypatch.setattr(tuning, "sweep", stopped_in_the_second_model)
+        def progress_seen(*at):
+            seen.append(at)
+            progress(*at)
+
+        return right(scenario, axes, resume=resume, progress=progress_seen, stop=stop)
+
+    monkeypatch.setattr(tuning, "sweep", stopped_after_two_points)
     tuning_panel.axes.value = "model = qwen3.5-4b, jamba-1.5-mini\ntensor_parallel = 1, 2"
     swept(tuning_panel)
-    counts = tuning_panel.found.table.counts
-    assert 0 < counts["missing"] < counts["points"]
-    assert f"{counts['missing']:,} not reached" in tuning_panel._counts.value
-    assert "what is shown had been resolved" in tuning_panel.progress.value
+    stopped = tuning_panel.found
+    counts = stopped.table.counts
+    assert (counts["missing"], counts["points"]) == (2, 4)
+    assert "2 not reached" in tuning_panel._counts.value
+    assert "what is shown had been resolved" in tuning_panel.jobs.status.value
+    swept(tuning_panel)
+    assert tuning_panel.found.table.counts["missing"] == 0
+    assert tuning_panel.jobs.status.value == ""
+    tuning_panel.axes.value = "tensor_parallel = 1, 2"
+    swept(tuning_panel)
+    assert resumed == [None, stopped, None]
 
 
 def test_the_best_points_are_taken_to_vllm(tab):
@@ -202,7 +210,7 @@ def test_the_best_points_are_taken_to_vllm(tab):
     assert tuning_panel.servers.text.startswith("# ")
 
 
-def test_a_picture_of_some_points_tells_how_many_there_are(tab):
+def test_a_picture_of_some_points_shows_how_many_there_are(tab):
     _panel, tuning_panel = tab
     sizes = ", ".join(str((320 + number) * 2**26) for number in range(3000))
     tuning_panel.axes.value = f"kv_cache_memory_bytes = {sizes}"
@@ -216,9 +224,9 @@ def test_a_picture_of_some_points_tells_how_many_there_are(tab):
 
 def test_without_a_memory_size_nothing_is_better_in_concurrency():
     found = wb.sweep(wb.Scenario(model="qwen3.5-4b"), kv_cache_memory_bytes=("20 GiB",))
-    told = found.why(0)
-    assert "no memory size to compare with" in told
-    assert "▲ better" not in told
+    text = found.why(0)
+    assert "no memory size to compare with" in text
+    assert "▲ better" not in text
 
 
 def test_a_sweep_of_another_scenario_is_greyed_out(tab):
@@ -245,8 +253,8 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     kernels._arrived = held
     kernels.start.click()
     assert began.wait(PATIENCE_S)
-    kernels.stop.click()
-    assert kernels.wait(PATIENCE_S)
+    kernels.jobs.stop_button.click()
+    assert kernels.jobs.wait(PATIENCE_S)
     kernels._arrived = arrived
     assert "Stopped at " in kernels._text.value
     assert "illegal" in kernels._text.value
@@ -255,24 +263,24 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == first
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert "Done: " in kernels._text.value
     assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
-    assert kernels.stop.disabled
+    assert kernels.jobs.stop_button.disabled
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == kernels.bar.max
         assert {row.status for row in store.rows()} == {"ok"}
 
 
-def test_a_file_that_is_no_results_file_is_said_in_place(tab, tmp_path):
+def test_an_invalid_results_file_is_reported_in_place(tab, tmp_path):
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
     (tmp_path / "notes.txt").write_text("mine")
     kernels.file.value = str(tmp_path / "notes.txt")
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
-    assert "is not a results file" in kernels._error.value
+    assert kernels.jobs.wait(PATIENCE_S)
+    assert "is not a results file" in kernels.jobs.status.value
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -283,11 +291,11 @@ def test_block_tables_are_measured_as_well(tab, tmp_path):
     assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "W2 reduced" in kernels._table.value
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert "W2 reduced" in kernels._table.value  # stored rows are shown, though none is measured
     kernels.kernel.value = "flex"
     assert not kernels.bitwise.disabled
@@ -302,7 +310,7 @@ def stored(path):
 
 
 def newer(path):
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file:  # one left open writes to the file when it goes
         file.execute("PRAGMA user_version = 99")
 
 
@@ -318,26 +326,26 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     path = tmp_path / "results.db"
     stored(path)
     change(path)
-    if said == "cannot be written":  # whoever runs as root may write everything
+    if said == "cannot be written":  # root may write everything
         monkeypatch.setattr(os, "access", lambda _path, _mode: False)
     before = path.read_bytes()
     kernels.file.value = str(path)
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert said in kernels._notes.value
     assert "Nothing is measured" in kernels._notes.value
-    assert kernels._error.value == ""
+    assert kernels.jobs.status.value == ""
     assert "20.0 us" in kernels._table.value
     assert "NVIDIA H100, kernel abc" in kernels._winners.value
     assert f"workbench results export {path} FOLDER --best" in kernels._winners.value
     assert path.read_bytes() == before
-    assert kernels.stop.disabled
+    assert kernels.jobs.stop_button.disabled
 
 
 def plant(monkeypatch, **changes):
     deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
     planted = {
-        "measure": "tests.run.sweep_measures:sometimes",
+        "measure": "tests.sweeps.sweep_measures:sometimes",
         "choose": lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
     }
     kernel = replace(KERNELS["flex"], **{**planted, **changes})
@@ -350,18 +358,18 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "3 failed" in kernels._text.value
-    for words in ("✕ crashed", "SIGKILL", "✕ oom", "asked for everything", "✓ ok"):
+    for words in ("✕ crashed", "SIGKILL", "✕ oom", "requested everything", "✓ ok"):
         assert words in kernels._table.value
-    assert kernels.stop.disabled
+    assert kernels.jobs.stop_button.disabled
 
 
 def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
     _panel, tuning_panel = tab
     kernels = tuning_panel.kernels
-    plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+    plant(monkeypatch, measure="tests.sweeps.sweep_measures:slow")
     kernels.file.value = str(tmp_path / "first.db")
     kernels.start.click()
     wait_for(lambda: kernels.sweep is not None and kernels.sweep.progress.is_running)
@@ -369,7 +377,7 @@ def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
     kernels.file.value = str(tmp_path / "second.db")
     kernels.start.click()
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
+    assert kernels.jobs.wait(PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     with ResultStore(tmp_path / "first.db") as first, ResultStore(tmp_path / "second.db") as second:
         assert first.rows() == ()
@@ -391,11 +399,11 @@ def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
     assert began.wait(PATIENCE_S)
-    kernels.stop.click()
-    assert kernels.wait(PATIENCE_S)
+    kernels.jobs.stop_button.click()
+    assert kernels.jobs.wait(PATIENCE_S)
     gate.set()
     assert "Stopped before anything" in kernels._text.value
-    assert kernels.stop.disabled
+    assert kernels.jobs.stop_button.disabled
     with ResultStore(tmp_path / "results.db") as store:
         assert store.rows() == ()
 
@@ -415,24 +423,24 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
     with started(n_workers=2) as cluster:
         kernels.where.value = f" {cluster.scheduler_address} "
         kernels.start.click()
-        assert kernels.wait(PATIENCE_S)
+        assert kernels.jobs.wait(PATIENCE_S)
         assert "4 of 4" in kernels._text.value
         assert "3 failed" in kernels._text.value
         for words in ("✕ crashed", "tcp://", "✕ oom", "✓ ok"):
             assert words in kernels._table.value
-        plant(monkeypatch, measure="tests.run.sweep_measures:slow")
+        plant(monkeypatch, measure="tests.sweeps.sweep_measures:slow")
         kernels.file.value = str(tmp_path / "stopped.db")
         kernels.start.click()
         wait_for(lambda: is_measuring(cluster))
-        kernels.stop.click()
-        assert kernels.wait(PATIENCE_S)
+        kernels.jobs.stop_button.click()
+        assert kernels.jobs.wait(PATIENCE_S)
         assert "0 of 4" in kernels._text.value
         assert "Stopped at " in kernels._text.value
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
-    assert "No Dask scheduler answers" in kernels._error.value
+    assert kernels.jobs.wait(PATIENCE_S)
+    assert "No Dask scheduler answers" in kernels.jobs.status.value
     kernels.where.value = "this machine"
     kernels.start.click()
-    assert kernels.wait(PATIENCE_S)
-    assert "no address of a Dask scheduler" in kernels._error.value
-    assert kernels.stop.disabled
+    assert kernels.jobs.wait(PATIENCE_S)
+    assert "is not the address of a Dask scheduler" in kernels.jobs.status.value
+    assert kernels.jobs.stop_button.disabled

@@ -1,4 +1,4 @@
-"""The panel of the live check: a Python without vLLM is told in the panel; an answer is a table."""
+"""The tab "Verify": a Python without vLLM is reported in the panel; a result is a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.ui.panels.verify import VerifyPanel
 from workbench.ui.session import Session
@@ -22,13 +22,12 @@ def panel():
     return found
 
 
-def test_a_python_without_vllm_is_told_in_the_panel(panel):
+def test_a_python_without_vllm_is_reported_in_the_panel(panel):
     panel.python.value = "/nowhere/python"
     panel.start.click()
-    assert panel.wait()
-    assert "cannot be started" in panel.widget.children[0].value
+    assert panel.jobs.wait()
+    assert "cannot be started" in panel.jobs.status.value
     assert not panel.start.disabled
-    assert panel.progress.value == ""
     assert panel.session.errors == []
 
 
@@ -37,7 +36,7 @@ def test_a_python_without_vllm_is_told_in_the_panel(panel):
 def test_the_answer_is_a_table_that_goes_stale(panel):
     panel.python.value = PYTHON
     panel.start.click()
-    assert panel.wait()
+    assert panel.jobs.wait()
     table = panel.widget.children[-1]
     assert 'data-same="true"' in table.value
     assert 'data-same="false"' not in table.value

@@ -1,4 +1,4 @@
-"""The tab "Versions": two rule sets beside each other, also where one of them refuses."""
+"""The tab "Versions": two rule sets compared, also where one of them refuses."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_whole_catalog_is_a_table_and_goes_with_another_version():
     assert panel.session.errors == []
 
 
-def test_settings_that_another_version_does_not_know_are_told():
+def test_settings_that_another_version_does_not_know_are_reported():
     _panel, tab = tab_of(
         model="nemotron-3-nano-30b-a3b", enable_prefix_caching=True, mamba_cache_mode="all"
     )

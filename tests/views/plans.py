@@ -7,9 +7,10 @@ from typing import Any
 
 from tests.models.configs import mamba2, nemotron_h
 from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
 from workbench.models import catalog_names
-from workbench.plan import Plan, resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -29,13 +30,13 @@ CORNERS: tuple[dict[str, Any], ...] = (
 
 @cache
 def plan_of(**values: Any) -> Plan:
-    """The plan of the scenario with these fields."""
+    """Return the plan of the scenario with these fields."""
     return resolve(Scenario(**values))
 
 
 @cache
 def all_plans() -> tuple[Plan, ...]:
-    """Every catalog model on every platform that takes it, and the corners."""
+    """Return every catalog model on every platform that supports it, and the corner cases."""
     found = []
     for name in catalog_names():
         for platform in PLATFORMS:
@@ -47,22 +48,22 @@ def all_plans() -> tuple[Plan, ...]:
 
 
 def small() -> Plan:
-    """The smallest ordinary block: 16 tokens."""
+    """Return the smallest ordinary block: 16 tokens."""
     return plan_of(model="llama-3.1-8b")
 
 
 def large() -> Plan:
-    """The geometry of Nemotron-3-Super with an fp8 cache: a block of 8,320 tokens."""
+    """Return the geometry of Nemotron-3-Super with an fp8 cache: a block of 8,320 tokens."""
     return resolve(Scenario(model=nemotron_h(mamba_num_heads=128), kv_cache_dtype="fp8"))
 
 
 def stateless() -> Plan:
-    """A model without attention: nothing to align."""
+    """Return a model without attention: nothing to align."""
     return resolve(Scenario(model=mamba2()))
 
 
 def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
-    """A hybrid model whose name is markup."""
+    """Return a hybrid model whose name is markup."""
     return nemotron_h(
         _name_or_path=name,
         auto_map={name: name},
@@ -72,5 +73,5 @@ def evil_config(name: str = EVIL, **changes: Any) -> dict[str, Any]:
 
 
 def evil_plan(name: str = EVIL) -> Plan:
-    """Its plan, with problems: no backend takes blocks of 15 tokens."""
+    """Return its plan, with problems: no backend supports blocks of 15 tokens."""
     return resolve(Scenario(model=evil_config(name), block_size=15))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from workbench.core.tables.step import Counted, GroupStep, StepRow, TableStep
-from workbench.views.block_table_figure import MAX_COLUMNS, MAX_ROWS, block_tables, slot_map
-from workbench.views.block_table_text import place, step_html, verdict
+from workbench.core.tables.step import AccessCounts, GroupStep, StepRow, TableStep
+from workbench.views.tables.figure import MAX_COLUMNS, MAX_ROWS, block_tables, slot_map
+from workbench.views.tables.text import place, step_html, verdict
 
 LIMIT = 150_000
 
@@ -41,7 +41,7 @@ def step(rows=((5, 6), (7,)), ratio=2):
         owners=tuple(range(len(rows))),
         free_blocks=9,
         mismatch=None,
-        counted=Counted(2, 8, 100, 50, 600),
+        counted=AccessCounts(2, 8, 100, 50, 600),
     )
 
 
@@ -68,7 +68,7 @@ def test_few_columns_have_a_tick_each():
     assert (layout.xaxis.dtick, layout.xaxis2.dtick) == (1, None)
 
 
-def test_slots_are_told_for_every_new_token():
+def test_every_new_token_shows_its_slot():
     [cells] = slot_map(step()).data
     assert cells.customdata[0][0].endswith("slot 163 = kernel block 10 x 16 + 3")
     assert "2 slots" in slot_map(step()).layout.title.text
@@ -100,17 +100,17 @@ def test_the_slots_of_long_prompts_are_cut_and_say_so():
     assert "first 500 of a request" in figure.layout.title.text
 
 
-def test_words_tell_place_verdict_and_counts():
+def test_text_has_place_verdict_and_counts():
     html = step_html(step())
     assert "2 launches of 8 programs, 100 loads and 50 stores, 600 B" in html
-    assert "tells no time" in html
+    assert "no meaningful time" in html
     assert "✓ agrees" in html
     wrong = replace(step(), mismatch="group <0>, row 1: entry 2 is 7, the oracle has 8")
     assert "✕ differs" in verdict(wrong)
     assert "&lt;0&gt;" in verdict(wrong)
 
 
-def test_a_time_is_only_told_where_one_was_taken():
+def test_time_is_shown_only_where_one_was_measured():
     on_gpu = replace(
         step(), mode="gpu", device="Some GPU", target="cuda 90", counted=None, gpu_us=12.34
     )
@@ -127,7 +127,7 @@ def test_free_blocks_of_a_sample_pool_are_called_so():
 
 
 def in_manager_blocks(ratio=2, kernel=16):
-    """A step of 0.33: the table has the ids that were handed out."""
+    """Return a step of 0.33: the table has the ids that were handed out."""
     found = step(ratio=ratio)
     whole = replace(
         found.groups[0],
@@ -139,7 +139,7 @@ def in_manager_blocks(ratio=2, kernel=16):
     return replace(found, groups=(whole,))
 
 
-def test_the_views_tell_which_ids_the_table_holds():
+def test_the_views_say_which_ids_the_table_holds():
     old, new = step(), in_manager_blocks()
     assert new.groups[0].attention_table == old.groups[0].table
     one, other = block_tables(old), block_tables(new)

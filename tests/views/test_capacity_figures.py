@@ -76,12 +76,12 @@ def test_the_bars_hold_the_device_and_the_cache():
     assert "no memory yet" in memory_bar(plan_of(), 4096).layout.title.text
 
 
-def test_a_row_of_a_device_that_was_not_given_is_not_drawn():
+def test_without_a_device_size_its_row_is_not_drawn():
     bars = memory_bar(plan_of(kv_cache_memory_bytes="20 GiB")).data
     assert {bar.y[0] for bar in bars} == {"cache"}
 
 
-def test_the_usual_prompt_is_shown_where_none_is_given():
+def test_the_default_prompt_is_shown_without_an_explicit_one():
     for length, usual in ((1000, 1000), (32768, 4096)):
         plan = plan_of(kv_cache_memory_bytes="20 GiB", max_model_len=length)
         for figure in (memory_bar, capacity, shared_or_separate):
@@ -135,7 +135,7 @@ def test_separate_pools_win_where_they_were_split_for_and_lose_elsewhere():
     assert "no pools to compare" in shared_or_separate(plan_of(), 8192).layout.title.text
 
 
-def test_every_layer_stands_in_one_cell_of_the_groups():
+def test_every_layer_is_in_one_cell_of_the_groups():
     plan = plan_of()
     [table] = groups(plan).data
     cells = [label for row in table.text for label in row]

@@ -1,4 +1,4 @@
-"""A figure tells which plan it was drawn from, and one plan always draws the same figure."""
+"""A figure names the plan that it was drawn from, and one plan always draws the same figure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILL = {
 
 
 def drawings():
-    """Every public figure that takes a plan first."""
+    """Yield every public figure that takes a plan first."""
     found = {}
     for name in figures.__all__:
         draw = getattr(figures, name)

@@ -1,4 +1,4 @@
-"""What a block-table mistake does, in words: where tokens land, and whether a GPU notices."""
+"""Damage of a block-table mistake in words: where tokens land, and whether a GPU notices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from workbench.views.block_table_text import damage_html
+from workbench.views.tables.text import damage_html
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def test_out_of_bounds_is_never_called_harmless(options, said):
     assert "memory past the end of the pool (2)" in html
 
 
-def test_a_sample_pool_is_said_plainly():
+def test_a_sample_pool_is_called_so():
     html = damage_html(outcome(OTHER, is_sample_pool=True))
     assert "1,234 blocks, a sample pool, because the cache memory of this plan is unknown" in html
 

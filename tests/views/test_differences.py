@@ -1,4 +1,4 @@
-"""Versions beside each other: text, tables, JSON and figures."""
+"""Two versions compared: text, tables, JSON and figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import plotly.graph_objects as go
 import pytest
 
-from workbench.core.rules import RULE_SETS
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import compare, outcomes
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
-from workbench.views.differences import (
+from workbench.views.versions.differences import (
     differences_dict,
     differences_html,
     differences_text,
@@ -19,7 +19,7 @@ from workbench.views.differences import (
     matrix_rows,
     matrix_text,
 )
-from workbench.views.differences_figure import upgrade_matrix, versions
+from workbench.views.versions.figure import upgrade_matrix, versions
 
 
 def compared(model, **values):
@@ -30,11 +30,11 @@ def of_catalog():
     return [compared(name) for name in catalog_names()]
 
 
-def test_text_tells_numbers_step_and_meaning():
+def test_text_has_numbers_step_and_meaning():
     text = differences_text(compared("kimi-linear-48b-a3b"))
     assert "block size: 1,888 tokens -> 1,920 tokens" in text
     assert "Alignment granularity A: 16 " in text
-    assert "vLLM 0.33, Platform._align_hybrid_block_size" in text
+    assert "vLLM 0.33, platforms/interface.py: Platform._align_hybrid_block_size" in text
     assert "why: as for block size" in text
     assert "hash of a large block" in text
 
@@ -57,12 +57,12 @@ def test_html_escapes_and_names_both_versions():
 
 
 def test_json_is_json():
-    told = json.loads(json.dumps(differences_dict(compared("kimi-linear-48b-a3b"))))
-    block = next(entry for entry in told["differences"] if entry["name"] == "block_size")
+    published = json.loads(json.dumps(differences_dict(compared("kimi-linear-48b-a3b"))))
+    block = next(entry for entry in published["differences"] if entry["name"] == "block_size")
     assert (block["from"], block["to"], block["step"]) == (1888, 1920, "alignment_granule")
 
 
-def test_the_matrix_has_a_row_a_model():
+def test_the_matrix_has_one_row_per_model():
     rows = matrix_rows(of_catalog())
     assert len(rows) == len(catalog_names()) + 1
     by_name = {row[0]: row for row in rows}
@@ -81,7 +81,7 @@ def test_the_matrix_as_text_and_html():
 
 
 @pytest.mark.parametrize("theme", ["auto", "light", "dark"])
-def test_the_figure_has_a_marker_a_version_and_only_what_differs(theme):
+def test_the_figure_has_one_marker_per_version_and_only_what_differs(theme):
     name = "kimi-linear-48b-a3b"
     found = outcomes(load_model(name), Scenario(model=name), tuple(RULE_SETS))
     figure = versions(found, theme)
@@ -100,12 +100,12 @@ def test_markers_on_the_same_place_have_one_text():
         for label, text in zip(trace.y, trace.text, strict=True)
         if text
     ]
-    told = {
+    expected = {
         pair
         for trace in versions(found).data
         for pair in zip(trace.y, trace.customdata, strict=True)
     }
-    assert sorted(written) == sorted(told)
+    assert sorted(written) == sorted(expected)
 
 
 def test_the_figure_of_refusals_only():
@@ -113,7 +113,7 @@ def test_the_figure_of_refusals_only():
     assert versions(found).data == ()
 
 
-def test_the_matrix_figure_tells_both_values():
+def test_the_matrix_figure_shows_both_values():
     figure = upgrade_matrix(of_catalog())
     assert isinstance(figure, go.Figure)
     row = list(figure.data[0].y).index("nemotron-3-nano-30b-a3b")

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from workbench.core.flex.batch import predicted_orders
 from workbench.core.flex.lab import (
     BitLab,
     BitPlace,
@@ -16,13 +17,14 @@ from workbench.core.flex.lab import (
     FlexRun,
     FlexShape,
     FlexSpeed,
+    OrderLab,
     OrderRow,
 )
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
-from workbench.views.flex_bits_figure import bits_figure
-from workbench.views.flex_bits_text import bits_html, orders_html
-from workbench.views.flex_run_text import mistake_html, run_html
+from workbench.views.flex.bits_figure import bits_figure
+from workbench.views.flex.bits_text import bits_html, orders_html
+from workbench.views.flex.run_text import mistake_html, run_html
 
 SHAPE = FlexShape(4, 1, 128, 528, 16, "bfloat16")
 RUN = FlexRun(
@@ -58,7 +60,10 @@ def lab(*trials, promised=("batch",)):
         BitRun("by size", "16 x 16", True, (), (trials[1],)),
     )
     place = FlexPlace("our kernel", "interpreter", "CPU")
-    return BitLab(SHAPE, place, "request 1: 4 queries over 54 keys", 50, 4, runs)
+    request = "request 1: 4 queries over 54 keys"
+    return BitLab(
+        plan=PLAN, shape=SHAPE, place=place, request=request, first_token=50, tokens=4, runs=runs
+    )
 
 
 def test_a_launch_in_words():
@@ -68,7 +73,7 @@ def test_a_launch_in_words():
     assert "✓ 1.00e-03 at most, within the tolerance of 9.00e-03" in text
     assert "✓ changes none of 6,144 elements" in text
     assert "kernel blocks of 16" in text
-    assert "the interpreter tells no time" in text
+    assert "the interpreter gives no meaningful time" in text
 
 
 def test_a_wrong_launch_is_called_wrong():
@@ -80,7 +85,7 @@ def test_a_wrong_launch_is_called_wrong():
     assert "zero times NaN" in run_html(eager)
 
 
-def test_a_gpu_tells_its_rates():
+def test_a_gpu_launch_shows_its_rates():
     text = run_html(replace(RUN, speed=SPEED, place=FlexPlace("ours", "gpu", "NVIDIA H100")))
     assert "2,000.0 us" in text
     assert "500.0 TFLOP/s" in text
@@ -88,17 +93,17 @@ def test_a_gpu_tells_its_rates():
 
 
 def test_a_mistake_keeps_the_lines_of_its_example():
-    said = "decides in Python, line 3: if q > k:\nUse &. Example:\n@triton.jit\ndef mine():"
-    text = mistake_html(FlexMistake("a mask", "def bad(): <x>", said, RUN))
+    message = "decides in Python, line 3: if q > k:\nUse &. Example:\n@triton.jit\ndef mine():"
+    text = mistake_html(FlexMistake("a mask", "def bad(): <x>", message, RUN))
     assert "if q &gt; k:<br>Use &amp;." in text
     assert "<pre" in text.split("Example:")[1]
     assert "✓ The next launch works" in text
-    wrong = mistake_html(FlexMistake("a mask", "", said, replace(RUN, poisoned=1)))
+    wrong = mistake_html(FlexMistake("a mask", "", message, replace(RUN, poisoned=1)))
     assert "✕ The next launch is wrong" in wrong
 
 
 @pytest.mark.parametrize(
-    ("trials", "promised", "said"),
+    ("trials", "promised", "message"),
     [
         ((EQUAL, OTHER), ("batch",), "0 bits differ in all 1 trials"),
         ((OTHER, OTHER), ("batch",), "✕ 1 trials differ although"),
@@ -106,8 +111,8 @@ def test_a_mistake_keeps_the_lines_of_its_example():
         ((OTHER, OTHER), (), "0 bits differ in all 0 trials"),
     ],
 )
-def test_the_verdict(trials, promised, said):
-    assert said in bits_html(lab(*trials, promised=promised))
+def test_the_verdict(trials, promised, message):
+    assert message in bits_html(lab(*trials, promised=promised))
 
 
 def test_what_differs_is_located():
@@ -117,7 +122,7 @@ def test_what_differs_is_located():
     assert "✕" in bits_html(lab(OTHER, OTHER))
 
 
-def test_the_same_places_are_told_once():
+def test_the_same_places_are_described_once():
     other = replace(OTHER, first=OTHER.first[:1])
     found = lab(EQUAL, OTHER)
     trials = (OTHER, OTHER, other)
@@ -167,3 +172,40 @@ def test_orders_and_bits_side_by_side():
     assert "not run here" in text
     assert "exactly where another order was predicted" in text
     assert "✕ The prediction fails: batched, CPU" in orders_html(rows(0))
+
+
+ORDERS = OrderLab(
+    predicted_orders(),
+    (
+        OrderRow("alone", "CPU", (4, 11), 64, 0, 0.0),
+        OrderRow("in the batch", "CPU", (11, 4), 64, 3, 1e-7),
+    ),
+)
+RESULTS = {
+    "launch": (RUN, "our &lt;kernel&gt;", False),
+    "bits": (lab(EQUAL, OTHER), "negative control", True),
+    "order": (ORDERS, "exactly where another order was predicted", True),
+    "mistake": (FlexMistake("a tile of 8", "tile = 8", "at least 16", RUN), "at least 16", False),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_shows_itself_as_rows_text_html_and_a_figure(name):
+    result, words, has_figure = RESULTS[name]
+    assert words in result._repr_html_()
+    assert (result.figure("dark") is not None) == has_figure
+    assert len(str(result).splitlines()) == len(result.rows)
+    assert len({tuple(row) for row in result.rows}) == 1
+    for row in result.rows:
+        assert all(value is None or isinstance(value, ROW_TYPES) for value in row.values())
+
+
+ROW_TYPES = str | int | float | bool | tuple
+
+
+def test_orders_are_predicted_before_anything_ran():
+    before = OrderLab(predicted_orders())
+    assert "Predicted, before anything runs" in before._repr_html_()
+    assert "exactly where" not in before._repr_html_()
+    assert before.rows == ()
+    assert "Predicted, before anything runs" in ORDERS._repr_html_()

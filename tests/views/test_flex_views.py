@@ -1,4 +1,4 @@
-"""Figures and words of flex attention say what the model says, and stay small."""
+"""Figures and texts of flex attention agree with the model, and stay small."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from workbench.core.flex.build import direct_build, generic_build, visits
 from workbench.core.flex.mask import MaskRule
 from workbench.core.flex.plan import flex_plan, plan_mask_memory
 from workbench.core.tables.batch_grammar import parse_batch
-from workbench.views.flex_figure import LOOKS as VERDICTS
-from workbench.views.flex_figure import legal_pairs, nested_grids
-from workbench.views.flex_mask_figure import (
+from workbench.views.flex.figure import LOOKS as VERDICTS
+from workbench.views.flex.figure import legal_pairs, nested_grids
+from workbench.views.flex.mask_figure import (
     LOOKS,
     MAX_ROWS,
     logical_mask,
     physical_mask,
     visit_order,
 )
-from workbench.views.flex_memory_figure import BLOCKS, mask_memory_figure
-from workbench.views.flex_text import TargetLimit, flex_html, targets_html, visits_html
+from workbench.views.flex.memory_figure import BLOCKS, mask_memory_figure
+from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
 
 LIMIT = 150_000
 FIELDS = (
@@ -50,7 +50,7 @@ def drawn(rule, *, q=16, kv=16, batch=None, lists=None):
 
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 @pytest.mark.parametrize("theme", ["auto", "dark"])
-def test_figures_of_sizes_are_small_whatever_is_typed(fields, theme):
+def test_figures_of_sizes_are_small_for_any_input(fields, theme):
     plan = hybrid(**fields)
     flex = flex_plan(plan)
     for figure in (
@@ -73,13 +73,13 @@ def test_a_mask_block_that_crosses_cache_blocks_is_drawn_across():
     assert mask.name == "mask block: 16 x 128"
 
 
-def test_tiles_are_told_with_both_blocks_around_them():
+def test_tiles_name_both_blocks_around_them():
     flex = flex_plan(hybrid(flex_attn_kv_block_size=16))
     words = nested_grids(flex).data[0].customdata
     assert words[34] == "tile: keys 544 to 559<br>mask block 34, cache block 1"
 
 
-def test_the_matrix_marks_the_own_pair_and_tells_reasons():
+def test_the_matrix_marks_the_own_pair_and_gives_reasons():
     flex = flex_plan(hybrid())
     [cells] = legal_pairs(flex).data
     [frame] = legal_pairs(flex).layout.shapes
@@ -109,7 +109,7 @@ def test_the_order_of_visits_is_that_of_the_build():
     [cells] = visit_order(batch, found).data
     shown = [[text.lstrip("●◐✕") for text in row if text] for row in cells.text]
     assert shown == [[str(block) for block in group] for group in found.lists.visits]
-    assert cells.customdata[0][6].startswith("visit 7: KV block 11, some queries")
+    assert cells.customdata[0][6].startswith("visit 7: KV block 11, some keys visible")
     assert cells.y[0] == "group 0: requests 0-2"
     assert cells.y[1] == "group 1: request 2"
 
@@ -122,7 +122,9 @@ def test_the_physical_mask_has_a_sign_for_every_kind():
         by_block = dict(zip(group, kinds, strict=True))
         blocks = map(int, cells.x)
         assert list(row) == [LOOKS[by_block.get(block, "not visited")][1] for block in blocks]
-    assert f"{found.wasted} in vain" in physical_mask(batch, found).layout.title.text
+    assert (
+        f"{found.wasted} without any visible key" in physical_mask(batch, found).layout.title.text
+    )
 
 
 def test_the_logical_mask_counts_pairs():
@@ -149,7 +151,7 @@ def test_large_masks_are_cut_and_say_so(text):
         assert "more columns" in figures[2].layout.title.text
 
 
-def test_words_tell_sizes_refusals_and_costs():
+def test_text_has_sizes_refusals_and_costs():
     refused = flex_plan(hybrid())
     html = flex_html(refused)
     assert "16 x 528" in html
@@ -179,8 +181,8 @@ def test_a_direct_mask_over_large_blocks_needs_more_than_there_is():
 
 def test_a_lower_bound_never_says_that_a_tile_fits():
     fields = {"flex_attn_q_block_size": 128, "flex_attn_kv_block_size": 128}
-    typed = {"flex_attn_block_m": 128, "flex_attn_block_n": 128}
-    plan = plan_of(model="qwen3.5-4b", backend="FLEX_ATTENTION", **fields, **typed)
+    tile = {"flex_attn_block_m": 128, "flex_attn_block_n": 128}
+    plan = plan_of(model="qwen3.5-4b", backend="FLEX_ATTENTION", **fields, **tile)
     html = targets_html([(TargetLimit("H100", 227 * 1024, 227 * 1024), flex_plan(plan))])
     assert "✓" not in html
     assert "not excluded" in html

@@ -8,17 +8,17 @@ import pytest
 
 import workbench as wb
 from tests.models.configs import nemotron_nas
+from workbench.views.capacity.html import pool_html
 from workbench.views.figures import groups, memory_bar, reserved_bytes
-from workbench.views.pool import pool_html
 
 GIB = 2**30
 HIDDEN = {"hidden_state_layers": 3, "num_speculative_tokens": 1}
 KINDS = {
     "hybrid": {"model": "qwen3.5-4b"},
     "padded groups": {"model": "nemotron-3-nano-30b-a3b"},
-    "a page a layer": {"model": nemotron_nas()},
+    "one page per layer": {"model": nemotron_nas()},
     "turboquant": {"model": "llama-3.1-8b", "kv_cache_dtype": "turboquant_k8v4"},
-    "windows kept whole": {"model": "gemma-3-27b", "disable_hybrid_kv_cache_manager": True},
+    "windows as full attention": {"model": "gemma-3-27b", "disable_hybrid_kv_cache_manager": True},
     "hidden states": {"model": "qwen3.5-4b", **HIDDEN},
     "one allocation": {"model": "gpt-oss-20b", "rules": "0.33"},
     "packed": {"model": "qwen3.5-4b", "rules": "0.33", "kv_cache_layout": "BLHNC", **HIDDEN},
@@ -48,7 +48,7 @@ def test_every_layer_is_drawn_once_in_the_row_of_its_group(kind):
     assert len(json.dumps(figure.to_plotly_json(), default=list)) < 150_000
 
 
-def test_the_tree_says_where_the_groups_lie():
+def test_the_tree_says_where_the_groups_are():
     assert "in 8 tensors" in groups(plan_of("hybrid")).layout.title.text
     assert "in one allocation (BLHNC)" in groups(plan_of("packed")).layout.title.text
     hidden = groups(plan_of("hidden states")).data[0]
@@ -83,7 +83,7 @@ def test_the_bar_of_uneven_ranks_names_the_rank_and_what_it_cannot_use():
     assert 3.9 < imbalance.x[0] <= 4.1
 
 
-def test_the_table_names_groups_with_a_page_a_layer():
-    html = pool_html(plan_of("a page a layer"))
+def test_the_table_names_groups_with_one_page_per_layer():
+    html = pool_html(plan_of("one page per layer"))
     assert "UniformTypeKVCacheSpecs" in html
     assert f"{16 * 2 * 128 * 2 * 13:,}" in html

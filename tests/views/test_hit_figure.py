@@ -10,7 +10,7 @@ from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
 from workbench.core.prefix.hits import caching_of, prefix_hit
 from workbench.views.figures import checkpoint_table, hit_curve
-from workbench.views.hit_figure import MAX_POINTS, MAX_ROWS
+from workbench.views.hits.figure import MAX_POINTS, MAX_ROWS
 from workbench.views.palette import THEMES
 
 SHARED, ATTENTION, CACHED, FIRST = range(4)
@@ -97,7 +97,7 @@ def test_the_figure_is_the_same_every_time_and_small():
 
 
 @pytest.mark.parametrize("values", [{"unique_tokens": -1}, {"longest": 0}])
-def test_impossible_lengths(values):
+def test_invalid_lengths_are_refused(values):
     with pytest.raises(ValueError, match="at least"):
         hit_curve(cached(), **values)
 
@@ -117,7 +117,7 @@ def test_a_long_prompt_gives_a_short_table():
     assert "more steps" in page.words
 
 
-def test_drafts_that_read_garbage_are_told():
+def test_drafts_that_read_garbage_are_reported():
     plan = qwen(enable_prefix_caching=True, num_speculative_tokens=3)
     block = plan.block_size
     words = Page(checkpoint_table(plan, 4 * block + 8, 3 * block)).words

@@ -19,12 +19,12 @@ from tests.views.plans import (
     small,
 )
 from workbench.core.errors import Refused, WorkbenchError
-from workbench.core.trace import Rule, Step
-from workbench.plan import resolve
+from workbench.core.trace import Citation, Rule, Step
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.views import html
-from workbench.views.grid_table import grid_html
-from workbench.views.tables import plan_facts, sensitivity_rows
+from workbench.views.pages.grid_table import grid_html
+from workbench.views.rows import plan_facts, sensitivity_rows
 from workbench.views.text import plan_text
 
 VOID = {"br", "img", "input", "hr"}
@@ -82,7 +82,9 @@ def evil_refusal(name):
 def evil_sources(name=EVIL):
     plan = evil_plan(name)
     assert plan.problems
-    step = Step(Rule(name, name, name, name, name), {name: name}, name, name)
+    step = Step(
+        Rule(name, name, name, name), {name: name}, name, name, Citation(name, name, (name,), name)
+    )
     return {
         "plan": html.plan_html(plan),
         "plan repr": plan._repr_html_(),
@@ -173,7 +175,7 @@ def test_the_trace_is_one_row_per_step():
     assert page.count("tr") == len(plan.trace) + 1
     for step in plan.trace:
         assert step.rule.title in page.words
-        assert step.rule.source in page.words
+        assert step.source in page.words
 
 
 def test_the_sensitivity_table_starts_with_the_present_plan():
@@ -181,7 +183,7 @@ def test_the_sensitivity_table_starts_with_the_present_plan():
     changes = plan.sensitivity()
     page = Page(changes._repr_html_())
     assert page.count("tr") == len(changes) + 2
-    assert "as it is" in page.words
+    assert "current" in page.words
     assert len(repr(changes).splitlines()) == len(changes) + 1
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.views.plans import EVIL_ATTRIBUTE
 from workbench.exchange import explain_log
-from workbench.views.log_table import SIGNS, headline, log_html, log_text, scenario_html
+from workbench.views.logs.table import SIGNS, headline, log_html, log_text, scenario_html
 
 LOGS = sorted((Path(__file__).parents[1] / "data" / "logs").glob("*_*.log"))
 
@@ -37,7 +37,7 @@ class Balance(HTMLParser):
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
-def test_every_message_stands_in_the_text_and_in_the_table(path):
+def test_every_message_is_in_the_text_and_in_the_table(path):
     report = published(path)
     text, html = log_text(report), log_html(report)
     for line in report["lines"]:
@@ -59,7 +59,7 @@ def test_the_headline_counts():
     agree = sum(line["verdict"] == "agrees" for line in report["lines"])
     assert headline(report) == (
         f"vLLM 0.23.0: {len(report['lines'])} messages known in {report['total_lines']} lines; "
-        f"{agree} as the rules say, 0 not."
+        f"{agree} agree with the rules, 0 not."
     )
 
 

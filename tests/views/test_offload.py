@@ -9,9 +9,9 @@ import pytest
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
 from workbench.core.offload.plan import OffloadRequest, offload
-from workbench.views.offload import offload_html, offload_text
-from workbench.views.offload_checks import NOT_ASKED, NOT_REACHED, PASSES, STOPS, check_rows
-from workbench.views.offload_rows import (
+from workbench.views.offload.checks import NOT_REACHED, NOT_SET, PASSES, STOPS, check_rows
+from workbench.views.offload.html import offload_html, offload_text
+from workbench.views.offload.rows import (
     attention_shape,
     block_readings,
     layer_kinds,
@@ -46,16 +46,16 @@ def test_every_plan_can_be_shown():
             assert published["is_legal"] is False
             continue
         found = offload(plan, POOL)
-        assert ("vLLM stops at start" in page.words) is not found.is_legal
+        assert ("vLLM fails at start-up" in page.words) is not found.is_legal
         assert published["is_legal"] is found.is_legal
         assert published["cpu_blocks"] == found.cpu_blocks
 
 
-def test_the_check_that_stops_is_told_with_both_operands():
+def test_the_failed_check_is_shown_with_both_operands():
     plan = qwen(max_model_len=32768)
     assert outcomes(plan, POOL) == [
         PASSES,
-        NOT_ASKED,
+        NOT_SET,
         STOPS,
         NOT_REACHED,
         NOT_REACHED,
@@ -80,17 +80,17 @@ def test_checks_before_the_one_that_stops_passed(values, stops):
     request = OffloadRequest(**{"cpu_bytes_to_use": GIB, **values})
     found = outcomes(cached(), request)
     assert found[stops] == STOPS
-    assert set(found[:stops]) <= {PASSES, NOT_ASKED}
+    assert set(found[:stops]) <= {PASSES, NOT_SET}
     assert set(found[stops + 1 :]) <= {NOT_REACHED}
 
 
-def test_a_typed_hash_block_that_is_not_read_is_told():
+def test_an_explicit_hash_block_that_is_not_read_is_reported():
     row = check_rows(qwen(), OffloadRequest(hash_block_size=16), offload(qwen(), POOL))[1]
-    assert "typed 16" in row.operands
+    assert "set to 16" in row.operands
     assert "not read here" in row.operands
 
 
-def test_a_remedy_tells_what_comes_next():
+def test_a_remedy_says_what_comes_next():
     request = OffloadRequest(1000, 64 * GIB)
     (_remedy, after), *_more = remedy_rows(qwen(), request, offload(qwen(), request))
     assert after.startswith("then it stops at: An offloaded block of 1,000 tokens")
@@ -103,9 +103,12 @@ def test_a_legal_offload_shows_its_sizes():
         assert words in page.words
 
 
-def test_memory_below_one_block_is_told():
-    words = Page(offload_html(cached(), OffloadRequest(cpu_bytes_to_use=1000))).words
-    assert "smaller than one block: nothing is ever stored" in words
+def test_memory_below_one_block_is_reported():
+    shown = offload_html(cached(), OffloadRequest(cpu_bytes_to_use=1000))
+    assert 'data-code="host_memory_below_one_block" data-severity="warning"' in shown
+    assert "smaller than one block: nothing is ever stored" in Page(shown).words
+    enough = offload_html(cached(), OffloadRequest(1056, 64 * GIB))
+    assert "host_memory_below_one_block" not in enough
 
 
 def test_prompts_take_the_blocks_of_the_rules():
@@ -116,7 +119,7 @@ def test_prompts_take_the_blocks_of_the_rules():
 
 
 def test_the_worked_number_of_blocks():
-    """7 blocks of 33 kernel blocks: 2, 231 and 7 (#38554)."""
+    """Expect 7, 231 and 7 for 7 blocks of 33 kernel blocks (#38554)."""
     plan = plan_of(
         model="nemotron-3-nano-30b-a3b",
         kv_cache_dtype="fp8",
@@ -145,12 +148,12 @@ def test_bytes_by_kind_of_layer():
 
 def test_the_text_has_the_verdict_and_the_remedy():
     text = offload_text(qwen(), POOL)
-    assert "✕ vLLM stops at start" in text
-    assert "tried, and it helps: enable_prefix_caching = yes" in text
+    assert "✕ vLLM fails at start-up" in text
+    assert "tested remedy: enable_prefix_caching = yes" in text
     assert "✓ legal: 3,971 host blocks" in offload_text(cached(), POOL)
 
 
-def test_other_errors_of_the_plan_are_told():
+def test_other_errors_of_the_plan_are_reported():
     plan = plan_of(model="nemotron-3-nano-30b-a3b", block_size=15)
     assert plan.errors
     assert plan.errors[0].code in Page(offload_html(plan, POOL)).words

@@ -9,8 +9,8 @@ import pytest
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from workbench.core.offload.fill import stored_prompt
 from workbench.core.offload.plan import OffloadRequest, offload
-from workbench.views.offload_block_figure import host_block_figure
-from workbench.views.offload_figure import PROMPTS, offload_figure
+from workbench.views.offload.block_figure import host_block_figure
+from workbench.views.offload.figure import PROMPTS, offload_figure
 from workbench.views.palette import THEMES
 
 GIB = 2**30
@@ -46,7 +46,7 @@ def test_the_memory_of_the_request_is_marked():
 
 def test_where_vllm_stops_the_remedy_is_dotted_and_named():
     figure = offload_figure(plan_of(model="qwen3.5-4b"), POOL)
-    assert "✕ vLLM stops at start: offload_hash_block_size" in figure.layout.title.text
+    assert "✕ vLLM fails at start-up: offload_hash_block_size" in figure.layout.title.text
     assert "dotted: with enable_prefix_caching = yes" in figure.layout.title.text
     assert {line.line.dash for line in figure.data[:MARKS]} == {"dot"}
     assert figure.data[MARKS].x == (None,)
@@ -68,7 +68,7 @@ def test_requests_that_are_refused_show_the_nearest(request_, words):
     assert figure.data[1].x != (None,)
 
 
-def test_prompts_that_leave_nothing_are_told_in_the_legend():
+def test_prompts_that_store_nothing_are_in_the_legend():
     plan = plan_of(model="nemotron-3-nano-30b-a3b", enable_prefix_caching=True)
     assert offload_figure(plan, POOL).data[0].name == "1,024 tokens: nothing stored"
 

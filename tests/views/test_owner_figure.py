@@ -2,8 +2,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from workbench.views.bytes.owner_figure import MAX_PAGES
 from workbench.views.figures import owners_side_by_side, page_owners
-from workbench.views.owner_figure import MAX_PAGES
 
 
 @dataclass
@@ -27,7 +27,7 @@ def test_every_page_is_a_bar_of_all_its_bytes(count, theme):
     assert (f"{left} more pages" in figure.layout.annotations[0].text) == bool(left)
 
 
-def test_before_and_after_stand_side_by_side_with_one_legend():
+def test_before_and_after_are_side_by_side_with_one_legend():
     before = [Page(block, 60, 40, 0) for block in range(3)]
     after = [Page(block, 100, 0, 0) for block in range(3)]
     figure = owners_side_by_side(before, after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import prod
 
 import plotly.graph_objects as go
@@ -10,7 +11,7 @@ import pytest
 
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, small, stateless
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.views.page_figure import (
+from workbench.views.pages.figure import (
     ATTENTION_ROW,
     BEFORE,
     MAMBA_ROW,
@@ -94,7 +95,7 @@ def test_a_packed_latent_cache_is_drawn_with_the_bytes_that_it_really_takes():
     assert tokens == pytest.approx(1.02 * plan.block_size)
 
 
-def test_everything_drawn_lies_inside_the_axes():
+def test_everything_drawn_is_inside_the_axes():
     for plan in all_plans():
         traces, layout = page_traces(plan), page_layout(plan)
         low, high = layout.xaxis.range
@@ -177,7 +178,7 @@ def test_themes_colour_text_and_background(theme):
     assert figure.data[RULES].line.color == THEMES[theme].rule
 
 
-def test_auto_lets_the_page_behind_shine_through():
+def test_auto_is_transparent():
     assert THEMES["auto"].paper == "rgba(0,0,0,0)"
     assert page(small()).layout.paper_bgcolor == "rgba(0,0,0,0)"
 
@@ -189,7 +190,7 @@ def test_an_unknown_theme_is_an_error():
 
 def test_the_same_plan_gives_the_same_figure():
     for plan in all_plans()[::7]:
-        again = type(plan)(**{name: getattr(plan, name) for name in plan.__dataclass_fields__})
+        again = replace(plan)
         assert page(plan).to_json() == page(again).to_json()
 
 

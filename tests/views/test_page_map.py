@@ -7,17 +7,17 @@ import pytest
 from tests.views.plans import EVIL, evil_plan, plan_of
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.layouts.error import LayoutError
-from workbench.views.page_map import (
+from workbench.views.bytes.map import (
     CLASSES,
     LEVELS,
     LIMIT,
-    Place,
+    MapPlace,
     compared,
     map_picture,
     map_traces,
     page_map,
 )
-from workbench.views.page_map_text import byte_words
+from workbench.views.bytes.text import byte_words
 from workbench.views.palette import THEMES
 
 HYBRID = {"model": "qwen3.5-4b"}
@@ -44,15 +44,15 @@ OVER = {
     "kv_cache_dtype_skip_layers": ("3",),
     "kv_cache_layout": "BLNHC",
 }
-"""Pages of several sizes that lie over each other in one allocation."""
+"""Pages of several sizes that overlap in one allocation."""
 MAX_BYTES = 150_000
 
 
 def picture(fields, level, blocks=3, **place):
-    return map_picture(byte_map(plan_of(**fields), num_blocks=blocks), Place(level, **place))
+    return map_picture(byte_map(plan_of(**fields), num_blocks=blocks), MapPlace(level, **place))
 
 
-def test_a_pool_tells_every_size_of_tensor():
+def test_a_pool_lists_every_size_of_tensor():
     drawn = picture({"model": "llama-3.1-8b", "kv_cache_dtype": "turboquant_k8v4"}, "pool", 2)
     assert drawn.subtitle.startswith("32 tensors: 4 of 131,072 B")
     sizes = [row.bars[0][2] for row in drawn.rows]
@@ -67,22 +67,23 @@ def test_hidden_states_have_a_class_and_a_name():
 
 
 @pytest.mark.parametrize("level", ["block", "kernel block", "token", "head"])
-def test_what_lies_over_a_page_of_another_size_is_drawn(level):
+def test_layers_that_overlap_a_page_of_another_size_are_drawn(level):
     drawn = picture(OVER, level, 2, tensor=8, block=1)
     assert "places in one allocation" in picture(OVER, "pool", 2).subtitle
-    over = next(row for row in drawn.rows if row.name.startswith("over it"))
-    assert over.name == "over it:<br>state layers 0, 4, 1, 5, ..." if level == "block" else True
+    row = next(row for row in drawn.rows if row.name.startswith("overlapping"))
+    if level == "block":
+        assert row.name == "overlapping:<br>state layers 0, 4, 1, 5, ..."
     start, stop = drawn.window
-    assert (over.bars[0][1], over.bars[-1][2]) == (start, stop)
-    assert all(one[2] == other[1] for one, other in zip(over.bars, over.bars[1:], strict=False))
-    assert len(over.bars) <= LIMIT
+    assert (row.bars[0][1], row.bars[-1][2]) == (start, stop)
+    assert all(one[2] == other[1] for one, other in zip(row.bars, row.bars[1:], strict=False))
+    assert len(row.bars) <= LIMIT
 
 
-def test_a_byte_is_told_what_lies_over_it():
+def test_a_byte_names_the_layers_that_overlap_it():
     pool = byte_map(plan_of(**OVER), num_blocks=2)
     words = byte_words(pool, 8, 3_000_000)
-    assert sum("lies over it" in line for line in words) == 3
-    assert words[-1].startswith("State layer 6 lies over it: there it is recurrent of block 0")
+    assert sum("overlaps it" in line for line in words) == 3
+    assert words[-1].startswith("State layer 6 overlaps it: there it is recurrent of block 0")
 
 
 @pytest.mark.parametrize("fields", PLANS, ids=lambda fields: "-".join(fields.values()))
@@ -114,7 +115,7 @@ def test_every_figure_stays_small(fields, level, blocks):
 
 
 def test_the_bars_are_the_bytes_of_the_map():
-    """What a hover says of a bar is what the byte map says of every byte in it."""
+    """Expect the hover text of a bar to match the byte map for every byte in it."""
     plan = plan_of(**HYBRID)
     pool = byte_map(plan, num_blocks=3)
     figure = page_map(plan, "kernel block", num_blocks=3, block=1, kernel_block=2)
@@ -122,7 +123,7 @@ def test_the_bars_are_the_bytes_of_the_map():
         n for n, text in enumerate(figure.layout.yaxis.ticktext) if "attention" in text
     )
     keys = next(trace for trace in figure.data if trace.name == "K")
-    seen = 0
+    count = 0
     for row, base, length, text in zip(keys.y, keys.base, keys.x, keys.hovertext, strict=True):
         if row != attention:
             continue
@@ -130,8 +131,8 @@ def test_the_bars_are_the_bytes_of_the_map():
             meaning = pool.at(0, byte).of_group(3)
             assert (meaning.part, meaning.block, meaning.kernel_block) == ("K", 1, 2)
             assert f"kernel block 2, token {meaning.token}, heads 0 to 3<br>" in text
-        seen += 1
-    assert seen == 16
+        count += 1
+    assert count == 16
 
 
 def test_levels_lead_down_to_the_values_of_a_head():
@@ -153,9 +154,9 @@ def test_the_same_bytes_are_attention_and_state():
     assert kinds == [{"page"}, {"K", "V"}, {"conv", "recurrent", "padding"}, {"selected"}]
 
 
-def test_a_token_of_a_head_major_page_lies_in_pieces():
+def test_a_token_of_a_head_major_page_is_in_pieces():
     plan = plan_of(**HYBRID)
-    drawn = map_picture(byte_map(plan, num_blocks=3, layout="HND"), Place("token", token=3))
+    drawn = map_picture(byte_map(plan, num_blocks=3, layout="HND"), MapPlace("token", token=3))
     assert len(drawn.rows[-1].bars) == 4
 
 
@@ -180,7 +181,7 @@ def test_a_scattered_token_is_shown_where_it_begins():
         ({"model": "bamba-9b"}, "never", 2, 0.0),
     ],
 )
-def test_misplaced_bytes_are_marked_beside_the_right_ones(fields, rule, blocks, wrong):
+def test_misplaced_bytes_are_marked_next_to_the_right_ones(fields, rule, blocks, wrong):
     figure = page_map(plan_of(**fields), "tensor", num_blocks=blocks, compare=rule)
     marked = next(trace for trace in figure.data if "another" in trace.name)
     total = byte_map(plan_of(**fields), num_blocks=blocks).tensors[0].raw_bytes
@@ -199,7 +200,7 @@ def test_stretches_of_many_blocks_hold_all_parts():
         rows = picture(fields, "tensor", blocks=10**6).rows[1:]
         assert [{bar[0] for bar in row.bars} for row in rows] == [{name} for name in classes]
     wrong = byte_map(plan_of(**KEYS_FIRST), num_blocks=10**4, rule="never")
-    kinds = {bar[0] for bar in map_picture(wrong, Place("tensor")).rows[1].bars}
+    kinds = {bar[0] for bar in map_picture(wrong, MapPlace("tensor")).rows[1].bars}
     assert "misplaced" in kinds
 
 
@@ -208,11 +209,11 @@ def test_a_guess_that_stops_says_so():
     assert "vLLM stops: Fail to determine" in figure.layout.title.text.replace("<br>", " ")
 
 
-def test_blocks_that_meet_are_told_and_not_drawn():
+def test_overlapping_blocks_are_reported_and_not_drawn():
     plan = plan_of(model="bamba-9b", backend="FLEX_ATTENTION")
     other = compared(plan, "guessed", num_blocks=2)
     assert other.pool is None
-    drawn = map_picture(byte_map(plan, num_blocks=2), Place("tensor"), other)
+    drawn = map_picture(byte_map(plan, num_blocks=2), MapPlace("tensor"), other)
     assert "two owners" in drawn.subtitle
 
 
@@ -238,7 +239,7 @@ WRONG = {
     "head": {"level": "head", "head": -1},
     "part": {"level": "head", "part": "W"},
     "window": {"level": "block", "window": (10, 10)},
-    "compare": {"level": "block", "compare": "asked"},
+    "compare": {"level": "block", "compare": "unknown"},
 }
 
 
@@ -262,7 +263,7 @@ def test_a_byte_in_words():
     assert padding == "To state layers 0, 1, 2 it is padding of block 0."
     wrong = byte_map(plan_of(**KEYS_FIRST), num_blocks=3, rule="never")
     words = byte_words(wrong, 0, wrong.tensors[0].page_bytes // 2)
-    assert words[1].endswith("misplaced, it lies in page 0.")
+    assert words[1].endswith("misplaced, it is in page 0.")
 
 
 def test_no_name_reaches_the_figure():
@@ -276,7 +277,7 @@ def test_the_same_plan_gives_the_same_figure():
 
 
 def test_a_trace_never_lacks_a_property_that_another_picture_sets():
-    """So that a live figure can be updated in place."""
+    """Check that a live figure can be updated in place."""
     shapes = set()
     for level in LEVELS:
         traces = map_traces(picture(HYBRID, level))

@@ -4,9 +4,9 @@ import pytest
 
 import workbench as wb
 from workbench.models import catalog_config, catalog_names
+from workbench.views.capacity.html import glossary, pool_html
 from workbench.views.figures import reserved_bytes
-from workbench.views.hits import hits_html
-from workbench.views.pool import glossary, pool_html
+from workbench.views.hits.html import hits_html
 
 GIB = 2**30
 
@@ -23,14 +23,14 @@ def test_every_model_has_groups_and_hits_to_show(model):
     assert sum(trace.y[0] for trace in reserved_bytes(plan).data) == pytest.approx(1)
 
 
-def test_a_group_of_several_pages_and_backends_tells_all_of_them():
-    told = pool_html(plan_of(model="llama-3.1-8b", kv_cache_dtype="turboquant_4bit_nc"))
-    assert "4 of 65,536, 28 of 17,152" in told
-    assert "FLASH_ATTN<br>TURBOQUANT" in told
-    assert "<code>ALWAYS</code><br><code>UNIFORM_BATCH</code>" in told
+def test_a_group_of_several_pages_and_backends_lists_all_of_them():
+    html = pool_html(plan_of(model="llama-3.1-8b", kv_cache_dtype="turboquant_4bit_nc"))
+    assert "4 of 65,536, 28 of 17,152" in html
+    assert "FLASH_ATTN<br>TURBOQUANT" in html
+    assert "<code>ALWAYS</code><br><code>UNIFORM_BATCH</code>" in html
 
 
-def test_without_memory_the_need_is_told():
+def test_without_memory_the_need_is_shown():
     plan = plan_of(model="qwen3.5-4b")
     assert f"{plan.cache.needed_bytes:,} B" in pool_html(plan)
 
@@ -60,13 +60,13 @@ def test_names_are_escaped():
     assert not re.search("<img", html)
 
 
-def test_the_bound_on_sequences_is_told_where_states_are_kept():
+def test_the_bound_on_sequences_is_shown_where_states_are_kept():
     hybrid = plan_of(model="qwen3.5-4b", kv_cache_memory_bytes=GIB)
     assert f"may be at most {hybrid.cache.num_blocks:,}" in pool_html(hybrid)
     assert "max_num_seqs" not in pool_html(plan_of(model="llama-3.1-8b", num_gpu_blocks_override=9))
 
 
-def test_what_fits_has_the_longest_and_the_typed_prompt():
+def test_what_fits_has_the_longest_and_the_given_prompt():
     plan = plan_of(model="qwen3.5-4b", kv_cache_memory_bytes=GIB)
     assert "<td>2,048</td>" in pool_html(plan)
     assert "<td>777</td>" not in pool_html(plan)

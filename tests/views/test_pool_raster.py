@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from tests.views.plans import plan_of
 from workbench.core.capacity.occupancy import request_blocks
 from workbench.core.layouts.error import LayoutError
-from workbench.views.pool_raster import COLUMNS, ROWS, VIEWS, pool_raster
-from workbench.views.pool_raster_fill import FREE, NULL, OWNERS, fill_pool
+from workbench.views.capacity.pool_fill import FREE, NULL, OWNERS, fill_pool
+from workbench.views.capacity.pool_raster import COLUMNS, ROWS, VIEWS, pool_raster
 
 PLAN = {"model": "qwen3.5-4b"}
 MAX_BYTES = 150_000
 
 
 def one_by_one(plan, num_blocks, prompts, requests, finished_every):
-    """Owner and request of every block, taken one after the other."""
+    """Return owner and request of every block, taken one after the other."""
     owners, numbers = [NULL], [-1]
     request = 0
     while requests is None or request < requests:

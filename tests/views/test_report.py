@@ -9,7 +9,7 @@ import pytest
 from tests.views.plans import all_plans, evil_plan, plan_of
 from tests.views.test_log_table import Balance
 from workbench.core.capacity.occupancy import waste
-from workbench.plan import Plan
+from workbench.core.plan import Plan
 from workbench.views.report import Page, report_html
 
 BARE = Page(figures=False)
@@ -66,7 +66,7 @@ def test_it_holds_trace_groups_capacity_problems_waste_and_commands():
     for words in ("vllm serve &lt;x&gt;", "<p>Two.</p>", "rules changed", "workbench 9"):
         assert words in text
     assert plan.log_lines[0].replace("'", "&#x27;") in text
-    assert "Tried, and it helps" in text
+    assert "Tested remedies" in text
     parts = waste(plan, plan.cache, 1024).parts
     assert f"<td>1,024</td><td>{sum(parts.values()):,}</td>" in text
     assert f"<td>{parts['checkpoint']:,}</td>" in text

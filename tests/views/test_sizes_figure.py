@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.views.plans import EVIL, evil_config, plan_of
-from workbench.plan import resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.views.figures import block_sizes
+from workbench.views.pages.sizes_figure import MAX_COLUMNS, sized_columns
 from workbench.views.palette import CURRENT, THEMES
-from workbench.views.sizes_figure import MAX_COLUMNS, sized_columns
 
 SIZES = (1, 2, 3, 4)
 
@@ -50,7 +50,7 @@ def test_refused_sizes_have_a_cross_and_the_reason(grid):
         assert "3" in marks.customdata[0]
 
 
-def test_only_the_present_scenario_stands_out(grid, plan):
+def test_only_the_present_scenario_is_highlighted(grid, plan):
     chosen = [
         (chart_number, column)
         for chart_number, chart in enumerate(bars(block_sizes(grid, plan)))
@@ -96,7 +96,7 @@ def test_the_present_size_is_always_among_the_columns(plan):
     assert sized_columns(plan, (1, 4)) == (1, 2, 4)
 
 
-def test_the_engines_own_choice_is_marked_like_a_typed_backend():
+def test_the_engines_choice_is_marked_like_an_explicit_backend():
     chosen = plan_of(model="nemotron-3-nano-30b-a3b", tensor_parallel=2)
     assert chosen.settings.backend is None
     figure = block_sizes(chosen.across(SIZES), chosen)

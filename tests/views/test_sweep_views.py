@@ -1,4 +1,4 @@
-"""Views of a sweep: the front, what is not told by colour alone, and why one plan is better."""
+"""Views of a sweep: the front, what colour alone does not show, and why one plan is better."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import re
 import pytest
 
 import workbench as wb
-from workbench.views.sweep_figure import parallel_coordinates, pareto_front
-from workbench.views.sweep_progress import (
+from workbench.views.sweeps.figure import parallel_coordinates, pareto_front
+from workbench.views.sweeps.progress import (
     measured_html,
     note_html,
     progress_text,
     winners_html,
     winners_rows,
 )
-from workbench.views.sweep_rows import (
+from workbench.views.sweeps.rows import (
     axes_of,
     counts_html,
     counts_text,
@@ -24,7 +24,7 @@ from workbench.views.sweep_rows import (
     sweep_text,
     value_text,
 )
-from workbench.views.sweep_why import changed_settings, changed_steps, why_html, why_text
+from workbench.views.sweeps.why import changed_settings, changed_steps, why_html, why_text
 
 LARGEST_JSON = 150_000
 
@@ -89,7 +89,7 @@ def test_the_present_plan_is_a_cross(found):
     assert "present" in figure.data[2].text[0]
 
 
-def test_points_without_a_measure_are_left_out():
+def test_points_without_a_measure_are_omitted():
     unknown = wb.sweep(wb.Scenario(model="qwen3.5-4b"), tensor_parallel=(1, 2))
     assert sum(len(trace.x) for trace in unknown.pareto_figure().data) == 0
     assert unknown.parallel_figure().data
@@ -119,7 +119,7 @@ def test_texts_for_a_terminal(found):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "typed", "text"),
+    ("name", "value", "is_setting", "text"),
     [
         ("block_size", None, True, "engine's"),
         ("block_size", None, False, "-"),
@@ -130,11 +130,11 @@ def test_texts_for_a_terminal(found):
         ("num_blocks", 1234, False, "1,234"),
     ],
 )
-def test_values_are_written_for_people(name, value, typed, text):
-    assert value_text(name, value, typed=typed) == text
+def test_values_are_written_for_people(name, value, is_setting, text):
+    assert value_text(name, value, is_setting=is_setting) == text
 
 
-def test_why_tells_the_settings_and_the_steps_that_differ():
+def test_why_shows_the_settings_and_the_steps_that_differ():
     one = wb.resolve(wb.Scenario(model="qwen3.5-4b"))
     two = wb.resolve(
         wb.Scenario(model="qwen3.5-4b", kv_cache_dtype="fp8", mamba_cache_dtype="auto")

@@ -1,4 +1,4 @@
-"""The timeline: every step in the order it ran, told by words, small in JSON."""
+"""The timeline: every step in the order it ran, labelled in words, small in JSON."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from workbench.views.palette import THEMES
-from workbench.views.timeline_figure import STEPS
+from workbench.views.versions.timeline_figure import STEPS
 
 XPU = wb.Scenario(model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4)
 
@@ -33,7 +33,7 @@ def test_each_row_has_its_steps_in_the_order_of_the_trace(plans):
         assert len(shown[name].text) == len(steps)
 
 
-def test_results_stand_beside_their_steps(plans):
+def test_results_are_next_to_their_steps(plans):
     before, after = rows(wb.figures.timeline(plans)).values()
     assert any("<b>64 tokens</b>" in text for text in before.text)
     assert "<b>no</b>" in before.text[-1]

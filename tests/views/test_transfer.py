@@ -1,4 +1,4 @@
-"""Transfer in HTML, text and JSON: both sides, what they share, unequal said plainly."""
+"""Transfer in HTML, text and JSON: both sides, what they share, and whether they are equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.views.plans import all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
 from workbench.core.offload.transfer import transfer
 from workbench.core.offload.transfer_remedies import BOTH, DECODE, PREFILL, transfer_remedies
-from workbench.views.transfer import transfer_dict, transfer_html, transfer_text
+from workbench.views.offload.transfer import transfer_dict, transfer_html, transfer_text
 
 
 def nemotron(**fields):
@@ -18,16 +18,16 @@ def nemotron(**fields):
     return plan_of(model="nemotron-3-nano-30b-a3b", **values)
 
 
-def test_unequal_blocks_are_said_plainly():
-    """Nemotron-3-Nano with fp8 and --block-size 32: 2,112 on four ranks, 4,192 on one."""
+def test_unequal_blocks_are_reported():
+    """Use Nemotron-3-Nano with fp8 and --block-size 32: 2,112 on four ranks, 4,192 on one."""
     words = Page(transfer_html(nemotron(tensor_parallel=4), nemotron())).words
     for said in ("heterogeneous: unequal", "2,112", "4,192", "276,672", "≠ unequal", "vllm#41037"):
         assert said in words
     assert "transfer refused" in words
-    assert "no whole number" in words
+    assert "not an integer" in words
 
 
-def test_equal_blocks_are_said_too():
+def test_equal_blocks_are_reported_too():
     words = Page(transfer_html(nemotron(), nemotron(tensor_parallel=2))).words
     assert "homogeneous: equal" in words
     assert "transfer works" in words
@@ -82,7 +82,7 @@ def test_the_published_form():
     assert published["remedies"][0]["changes"] == {"block_size": 4192}
 
 
-def test_a_side_without_kernel_block_is_told():
+def test_a_side_without_kernel_block_is_reported():
     broken = nemotron(block_size=15)
     assert "Decode has no kernel block" in Page(transfer_html(nemotron(), broken)).words
     assert "Prefill has no kernel block" in transfer_text(broken, nemotron())

@@ -1,11 +1,11 @@
-"""Numbers for people."""
+"""Numbers as text."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.views.plans import plan_of, small, stateless
-from workbench.views.tables import plan_facts
+from workbench.views.rows import plan_facts
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 
@@ -51,18 +51,18 @@ def test_facts_of_a_hybrid_model():
     assert found["kernel_block_size"] == f"{plan.kernel_block_size} tokens ({ratio} in a block)"
 
 
-def test_parts_that_a_model_lacks_are_left_out():
+def test_parts_that_a_model_lacks_are_omitted():
     assert not any(name.startswith("mamba") for name in facts(small()))
     assert not any(name.startswith("attention") for name in facts(stateless()))
 
 
-def test_no_common_kernel_block_is_said():
+def test_no_common_kernel_block_is_reported():
     plan = plan_of(model="llama-3.1-8b", platform="cpu", block_size=15)
     assert facts(plan)["kernel_block_size"] == "none of MultipleOf(16) fits"
 
 
-def test_no_backend_is_said():
+def test_no_backend_is_reported():
     plan = plan_of(model="nemotron-3-nano-30b-a3b", block_size=15)
-    assert facts(plan)["kernel_block_size"] == "none: no backend takes this"
+    assert facts(plan)["kernel_block_size"] == "none: no backend supports this"
     assert "cuda, no valid backend" in repr(plan)
     assert "cuda, no attention" in repr(plan_of(model="mamba-2.8b"))

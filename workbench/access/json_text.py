@@ -44,3 +44,11 @@ def _children(item: Any) -> Any:
 
 def _too_deep(most_depth: int) -> TooDeepError:
     return TooDeepError(f"nested more than {most_depth} levels deep; reduce the nesting")
+
+
+def json_or_word(text: str) -> Any:
+    """Return parsed JSON where the text is JSON ("4", "true", "null"), else the bare word."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text

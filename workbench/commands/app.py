@@ -35,7 +35,7 @@ def app(
         "app-output"
     ),
     python: Annotated[
-        Names, typer.Option(help="A Python with vLLM that the live check may start.")
+        Names, typer.Option(help="A Python with vLLM that the *Verify* tab may start.")
     ] = None,
     dask: Annotated[Names, typer.Option(help="A Dask scheduler that may be measured on.")] = None,
     model: Annotated[

@@ -17,8 +17,13 @@ def diff(
     setting: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
     ] = None,
-    old: Annotated[str, typer.Option("--from", help="The rule set that you run.")] = "0.23",
-    new: Annotated[str, typer.Option("--to", help="The rule set to upgrade to.")] = "0.33",
+    old: Annotated[
+        str | None,
+        typer.Option("--from", help="The rule set that you run; default: the last but one."),
+    ] = None,
+    new: Annotated[
+        str | None, typer.Option("--to", help="The rule set to upgrade to; default: the newest.")
+    ] = None,
     catalog: Annotated[
         bool, typer.Option("--catalog", help="Every model of the catalog, one line each.")
     ] = False,
@@ -31,17 +36,14 @@ def diff(
     from workbench.core.errors import WorkbenchError
     from workbench.core.what_if.differences import compare
     from workbench.models import catalog_names, load_model
-    from workbench.plan import Plan
-    from workbench.views.differences import differences_dict, differences_text, matrix_text
+    from workbench.views.versions.differences import differences_dict, differences_text, matrix_text
 
     if catalog == (model is not None):
         fail("Pass one model, or --catalog without a model.")
     names = catalog_names() if catalog else (model,)
     try:
         scenarios = [scenario_of(name, setting or []) for name in names]
-        found = [
-            compare(load_model(scenario.model), scenario, old, new, Plan) for scenario in scenarios
-        ]
+        found = [compare(load_model(scenario.model), scenario, old, new) for scenario in scenarios]
     except WorkbenchError as error:
         fail(f"error [{error.code}] {error.message}")
     if as_json:

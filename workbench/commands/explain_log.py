@@ -22,8 +22,8 @@ def explain_log(
     Exit status: 0 for an explanation, also of a failed start; 2 if there is nothing to explain.
     """
     from workbench.exchange import explain_log as explain
-    from workbench.interop.log_text import MAX_LOG_BYTES
-    from workbench.views.log_table import log_text
+    from workbench.interop.logs.text import MAX_LOG_BYTES
+    from workbench.views.logs.table import log_text
 
     try:
         given = sys.stdin.buffer.read(MAX_LOG_BYTES + 1) if log == "-" else Path(log)

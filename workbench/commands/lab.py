@@ -43,6 +43,6 @@ def lab(
 
 def info() -> None:
     """Print versions, device and Triton mode, ready to paste into an issue."""
-    from workbench.run.environment import environment_report
+    from workbench.commands.environment import environment_report
 
     typer.echo(environment_report())

@@ -44,7 +44,7 @@ def layout(
     """
     from workbench.core.layouts.error import LayoutError
     from workbench.core.layouts.of_plan import plan_layout
-    from workbench.views.layout_text import layout_text
+    from workbench.views.pages.layout_text import layout_text
 
     plan = resolved(model, setting or [])
     try:

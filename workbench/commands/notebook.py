@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
+from workbench.access.json_text import json_or_word
 from workbench.commands.options import fail
-from workbench.commands.options import value as read_value
-
-if TYPE_CHECKING:
-    from workbench.run.notebooks.matrix_run import CaseResult
 
 
 def run(
@@ -50,97 +47,82 @@ def run(
 
     A matrix leaves executed notebooks, results and index.html in the output folder.
     """
+    from workbench.notebooks import NotebookError
+
     if (notebook is None) == (matrix is None):
         fail("Pass either a notebook, or --matrix with a matrix file.")
-    if notebook is not None:
-        of_matrix = {"only": only, "quick": quick, "junit": junit, "update-goldens": update_goldens}
-        wrong = [name for name, given in of_matrix.items() if given]
-        if wrong:
-            fail(f"--{wrong[0]} requires --matrix FILE. Omit it to run one notebook.")
-        _run_one(notebook, parameter or [], output, hash_seed, to_cell)
-        return
-    if parameter or to_cell is not None or hash_seed is not None:
+    if matrix is not None and (parameter or to_cell is not None or hash_seed is not None):
         fail("--parameter, --to-cell and --hash-seed apply to one notebook, not to a matrix.")
-    assert matrix is not None
-    _run_matrix(
-        matrix,
-        only or [],
-        output,
-        junit,
-        quick=quick,
-        workers=workers,
-        update_goldens=update_goldens,
-        time_scale=time_scale,
-    )
+    of_matrix = {"only": only, "quick": quick, "junit": junit, "update-goldens": update_goldens}
+    wrong = [name for name, given in of_matrix.items() if given]
+    if matrix is None and wrong:
+        fail(f"--{wrong[0]} requires --matrix FILE. Omit it to run one notebook.")
+    try:
+        if notebook is not None:
+            given = _parameters(parameter or [])
+            ok = _run_one(notebook, given, output_dir=output, hash_seed=hash_seed, to_cell=to_cell)
+        else:
+            assert matrix is not None
+            ok = _run_matrix(
+                matrix,
+                output,
+                junit,
+                {"patterns": only or [], "quick": quick},
+                workers=workers,
+                update_goldens=update_goldens,
+                time_scale=time_scale,
+            )
+    except NotebookError as error:
+        fail(error.message)
+    raise typer.Exit(0 if ok else 1)
 
 
-def _run_one(
-    notebook: Path, given: list[str], output: Path, hash_seed: int | None, to_cell: int | None
-) -> None:
-    from workbench.run.notebooks import NotebookError, run_notebook
-
+def _parameters(given: list[str]) -> dict[str, Any]:
     parameters = {}
     for item in given:
         name, equals, value = item.partition("=")
         if not equals:
             fail(f"Invalid --parameter {item!r}. Expected name=value.")
-        parameters[name] = read_value(value)
-    try:
-        result = run_notebook(
-            notebook, parameters, output_dir=output, hash_seed=hash_seed, to_cell=to_cell
-        )
-    except NotebookError as error:
-        fail(error.message)
+        parameters[name] = json_or_word(value)
+    return parameters
+
+
+def _run_one(notebook: Path, parameters: dict[str, Any], **options: Any) -> bool:
+    from workbench.notebooks import run_notebook
+
+    result = run_notebook(notebook, parameters, **options)
     typer.echo(f"{notebook}: {'ok' if result.ok else 'FAILED'} in {result.duration_s:.1f} s")
     for reason in result.skipped:
         typer.echo(f"skipped: {reason}")
     if not result.ok:
         typer.echo(result.report())
     typer.echo(json.dumps(result.results, indent=2))
-    raise typer.Exit(0 if result.ok else 1)
+    return result.ok
 
 
 def _run_matrix(
-    path: Path,
-    only: list[str],
-    output: Path,
-    junit: Path | None,
-    *,
-    quick: bool,
-    workers: int,
-    update_goldens: bool,
-    time_scale: float,
-) -> None:
-    from workbench.run.notebooks import NotebookError, read_matrix, run_matrix
-    from workbench.run.notebooks.index_page import write_index
-    from workbench.run.notebooks.junit import write_junit
+    path: Path, output: Path, junit: Path | None, chosen: dict[str, Any], **options: Any
+) -> bool:
+    from workbench.notebooks import read_matrix, run_matrix
+    from workbench.notebooks.reports import write_index, write_junit
 
-    try:
-        matrix = read_matrix(path)
-        cases = matrix.select(only, quick=quick)
-        if not cases:
-            fail("No case to run: --only does not match any quick case.")
-        report = run_matrix(
-            matrix,
-            cases,
-            output_dir=output,
-            workers=workers,
-            update_goldens=update_goldens,
-            time_scale=time_scale,
-            done=_print_result,
-        )
-    except NotebookError as error:
-        fail(error.message)
+    matrix = read_matrix(path)
+    cases = matrix.select(**chosen)
+    if not cases:
+        fail("No case to run: --only does not match any quick case.")
+    report = run_matrix(
+        matrix,
+        cases,
+        output_dir=output,
+        done=lambda result: typer.echo(result.report()),
+        **options,
+    )
     write_index(report, output / "index.html")
     if junit is not None:
         write_junit(report, junit)
     typer.echo(report.summary())
     typer.echo(f"index: {output / 'index.html'}")
-    raise typer.Exit(0 if report.ok else 1)
-
-
-def _print_result(result: CaseResult) -> None:
-    typer.echo(result.report())
+    return report.ok
 
 
 def check(
@@ -151,20 +133,18 @@ def check(
     ] = False,
 ) -> None:
     """Check notebooks without running them: no outputs, size, one parameters cell."""
-    from workbench.run.notebooks import NotebookError
-    from workbench.run.notebooks.document import read_notebook
-    from workbench.run.notebooks.source_rules import COMMON_RULES, RULES
+    from workbench.notebooks import NotebookError, check_notebook_source
+    from workbench.notebooks.source_rules import COMMON_RULES, RULES
 
-    rules = RULES if house_rules else COMMON_RULES
     found = 0
     for path in paths:
         inside = sorted(path.rglob("*.ipynb")) if path.is_dir() else [path]
         for notebook in (each for each in inside if ".ipynb_checkpoints" not in each.parts):
             try:
-                document = read_notebook(notebook)
+                problems = check_notebook_source(notebook, RULES if house_rules else COMMON_RULES)
             except NotebookError as error:
                 fail(error.message)
-            for problem in (problem for rule in rules for problem in rule(document)):
-                found += 1
+            found += len(problems)
+            for problem in problems:
                 typer.echo(f"{notebook}: {problem}")
     raise typer.Exit(1 if found else 0)

@@ -51,9 +51,9 @@ def offload(
     Exit status: 0 for an answer (also where vLLM would stop), 2 for a refusal or an error.
     """
     from workbench.core.offload.plan import OffloadRequest
-    from workbench.memory_size import parse_bytes
-    from workbench.views.offload import offload_text
-    from workbench.views.offload_rows import offload_dict
+    from workbench.scenario.sizes import parse_bytes
+    from workbench.views.offload.html import offload_text
+    from workbench.views.offload.rows import offload_dict
 
     plan = resolved(model, setting or [])
     try:
@@ -93,7 +93,7 @@ def transfer(
 
     Exit status: 0 for an answer (also where vLLM would refuse), 2 for a refusal or an error.
     """
-    from workbench.views.transfer import transfer_dict, transfer_text
+    from workbench.views.offload.transfer import transfer_dict, transfer_text
 
     common = setting or []
     there = resolved(model, [*common, *(prefill or [])], "--prefill and --set")

@@ -13,7 +13,7 @@ from workbench.access.json_text import parse_json
 from workbench.core.errors import Refused, WorkbenchError, shown
 
 if TYPE_CHECKING:
-    from workbench.plan import Plan
+    from workbench.core.plan import Plan
     from workbench.scenario import Scenario
 
 SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
@@ -21,7 +21,7 @@ SCENARIO_FILE = FileUse("scenario or config.json", 2 * 2**20, "model")
 
 def resolved(model: str | None, settings: Iterable[str], option: str = "--set") -> Plan:
     """Return the plan of a scenario given as `field=value` texts; exit with 2 if there is none."""
-    from workbench.plan import resolve
+    from workbench.resolution import resolve
 
     try:
         return resolve(scenario_of(model, settings, option))
@@ -33,18 +33,14 @@ def resolved(model: str | None, settings: Iterable[str], option: str = "--set") 
 
 def scenario_of(model: str | None, settings: Iterable[str], option: str = "--set") -> Scenario:
     """Return the scenario given as `field=value` texts. Errors: ScenarioError."""
-    from workbench.scenario import Scenario
-    from workbench.scenario_values import RANGES, SHARES
+    from workbench.scenario.scenario import Scenario, value_of
 
     values = _fields_of(model)
     for item in settings:
         name, equals, text = item.partition("=")
         if not equals:
             fail(f"Invalid {option} {shown(item)}. Expected field=value.")
-        given = value(text)
-        # "0.23" and "9.0" are names; only the fields with a range are numbers.
-        is_name = isinstance(given, int | float) and name not in (*RANGES, *SHARES)
-        values[name] = text if is_name and not isinstance(given, bool) else given
+        values[name] = value_of(name, text)
     return Scenario.from_dict(values)
 
 
@@ -63,14 +59,6 @@ def _fields_of(model: str | None) -> dict[str, Any]:
         if isinstance(held, dict) and "model" in held and "model_type" not in held:
             return dict(held)
     return {"model": model}
-
-
-def value(text: str) -> Any:
-    """Return parsed JSON where the text is JSON ("4", "true", "null"), else the bare word."""
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
 
 
 INTERRUPTED = 130

@@ -11,7 +11,7 @@ from workbench.commands.options import fail, resolved
 from workbench.core.errors import WorkbenchError
 
 if TYPE_CHECKING:
-    from workbench.plan import Plan
+    from workbench.core.plan import Plan
 
 LARGE_BYTES = 10**6
 

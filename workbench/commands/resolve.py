@@ -62,7 +62,7 @@ def resolve(
     with --batch always 0, unless --strict.
     """
     if schema:
-        from workbench.schema import published_schema
+        from workbench.scenario.schema import published_schema
 
         typer.echo(json.dumps(published_schema(), indent=2))
     elif batch is not None:

@@ -15,7 +15,7 @@ from workbench.commands.options import fail
 from workbench.commands.sweep_kernel import standings, time_text
 
 if TYPE_CHECKING:
-    from workbench.run.store import Row
+    from workbench.sweeps.store import Row
 
 File = Annotated[Path, typer.Argument(help="A results file.")]
 Device = Annotated[str | None, typer.Option(help="Show only this device.")]
@@ -33,7 +33,7 @@ def list_results(
     The file is only read; a GPU is not needed. Exit status: 0, also if damaged rows were skipped
     (reported on stderr); 2 if the file does not exist.
     """
-    from workbench.run.sweeps.kernel_session import KERNELS
+    from workbench.sweeps.kernels.kernel_session import KERNELS
 
     rows = _rows(file, device, kernel)
     if as_json:
@@ -70,8 +70,8 @@ def compare_results(
 
     Exit status: 0; 2 if the kernels differ without the option that allows it.
     """
-    from workbench.run.store import StoreError
-    from workbench.run.sweeps.replay import compare
+    from workbench.sweeps.kernels.replay import compare
+    from workbench.sweeps.store import StoreError
 
     one = _rows(file, device, kernel)
     two = _rows(other or file, with_device or device, with_kernel or kernel)
@@ -169,7 +169,7 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]:
-    from workbench.run.store import ResultStore, StoreError
+    from workbench.sweeps.store import ResultStore, StoreError
 
     try:
         with ResultStore(file, read_only=True) as store:

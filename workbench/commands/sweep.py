@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +16,7 @@ import typer
 from workbench.commands.options import INTERRUPTED, fail
 
 if TYPE_CHECKING:
-    from workbench.sweeping import SweepResult
+    from workbench.sweeps.sweep import SweepResult
 
 SHOWN = 20
 RESULTS = Path("results.db")
@@ -60,7 +63,7 @@ def sweep(
     ] = None,
     dask: Annotated[
         str | None,
-        typer.Option(help="With --kernel: measure on the workers of this Dask scheduler."),
+        typer.Option(help="Resolve or measure on the workers of this Dask scheduler."),
     ] = None,
     dask_workers: Annotated[
         int | None,
@@ -94,19 +97,26 @@ def sweep(
         others["--format csv (see `workbench results export`)"] = output == "csv"
         _refuse(others, "--kernel cannot be combined with")
         request = KernelSweepRequest(
-            results, bitwise, limit, dask, dask_workers, replay, as_json=output == "jsonl"
+            results=results,
+            bitwise=bitwise,
+            limit=limit,
+            dask=dask,
+            dask_workers=dask_workers,
+            replay=replay,
+            as_json=output == "jsonl",
         )
         sweep_kernel(kernel, request)
         return
-    own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit, "--dask": dask}
-    own |= {"--dask-workers": dask_workers, "--replay": replay}
-    _refuse(own, "--kernel is required for")
+    own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit}
+    _refuse(own | {"--replay": replay}, "--kernel is required for")
     if why is not None:
         _refuse(
             {"--serve-params": serve_params}, "--why shows one point and cannot be combined with"
         )
-    found = _resolved(model, axis or [], setting or [], prompt_tokens, why)
-    if found is None:
+    with _executor(dask, dask_workers) as executor:
+        found = _resolved(model, axis or [], setting or [], prompt_tokens, executor)
+    if why is not None:
+        _print_why(found, why)
         return
     if serve_params is not None:
         _write_serve_params(found, serve_params)
@@ -117,7 +127,7 @@ def sweep(
     elif output == "csv":
         _write_csv(rows)
     else:
-        from workbench.views.sweep_rows import counts_text, sweep_text
+        from workbench.views.sweeps.rows import counts_text, sweep_text
 
         typer.echo(counts_text(found.table.counts, found.table.reasons))
         typer.echo("\n".join(found.notes))
@@ -132,36 +142,73 @@ def _refuse(given: dict[str, Any], why: str) -> None:
 
 
 def _resolved(
-    model: str | None, axis: list[str], setting: list[str], prompt_tokens: int, why: int | None
-) -> SweepResult | None:
-    """Return the sweep; None if `why` names one point, which is printed here."""
+    model: str | None,
+    axis: list[str],
+    setting: list[str],
+    prompt_tokens: int,
+    executor: Executor | None,
+) -> SweepResult:
     from workbench.commands.options import resolved
     from workbench.core.errors import WorkbenchError
-    from workbench.sweeping import parse_axes
-    from workbench.sweeping import sweep as sweep_scenario
-    from workbench.views.sweep_why import why_text
+    from workbench.sweeps.axes import parse_axes
+    from workbench.sweeps.sweep import sweep as sweep_scenario
 
-    present = resolved(model, setting)
+    start = resolved(model, setting).scenario
     try:
-        axes = parse_axes("\n".join(axis))
-        found = sweep_scenario(present.scenario, axes, prompt_tokens=prompt_tokens)
-        if why is None:
-            return found
-        typer.echo(why_text(present, found.plan_of(why)))
+        return sweep_scenario(
+            start,
+            parse_axes("\n".join(axis)),
+            prompt_tokens=prompt_tokens,
+            progress=_print_progress if sys.stderr.isatty() else None,
+            executor=executor,
+        )
     except KeyboardInterrupt:
         typer.echo("Stopped.", err=True)
         raise typer.Exit(INTERRUPTED) from None
+    except WorkbenchError as error:
+        fail(f"error [{error.code}] {error}")
+
+
+def _print_why(found: SweepResult, point: int) -> None:
+    """Print one point compared with the scenario."""
+    from workbench.core.errors import WorkbenchError
+    from workbench.resolution import resolve
+    from workbench.views.sweeps.why import why_text
+
+    try:
+        typer.echo(why_text(resolve(found.scenario), found.plan_of(point)))
     except (WorkbenchError, IndexError) as error:
         code = getattr(error, "code", "out_of_range")
         fail(f"error [{code}] {error}")
-    return None
+
+
+@contextmanager
+def _executor(address: str | None, workers: int | None) -> Iterator[Executor | None]:
+    """Yield the workers of a Dask scheduler; None without an address."""
+    if address is None:
+        if workers is not None:
+            fail("--dask-workers requires --dask with the address of a Dask scheduler.")
+        yield None
+        return
+    from workbench.sweeps.kernels.cluster import ClusterError, connect
+
+    try:
+        client = connect(address, workers)
+    except ClusterError as error:
+        fail(str(error))
+    with client:
+        yield client.get_executor(pure=False, retries=0)
+
+
+def _print_progress(done: int, points: int) -> None:
+    typer.echo(f"\r{done:,} of {points:,}", err=True, nl=done == points)
 
 
 def _write_serve_params(found: SweepResult, path: Path) -> None:
     """Write the front as vLLM's file, and print the command that reads it on stderr."""
     from workbench.core.errors import WorkbenchError
     from workbench.exchange import sweep_file
-    from workbench.interop.sweep_params import sweep_command
+    from workbench.interop.commands.sweep_params import sweep_command
     from workbench.models import repository
 
     try:
@@ -177,7 +224,7 @@ def _write_serve_params(found: SweepResult, path: Path) -> None:
 
 
 def _write_csv(rows: tuple[dict[str, Any], ...]) -> None:
-    from workbench.views.sweep_rows import MEASURES
+    from workbench.views.sweeps.rows import MEASURES
 
     if not rows:
         return

@@ -15,9 +15,9 @@ from workbench.commands.options import INTERRUPTED, fail
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from workbench.run.store import ResultStore, Row
-    from workbench.run.sweeps.kernel_session import SweptKernel
-    from workbench.run.sweeps.place import Place
+    from workbench.sweeps.kernels.kernel_session import SweptKernel
+    from workbench.sweeps.kernels.place import Place
+    from workbench.sweeps.store import ResultStore, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class KernelSweepRequest:
 
 def sweep_kernel(name: str, request: KernelSweepRequest) -> None:
     """Measure, or print stored rows; then print the winners."""
-    from workbench.run.store import ResultStore, StoreError
-    from workbench.run.sweeps.kernel_session import kernel_named
+    from workbench.sweeps.kernels.kernel_session import kernel_named
+    from workbench.sweeps.store import ResultStore, StoreError
 
     try:
         kernel = kernel_named(name)
@@ -74,15 +74,15 @@ def _check_options(kernel: SweptKernel, request: KernelSweepRequest) -> None:
 
 
 def _measure(store: ResultStore, kernel: SweptKernel, request: KernelSweepRequest) -> None:
-    from workbench.run.sweeps.lanes import LaneLostError
-    from workbench.views.sweep_progress import progress_text
+    from workbench.sweeps.kernels.lanes import LaneLostError
+    from workbench.views.sweeps.progress import progress_text
 
     try:
         with _place(request.dask, request.dask_workers) as place:
             count = len(place.lanes)
             typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
             chosen = kernel.chosen(place, bitwise=request.bitwise)
-            typer.echo(chosen.candidates.left_out, err=True)
+            typer.echo(chosen.candidates.skipped_text, err=True)
             if request.limit is not None:
                 chosen = chosen.first(request.limit)
             on_row = partial(_print_row, kernel=kernel, request=request)
@@ -101,8 +101,8 @@ def _measure(store: ResultStore, kernel: SweptKernel, request: KernelSweepReques
 
 
 def _place(address: str | None, workers: int | None) -> Place:
-    from workbench.run.sweeps.cluster import ClusterError, cluster
-    from workbench.run.sweeps.place import here
+    from workbench.sweeps.kernels.cluster import ClusterError, cluster
+    from workbench.sweeps.kernels.place import here
 
     if workers:
         typer.echo(f"Waiting until {workers} workers have joined {address}", err=True)
@@ -130,7 +130,7 @@ def time_text(row: Row) -> str:
 
 def standings(kernel: SweptKernel, rows: Iterable[Row], *, bitwise: bool = False) -> list[str]:
     """Return lines about the winners, one paragraph per device and version."""
-    from workbench.views.sweep_progress import winners_rows
+    from workbench.views.sweeps.progress import winners_rows
 
     lines = []
     for one in kernel.winners(rows, bitwise=bitwise):

@@ -27,12 +27,12 @@ def verify(
 
     Exit status: 0 if everything is equal, 1 for a difference, 2 if vLLM could not answer.
     """
-    from workbench.core.rules import RULE_SETS
-    from workbench.core.what_if.live_check import nearest_rules
-    from workbench.random_scenarios import random_scenarios
+    from workbench.core.versions import RULE_SETS
+    from workbench.core.what_if.verification import nearest_rules
+    from workbench.scenario.random import random_scenarios
     from workbench.verify import installed_version
-    from workbench.verify import verify as live_check
-    from workbench.views.verify import live_check_text
+    from workbench.verify import verify as compare_with_vllm
+    from workbench.views.verify import verification_text
 
     try:
         if random:
@@ -42,10 +42,10 @@ def verify(
             scenarios = random_scenarios(random, seed, rules)
         else:
             scenarios = (scenario_of(model, setting or []),)
-        report = live_check(scenarios, python)
+        report = compare_with_vllm(scenarios, python)
     except WorkbenchError as error:
         fail(f"error [{error.code}] {error.message}")
-    typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else live_check_text(report))
+    typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else verification_text(report))
     if report.differing:
         raise typer.Exit(1)
     if report.failed:

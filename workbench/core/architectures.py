@@ -29,20 +29,20 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class ModelRegistry:
-    """The model classes of one vLLM version.
-
-    version: as rule sets name it. served: architectures that generate. wrappers: those of them
-    that build a language model of their own. last_versions: architecture -> last release that had
-    it. run_by_transformers: not served, but its Transformers library runs them, without states.
-    origin: the release and the file that this was parsed from.
-    """
+    """The model classes of one vLLM version."""
 
     version: str
+    """As rule sets name it."""
     origin: str
+    """The release and the file that this was parsed from."""
     served: frozenset[str]
+    """Architectures that generate."""
     wrappers: Mapping[str, Wrapper]
+    """Served architectures that build a language model of their own."""
     last_versions: Mapping[str, str]
+    """Architecture -> last release that had it."""
     run_by_transformers: frozenset[str]
+    """Not served, but the Transformers library runs them, without states."""
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -60,10 +60,14 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
 
 
 def _load() -> dict[str, ModelRegistry]:
-    folder = resources.files("workbench.core") / "rules" / "architectures"
-    files = sorted(folder.iterdir(), key=lambda file: file.name)
-    texts = {file.name.removesuffix(".json"): file.read_text(encoding="utf-8") for file in files}
-    return {version: _model_registry(version, json.loads(text)) for version, text in texts.items()}
+    versions = resources.files("workbench.core") / "versions"
+    folders = sorted(folder.name for folder in versions.iterdir() if folder.name.startswith("v"))
+    found = {}
+    for folder in folders:
+        text = (versions / folder / "architectures.json").read_text(encoding="utf-8")
+        version = folder.removeprefix("v").replace("_", ".")
+        found[version] = _model_registry(version, json.loads(text))
+    return found
 
 
 MODEL_REGISTRIES: Mapping[str, ModelRegistry] = _load()

@@ -1,14 +1,6 @@
-"""Integer arithmetic that the rules share.
-
-A sweep computes with numbers that represent many (workbench.run.sweeps): they compare and count as
-numbers do and have a `gcd` and an `lcm` of their own, but no hash.
-"""
+"""Integer arithmetic that the rules share."""
 
 from __future__ import annotations
-
-import math
-from functools import reduce
-from typing import Any
 
 
 def cdiv(dividend: int, divisor: int) -> int:
@@ -35,40 +27,3 @@ def divisors(value: int) -> tuple[int, ...]:
     """Return all positive divisors of `value`, ascending."""
     small = [d for d in range(1, int(value**0.5) + 1) if value % d == 0]
     return tuple(sorted({*small, *(value // d for d in small)}))
-
-
-def choose(condition: Any, one: Any, other: Any) -> Any:
-    """Return `one` if the condition holds, else `other`, for each number of a sweep."""
-    if hasattr(condition, "choose"):
-        return condition.choose(one, other)
-    return one if condition else other
-
-
-def smaller(one: int, two: int) -> int:
-    """Return `min` of two; for numbers of a sweep, each by its own."""
-    found: int = choose(one < two, one, two)
-    return found
-
-
-def gcd(*numbers: int) -> int:
-    """Return the greatest common divisor; 0 of none."""
-    try:
-        return math.gcd(*numbers)
-    except TypeError:
-        return reduce(lambda one, two: _of_two("gcd", one, two), numbers)
-
-
-def lcm(*numbers: int) -> int:
-    """Return the least common multiple; 1 of none."""
-    try:
-        return math.lcm(*numbers)
-    except TypeError:
-        return reduce(lambda one, two: _of_two("lcm", one, two), numbers)
-
-
-def _of_two(name: str, one: Any, two: Any) -> Any:
-    """Return the result of the operand's own method, else of the standard library's."""
-    for number, other in ((one, two), (two, one)):
-        if hasattr(number, name):
-            return getattr(number, name)(other)
-    return getattr(math, name)(one, two)

@@ -6,49 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from workbench.core.backend_limits import ANY_DEVICE, ANY_HEAD, Capabilities, HeadSizes
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
 from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.layouts.shapes import CacheLayout
 from workbench.core.model import Attention
+from workbench.core.packing import Packing
 
 UNQUANTIZED = ("auto", "float16", "bfloat16")
 FP8_ANY = ("fp8", "fp8_e4m3", "fp8_e5m2")
 FP8_E4M3 = ("fp8", "fp8_e4m3")
 
 
-@dataclass(frozen=True, slots=True)
-class HeadSizes:
-    """Which head sizes a kernel can take: an explicit list, or a range with a step."""
-
-    exact: tuple[int, ...] = ()
-    multiple_of: int = 1
-    at_least: int = 1
-    at_most: int | None = None
-
-    def accepts(self, head_size: int) -> bool:
-        """Return whether a head of `head_size` elements is supported."""
-        if self.exact:
-            return head_size in self.exact
-        fits = self.at_most is None or head_size <= self.at_most
-        return head_size % self.multiple_of == 0 and head_size >= self.at_least and fits
-
-    def __str__(self) -> str:
-        if self.exact:
-            return ", ".join(map(str, self.exact))
-        parts = [f"multiple of {self.multiple_of}"] if self.multiple_of > 1 else []
-        if self.at_least > 1:
-            parts.append(f">= {self.at_least}")
-        if self.at_most is not None:
-            parts.append(f"<= {self.at_most}")
-        return ", ".join(parts) or "any"
-
-
 class LayerQuery(NamedTuple):
-    """What a layer requires of a backend. `capability` is None outside CUDA.
-
-    trtllm_kernels: FlashInfer can load TRT-LLM's kernels here, and may: they are not
-    batch-invariant.
-    """
+    """What a layer requires of a backend. `capability` is None outside CUDA."""
 
     platform: str
     capability: tuple[int, int] | None
@@ -59,6 +30,7 @@ class LayerQuery(NamedTuple):
     block_size: int | None
     batch_invariant: bool = False
     trtllm_kernels: bool = False
+    """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
 
     @property
     def major(self) -> int:
@@ -79,56 +51,85 @@ def never(_query: LayerQuery) -> bool:
     return False
 
 
+class Rank(NamedTuple):
+    """A place in a platform's order of choice: the smallest number is tried first.
+
+    where: what must hold of the layer besides; mla: for which kind of attention, None for the
+    backend's own.
+    """
+
+    platform: str
+    number: int
+    where: Condition = always
+    mla: bool | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One attention backend, as data.
-
-    supported: kernel block sizes; with_float32_state: the list that replaces it for hybrid models
-    whose SSM state is configured as float32 (None: no difference); supported_on: platform -> list
-    that replaces it there; supported_when: lists that replace it where their condition holds, the
-    first one wins. exact_block_size: the manager block must be one of the sizes, a multiple will
-    not do; preferred: the block that phase 1 takes if the default is refused (None: the smallest).
-    is_helper: keeps a cache alongside another backend's, never chosen itself.
-    preferred_at_least: platform -> smallest preferred block in tokens.
-    kv_cache_dtypes: accepted values; extra_kv_cache_dtypes: accepted where the condition holds.
-    capabilities: accepts a (major, minor); cache: shape and order of one layer's cache.
-    cuda_graphs: level of graph support; cuda_graphs_where: another one where the condition holds.
-    layout: forced cache layout name or None; layout_on: the capabilities where it is forced (None:
-    everywhere).
-    own_reason: a refusal that only this backend has, or None.
-    stored_kv_cache_dtypes: KV-cache dtype -> the packed format that its layers keep instead.
-    """
+    """One attention backend, whole: all that a version says about it."""
 
     name: str
     platforms: tuple[str, ...]
     supported: tuple[BlockSize, ...]
+    """Kernel block sizes in tokens."""
     with_float32_state: tuple[BlockSize, ...] | None = None
+    """Those for hybrid models whose SSM state is set to float32; None: no difference."""
+    supported_on: Mapping[str, tuple[BlockSize, ...]] = field(default_factory=dict)
+    """Platform -> the kernel block sizes there."""
+    supported_when: tuple[tuple[Condition, tuple[BlockSize, ...]], ...] = ()
+    """Kernel block sizes where a condition holds; the first one wins."""
+    exact_block_size: bool = False
+    """The manager block must be one of the sizes; a multiple is refused."""
+    preferred: int | None = None
+    """The block that phase 1 takes if the default is refused; None: the smallest."""
     preferred_at_least: Mapping[str, int] = field(default_factory=dict)
+    """Platform -> the smallest block that phase 1 takes, in tokens."""
+
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
     is_helper: bool = False
-    supported_on: Mapping[str, tuple[BlockSize, ...]] = field(default_factory=dict)
-    supported_when: tuple[tuple[Condition, tuple[BlockSize, ...]], ...] = ()
-    exact_block_size: bool = False
-    preferred: int | None = None
+    """Keeps a cache alongside another backend's and is never chosen itself."""
+    ranks: tuple[Rank, ...] = ()
+    """Where it is in the order of choice of each platform; the first that holds counts."""
+    on_request: Condition = never
+    """Where it may be requested besides, on platforms that test nothing."""
+
     batch_invariant: bool = False
-    head_sizes: HeadSizes = HeadSizes()
+    head_sizes: HeadSizes = ANY_HEAD
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
+    """More head sizes where a condition holds."""
     dtypes: tuple[str, ...] = ("bfloat16", "float16")
+    """Dtypes of the model."""
     kv_cache_dtypes: tuple[str, ...] = UNQUANTIZED
     extra_kv_cache_dtypes: tuple[tuple[str, ...], Condition] | None = None
-    accepts_capability: Callable[[tuple[int, int]], bool] | None = None
+    """More KV-cache dtypes where a condition holds."""
+    capabilities: Capabilities = ANY_DEVICE
     supports_sinks: Condition = never
     supports_mm_prefix: Condition = never
-    cuda_graphs: str = "NEVER"
-    cuda_graphs_where: tuple[str, Condition] | None = None
-    cache: CacheLayout | None = None
-    layout: str | None = None
-    layout_on: Callable[[tuple[int, int]], bool] | None = None
     own_reason: Callable[[LayerQuery], str | None] | None = None
-    reported_name: str | None = None
+    """A refusal that only this backend has."""
+    cuda_graphs: str = "NEVER"
+    """Level of support for CUDA graphs."""
+    cuda_graphs_where: tuple[str, Condition] | None = None
+    """Another level where a condition holds."""
+
+    cache: CacheLayout | None = None
+    """Shape and order of the cache of one layer."""
+    layout: str | None = None
+    """The layout name that it forces on all layers."""
+    layout_on: Capabilities | None = None
+    """Where it forces that name; None: everywhere."""
+    orders: tuple[str, ...] | None = None
+    """Orders of one allocation that it reads, best first; None: as the version prefers."""
+    orders_on: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Major compute capability -> the orders that it reads there."""
+    packs: Mapping[str, Packing] = field(default_factory=dict)
+    """KV-cache dtype -> bytes of one token's keys, values and scales of one head."""
     stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
+    """KV-cache dtype -> the packed format that its layers keep instead."""
+    reported_name: str | None = None
+    """The name in vLLM's log, where it differs."""
 
     @property
     def is_selectable(self) -> bool:
@@ -152,6 +153,19 @@ class Backend:
         if float32_state and self.with_float32_state is not None:
             return self.with_float32_state
         return self.supported
+
+    def orders_for(self, capability: tuple[int, int] | None) -> tuple[str, ...] | None:
+        """Return the orders of one allocation that it reads on a device, best first."""
+        return self.orders if capability is None else self.orders_on.get(capability[0], self.orders)
+
+    def rank(self, query: LayerQuery) -> int | None:
+        """Return its number in the order of choice for `query`; None: it is not tried."""
+        mla = query.attention.use_mla
+        for platform, number, where, kind in self.ranks:
+            fits = platform == query.platform and mla == (self.is_mla if kind is None else kind)
+            if fits and where(query):
+                return number
+        return None
 
     def preferred_block_size(
         self, default: int, platform: str, supported: tuple[BlockSize, ...]
@@ -229,9 +243,7 @@ class Backend:
         return reasons
 
     def _accepts(self, capability: tuple[int, int] | None) -> bool:
-        if capability is None or self.accepts_capability is None:
-            return True
-        return self.accepts_capability(capability)
+        return capability is None or self.capabilities.accepts(capability)
 
 
 __all__ = [
@@ -240,10 +252,12 @@ __all__ = [
     "FP8_E4M3",
     "UNQUANTIZED",
     "Backend",
+    "Capabilities",
     "Condition",
     "HeadSizes",
     "LayerQuery",
     "MultipleOf",
+    "Rank",
     "always",
     "never",
 ]

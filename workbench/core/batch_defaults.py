@@ -7,11 +7,12 @@ Source: `EngineArgs.get_batch_defaults` and `_set_default_max_num_seqs_and_batch
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.arithmetic import smaller
-from workbench.core.layer_query import capability_of
-from workbench.core.settings import Settings
+from workbench.core.platforms import capability_of
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 GIB = 2**30
 SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
@@ -36,12 +37,6 @@ class BatchTier:
 
 
 SMALL = BatchTier(0, SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256)
-TIERS_0_23 = (BatchTier(70 * GIB, 8192, 1024, frozenset({A100})), SMALL)
-TIERS_0_33 = (
-    BatchTier(160 * GIB, 16384, 1024),
-    BatchTier(70 * GIB, 8192, 1024, frozenset({A100, GB10})),
-    SMALL,
-)
 
 
 class BatchSizes(NamedTuple):
@@ -84,10 +79,10 @@ def batch_sizes(tier: BatchTier, settings: Settings, max_model_len: int) -> Batc
     no more sequences than tokens.
     """
     sequences = settings.max_num_seqs or tier.max_num_seqs
-    tokens = settings.max_num_batched_tokens or smaller(
+    tokens = settings.max_num_batched_tokens or min(
         sequences * max_model_len, tier.max_num_batched_tokens
     )
-    return BatchSizes(tokens, settings.max_num_seqs or smaller(sequences, tokens))
+    return BatchSizes(tokens, settings.max_num_seqs or min(sequences, tokens))
 
 
 def is_certain(

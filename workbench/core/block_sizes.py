@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,10 @@ def accepts_kernel_block(supported: Sequence[BlockSize], size: int) -> bool:
     )
 
 
-def common_kernel_block(supported: Sequence[Sequence[BlockSize]], block_size: int) -> int | None:
+@lru_cache(maxsize=4096)
+def common_kernel_block(
+    supported: tuple[tuple[BlockSize, ...], ...], block_size: int
+) -> int | None:
     """Return the kernel block that all entries of `supported` allow, or None without a common one.
 
     The manager block itself when all accept it, else the largest exact size that divides it and

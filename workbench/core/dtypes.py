@@ -21,23 +21,9 @@ TURBOQUANT_BITS: Final[dict[str, tuple[int, int]]] = {
 FP8_DTYPES: Final = ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc")
 PER_TOKEN_HEAD_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head")
 
-KV_CACHE_DTYPES: Final = (
-    "auto",
-    "float16",
-    "bfloat16",
-    *FP8_DTYPES,
-    "fp8_ds_mla",
-    *TURBOQUANT_BITS,
-    *PER_TOKEN_HEAD_DTYPES,
-    "nvfp4",
-)
-"""Every value that vLLM 0.23 accepts for `--kv-cache-dtype`."""
-
 NVFP4_DTYPES: Final = ("nvfp4", "nvfp4_4over6")
 INT4_HEADS: Final = "int4_per_token_head"
 ULTRAQUANT: Final = "ultraquant_4bit"
-KV_CACHE_DTYPES_0_33: Final = (*KV_CACHE_DTYPES, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT)
-"""What 0.33 accepts, but for the Octave formats of one ROCm kernel and DeepSeek-V4's nvfp4."""
 
 
 def kv_element_bytes(kv_cache_dtype: str, model_dtype: str) -> int:

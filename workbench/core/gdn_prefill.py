@@ -6,11 +6,15 @@ too (not on SM12x); it keeps no states inside a prompt there, so no size depends
 
 from __future__ import annotations
 
-from workbench.core.layer_query import capability_of
+from typing import TYPE_CHECKING
+
 from workbench.core.model import Model
-from workbench.core.settings import Settings
-from workbench.core.sized import Sized
+from workbench.core.plan import Plan
+from workbench.core.platforms import capability_of
 from workbench.core.states import GatedDeltaNet
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 HOPPER = (9, 0)
 BLACKWELL = frozenset({10, 12})
@@ -20,11 +24,11 @@ OWN_KERNEL = frozenset({"olmo_hybrid"})
 """Families of gated delta nets whose layer always runs Triton/FLA."""
 
 
-def exports_checkpoints(sized: Sized) -> bool:
+def exports_checkpoints(plan: Plan) -> bool:
     """Return whether FlashInfer's prefill, if it runs, keeps states inside a prompt."""
-    if sized.rules.prefill_checkpoint_tokens == 1 or sized.mamba_cache_mode != "align":
+    if plan.rules.prefill_checkpoint_tokens == 1 or plan.mamba_cache_mode != "align":
         return False
-    return isinstance(sized.model.state, GatedDeltaNet) and sized.model.family not in OWN_KERNEL
+    return isinstance(plan.model.state, GatedDeltaNet) and plan.model.family not in OWN_KERNEL
 
 
 def device_has_kernel(model: Model, settings: Settings) -> bool:
@@ -41,12 +45,12 @@ def needs_cuda_13(model: Model, settings: Settings) -> bool:
     return isinstance(state, GatedDeltaNet) and state.key_head_dim == KEY_HEAD_DIM
 
 
-def flashinfer_prefill(sized: Sized) -> bool:
+def flashinfer_prefill(plan: Plan) -> bool:
     """Return whether FlashInfer runs the prefill and keeps states inside a prompt.
 
     Unset means vLLM's "auto", which takes the kernel wherever the device has it; a request for it
     elsewhere falls back to Triton/FLA.
     """
-    if sized.settings.gdn_flashinfer_prefill is False or not exports_checkpoints(sized):
+    if plan.settings.gdn_flashinfer_prefill is False or not exports_checkpoints(plan):
         return False
-    return device_has_kernel(sized.model, sized.settings)
+    return device_has_kernel(plan.model, plan.settings)

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from workbench.core.backends import LayerQuery
-from workbench.core.platforms import PLATFORMS, parse_capability
-from workbench.core.settings import Settings
-from workbench.core.sized import Sized
+from workbench.core.plan import Plan
+
+if TYPE_CHECKING:
+    pass
 
 
-def capability_of(settings: Settings) -> tuple[int, int] | None:
-    """Return the compute capability, (9, 0) for "9.0"; None on platforms that have none."""
-    default = PLATFORMS[settings.platform].default_capability
-    return None if default is None else parse_capability(settings.compute_capability or default)
-
-
-def layer_query(sized: Sized) -> LayerQuery:
+def layer_query(plan: Plan) -> LayerQuery:
     """Return what an attention layer requires of a backend.
 
     Only an explicit block size is part of it.
     """
-    attention, settings = sized.model.attention, sized.settings
+    attention, settings = plan.model.attention, plan.settings
     assert attention is not None
     return LayerQuery(
-        settings.platform,
-        capability_of(settings),
-        attention,
-        attention.num_heads // settings.tensor_parallel,
-        sized.model_dtype,
-        sized.kv_cache_dtype,
-        settings.block_size,
-        settings.batch_invariant,
-        settings.trtllm_kernels and not settings.batch_invariant,
+        platform=settings.platform,
+        capability=plan.capability,
+        attention=attention,
+        heads_per_rank=attention.num_heads // settings.tensor_parallel,
+        model_dtype=plan.model_dtype,
+        kv_cache_dtype=plan.kv_cache_dtype,
+        block_size=settings.block_size,
+        batch_invariant=settings.batch_invariant,
+        trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
     )

@@ -32,24 +32,25 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mtp:
-    """The layers for multi-token prediction that a checkpoint brings: the drafter of method mtp.
-
-    model_type: of the whole config.json, which shows vLLM that there are such layers. layers: those
-    that keep a cache, numbered after the model's own; none where config.json says that there are
-    none. first_index: number in vLLM's name of the first of them. predictions: how many of them the
-    file declares, None where it does not say so; more draft tokens must be a multiple of it.
-    is_nested: it says so in a part of the file, not at its top. max_predictions: the most that
-    vLLM's drafter of this family runs, None without a limit. chained: how many of them draft one
-    after the other, each a token further (`num_nextn_predict_layers`).
-    """
+    """The layers for multi-token prediction that a checkpoint brings: the drafter of method mtp."""
 
     model_type: str
+    """model_type of the whole config.json, which shows vLLM that there are such layers."""
     layers: tuple[Layer, ...]
+    """Those that keep a cache, numbered after the model's own; none where config.json says that
+    there are none."""
     first_index: int
+    """Number in vLLM's name of the first of these layers."""
     predictions: int | None
+    """How many of them the file declares, None where it does not say; more draft tokens must be a
+    multiple of it."""
     is_nested: bool = False
+    """The declaration is in a part of the file, not at its top."""
     max_predictions: int | None = None
+    """The most that vLLM's drafter of this family runs, None without a limit."""
     chained: int = 1
+    """How many of them draft one after the other, each a token further
+    (`num_nextn_predict_layers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +67,26 @@ class Indexer:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Geometry of the attention layers, of the whole model (not per rank).
-
-    head_size: elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim.
-    window_tokens: of sliding layers, None without any. has_mm_prefix: images are seen whole.
-    logits_soft_cap: of attention scores, None without. indexer: of sparse attention, else None.
-    """
+    """Geometry of the attention layers, of the whole model (not per rank)."""
 
     num_heads: int
     num_kv_heads: int
     head_size: int
+    """Elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim."""
     use_mla: bool = False
     is_sparse: bool = False
     has_sinks: bool = False
     has_mm_prefix: bool = False
+    """Images are seen whole."""
     logits_soft_cap: float | None = None
+    """Soft cap of attention scores, None without."""
     window_tokens: int | None = None
+    """Window of sliding layers, None without any."""
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
     indexer: Indexer | None = None
+    """The token choice of sparse attention, else None."""
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
@@ -96,23 +97,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Model:
-    """What the rules need to know of a model; every number comes from its config.json.
-
-    is_hybrid: vLLM treats it as attention with SSM layers (chapter "cache modes" applies).
-    is_attention_free: a pure mamba model. model_dtype: the checkpoint's dtype, or None when
-    config.json names none. quantization: the method that the checkpoint's weights are stored
-    with, or None. kv_cache_dtype: what the checkpoint's quantization requests when the user
-    says "auto". ssm_cache_dtype: what vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or
-    None. derived_max_model_len: tokens, or None when config.json limits nothing;
-    yarn_as_written: the same where yarn's factor is taken to be in the length already;
-    default_max_model_len: the length without a requested one, where it differs (longrope).
-    num_hidden_layers: with those that keep no cache, which pipeline stages are cut of.
-    hidden_size: elements of the vector between layers, None when config.json names none.
-    chunk_size: of the state-space scan; 2048 is vLLM's value when config.json has none. mtp:
-    the layers of its MTP drafter, None where vLLM knows of none. names_attention_layers: its
-    per-layer list has entries that mean attention (TurboQuant needs one). origins: field ->
-    where in config.json it came from.
-    """
+    """What the rules need to know of a model; every number comes from its config.json."""
 
     name: str
     family: str
@@ -122,22 +107,37 @@ class Model:
     attention: Attention | None
     state: State | None
     is_hybrid: bool
+    """vLLM treats it as attention with SSM layers (chapter "cache modes" applies)."""
     is_attention_free: bool
+    """A pure mamba model."""
     supports_all_mode: bool
     total_num_attention_heads: int
     model_dtype: str | None
+    """The checkpoint's dtype, or None when config.json names none."""
     kv_cache_dtype: str
+    """What the checkpoint's quantization requests when the user says "auto"."""
     ssm_cache_dtype: str | None
+    """What vLLM writes over an "auto" `mamba_ssm_cache_dtype`, or None."""
     derived_max_model_len: int | None
+    """Tokens, or None when config.json limits nothing."""
     chunk_size: int
+    """Chunk of the state-space scan; 2048 is vLLM's value when config.json has none."""
     yarn_as_written: int | None = None
+    """`derived_max_model_len` where yarn's factor is taken to be in the length already."""
     default_max_model_len: int | None = None
+    """The length without a requested one, where it differs (longrope)."""
     hidden_size: int | None = None
+    """Elements of the vector between layers, None when config.json names none."""
     num_hidden_layers: int = 0
+    """All layers, also those that keep no cache: pipeline stages are cut of them."""
     quantization: str | None = None
+    """The method that the checkpoint's weights are stored with, or None."""
     names_attention_layers: bool = True
+    """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
+    """The layers of its MTP drafter, None where vLLM knows of none."""
     origins: Mapping[str, str] = field(default_factory=dict)
+    """Field -> where in config.json it came from."""
     notes: tuple[str, ...] = ()
 
     @property

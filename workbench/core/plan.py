@@ -2,141 +2,221 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, cast
 
-from workbench.core.block_sizes import BlockSize, describe
-from workbench.core.capacity.blocks import CachePlan, cache_plan
+from workbench.core.backends import Backend
+from workbench.core.block_sizes import BlockSize
+from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
-from workbench.core.groups.of_plan import grouping_of
-from workbench.core.model import Model
-from workbench.core.problems import ERROR, Problem
-from workbench.core.rule_set import RULE_SETS, RuleSet
-from workbench.core.run import Run
-from workbench.core.settings import Settings
+from workbench.core.model import Layer, Model
+from workbench.core.plan_answers import PlanAnswers
+from workbench.core.platforms import PLATFORMS, Platform, capability_of
+from workbench.core.problems import ERROR, Problem, PublishedProblem
+from workbench.core.published import Published, decided, frozen_record, published
+from workbench.core.rule_set import RuleSet
+from workbench.core.speculation import MTP, SpeculativeMethod
 from workbench.core.states import Shape
-from workbench.core.trace import Step
+from workbench.core.trace import Step, Trace
+
+if TYPE_CHECKING:
+    from workbench.core.remedies import Remedy
+    from workbench.core.what_if.grid import Grid
+    from workbench.core.what_if.sensitivity import Sensitivity
+    from workbench.scenario import Scenario, Settings
 
 
-@dataclass(frozen=True, repr=False)
-class Plan:
+@frozen_record
+class Plan(PlanAnswers, Published):
     """What vLLM makes of one scenario. Sizes are per rank; None where a model has no such thing.
 
-    block_size: tokens of a manager block of the attention group. mamba_page_size_bytes:
-    unpadded bytes of one state block; mamba_page_size_padded: the padded size if vLLM records
-    one. attention_bytes_per_token: what the alignment counts; attention_page_size_bytes: the
-    page that the attention layer needs. skip_page_size_padded: to which windows in the model's
-    dtype are padded alongside a quantized cache, if that is recorded (0.33). kernel_block_size:
-    None also when there is no common one. speculative_method: which one drafts tokens, None
-    without speculative decoding. plain_backend: of attention layers that keep the model's dtype
-    alongside a quantized cache, None where there are none; plain_supported: its kernel block
-    sizes. log_lines: what vLLM will print, character for character.
+    The working twin begins with the defaults. What is not published serves the stages.
     """
 
-    model: Model
-    settings: Settings
-    backend: str | None
-    model_dtype: str
-    kv_cache_dtype: str
-    enable_prefix_caching: bool
-    speculative_method: str | None
-    mamba_cache_mode: str
-    mamba_cache_dtype: str
-    mamba_ssm_cache_dtype: str
-    max_model_len: int
-    max_num_batched_tokens: int
-    max_num_seqs: int
-    block_size: int
-    mamba_block_size: int | None
-    attention_bytes_per_token: int | None
-    attention_page_size_bytes: int | None
-    mamba_page_size_bytes: int | None
-    mamba_page_size_padded: int | None
-    skip_page_size_padded: int | None
-    kernel_block_size: int | None
-    mamba_state_shapes: tuple[Shape, ...]
-    mamba_state_dtypes: tuple[str, ...]
-    supported_kernel_block_sizes: tuple[BlockSize, ...]
-    plain_backend: str | None
-    plain_supported: tuple[BlockSize, ...]
-    problems: tuple[Problem, ...]
-    steps: tuple[Step, ...]
-    log_lines: tuple[str, ...]
-
-    @classmethod
-    def from_run(cls, run: Run) -> Plan:
-        """Freeze the working state of a finished resolution."""
-        plan = cls(
-            model=run.model,
-            settings=run.settings,
-            backend=None if run.backend is None else run.backend.name,
-            model_dtype=run.model_dtype,
-            kv_cache_dtype=run.kv_cache_dtype,
-            enable_prefix_caching=run.prefix_caching,
-            speculative_method=run.speculative_method,
-            mamba_cache_mode=run.mamba_cache_mode,
-            mamba_cache_dtype=run.mamba_cache_dtype,
-            mamba_ssm_cache_dtype=run.mamba_ssm_cache_dtype,
-            max_model_len=run.max_model_len,
-            max_num_batched_tokens=run.max_num_batched_tokens,
-            max_num_seqs=run.max_num_seqs,
-            block_size=run.block_size,
-            mamba_block_size=run.mamba_block_size,
-            attention_bytes_per_token=run.attention_bytes_per_token,
-            attention_page_size_bytes=run.attention_page_size_bytes,
-            mamba_page_size_bytes=run.mamba_page_size_bytes,
-            mamba_page_size_padded=run.mamba_page_size_padded,
-            skip_page_size_padded=run.skip_page_size_padded,
-            kernel_block_size=run.kernel_block_size,
-            mamba_state_shapes=run.state_shapes,
-            mamba_state_dtypes=run.state_dtypes,
-            supported_kernel_block_sizes=run.supported,
-            plain_backend=None if run.plain_backend is None else run.plain_backend.name,
-            plain_supported=run.plain_supported,
-            problems=tuple(run.problems),
-            steps=tuple(run.steps),
-            log_lines=tuple(run.log_lines),
-        )
-        vars(plan).update(run.built)  # cached properties: not to be built once more
-        return plan
+    model: Model = decided("what is served", published=False, required=True)
+    settings: Settings = decided("what the user chose", published=False, required=True)
+    rules: RuleSet = decided("the rules of the version", published=False, required=True)
+    platform: Platform = decided(
+        "where it runs", published=False, start=lambda plan: PLATFORMS[plan.settings.platform]
+    )
+    capability: tuple[int, int] | None = decided(
+        "compute capability", published=False, start=lambda plan: capability_of(plan.settings)
+    )
 
     @property
-    def rules(self) -> RuleSet:
-        """Return the rules of the version that was picked."""
-        return RULE_SETS[self.settings.rules]
+    @published(name="model")
+    def model_name(self) -> str:
+        """Return the name of the model."""
+        return self.model.name
 
     @property
-    def prefix_caching(self) -> bool:
-        """Return whether prefix caching is on."""
-        return self.enable_prefix_caching
+    @published(name="rules")
+    def rules_name(self) -> str:
+        """Return the name of the rule set."""
+        return self.rules.name
 
     @property
-    def supported(self) -> tuple[BlockSize, ...]:
-        """Return the kernel block sizes of the backend."""
-        return self.supported_kernel_block_sizes
+    @published()
+    def is_hybrid(self) -> bool:
+        """Return whether attention and SSM layers share the cache."""
+        return self.model.is_hybrid
 
-    @cached_property
-    def grouping(self) -> Grouping:
-        """Return which layers share a block table. Errors: see `grouping_of`."""
-        return grouping_of(self)
+    @property
+    @published()
+    def use_mla(self) -> bool:
+        """Return whether the attention is multi-head latent attention."""
+        return self.model.attention is not None and self.model.attention.use_mla
 
-    @cached_property
-    def cache(self) -> CachePlan | None:
-        """Return groups, tensors and capacity; None when the pages cannot be made equal."""
-        return cache_plan(self)
+    backend: str | None = decided("of the attention layers, null without a valid one")
+    plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
+
+    @property
+    @published()
+    def mamba_backend(self) -> str | None:
+        """Return what computes the SSM layers."""
+        return None if self.model.state is None else self.model.state.backend
+
+    block_size: int = decided(
+        "a manager block of the attention group",
+        "tokens",
+        start=lambda plan: plan.settings.block_size or plan.rules.default_block_size,
+    )
+    mamba_block_size: int | None = decided(
+        "the same of the SSM layers", "tokens", start=attrgetter("settings.mamba_block_size")
+    )
+    mamba_cache_mode: str = decided(
+        "which states of a request are kept", default="none", choices=("none", "align", "all")
+    )
+    mamba_cache_dtype: str = decided(
+        "of the convolution states", start=attrgetter("settings.mamba_cache_dtype")
+    )
+    mamba_ssm_cache_dtype: str = decided(
+        "of the recurrent states", start=attrgetter("settings.mamba_ssm_cache_dtype")
+    )
+    enable_prefix_caching: bool = decided("whether prefix caching is on", default=False)
+    speculative_method: str | None = decided("which drafts tokens, null without draft tokens")
+    model_dtype: str = decided("of weights and activations", default="bfloat16")
+    kv_cache_dtype: str = decided(
+        "of stored keys and values", start=attrgetter("settings.kv_cache_dtype")
+    )
+    max_model_len: int = decided("the longest request", "tokens", default=0)
+    max_num_batched_tokens: int = decided("the budget of a step", "tokens", default=0)
+    max_num_seqs: int = decided("the most in a step", "sequences", default=0)
+
+    @property
+    @published()
+    def num_kv_heads_per_rank(self) -> int | None:
+        """Return the heads of keys and values on one rank."""
+        attention = self.model.attention
+        ranks = self.settings.tensor_parallel
+        return None if attention is None else attention.kv_heads_per_rank(ranks)
+
+    @property
+    @published(unit="elements")
+    def head_size(self) -> int | None:
+        """Return the size of an attention head."""
+        return None if self.model.attention is None else self.model.attention.head_size
+
+    attention_bytes_per_token: int | None = decided(
+        "of one layer, per rank, as the alignment counts them", "bytes"
+    )
+    attention_page_size_bytes: int | None = decided("what the attention layer needs", "bytes")
+    mamba_page_size_bytes: int | None = decided("one state block, unpadded", "bytes")
+    mamba_page_size_padded: int | None = decided(
+        "one state block with its padding, null when none is recorded", "bytes"
+    )
+
+    @property
+    @published(unit="percent")
+    def padding_percent(self) -> float | None:
+        """Return the padding relative to the unpadded mamba page, null without an SSM layer."""
+        if not self.mamba_page_size_bytes:
+            return None
+        return 100 * self.padding_bytes / self.mamba_page_size_bytes
+
+    kernel_block_size: int | None = decided(
+        "what the attention kernel sees, null without a common size", "tokens"
+    )
+
+    @property
+    @published()
+    def kernel_blocks_per_block(self) -> int | None:
+        """Return r: kernel blocks in one manager block."""
+        return self.block_size // self.kernel_block_size if self.kernel_block_size else None
+
+    mamba_state_shapes: tuple[Shape, ...] = decided(
+        "of the states of one SSM layer", "elements", default=(), empty_is_null=True
+    )
+    mamba_state_dtypes: tuple[str, ...] = decided("of these", default=(), empty_is_null=True)
+    supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
+        'of the backend: exact sizes, or "MultipleOf(n)"', "tokens", default=()
+    )
+    plain_supported: tuple[BlockSize, ...] = decided(
+        "kernel block sizes of the plain backend", "tokens", published=False, default=()
+    )
+    skip_page_size_padded: int | None = decided(
+        "to which windows in the model's dtype are padded in addition to a quantized cache (0.33)",
+        "bytes",
+        published=False,
+    )
+    backends: tuple[tuple[str, tuple[BlockSize, ...]], ...] = decided(
+        "of all non-SSM layers with their kernel block sizes, in the order of the layers",
+        published=False,
+        default=(),
+    )
+    block_size_of_phase_1: int | None = decided("before the alignment", "tokens", published=False)
+    float32_state: bool = decided("in a hybrid model", published=False, default=False)
+    grouping: Grouping | None = decided("which layers share a block table", published=False)
+    grouping_error: GroupingError | None = decided("why none do", published=False, compare=False)
+    cache: CachePlan | None = decided("groups, tensors and capacity", parts=CachePlan)
+    log_lines: tuple[str, ...] = decided("what vLLM prints, to the character", default=())
+    problems: tuple[Problem, ...] = decided("what goes wrong", published=False, default=())
+
+    @property
+    @published(name="problems")
+    def published_problems(self) -> list[PublishedProblem]:
+        """Return what goes wrong, with the remedies that were tried and work."""
+        return [
+            {**problem.to_dict(), "remedies": [one.to_dict() for one in self.remedies(problem)]}
+            for problem in self.problems
+        ]
+
+    steps: tuple[Step, ...] = decided("every decision", name="trace", default=())
+
+    @property
+    def trace(self) -> Trace:
+        """Return every decision with its operands, its result and the source of the rule."""
+        return Trace(self.steps)
+
+    @property
+    def scenario(self) -> Scenario:
+        """Return the settings as what they are where a `workbench.Scenario` was resolved."""
+        return cast("Scenario", self.settings)
+
+    @property
+    def backend_record(self) -> Backend | None:
+        """Return what the rules say about the backend."""
+        return None if self.backend is None else self.rules.backends[self.backend]
+
+    @property
+    def speculation(self) -> SpeculativeMethod | None:
+        """Return the record of the method that drafts; None without speculative decoding."""
+        name = self.speculative_method
+        return None if name is None else self.rules.speculation.methods[name]
+
+    @property
+    def drafter_layers(self) -> tuple[Layer, ...]:
+        """Return the layers that the drafter adds to the cache; only those of mtp are known."""
+        mtp = self.model.mtp
+        return mtp.layers if mtp is not None and self.speculative_method == MTP else ()
 
     def built_cache(self) -> CachePlan:
         """Return the cache where there has to be one. Errors: ValueError when there is none."""
         if self.cache is None:
             raise ValueError("the pages of this plan cannot be made equal: see plan.problems")
         return self.cache
-
-    @property
-    def is_hybrid(self) -> bool:
-        """Return whether attention and SSM layers share the cache."""
-        return self.model.is_hybrid
 
     @property
     def final_mamba_page_size_bytes(self) -> int | None:
@@ -149,18 +229,6 @@ class Plan:
         if not self.mamba_page_size_bytes or self.mamba_page_size_padded is None:
             return 0
         return self.mamba_page_size_padded - self.mamba_page_size_bytes
-
-    @property
-    def padding_percent(self) -> float | None:
-        """Return the padding relative to the unpadded mamba page; None without an SSM layer."""
-        if not self.mamba_page_size_bytes:
-            return None
-        return 100 * self.padding_bytes / self.mamba_page_size_bytes
-
-    @property
-    def kernel_blocks_per_block(self) -> int | None:
-        """Return r: kernel blocks in one manager block."""
-        return self.block_size // self.kernel_block_size if self.kernel_block_size else None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -185,97 +253,46 @@ class Plan:
             words.append("problems: " + ", ".join(problem.code for problem in self.problems))
         return ", ".join(words)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the published plan: stable names, JSON-able values."""
-        attention = self.model.attention
-        return {
-            "model": self.model.name,
-            "rules": self.settings.rules,
-            "is_hybrid": self.is_hybrid,
-            "use_mla": attention is not None and attention.use_mla,
-            "backend": self.backend,
-            "plain_backend": self.plain_backend,
-            "mamba_backend": None if self.model.state is None else self.model.state.backend,
-            "block_size": self.block_size,
-            "mamba_block_size": self.mamba_block_size,
-            "mamba_cache_mode": self.mamba_cache_mode,
-            "mamba_cache_dtype": self.mamba_cache_dtype,
-            "mamba_ssm_cache_dtype": self.mamba_ssm_cache_dtype,
-            "enable_prefix_caching": self.enable_prefix_caching,
-            "speculative_method": self.speculative_method,
-            "model_dtype": self.model_dtype,
-            "kv_cache_dtype": self.kv_cache_dtype,
-            "max_model_len": self.max_model_len,
-            "max_num_batched_tokens": self.max_num_batched_tokens,
-            "max_num_seqs": self.max_num_seqs,
-            "num_kv_heads_per_rank": None
-            if attention is None
-            else attention.kv_heads_per_rank(self.settings.tensor_parallel),
-            "head_size": None if attention is None else attention.head_size,
-            "attention_bytes_per_token": self.attention_bytes_per_token,
-            "attention_page_size_bytes": self.attention_page_size_bytes,
-            "mamba_page_size_bytes": self.mamba_page_size_bytes,
-            "mamba_page_size_padded": self.mamba_page_size_padded,
-            "padding_percent": self.padding_percent,
-            "kernel_block_size": self.kernel_block_size,
-            "kernel_blocks_per_block": self.kernel_blocks_per_block,
-            "mamba_state_shapes": [list(shape) for shape in self.mamba_state_shapes] or None,
-            "mamba_state_dtypes": list(self.mamba_state_dtypes) or None,
-            "supported_kernel_block_sizes": describe(self.supported_kernel_block_sizes),
-            **published_cache(self.cache),
-            "log_lines": list(self.log_lines),
-            "problems": [problem.to_dict() for problem in self.problems],
-            "trace": [step.to_dict() for step in self.steps],
-        }
+    def _repr_html_(self) -> str:
+        from workbench.views.html import plan_html
 
+        return plan_html(self)
 
-def published_cache(cache: CachePlan | None) -> dict[str, Any]:
-    """Return the part of the published plan that contains groups, tensors and capacity."""
-    if cache is None:
-        names = ("groups", "tensors", "num_blocks", "blocks_per_request", "max_concurrency")
-        more = ("scheduler_block_size", "hash_block_size", "cache_layout", "placements")
-        return dict.fromkeys((*names, *more))
-    return {
-        "groups": [
-            {
-                "spec": group.kind,
-                "block_size": group.spec.block_size,
-                "page_size_bytes": group.page_size_bytes,
-                "kernel_block_size": kernel,
-                "padding_layers": group.padding_layers,
-                "layer_names": list(group.layers),
-                "layer_page_size_bytes": [spec.page_size_bytes for spec in group.own_specs] or None,
-            }
-            for group, kernel in zip(cache.groups, cache.kernel_block_sizes, strict=True)
-        ],
-        "tensors": None
-        if cache.tensors is None
-        else [
-            {"size": tensor.size_bytes, "shared_by": list(tensor.shared_by)}
-            for tensor in cache.tensors
-        ],
-        "num_blocks": cache.num_blocks,
-        "blocks_per_request": cache.blocks_per_request,
-        "max_concurrency": cache.max_concurrency,
-        "scheduler_block_size": cache.scheduler_block_size,
-        "hash_block_size": cache.hash_block_size,
-        "cache_layout": cache.grouping.layout,
-        "placements": published_placements(cache),
-    }
+    def remedies(self, problem: Problem) -> tuple[Remedy, ...]:
+        """Return resolved changes that make `problem` go away, best first."""
+        from workbench.core.remedies import remedies_for
 
+        return remedies_for(self, problem)
 
-def published_placements(cache: CachePlan) -> list[dict[str, Any]] | None:
-    """Return where layers are in the one allocation of 0.33; None without one, or without a size.
+    def sensitivity(self) -> Sensitivity:
+        """Return single changes of the scenario that change block size, padding or kernel block."""
+        from workbench.core.what_if.sensitivity import Sensitivity, changes_that_matter
 
-    Block b of the l-th layer starts at offset + l * layer_stride + b * block_stride.
-    """
-    return [
-        {
-            "group": placed.group,
-            "layer_names": list(placed.layers),
-            "offset": placed.where.offset,
-            "layer_stride": placed.where.layer_stride,
-            "block_stride": placed.where.block_stride,
-        }
-        for placed in cache.placements or ()
-    ] or None
+        return Sensitivity(self, changes_that_matter(self))
+
+    def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
+        """Resolve the scenario for every backend of its platform and tensor-parallel size."""
+        from workbench.core.what_if.grid import backends_by_tensor_parallel, comparable_backends
+
+        return backends_by_tensor_parallel(self, comparable_backends(self), sizes)
+
+    def to_vllm_args(self) -> tuple[str, ...]:
+        """Return the `vllm serve` arguments of this scenario, ready for a shell or a subprocess.
+
+        The first is the hub id or the folder of the model, a placeholder where neither is known.
+        """
+        from workbench.interop.commands.vllm_args import args_of_plan
+
+        return args_of_plan(self)
+
+    def to_vllm_command(self) -> str:
+        """Return a shell command with one flag per line, environment variables first."""
+        from workbench.interop.commands.vllm_args import command_of_plan
+
+        return command_of_plan(self)
+
+    def to_code(self) -> str:
+        """Return Python that builds this scenario and resolves it."""
+        from workbench.interop.commands.code import scenario_code
+
+        return scenario_code(self.scenario.to_dict())

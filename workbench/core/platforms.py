@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from workbench.core.registry import Registry
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +54,9 @@ def parse_capability(capability: str) -> tuple[int, int]:
     """Return the pair (9, 0) for "9.0"."""
     major, _, minor = capability.partition(".")
     return int(major), int(minor or 0)
+
+
+def capability_of(settings: Settings) -> tuple[int, int] | None:
+    """Return the compute capability, (9, 0) for "9.0"; None on platforms that have none."""
+    default = PLATFORMS[settings.platform].default_capability
+    return None if default is None else parse_capability(settings.compute_capability or default)

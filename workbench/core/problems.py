@@ -5,34 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import Any, Final, Literal, TypedDict
 
-ERROR = "error"
-WARNING = "warning"
+ERROR: Final = "error"
+WARNING: Final = "warning"
+Severity = Literal["error", "warning"]
+
+
+class _ProblemDict(TypedDict):
+    code: str
+    severity: Severity
+    field: str
+    message: str
+    operands: dict[str, Any]
+    vllm_text: str | None
+
+
+class PublishedProblem(_ProblemDict):
+    """One thing that goes wrong, with the changes that were tried and help."""
+
+    remedies: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that goes wrong with a plan.
-
-    severity: "error" (vLLM does not start, or not with this) or "warning" (starts, costs
-    something). field: the scenario field to look at first. operands: the numbers that clash.
-    vllm_text: how vLLM's own message begins, to recognise it in a log. candidates: changes of
-    scenario fields that may help, best first; `workbench.core.remedies` tries them.
-    """
+    """One thing that goes wrong with a plan."""
 
     code: str
-    severity: str
+    severity: Severity
+    """"error" (vLLM does not start, or not with this) or "warning" (starts, costs something)."""
     field: str
+    """The scenario field to look at first."""
     message: str
     operands: Mapping[str, Any] = dataclass_field(default_factory=dict)
+    """The numbers that clash."""
     vllm_text: str | None = None
+    """How vLLM's own message begins, to recognise it in a log."""
     candidates: tuple[Mapping[str, Any], ...] = ()
+    """Changes of scenario fields that may help, best first; `workbench.core.remedies` tries
+    them."""
 
     def __str__(self) -> str:
         return f"{self.severity} [{self.code}] {self.message}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> _ProblemDict:
         """Return the published form, without candidates: what was tried is added by the caller."""
         return {
             "code": self.code,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.resolve import resolve
-from workbench.core.settings import Settings
 from workbench.core.trace import show
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 ENGINE = "engine's choice"
 
@@ -40,20 +43,54 @@ class Remedy:
         return {"changes": dict(self.changes), "block_size": self.plan.block_size}
 
 
+class _SamePlan:
+    """A key: this very plan, not one that is equal to it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __hash__(self) -> int:
+        return id(self.plan)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SamePlan) and self.plan is other.plan
+
+
+@lru_cache(maxsize=8)
+def _tried(_plan: _SamePlan) -> dict[str, Plan | WorkbenchError]:
+    return {}
+
+
+def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
+    """Resolve a plan's scenario with changes; the last plans remember theirs.
+
+    Errors: as `resolve`.
+    """
+    tried, key = _tried(_SamePlan(plan)), repr(sorted(changes.items()))
+    if key not in tried:
+        try:
+            tried[key] = resolve(plan.model, replace(plan.settings, **changes))
+        except WorkbenchError as error:
+            tried[key] = error
+    found = tried[key]
+    if isinstance(found, WorkbenchError):
+        raise found
+    return found
+
+
 def try_changes(
-    model: Model,
     settings: Settings,
+    resolved: Callable[[Mapping[str, Any]], Plan],
     code: str,
     candidates: Iterable[Mapping[str, Any]],
     allowed_errors: frozenset[str] = frozenset(),
     limit: int = 3,
-    plan_type: type[Plan] = Plan,
     known_warnings: frozenset[str] = frozenset(),
 ) -> tuple[Remedy, ...]:
     """Return up to `limit` candidates after which `code` is gone and no new error has come.
 
     Those that bring a new warning come last. `allowed_errors` and `known_warnings` are the codes
-    that were there before.
+    that were there before. resolved: the plan of the settings with changes.
     """
     found: list[Remedy] = []
     warned: list[Remedy] = []
@@ -63,10 +100,9 @@ def try_changes(
             continue
         tried.append(changes)
         try:
-            changed = replace(settings, **changes)
-            if changed == settings:
+            if replace(settings, **changes) == settings:
                 continue
-            plan = resolve(model, changed, plan_type)
+            plan = resolved(changes)
         except WorkbenchError:
             continue
         codes = {problem.code for problem in plan.problems}
@@ -84,18 +120,19 @@ def remedies_for(plan: Plan, problem: Problem) -> tuple[Remedy, ...]:
     before = frozenset(other.code for other in plan.problems) - {problem.code}
     errors = before & {other.code for other in plan.errors}
     return try_changes(
-        plan.model,
         plan.settings,
+        partial(changed_plan, plan),
         problem.code,
         problem.candidates,
         errors,
-        plan_type=type(plan),
         known_warnings=before,
     )
 
 
-def remedies_for_refusal(
-    model: Model, settings: Settings, refusal: Refused, plan_type: type[Plan] = Plan
-) -> tuple[Remedy, ...]:
+def remedies_for_refusal(model: Model, settings: Settings, refusal: Refused) -> tuple[Remedy, ...]:
     """Return tried remedies for a refused configuration, best first."""
-    return try_changes(model, settings, refusal.code, refusal.candidates, plan_type=plan_type)
+
+    def resolved(changes: Mapping[str, Any]) -> Plan:
+        return resolve(model, replace(settings, **changes))
+
+    return try_changes(settings, resolved, refusal.code, refusal.candidates)

@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.rules import RULE_SETS
-from workbench.core.run import Run
-from workbench.core.settings import Settings
+from workbench.core.stages.memory import capacity
+from workbench.core.versions import RULE_SETS
+from workbench.core.working_plan import UntracedPlan, WorkingPlan
 
-PlanType = TypeVar("PlanType", bound=Plan)
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 
-def resolve(model: Model, settings: Settings, plan_type: type[PlanType] = Plan) -> PlanType:  # type: ignore[assignment]
-    """Return what the engine decides for `model` under `settings`, as a plan of `plan_type`.
+POOL_SETTINGS = frozenset(
+    {
+        *("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank", "num_gpu_blocks_override"),
+        *("gpu_memory_utilization", "weights_bytes", "activation_bytes", "cuda_graph_bytes"),
+    }
+)
+"""Settings that no stage before `capacity` reads: they decide how large the pool is."""
 
-    Raises Refused where vLLM refuses the configuration before any block size exists; every later
-    failure is a value in `plan.problems`.
+
+def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
+    """Return what the engine decides for `model` under `settings`.
+
+    trace: without it `plan.steps` is empty, and a resolution is faster. Raises Refused where vLLM
+    refuses the configuration before any block size exists; every later failure is a value in
+    `plan.problems`.
     """
     rules = RULE_SETS[settings.rules]
-    run = Run(model, settings, rules)
+    working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
     for stage in rules.stages:
-        stage(run)
-    return plan_type.from_run(run)  # type: ignore[return-value]
+        stage(working)
+    return working.finished()
+
+
+def without_pool(model: Model, settings: Settings) -> UntracedPlan:
+    """Return what is decided before the pool has a size. Errors: as `resolve`."""
+    rules = RULE_SETS[settings.rules]
+    working = UntracedPlan(model, settings, rules)
+    for stage in rules.stages[: rules.stages.index(capacity)]:
+        stage(working)
+    return working
+
+
+def with_pool(decided: UntracedPlan, settings: Settings) -> Plan:
+    """Return the plan of settings that differ from the decided ones in POOL_SETTINGS alone."""
+    stages = decided.rules.stages
+    working = decided.copied(settings)
+    for stage in stages[stages.index(capacity) :]:
+        stage(working)
+    return working.finished()

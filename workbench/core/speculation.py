@@ -8,8 +8,7 @@ Source: `SpeculativeMethod`, `use_eagle`, `needs_eagle_block_drop` and `hf_confi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass
 
 MTP, NGRAM, SUFFIX = "mtp", "ngram", "suffix"
 HIDDEN_STATES = "extract_hidden_states"
@@ -52,74 +51,6 @@ class SpeculationRules:
         return tuple(name for name in self.methods if name != HIDDEN_STATES)
 
 
-EAGLE_LIKE = SpeculativeMethod(
-    reads_next_token=True, own_layers="the layers of the EAGLE head", needs_model=True
-)
-PLAIN = SpeculativeMethod()
-ONE_STEP_AT_A_TIME = SpeculativeMethod(overlaps_steps=False)
-DRAFT_MODEL = SpeculativeMethod(own_layers="all layers of the draft model", needs_model=True)
-DFLASH = SpeculativeMethod(own_layers="the layers of the DFlash drafter", needs_model=True)
-HEADS = SpeculativeMethod(needs_model=True)
-"""Drafters without attention: Medusa's heads and the MLP speculator keep no cache."""
-
-V0_23 = SpeculationRules(
-    methods=MappingProxyType(
-        {
-            MTP: SpeculativeMethod(reads_next_token=True),
-            "eagle": EAGLE_LIKE,
-            "eagle3": EAGLE_LIKE,
-            "draft_model": DRAFT_MODEL,
-            "dflash": replace(DFLASH, reads_next_token=True),
-            "medusa": HEADS,
-            "mlp_speculator": HEADS,
-            NGRAM: PLAIN,
-            "ngram_gpu": PLAIN,
-            SUFFIX: ONE_STEP_AT_A_TIME,
-            "custom_class": SpeculativeMethod(
-                own_layers="whatever the custom proposer keeps",
-                needs_model=True,
-                overlaps_steps=False,
-            ),
-            HIDDEN_STATES: PLAIN,
-        }
-    ),
-    mtp_model_types=frozenset(
-        {
-            "deepseek_v3",
-            "deepseek_v32",
-            "ernie4_5_moe",
-            "glm4_moe",
-            "glm4_moe_lite",
-            "glm_moe_dsa",
-            "intern_s2_preview",
-            "longcat_flash",
-            "nemotron_h",
-            "nemotron_h_puzzle",
-            "pangu_ultra_moe",
-            "qwen3_5",
-            "qwen3_5_moe",
-            "qwen3_next",
-        }
-    ),
-)
-_GONE_SINCE_0_33 = frozenset({"medusa", "mlp_speculator"})
-V0_33 = SpeculationRules(
-    methods=MappingProxyType(
-        {
-            **{
-                name: method
-                for name, method in V0_23.methods.items()
-                if name not in _GONE_SINCE_0_33
-            },
-            # Both build their keys and values from the target's hidden states alone.
-            "dflash": DFLASH,
-            "dspark": SpeculativeMethod(own_layers="the DSpark stages", needs_model=True),
-        }
-    ),
-    mtp_model_types=V0_23.mtp_model_types
-    | {"bailing_hybrid", "interns2_mobius", "qwen3_5_moe_text", "qwen3_5_text"},
-    reads_nested_predictions=True,
-)
 MTP_ALIASES = frozenset(
     {
         *(f"{name}_mtp" for name in ("bailing_hybrid", "deepseek", "ernie", "exaone4_5")),

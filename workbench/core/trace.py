@@ -3,20 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 
 class Rule(NamedTuple):
     """One decision of the engine, as people see it in the trace.
 
     name: stable identifier; title: a few words; formula: in the words of the operands;
-    unit: of the result ("tokens", "bytes", ""); source: version, change and place in vLLM.
+    unit: of the result ("tokens", "bytes", ""). Where vLLM has it is a `Citation` of the version.
     """
 
     name: str
     title: str
     formula: str
     unit: str
+
+
+class Citation(NamedTuple):
+    """The place in vLLM where a rule was read.
+
+    read_in: the version that was read; file: in the package; functions: dotted names in it.
+    version: the one whose trace it is in, where that is a later one that was not read again.
+    """
+
+    read_in: str
+    file: str
+    functions: tuple[str, ...]
+    note: str = ""
+    version: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}: {', '.join(self.functions)}"
+        if self.note:
+            place += f" ({self.note})"
+        if self.version in {"", self.read_in}:
+            return f"vLLM {self.read_in}, {place}"
+        return f"vLLM {self.version}, as in {self.read_in}, {place}"
+
+
+class PublishedStep(TypedDict):
+    """One decision that was taken."""
+
+    rule: str
+    title: str
+    formula: str
+    operands: dict[str, Any]
+    result: Any
+    unit: str
+    note: str
     source: str
 
 
@@ -27,6 +61,12 @@ class Step(NamedTuple):
     operands: Mapping[str, Any]
     result: Any
     note: str = ""
+    citation: Citation | None = None
+
+    @property
+    def source(self) -> str:
+        """Return where vLLM has the rule: version, file and function."""
+        return "" if self.citation is None else str(self.citation)
 
     def __str__(self) -> str:
         unit = f" {self.rule.unit}" if self.rule.unit and self.result is not None else ""
@@ -35,7 +75,7 @@ class Step(NamedTuple):
             text += " <- " + ", ".join(f"{k}={show(v)}" for k, v in self.operands.items())
         return f"{text} ({self.note})" if self.note else text
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PublishedStep:
         """Return the published form: rule, title, formula, operands, result, unit, note, source."""
         return {
             "rule": self.rule.name,
@@ -45,8 +85,29 @@ class Step(NamedTuple):
             "result": self.result,
             "unit": self.rule.unit,
             "note": self.note,
-            "source": self.rule.source,
+            "source": self.source,
         }
+
+
+class Trace(tuple[Step, ...]):
+    """The steps of a plan; prints as a table in text and in HTML."""
+
+    __slots__ = ()
+
+    def step(self, rule: str) -> Step:
+        """Return the last step of the rule with this name; KeyError lists the existing names."""
+        for step in reversed(self):
+            if step.rule.name == rule:
+                return step
+        raise KeyError(f"no step {rule!r}; steps: {', '.join(s.rule.name for s in self)}")
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{number:2d}  {step}" for number, step in enumerate(self, 1))
+
+    def _repr_html_(self) -> str:
+        from workbench.views.html import trace_html
+
+        return trace_html(self)
 
 
 def show(value: Any) -> str:

@@ -9,10 +9,11 @@ from typing import Any
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.errors import ScenarioError, unknown_name_message
-from workbench.core.rules import RULE_SETS, V0_23
+from workbench.core.plan import Plan
 from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
+from workbench.core.versions import RULE_SETS, V0_23
 from workbench.exercises.exercise import Exercise, add
-from workbench.plan import Plan, resolve
+from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 BACKEND, PHASE_1, ALIGNMENT = "backend", "preferred block", "alignment"
@@ -50,9 +51,9 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
         RULE_SETS.remove(name)
 
 
-def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
-    """Return the smallest multiple of the granularity whose tokens hold the state's bytes."""
-    return granule_tokens * cdiv(mamba_page_bytes, granule_tokens * token_bytes)
+def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int) -> int:
+    """Return the smallest multiple of the step whose tokens hold the state's bytes."""
+    return step_tokens * cdiv(mamba_page_bytes, step_tokens * token_bytes)
 
 
 def _alignments(random: Random) -> Iterator[dict[str, Any]]:

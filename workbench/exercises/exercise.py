@@ -20,19 +20,17 @@ SEED = 37467
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise of a lesson.
-
-    oracle: returns the right answer; the function that a learner writes has its parameters. inputs:
-    the hidden inputs, simplest first; None: a question, whose oracle takes nothing. unordered: the
-    entries may come in any order.
-    """
+    """One exercise of a lesson."""
 
     name: str
     lesson: int
     title: str
     oracle: Callable[..., Any]
+    """Returns the right answer; the function that a learner writes has its parameters."""
     inputs: Inputs | None = None
+    """The hidden inputs, simplest first; None: a question, whose oracle takes nothing."""
     unordered: bool = False
+    """The entries may come in any order."""
 
     @property
     def is_question(self) -> bool:

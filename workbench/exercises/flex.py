@@ -41,7 +41,7 @@ def bits_differ() -> list[bool]:
     """Return whether request 2's bits differ from those alone: [as in 0.23, columns pruned]."""
     from dataclasses import replace
 
-    from workbench.run.flex_order import order_bits
+    from workbench.labs.flex.order import order_bits
 
     batch = stale_batch()
     found = order_inversion(batch, request=2, q_block_size=16)

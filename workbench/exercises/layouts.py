@@ -17,7 +17,7 @@ from workbench.core.layouts.shapes import (
     CacheLayout,
 )
 from workbench.core.layouts.view import View, contiguous_strides
-from workbench.core.rules import V0_23
+from workbench.core.versions import V0_23
 from workbench.exercises.exercise import Exercise, add
 
 Shape = tuple[int, ...]

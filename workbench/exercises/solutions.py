@@ -10,10 +10,10 @@ from math import gcd, lcm, prod
 from typing import Any
 
 
-def aligned_block_size(mamba_page_bytes: int, token_bytes: int, granule_tokens: int) -> int:
+def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int) -> int:
     """Solve lesson 1: steps of the alignment that hold the state, rounded up."""
-    steps = -(-mamba_page_bytes // (granule_tokens * token_bytes))
-    return steps * granule_tokens
+    steps = -(-mamba_page_bytes // (step_tokens * token_bytes))
+    return steps * step_tokens
 
 
 START_ORDER = ["backend", "preferred block", "alignment"]

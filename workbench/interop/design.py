@@ -50,16 +50,16 @@ class MadeWith:
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Design:
-    """One design. scenario: every field by name; numbers: see NUMBERS, and `problems` by code.
-
-    fingerprint: of the plan, eight hex digits; None where the configuration is refused.
-    """
+    """One design."""
 
     scenario: dict[str, Any]
+    """Every field by name."""
     title: str
     notes: str
     fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")] | None
+    """Eight hex digits of the plan; None where the configuration is refused."""
     numbers: dict[str, Any]
+    """See NUMBERS, and `problems` by code."""
     made_with: MadeWith
 
     def to_json(self) -> str:

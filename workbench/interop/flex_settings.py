@@ -21,11 +21,7 @@ ATTENTION_CONFIG = (
 
 @dataclass(frozen=True, slots=True)
 class FlexBest:
-    """One winner: for queries of up to `q_len` and contexts of up to `kv_len` tokens.
-
-    median_us: of n runs, measured with correctness checked in the same call; bitwise: one request
-    alone and in a batch gave the same bits.
-    """
+    """One winner: for queries of up to `q_len` and contexts of up to `kv_len` tokens."""
 
     q_len: int
     kv_len: int
@@ -36,8 +32,10 @@ class FlexBest:
     num_warps: int
     num_stages: int
     median_us: float
+    """Median of `n` runs, measured with correctness checked in the same call."""
     n: int
     bitwise: bool
+    """Whether one request alone and in a batch gave the same bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +53,19 @@ class FlexProvenance:
 
 @dataclass(frozen=True, slots=True)
 class FlexDevice:
-    """Winners of one device and one kind of attention layer.
-
-    head_size in elements, gqa: query heads per KV head, page_tokens: tokens of a manager block.
-    one_for_all: every winner is the same configuration, chosen so that bits do not depend on the
-    batch.
-    """
+    """Winners of one device and one kind of attention layer."""
 
     head_size: int
+    """In elements."""
     gqa: int
+    """Query heads per KV head."""
     page_tokens: int
+    """Tokens of a manager block."""
     dtype: str
     provenance: FlexProvenance
     best: tuple[FlexBest, ...]
     one_for_all: bool = False
+    """Every winner is the same configuration, chosen so that bits do not depend on the batch."""
 
     @property
     def file_name(self) -> str:

@@ -33,7 +33,7 @@ MLA_MODEL_TYPES = frozenset(
 )
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
-"""In the whole file, not its text part: models that attend to all tokens of an image at once."""
+"""Read from the whole file, not its text part: models that attend to all tokens of an image."""
 SOFT_CAPPED = {"gemma2": 50.0}
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""

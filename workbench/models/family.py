@@ -21,26 +21,25 @@ def nothing(_fields: Fields) -> None:
 
 @dataclass(frozen=True)
 class Family:
-    """One reader: functions from fields to layers, attention geometry and state geometry.
-
-    model_types: model_type -> the architectures that the reader was written for, the first one
-    where config.json names none; a plain tuple of model types accepts every architecture.
-    is_hybrid: vLLM's flag of the family (a model whose layers are all attention may still turn
-    it off, `is_ordinary`). supports_all_mode: cache mode "all" of 0.23. names_attention_layers:
-    the family's configuration has a per-layer list with entries that mean attention.
-    ssm_cache_dtype: what vLLM uses in place of an "auto" state dtype.
-    """
+    """One reader: functions from fields to layers, attention geometry and state geometry."""
 
     name: str
     model_types: tuple[str, ...] | Mapping[str, tuple[str, ...]]
+    """model_type -> the architectures that the reader was written for, the first one where
+    config.json names none; a plain tuple of model types accepts every architecture."""
     layers: Callable[[Fields], Layers]
     state: Callable[[Fields], State | None] = nothing
     attention: Callable[[Fields], Attention | None] = read_attention
     is_hybrid: bool = True
+    """vLLM's flag of the family (a model whose layers are all attention may still turn it off,
+    `is_ordinary`)."""
     is_attention_free: bool = False
     supports_all_mode: bool = False
+    """Whether 0.23 has cache mode "all" for it."""
     names_attention_layers: bool = True
+    """The family's configuration has a per-layer list with entries that mean attention."""
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing
+    """What vLLM uses in place of an "auto" state dtype."""
     is_ordinary: Callable[[Fields], bool] = lambda _fields: False
 
     def architectures_of(self, model_type: str) -> tuple[str, ...]:

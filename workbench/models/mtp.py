@@ -38,10 +38,10 @@ class _Declared(NamedTuple):
         if is_declared:
             count = fields.integer(key, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
         return Mtp(
-            model_type,
-            tuple(Layer(first + index, FULL) for index in range(count)),
-            0 if self.is_named_apart else first,
-            count if is_declared else None,
+            model_type=model_type,
+            layers=tuple(Layer(first + index, FULL) for index in range(count)),
+            first_index=0 if self.is_named_apart else first,
+            predictions=count if is_declared else None,
             is_nested=bool(fields.prefix),
             chained=count if is_declared and self.key == COUNT else 1,
         )
@@ -57,10 +57,10 @@ def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
         raise fields.wrong("mtp_layers_block_type", kinds, "a list with a word per layer")
     layers = tuple(Layer(first + at, FULL) for at, kind in enumerate(kinds) if kind in ATTENTION)
     return Mtp(
-        model_type,
-        layers,
-        0,
-        count,
+        model_type=model_type,
+        layers=layers,
+        first_index=0,
+        predictions=count,
         max_predictions=1,
         chained=count,
     )
@@ -69,7 +69,13 @@ def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
 def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
     """Return one layer, whatever number is declared."""
     count = fields.integer(COUNT, 1, name="mtp_layers", maximum=MAX_LAYERS)
-    return Mtp(model_type, (Layer(first, FULL),), first, count, chained=count)
+    return Mtp(
+        model_type=model_type,
+        layers=(Layer(first, FULL),),
+        first_index=first,
+        predictions=count,
+        chained=count,
+    )
 
 
 QWEN_NEXT = _Declared(default=1, is_named_apart=True)

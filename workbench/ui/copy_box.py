@@ -1,4 +1,4 @@
-"""Text to take away, with a button that copies it."""
+"""Text with a button that copies it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ export default { render };
 
 
 class CopyBox(anywidget.AnyWidget):
-    """A block of text under a button; where the clipboard is closed, the text gets selected."""
+    """A block of text under a button; without access to the clipboard, the text gets selected."""
 
     _esm = SCRIPT
     text = traitlets.Unicode("").tag(sync=True)

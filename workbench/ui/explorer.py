@@ -2,48 +2,55 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
+from concurrent.futures import Future
+from functools import partial
 from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
 from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
+from workbench.core.plan import Plan
+from workbench.core.what_if.choices import LegalValues
+from workbench.labs.jobs import CHOICES, launch
 from workbench.models import catalog_names, load_model
-from workbench.plan import Plan, remedies_of_refusal
+from workbench.resolution import remedies_of_refusal
 from workbench.scenario import DEFAULT_MODEL, Scenario
 from workbench.ui.controls import ModelPath, Picker
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, error_html
+from workbench.ui.pieces import ProgramChanges
 from workbench.ui.problems import ProblemList
 from workbench.ui.sections import Controls
-from workbench.ui.session import Outcome, RecordedError, Session, evaluate, guarded
+from workbench.ui.session import Outcome, RecordedError, Session, guarded
 from workbench.ui.tabs import Tabs
 from workbench.views import html
-from workbench.views.page_figure import page
-from workbench.views.tables import plan_facts
+from workbench.views.pages.figure import page
+from workbench.views.rows import plan_facts
 
 RESETS_BACKEND = frozenset({"model", "platform", "compute_capability", "rules"})
-"""Changing one of these resets a backend that is not to be had any more, and says so."""
+"""Fields that, when changed, reset a backend that is no longer available, with a notice."""
 
 
-def explore(scenario: Scenario | None = None, **fields: Any) -> Explorer:
-    """The live panel for a scenario, or for the scenario with these fields.
+def explore(start: Plan | Scenario | None = None, **fields: Any) -> Explorer:
+    """Return the live panel for a plan or a scenario, with these fields changed.
 
-    Works headless: the panel's `plan` and `scenario` are values, and its HTML is a static twin.
+    Works headless: the panel's `plan` and `scenario` are values, and its HTML is a static copy.
     """
-    start = scenario or Scenario()
-    return Explorer(start.replace(**fields) if fields else start)
+    scenario = start.scenario if isinstance(start, Plan) else start or Scenario()
+    return Explorer(scenario.replace(**fields) if fields else scenario)
 
 
 class Explorer:
-    """The panel. Every callback only asks the session for a changed scenario."""
+    """The panel. Every callback only requests a changed scenario from the session."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.plan: Plan | None = None
         self.error: WorkbenchError | None = None
-        self._refreshing: int | None = None
+        self._by_program = ProgramChanges()
+        self._offering: Future[None] | None = None
+        self._is_shown = False
         self._catalog_model: str | dict[str, Any] = DEFAULT_MODEL
         self._controls = Controls()
         self._pickers = self._controls.pickers
@@ -77,12 +84,17 @@ class Explorer:
 
     @property
     def scenario(self) -> Scenario:
-        """The newest scenario."""
+        """Newest scenario."""
         return self.session.scenario
 
     @property
     def controls(self) -> dict[str, widgets.ValueWidget]:
-        """The control of every field, for tests and for driving the panel from code."""
+        """Control of every field, for tests and for driving the panel from code.
+
+        Waits until what is legal is offered.
+        """
+        if self._offering is not None:
+            self._offering.result()
         return {
             picker.field: picker.widget
             for picker in self._pickers
@@ -94,7 +106,7 @@ class Explorer:
         return self._tabs.open(title)
 
     def show_error(self, error: RecordedError) -> None:
-        """Show an unhandled exception in place, and grey out what it left behind."""
+        """Show an unhandled exception in place, and grey out what is stale after it."""
         self._error_area.value = error_html(error)
         self._set_stale(result=True, verdict=True)
 
@@ -111,10 +123,11 @@ class Explorer:
     @guarded
     def _first_show(self, scenario: Scenario) -> None:
         self.session.request(scenario)
+        self._is_shown = True
 
     @guarded
     def _picked(self, picker: Picker, shown: Any) -> None:
-        if self._refreshing == threading.get_ident():
+        if self._by_program:
             return
         try:
             value = picker.read(shown)
@@ -127,16 +140,16 @@ class Explorer:
         except ScenarioError as error:
             self._problems.show_input_error(error)
 
-    def _readable_model(self, typed: str | None) -> str | dict[str, Any]:
-        """What was typed if it can be read; the model in use when the field was emptied."""
+    def _readable_model(self, given: str | None) -> str | dict[str, Any]:
+        """Return the given model if it can be read; for an empty field, the model in use."""
         present = self.session.scenario.model
-        if typed is None:
+        if given is None:
             return present if present in catalog_names() else self._catalog_model
         try:
-            load_model(typed)
+            load_model(given)
         except ConfigError as error:
             raise ScenarioError(error.code, error.message, field="model") from error
-        return typed
+        return given
 
     @guarded
     def _apply(self, changes: dict[str, Any]) -> None:
@@ -150,44 +163,63 @@ class Explorer:
         self.session.change(changed)
 
     def _without_lost_backend(self, scenario: Scenario, changed: Iterable[str]) -> Scenario:
-        """Drop a backend that the new place does not have, with a notice instead of a refusal."""
+        """Drop a backend that is no longer available, with a notice instead of a refusal."""
         self._notice.value = ""
         if scenario.backend is None or RESETS_BACKEND.isdisjoint(changed):
             return scenario
-        plan = evaluate(scenario).plan
+        plan = self.session.evaluate(scenario).plan
         if plan is None or all(problem.code != "backend_not_valid" for problem in plan.problems):
             return scenario
         self._notice.value = (
-            f'<div class="wb wb-good">Backend {escape(scenario.backend)} is not valid here; '
-            "the backend is the engine's choice again.</div>"
+            f'<div class="wb wb-good">Backend {escape(scenario.backend)} is not available here; '
+            "the engine chooses the backend again.</div>"
         )
         return scenario.replace(backend=None)
 
     def _show(self, outcome: Outcome) -> None:
-        self._refreshing = threading.get_ident()
-        try:
+        with self._by_program:
             self._controls.refresh(outcome.scenario, outcome.model)
-        finally:
-            self._refreshing = None
         self.error = outcome.error
-        if outcome.plan is None:
-            assert outcome.error is not None
-            self._show_refusal(outcome.scenario, outcome.error)
+        try:
+            if outcome.plan is not None:
+                self._show_plan(outcome.scenario, outcome.plan)
+            elif outcome.error is not None:
+                self._show_refusal(outcome.scenario, outcome.error)
+        finally:
+            self._offer_legal(outcome)  # a panel that failed can still be used
+
+    def _offer_legal(self, outcome: Outcome) -> None:
+        """Offer the legal values: after the click, in a thread, unless all of them are known."""
+        if outcome.model is None:
             return
-        self.plan = outcome.plan
-        if outcome.scenario.model in catalog_names():
-            self._catalog_model = outcome.scenario.model
-        self._headline.value = html.document(html.headline_html(outcome.plan))
-        self._facts.value = html.document(html.facts_html(plan_facts(outcome.plan)))
-        self._problems.show(outcome.plan, self.session.failure_of(outcome.scenario))
-        self._figure.show(page(outcome.plan))
-        self._tabs.show(outcome.plan)
+        legal = self.session.legal_values(outcome.model)
+        legal.remember(outcome.scenario, outcome.plan)
+        offer = partial(self._offer, outcome.scenario, legal)
+        if self._is_shown and not self._controls.legal_is_known(outcome.scenario, legal):
+            self._offering = launch(offer, CHOICES)
+        else:
+            offer()
+
+    @guarded
+    def _offer(self, scenario: Scenario, legal: LegalValues) -> None:
+        with self._by_program:
+            self._controls.offer_legal(scenario, legal)
+
+    def _show_plan(self, scenario: Scenario, plan: Plan) -> None:
+        self.plan = plan
+        if scenario.model in catalog_names():
+            self._catalog_model = scenario.model
+        self._headline.value = html.document(html.headline_html(plan))
+        self._facts.value = html.document(html.facts_html(plan_facts(plan)))
+        self._problems.show(plan, self.session.failure_of(scenario))
+        self._figure.show(page(plan))
+        self._tabs.show(plan)
         self._set_stale(result=False, verdict=False)
 
     def _show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         reason = "vLLM refuses this configuration"
         if not isinstance(error, Refused):
-            reason = "this cannot be resolved"
+            reason = "this configuration cannot be resolved"
         self._headline.value = html.document(
             '<div class="wb-headline"><span class="wb-block-size" data-value="">no block size'
             f"</span><span>{reason}</span></div>"

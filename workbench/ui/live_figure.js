@@ -4,7 +4,7 @@
 // So this script is small, plotly's five megabytes come as the state of a plain widget model, once
 // per page, and the figure is the state of a plain model too: those never stop listening.
 const FIRST_WAIT_MS = 500, LAST_WAIT_MS = 8000;
-const WAITING = "The picture has not arrived yet; it is being asked for again.";
+const WAITING = "The picture has not arrived yet; it is being requested again.";
 
 const modelOf = (model, name) =>
   model.widget_manager.get_model(model.get(name).replace(/^IPY_MODEL_/, ""));

@@ -25,7 +25,7 @@ ZOOMABLE = {
 
 
 class FigureState(widgets.Widget):
-    """What a view draws: plotly's JSON as a whole, and how often it has changed."""
+    """Content of a view: plotly's JSON as a whole, and how often it has changed."""
 
     figure = Unicode().tag(sync=True)
     config = Dict().tag(sync=True)
@@ -40,7 +40,7 @@ class PlotlyScript(widgets.Widget):
 
 
 class FigureView(anywidget.AnyWidget):
-    """The drawing. It holds nothing itself, so it can be shown, hidden and shown again."""
+    """The drawing. It has no state of its own, so it can be shown, hidden and shown again."""
 
     _esm = Path(__file__).with_suffix(".js")
     state = Instance(FigureState).tag(sync=True, **widgets.widget_serialization)
@@ -48,10 +48,10 @@ class FigureView(anywidget.AnyWidget):
 
 
 class LiveFigure:
-    """Shows one figure after another.
+    """A widget that shows one figure after another.
 
     on_click: called with the trace and the index of the clicked point. on_zoom: called with both
-    ends of the x axis after a person has dragged it.
+    ends of the x axis after the user has dragged it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LiveFigure:
         self.widget.add_class("wb-figure")
 
     def show(self, new: go.Figure) -> None:
-        """Show `new`, at the panel's width; what a person zoomed or hid is reset."""
+        """Show `new`, at the panel's width; zoom and hidden traces are reset."""
         new.layout.autosize = True
         self.figure = new
         with self._state.hold_sync():
@@ -104,7 +104,7 @@ _SCRIPTS: list[PlotlyScript] = []
 
 
 def _script() -> PlotlyScript:
-    """Return the kernel's script, made again if somebody closed every widget."""
+    """Return the kernel's script, made again if every widget was closed."""
     with _LOCK:
         if not _SCRIPTS or _SCRIPTS[-1].comm is None:
             _SCRIPTS[:] = [PlotlyScript(packed=_packed(), version=get_plotlyjs_version())]

@@ -1,7 +1,8 @@
-"""Small controls that every tab uses, so that they look alike."""
+"""Small controls that every tab uses, for one look."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,8 +13,27 @@ from workbench.ui.controls import WIDE
 LONGEST_TIP = 400
 
 
+class ProgramChanges(threading.local):
+    """Marks the changes of widgets that the program makes: their callbacks have nothing to do.
+
+    `with self.by_program: ...` around the changes; `if self.by_program: return` in a callback. It
+    counts for the thread that makes the changes: a person's click comes on another one.
+    """
+
+    _depth = 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_exception: object) -> None:
+        self._depth -= 1
+
+    def __bool__(self) -> bool:
+        return self._depth > 0
+
+
 def dropdown(label: str, options: Any, value: Any = None) -> widgets.Dropdown:
-    """A picker as wide as its cell; the first option is picked unless `value` is one."""
+    """Return a dropdown as wide as its cell; the first option is selected unless `value` is one."""
     made = widgets.Dropdown(
         description=label, options=tuple(options), style=WIDE, layout=widgets.Layout(width="auto")
     )
@@ -23,7 +43,7 @@ def dropdown(label: str, options: Any, value: Any = None) -> widgets.Dropdown:
 
 
 def text_box(label: str, value: str = "", hint: str = "", tip: str = "") -> widgets.Text:
-    """A text that counts when it is left."""
+    """Return a text box whose value changes on Enter or when it is left."""
     return widgets.Text(
         value=value,
         description=label,
@@ -36,14 +56,14 @@ def text_box(label: str, value: str = "", hint: str = "", tip: str = "") -> widg
 
 
 def button(name: str, tip: str) -> widgets.Button:
-    """A button as wide as its text."""
+    """Return a button as wide as its text."""
     return widgets.Button(description=name, tooltip=tip, layout=widgets.Layout(width="auto"))
 
 
 def apply_button(
     name: str, tip: str, pressed: Callable[[widgets.Button], None] | None = None
 ) -> widgets.Button:
-    """A button that changes the scenario or an input, in the look of a remedy."""
+    """Return a button that changes the scenario or an input, in the look of a remedy."""
     made = button(name, tip[:LONGEST_TIP])
     made.add_class("wb-apply")
     if pressed is not None:
@@ -54,7 +74,7 @@ def apply_button(
 def count_box(
     label: str, most: int, tip: str = "", *, least: int = 0, value: int = 0
 ) -> widgets.BoundedIntText:
-    """A whole number from `least` to `most`."""
+    """Return a box for an integer from `least` to `most`."""
     return widgets.BoundedIntText(
         value=value,
         description=label,
@@ -67,7 +87,7 @@ def count_box(
 
 
 def row(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
-    """Controls side by side, as many as fit, none narrower than this."""
+    """Return controls side by side, as many as fit, none narrower than this."""
     columns = f"repeat(auto-fill, minmax({narrowest_px}px, 1fr))"
     return widgets.GridBox(
         list(controls),

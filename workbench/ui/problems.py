@@ -8,20 +8,20 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy
-from workbench.plan import Plan
 from workbench.ui.pieces import apply_button, replace_children
 from workbench.views import html
 
 
 class ProblemList:
-    """What is wrong with the newest scenario, and with the last input."""
+    """The problems of the newest scenario, and of the last input."""
 
     def __init__(self, apply: Callable[[dict[str, Any]], None]) -> None:
         self._apply = apply
         self._input_error = widgets.HTML()
-        self._found = widgets.VBox()
-        self.widget = widgets.VBox([self._input_error, self._found])
+        self._list = widgets.VBox()
+        self.widget = widgets.VBox([self._input_error, self._list])
 
     def show(self, plan: Plan, failure: str = "") -> None:
         """Show the problems of a plan, or that there is none.
@@ -39,24 +39,24 @@ class ProblemList:
         if not entries:
             good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
             entries = [widgets.HTML(html.document(good))]
-        replace_children(self._found, entries)
+        replace_children(self._list, entries)
 
     def show_refusal(self, error: WorkbenchError, remedies: Sequence[Remedy]) -> None:
-        """Why there is no plan at all."""
+        """Show why there is no plan at all."""
         self.clear_input_error()
         card = widgets.HTML(html.document(html.refusal_html(error)))
-        replace_children(self._found, [card, self._buttons(remedies)])
+        replace_children(self._list, [card, self._buttons(remedies)])
 
     def show_input_error(self, error: ScenarioError) -> None:
-        """What cannot be a scenario; the last plan stays, and so does what was typed."""
-        note = '<div class="wb-faint">Shown below: the last valid settings.</div>'
+        """Show why an input is invalid; the last plan and the input stay."""
+        note = '<div class="wb-faint">Showing the last valid settings.</div>'
         self._input_error.value = html.document(html.refusal_html(error), note)
-        self._found.layout.display = "none"
+        self._list.layout.display = "none"
 
     def clear_input_error(self) -> None:
-        """The input is fine again."""
+        """Clear the message: the input is valid again."""
         self._input_error.value = ""
-        self._found.layout.display = None
+        self._list.layout.display = None
 
     def _buttons(self, remedies: Sequence[Remedy]) -> widgets.HBox:
         return widgets.HBox(
@@ -67,6 +67,6 @@ class ProblemList:
     def _button(self, remedy: Remedy) -> widgets.Button:
         return apply_button(
             f"Apply {remedy.text}",
-            f"Tried: {remedy.plan!r}",
+            f"Tested: {remedy.plan!r}",
             lambda _button: self._apply(dict(remedy.changes)),
         )

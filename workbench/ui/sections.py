@@ -1,32 +1,17 @@
-"""The pickers of the panel, section by section: what most people pick stands open."""
+"""The pickers of the panel, section by section: what most people pick is always open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
 from dataclasses import dataclass
-from typing import Any
 
 import ipywidgets as widgets
 
 from workbench.core.model import Model
-from workbench.core.settings import Settings
-from workbench.core.what_if.choices import tensor_parallel_sizes
-from workbench.models import catalog_names
-from workbench.scenario import Scenario
-from workbench.scenario_values import allowed_values
-from workbench.ui.controls import (
-    Candidates,
-    Choice,
-    Layers,
-    Memory,
-    MemoryByRank,
-    ModelPath,
-    Number,
-    Picker,
-    Share,
-)
-
-DEFAULTS = Settings()
+from workbench.core.what_if.choices import LegalValues
+from workbench.scenario import FIELDS, MODEL, Field, Scenario
+from workbench.scenario.fields import SECTIONS
+from workbench.ui.controls import Choice, Entry, ModelPath, Picker
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +22,7 @@ class Section:
     pickers: tuple[Picker, ...]
 
     def grid(self) -> widgets.GridBox:
-        """The pickers, as many side by side as fit."""
+        """Return the pickers, as many in a row as fit."""
         return widgets.GridBox(
             [picker.widget for picker in self.pickers],
             layout=widgets.Layout(
@@ -46,10 +31,9 @@ class Section:
         )
 
     def title_for(self, scenario: Scenario) -> str:
-        """The title, with the number of fields that are not as vLLM has them."""
-        fields = {picker.field for picker in self.pickers}
+        """Return the title, with the number of fields that differ from vLLM's defaults."""
         count = sum(
-            getattr(scenario, field) != getattr(DEFAULTS, field) for field in sorted(fields)
+            getattr(scenario, picker.field) != picker.declared.default for picker in self.pickers
         )
         return f"{self.title} ({count} set)" if count else self.title
 
@@ -67,173 +51,59 @@ class Controls:
             selected_index=None,
         )
         self.widget = widgets.VBox([first.grid(), self._folded])
+        self._of_legal = tuple(
+            picker
+            for picker in self.pickers
+            if isinstance(picker, Choice) and picker.declared.only_legal
+        )
+        self._lock = threading.RLock()  # a click comes on one thread, what is legal on another
+        self._shown: Scenario | None = None
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """Show `scenario`; a folded section says how much of it is set."""
-        for picker in self.pickers:
-            picker.refresh(scenario, model)
-        self._folded.titles = tuple(section.title_for(scenario) for section in self.sections[1:])
+        with self._lock:
+            self._shown = scenario
+            for picker in self.pickers:
+                picker.refresh(scenario, model)
+            titles = tuple(section.title_for(scenario) for section in self.sections[1:])
+            self._folded.titles = titles
 
+    def legal_is_known(self, scenario: Scenario, legal: LegalValues) -> bool:
+        """Return whether `offer_legal` has nothing to resolve."""
+        return all(
+            legal.are_known(scenario, one.field, one.declared.candidates(scenario, legal.model))
+            for one in self._of_legal
+        )
 
-def _words(field: str, *, nullable: bool = False) -> Candidates:
-    def candidates(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-        words = allowed_values(field, scenario.rules) or ()
-        return (None, *words) if nullable else words
-
-    return candidates
-
-
-def _capabilities(scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-    if scenario.platform != "cuda":
-        return (scenario.compute_capability,)
-    return (None, *(allowed_values("compute_capability") or ()))
-
-
-def _sizes(_scenario: Scenario, model: Model | None) -> Iterable[Any]:
-    return (1,) if model is None else tensor_parallel_sizes(model)
-
-
-def _rules(_scenario: Scenario, _model: Model | None) -> Iterable[Any]:
-    from workbench.core.rules import RULE_SETS
-
-    return tuple(RULE_SETS)
+    def offer_legal(self, scenario: Scenario, legal: LegalValues) -> None:
+        """Offer the legal values of `scenario`, unless another one is shown by then."""
+        for picker in self._of_legal:
+            candidates = picker.declared.candidates(scenario, legal.model)
+            values = legal.of(scenario, picker.field, candidates)
+            with self._lock:
+                if self._shown is not scenario:
+                    return
+                picker.offer(values, getattr(scenario, picker.field))
 
 
 def build_sections() -> tuple[Section, ...]:
-    """Every section with its pickers, in the order in which they are laid out."""
-    return (
-        Section("", _first()),
-        Section("More settings", _more()),
-        Section("Memory budget of one device", _budget()),
-        Section("Flex attention", _flex()),
+    """Return every section with its pickers, in the order in which they are laid out."""
+    return tuple(
+        Section(
+            title,
+            tuple(
+                picker
+                for field in FIELDS.values()
+                if field.section == title
+                for picker in _pickers(field)
+            ),
+        )
+        for title in SECTIONS
     )
 
 
-def _first() -> tuple[Picker, ...]:
-    return (
-        Choice("model", "Model", lambda _scenario, _model: catalog_names(), free=True),
-        ModelPath(),
-        Choice("platform", "Platform", _words("platform"), free=True),
-        Choice("backend", "Backend", _words("backend", nullable=True)),
-        Choice("tensor_parallel", "Tensor parallel", _sizes),
-        Choice("kv_cache_dtype", "KV-cache dtype", _words("kv_cache_dtype")),
-        Choice(
-            "enable_prefix_caching", "Prefix caching", lambda _scenario, _model: (None, True, False)
-        ),
-        Choice("mamba_cache_mode", "Cache mode", _words("mamba_cache_mode", nullable=True)),
-        Number("block_size", "Block size", "--block-size: the granule of the alignment, in tokens"),
-        Number("max_model_len", "Max model len", "--max-model-len, in tokens"),
-        Memory("kv_cache_memory_bytes", "KV memory", "Per rank, for example 20 GiB or 80 GB"),
-        Choice("rules", "vLLM rules", _rules, free=True),
-    )
-
-
-def _more() -> tuple[Picker, ...]:
-    return (
-        Choice(
-            "compute_capability",
-            "Capability",
-            _capabilities,
-            free=True,
-            tip="CUDA compute capability; other platforms do not read it",
-            nothing="9.0 (default)",
-        ),
-        Choice("dtype", "Model dtype", _words("dtype")),
-        Choice("mamba_cache_dtype", "Conv dtype", _words("mamba_cache_dtype")),
-        Choice("mamba_ssm_cache_dtype", "State dtype", _words("mamba_ssm_cache_dtype")),
-        Number("mamba_block_size", "Mamba block", "--mamba-block-size, in tokens"),
-        Number("max_num_batched_tokens", "Token budget", "--max-num-batched-tokens"),
-        Number("max_num_seqs", "Max sequences", "--max-num-seqs"),
-        Choice(
-            "num_speculative_tokens", "Draft tokens", lambda _scenario, _model: range(9), free=True
-        ),
-        Choice(
-            "speculative_method",
-            "Draft method",
-            _words("speculative_method", nullable=True),
-            free=True,
-            tip="--speculative-config method: which drafter proposes the draft tokens",
-            nothing="mtp if the checkpoint has it, else ngram",
-        ),
-        Number("num_gpu_blocks_override", "Blocks override", "--num-gpu-blocks-override"),
-        MemoryByRank(
-            "kv_cache_memory_bytes_by_rank",
-            "Memory by rank",
-            "Of every rank, where they differ: 20 GiB, 18 GiB",
-        ),
-        Choice(
-            "disable_hybrid_kv_cache_manager",
-            "No hybrid manager",
-            lambda _scenario, _model: (False, True),
-            free=True,
-            tip="--disable-hybrid-kv-cache-manager: windows are kept whole",
-        ),
-        Choice(
-            "kv_cache_layout",
-            "Cache layout",
-            _words("kv_cache_layout", nullable=True),
-            free=True,
-            tip="VLLM_KV_CACHE_LAYOUT; sizes anything from 0.33 on only",
-        ),
-        Choice(
-            "hidden_state_layers",
-            "Hidden states",
-            lambda _scenario, _model: range(9),
-            free=True,
-            tip="Layers whose hidden states extract_hidden_states keeps in the cache",
-        ),
-        Layers(
-            "kv_cache_dtype_skip_layers",
-            "Plain layers",
-            "--kv-cache-dtype-skip-layers: numbers, or sliding_window",
-        ),
-        Choice(
-            "gdn_flashinfer_prefill",
-            "GDN prefill",
-            lambda _scenario, _model: (None, True, False),
-            free=True,
-            tip="--gdn-prefill-backend: on for flashinfer, off for triton; by default 0.33 uses "
-            "FlashInfer on Hopper, and on Blackwell with CUDA 13",
-        ),
-        Choice(
-            "trtllm_kernels",
-            "TRT-LLM kernels",
-            lambda _scenario, _model: (False, True),
-            free=True,
-            tip="Whether FlashInfer can load them (SM10x); 0.33 then splits into larger pages",
-        ),
-    )
-
-
-def _budget() -> tuple[Picker, ...]:
-    return (
-        Memory("device_memory_bytes", "Device memory", "Of one device, for example 80 GiB"),
-        Share("gpu_memory_utilization", "Utilisation", "--gpu-memory-utilization, 0.92 by default"),
-        Memory("weights_bytes", "Weights", "On one rank: about the safetensors divided by TP"),
-        Memory("activation_bytes", "Activations", "Peak of one step, and what torch does not see"),
-        Memory("cuda_graph_bytes", "Graph reserve", "What vLLM estimates for CUDA graphs"),
-    )
-
-
-def _flex() -> tuple[Picker, ...]:
-    return (
-        Number("flex_attn_block_m", "Tile, queries", "flex_attn_block_m: BLOCK_M of the kernel"),
-        Number("flex_attn_block_n", "Tile, keys", "flex_attn_block_n: BLOCK_N of the kernel"),
-        Number("flex_attn_q_block_size", "Mask block, q", "flex_attn_q_block_size, in tokens"),
-        Number("flex_attn_kv_block_size", "Mask block, kv", "flex_attn_kv_block_size, in tokens"),
-        Choice(
-            "batch_invariant",
-            "Batch invariant",
-            lambda _scenario, _model: (False, True),
-            free=True,
-            tip="VLLM_BATCH_INVARIANT=1",
-        ),
-        Choice(
-            "torch_version",
-            "torch",
-            lambda _scenario, _model: (None, "2.8", "2.9"),
-            free=True,
-            tip="Before 2.9 the default mask block is 128 x 128",
-            nothing="2.9 or later (vLLM's)",
-        ),
-    )
+def _pickers(field: Field) -> tuple[Picker, ...]:
+    """Return the control of a field; a model that the catalog does not have has a second one."""
+    if field is MODEL:
+        return (Choice(field), ModelPath())
+    return (Choice(field) if field.is_listed else Entry(field),)

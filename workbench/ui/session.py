@@ -1,7 +1,7 @@
-"""One session: the newest scenario behind a lock, and every error that a callback met.
+"""One session: the newest scenario under a lock, and every error of a callback.
 
 Callbacks may run on another thread while a cell runs (ipykernel 7). A callback therefore only
-asks for a scenario; one thread at a time shows, and always the newest one asked for.
+requests a scenario; one thread at a time shows, and always the newest request.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any, Concatenate, ParamSpec, Protocol
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
+from workbench.core.plan import Plan
 from workbench.core.resolve import resolve as resolve_model
+from workbench.core.what_if.choices import LegalValues
 from workbench.models import load_model
-from workbench.plan import Plan
 from workbench.scenario import Scenario
 
 STRICT_VARIABLE = "WORKBENCH_STRICT"
@@ -27,7 +28,7 @@ Arguments = ParamSpec("Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a scenario: a plan, or the error that says why there is none.
+    """Result of a scenario: a plan, or the error that says why there is none.
 
     model: None only when its config.json cannot be read.
     """
@@ -39,11 +40,11 @@ class Outcome:
 
 
 def evaluate(scenario: Scenario) -> Outcome:
-    """Resolve `scenario`; errors on purpose become values."""
+    """Resolve `scenario`; expected errors are returned as values."""
     model = None
     try:
         model = load_model(scenario.model)
-        return Outcome(scenario, model, resolve_model(model, scenario, Plan))
+        return Outcome(scenario, model, resolve_model(model, scenario))
     except WorkbenchError as error:
         return Outcome(scenario, model, None, error)
 
@@ -58,7 +59,7 @@ class RecordedError:
 
 
 class Session:
-    """Holds the scenario; `show` is called with an outcome, by one thread at a time."""
+    """Holder of the scenario; `show` is called with an outcome, by one thread at a time."""
 
     def __init__(self, scenario: Scenario, show: Callable[[Outcome], None]) -> None:
         self._lock = threading.Lock()
@@ -67,21 +68,37 @@ class Session:
         self._known_failure: tuple[Scenario, str] | None = None
         self._showing = False
         self._show = show
+        self._legal: LegalValues | None = None
+        self._evaluated: Outcome | None = None
         self.errors: list[RecordedError] = []
 
     @property
     def scenario(self) -> Scenario:
-        """The newest scenario that was asked for."""
+        """Newest requested scenario."""
         with self._lock:
             return self._scenario
 
     def request(self, scenario: Scenario, failure: str = "") -> None:
-        """Ask for `scenario` to be shown; while another thread shows, that thread takes it over.
+        """Request `scenario` to be shown; while another thread shows, that thread takes it over.
 
         failure: HTML of the error with which vLLM did not start with exactly this scenario.
         """
         self._known_failure = (scenario, failure) if failure else None
         self.change(lambda _present: scenario)
+
+    def legal_values(self, model: Model) -> LegalValues:
+        """Return what is known of the legal values of this model's fields."""
+        known = self._legal
+        if known is None or known.model != model:
+            self._legal = known = LegalValues(model)
+        return known
+
+    def evaluate(self, scenario: Scenario) -> Outcome:
+        """Resolve `scenario`, or return the last outcome if it is the one of this very object."""
+        known = self._evaluated
+        if known is None or known.scenario is not scenario:
+            self._evaluated = known = evaluate(scenario)
+        return known
 
     def failure_of(self, scenario: Scenario) -> str:
         """Return the HTML of the error that is known of exactly this scenario; else nothing."""
@@ -89,11 +106,11 @@ class Session:
         return known[1] if known is not None and known[0] == scenario else ""
 
     def replace(self, **changes: Any) -> None:
-        """Ask for the newest scenario with these fields."""
+        """Request the newest scenario with these fields."""
         self.change(lambda present: present.replace(**changes))
 
     def change(self, change: Callable[[Scenario], Scenario]) -> None:
-        """Ask for `change(newest scenario)`, worked out again if another thread came in between.
+        """Request `change(newest scenario)`, computed again if another thread came in between.
 
         So two threads that change different fields both get their change.
         """
@@ -101,7 +118,7 @@ class Session:
             pass
 
     def _put(self, present: Scenario, wanted: Scenario) -> bool:
-        """Replace `present`, unless it is not the newest any more; show if nobody else does."""
+        """Replace `present`, unless it is not the newest any more; show if no other thread does."""
         with self._lock:
             if self._scenario is not present:
                 return False
@@ -115,9 +132,9 @@ class Session:
     def _show_newest(self) -> None:
         try:
             while (wanted := self._take()) is not None:
-                self._show(evaluate(wanted))
+                self._show(self.evaluate(wanted))
         except Exception:
-            self._show_newest()  # what was asked for meanwhile must not wait for the next click
+            self._show_newest()  # a request made meanwhile must not wait for the next click
             raise
         except BaseException:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The tabs below the figure; only the open one is kept up to date, the others when opened."""
+"""The tabs below the figure; the open one is kept up to date, the others when opened."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import WorkbenchError
-from workbench.plan import Plan
+from workbench.core.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.panels import PANELS, Panel
 from workbench.ui.session import RecordedError, Session, guarded
@@ -35,11 +35,11 @@ class Tabs:
 
     def show(self, plan: Plan) -> None:
         """Show `plan` in the open tab now, in the others when they are opened."""
-        self._ask(lambda panel: panel.show(plan))
+        self._each(lambda panel: panel.show(plan))
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
-        """There is no plan."""
-        self._ask(lambda panel: panel.show_refusal(scenario, error))
+        """Pass the refusal to every tab."""
+        self._each(lambda panel: panel.show_refusal(scenario, error))
 
     def open(self, title: str) -> Panel:
         """Open the tab with this title. Errors: ValueError lists the titles."""
@@ -49,7 +49,7 @@ class Tabs:
         self.widget.selected_index = titles.index(title)
         return self.panels[titles.index(title)]
 
-    def _ask(self, showing: Showing) -> None:
+    def _each(self, showing: Showing) -> None:
         with self._lock:
             self._waiting = dict.fromkeys(range(len(self.panels)), showing)
             self._show_open()

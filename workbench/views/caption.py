@@ -1,4 +1,4 @@
-"""Every figure carries the fingerprint of the plan that it was drawn from."""
+"""Put the fingerprint of the plan into every figure that is drawn from it."""
 
 from __future__ import annotations
 

@@ -13,24 +13,33 @@ from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
 from workbench.core.trace import Step, show
-from workbench.views.tables import PlanFact, plan_facts
+from workbench.views.rows import PlanFact, plan_facts
 from workbench.views.units import percent_text
 
 
 @cache
 def style() -> str:
-    """The style sheet as an element; identical copies on one page do no harm."""
+    """Return the style sheet as an element; identical copies on one page do no harm."""
     css = (resources.files("workbench.views") / "style.css").read_text(encoding="utf-8")
     return f"<style>{css}</style>"
 
 
+class Html(str):
+    """HTML that a notebook shows as such."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
 def document(*parts: str) -> str:
-    """Parts wrapped so that the style applies."""
+    """Wrap parts so that the style applies."""
     return f'{style()}<div class="wb">{"".join(parts)}</div>'
 
 
 def plan_html(plan: Plan) -> str:
-    """The summary of a plan: headline, numbers, problems, log lines, and the trace to unfold."""
+    """Return a plan's summary: headline, numbers, problems, log lines, and the trace to unfold."""
     return document(
         headline_html(plan),
         facts_html(plan_facts(plan)),
@@ -44,7 +53,7 @@ def plan_html(plan: Plan) -> str:
 
 
 def headline_html(plan: Plan) -> str:
-    """The block size in large type, and what it is the block size of."""
+    """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(dict.fromkeys(filter(None, (plan.backend, plan.plain_backend))))
     where = " · ".join(
         filter(None, (plan.settings.platform, backends, f"TP {plan.settings.tensor_parallel}"))
@@ -61,7 +70,7 @@ def headline_html(plan: Plan) -> str:
 
 
 def _of_what(plan: Plan) -> str:
-    """A model without attention keeps the configured size, and no block of it."""
+    """Return the words between block size and model; without attention it is not a block's size."""
     return "in a block of" if plan.model.attention else "configured, without any attention, for"
 
 
@@ -70,7 +79,7 @@ def _verdict(plan: Plan) -> str:
 
 
 def facts_html(facts: Iterable[PlanFact]) -> str:
-    """Labelled numbers, side by side."""
+    """Return labelled numbers, side by side."""
     items = "".join(
         f'<div><span class="wb-faint">{escape(fact.label)}</span>'
         f'<span data-fact="{fact.name}">{escape(fact.text)}</span></div>'
@@ -80,34 +89,34 @@ def facts_html(facts: Iterable[PlanFact]) -> str:
 
 
 def problem_html(problem: Problem, remedies: Sequence[Remedy] = ()) -> str:
-    """One problem as a badge with its message, its place in vLLM, and tried remedies."""
+    """Return one problem as a badge with its message, its place in vLLM, and tried remedies."""
     sign = "✕ error" if problem.severity == "error" else "! warning"
-    seen = ""
+    quoted = ""
     if problem.vllm_text:
-        seen = f'<div class="wb-faint">vLLM says: <code>{escape(problem.vllm_text)}</code></div>'
+        quoted = f'<div class="wb-faint">vLLM says: <code>{escape(problem.vllm_text)}</code></div>'
     tried = "".join(f"<li>{escape(str(remedy))}</li>" for remedy in remedies)
     return (
         f'<div class="wb-problem" data-code="{escape(problem.code)}" '
         f'data-severity="{escape(problem.severity)}">'
-        f'<b class="wb-badge">{sign}</b>{escape(problem.message)}{seen}'
-        + (f"<div>Tried, and it helps:<ul>{tried}</ul></div>" if tried else "")
+        f'<b class="wb-badge">{sign}</b>{escape(problem.message)}{quoted}'
+        + (f"<div>Tested remedies:<ul>{tried}</ul></div>" if tried else "")
         + "</div>"
     )
 
 
 def refusal_html(error: WorkbenchError) -> str:
-    """A configuration without a plan: what was given, what is allowed, what to do."""
+    """Return the error of a configuration without a plan: value, allowed values, remedies."""
     field = f"<code>{escape(error.field)}</code>: " if error.field else ""
-    seen = error.vllm_text
-    said = f'<div class="wb-faint">vLLM says: <code>{escape(seen)}</code></div>' if seen else ""
+    text = error.vllm_text
+    quoted = f'<div class="wb-faint">vLLM says: <code>{escape(text)}</code></div>' if text else ""
     return (
         f'<div class="wb-problem" data-code="{escape(error.code)}" data-severity="error">'
-        f'<b class="wb-badge">✕ refused</b>{field}{escape(error.message)}{said}</div>'
+        f'<b class="wb-badge">✕ refused</b>{field}{escape(error.message)}{quoted}</div>'
     )
 
 
 def log_html(lines: Sequence[str]) -> str:
-    """What the engine will print."""
+    """Return the lines that the engine will print."""
     if not lines:
         return ""
     text = "\n".join(lines)
@@ -118,12 +127,12 @@ def log_html(lines: Sequence[str]) -> str:
 
 
 def trace_html(steps: Sequence[Step]) -> str:
-    """The trace as a table of its own, with the style."""
+    """Return the trace as a table of its own, with the style."""
     return document(trace_table(steps))
 
 
 def trace_table(steps: Sequence[Step]) -> str:
-    """One row per decision: what, result, formula, operands, source."""
+    """Return one row per decision: what, result, formula, operands, source."""
     rows = [
         (
             str(number),
@@ -133,7 +142,7 @@ def trace_table(steps: Sequence[Step]) -> str:
             "<br>".join(
                 f"{escape(name)} = {escape(show(value))}" for name, value in step.operands.items()
             ),
-            f'<span class="wb-faint">{escape(step.rule.source)}</span>',
+            f'<span class="wb-faint">{escape(step.source)}</span>',
         )
         for number, step in enumerate(steps, 1)
     ]
@@ -141,14 +150,14 @@ def trace_table(steps: Sequence[Step]) -> str:
 
 
 def origins_html(plan: Plan) -> str:
-    """Field by field, the entry of config.json that it was read from."""
+    """Return, field by field, the entry of config.json that it was read from."""
     notes = "".join(f"<p>{escape(note)}</p>" for note in plan.model.notes)
     lines = "\n".join(plan.model.origins.values())
     return f'{notes}<pre class="wb-code">{escape(lines)}</pre>'
 
 
 def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Single changes and what they lead to, beside the present plan."""
+    """Return single changes and their results, compared with the present plan."""
     body = [
         (
             f"<code>{escape(str(row['field']))}</code>",
@@ -161,7 +170,7 @@ def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
         for row in rows
     ]
     now = (
-        "<i>as it is</i>",
+        "<i>current</i>",
         "",
         f"{plan.block_size:,}",
         escape(_padding(plan.padding_bytes, plan.padding_percent)),
@@ -177,7 +186,7 @@ def _padding(size: int, percent: float | None) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of ready-made cells; the caller escapes."""
+    """Return a table of ready-made cells; the caller escapes."""
     head = "".join(f"<th>{cell}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<table class="wb-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'

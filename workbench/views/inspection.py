@@ -22,7 +22,7 @@ HEADER = (
 
 
 class Report(Protocol):
-    """What the compiler made of one kernel; see `workbench.kernels.inspection.KernelReport`."""
+    """The compiler's result for one kernel; see `workbench.kernels.inspection.KernelReport`."""
 
     @property
     def kernel(self) -> str:
@@ -34,35 +34,35 @@ class Report(Protocol):
 
     @property
     def registers(self) -> int:
-        """Of one thread."""
+        """Registers per thread."""
 
     @property
     def spill_bytes(self) -> int:
-        """Of one thread."""
+        """Spilled bytes per thread."""
 
     @property
     def shared_bytes(self) -> int:
-        """Of one program."""
+        """Shared memory per program, in bytes."""
 
     @property
     def loads(self) -> Mapping[int, int]:
-        """Bytes of an access -> instructions."""
+        """Width of a load in bytes -> number of instructions."""
 
     @property
     def stores(self) -> Mapping[int, int]:
-        """Bytes of an access -> instructions."""
+        """Width of a store in bytes -> number of instructions."""
 
     @property
     def wide_divisions(self) -> int:
-        """64-bit divisions."""
+        """Number of 64-bit divisions."""
 
     @property
     def instructions(self) -> int:
-        """Instruction lines."""
+        """Number of instruction lines."""
 
 
 def inspection_rows(reports: Sequence[Report]) -> list[tuple[str, ...]]:
-    """One row a report, in the order of HEADER."""
+    """Return one row per report, in the order of HEADER."""
     return [
         (
             report.kernel,
@@ -80,7 +80,7 @@ def inspection_rows(reports: Sequence[Report]) -> list[tuple[str, ...]]:
 
 
 def inspection_text(reports: Sequence[Report]) -> str:
-    """A table in plain text."""
+    """Return a table in plain text."""
     rows = [HEADER, *inspection_rows(reports)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADER))]
     lines = (
@@ -91,12 +91,12 @@ def inspection_text(reports: Sequence[Report]) -> str:
 
 
 def inspection_html(reports: Sequence[Report]) -> str:
-    """The same as HTML."""
+    """Return the same as HTML."""
     rows = [tuple(escape(cell) for cell in row) for row in inspection_rows(reports)]
     return document(table(HEADER, rows))
 
 
-def _accesses(found: Mapping[int, int]) -> str:
-    """As in "4 x 16 B, 10 x 4 B": widest first."""
-    sizes = sorted(found, reverse=True)
-    return ", ".join(f"{found[size]} x {size} B" for size in sizes) or "none"
+def _accesses(accesses: Mapping[int, int]) -> str:
+    """Return a text like "4 x 16 B, 10 x 4 B": widest first."""
+    sizes = sorted(accesses, reverse=True)
+    return ", ".join(f"{accesses[size]} x {size} B" for size in sizes) or "none"

@@ -12,12 +12,12 @@ RECURRENT = "#009E73"
 PADDING = "#999999"
 CURRENT = "#D55E00"
 UPLOAD_BUTTON: Final = "sendChartToCloud"
-"""plotly's "Share chart...": it would send the figure's data to somebody else's server."""
+"""plotly's "Share chart...": it would send the figure's data to a third-party server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of the parts that no data has."""
+    """Colours of everything that is not data."""
 
     text: str
     grid: str
@@ -26,7 +26,7 @@ class Theme:
 
     @property
     def surface(self) -> dict[str, Any]:
-        """The layout entries that every figure shares."""
+        """Layout entries that every figure shares."""
         return {
             "font": {"color": self.text},
             "paper_bgcolor": self.paper,
@@ -45,7 +45,7 @@ THEMES = {
     "light": Theme(text="#222222", grid="#dddddd", rule="rgba(255,255,255,0.55)", paper="#ffffff"),
     "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
 }
-"""Name -> theme; "auto" lets the page behind shine through and is readable on light and dark."""
+"""Name -> theme; "auto" is transparent to the page and is readable on light and dark."""
 
 LEGEND_BELOW: Final = {
     "orientation": "h",

@@ -9,19 +9,19 @@ from html import escape
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import waste
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
 from workbench.views import html
-from workbench.views.group_figure import groups
-from workbench.views.hits import hits_html
-from workbench.views.memory_figure import memory_bar
-from workbench.views.page_figure import page
-from workbench.views.pool import pool_html
-from workbench.views.tables import assumptions, plan_facts
-from workbench.views.waste_figure import PARTS, prompt_lengths, reserved_bytes
+from workbench.views.capacity.group_figure import groups
+from workbench.views.capacity.html import pool_html
+from workbench.views.capacity.memory_figure import memory_bar
+from workbench.views.capacity.waste_figure import PARTS, prompt_lengths, reserved_bytes
+from workbench.views.hits.html import hits_html
+from workbench.views.pages.figure import page
+from workbench.views.rows import assumptions, plan_facts
 
 PROMPT_TOKENS = 4096
 CONFIG = {"displaylogo": False, "responsive": True}
@@ -38,18 +38,17 @@ pre { background: #f4f4f4; padding: 8px 10px; overflow-x: auto; }
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a report says beside the plan.
-
-    commands: what it is -> the text to paste. made_with: name -> version. figures: False leaves
-    them and plotly out; every figure stands beside the same numbers as a table.
-    """
+    """Content of a report in addition to the plan."""
 
     title: str = ""
     notes: str = ""
     warnings: tuple[str, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
+    """Title -> the text to paste."""
     made_with: Mapping[str, str] = field(default_factory=dict)
+    """Name -> version."""
     figures: bool = True
+    """False leaves them and plotly out; every figure comes with its numbers as a table."""
 
 
 def report_html(
@@ -57,7 +56,7 @@ def report_html(
     page_of: Page,
     remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: (),
 ) -> str:
-    """The page: one file, everything inside; plotly's script comes along with the figures."""
+    """Return the page as one file, plotly's script included if it has figures."""
     title = page_of.title or f"{plan.model.name}: block size {plan.block_size:,} tokens"
     sections = list(_sections(plan, page_of, remedies))
     links = "".join(f'<a href="#{name}">{escape(head)}</a>' for name, head, _body in sections)
@@ -79,9 +78,10 @@ def report_html(
 
 
 def _notes(page_of: Page) -> str:
-    told = "".join(f"<p>{escape(text)}</p>" for text in page_of.notes.split("\n\n") if text.strip())
+    texts = filter(str.strip, page_of.notes.split("\n\n"))
+    notes = "".join(f"<p>{escape(text)}</p>" for text in texts)
     warned = "".join(f"<li>{escape(warning)}</li>" for warning in page_of.warnings)
-    return told + (
+    return notes + (
         f'<div class="wb-problem" data-severity="warning"><ul>{warned}</ul></div>' if warned else ""
     )
 
@@ -89,7 +89,7 @@ def _notes(page_of: Page) -> str:
 def _sections(
     plan: Plan, page_of: Page, remedies: Callable[[Problem], Sequence[Remedy]]
 ) -> Iterable[tuple[str, str, str]]:
-    """(anchor, heading, HTML) of every part that this plan has."""
+    """Yield (anchor, heading, HTML) of every part that this plan has."""
     yield "problems", "Problems", _problems(plan, remedies)
     yield "commands", "Commands", _commands(page_of)
     yield "page", "A page, byte by byte", _figure(page_of, page(plan))
@@ -130,7 +130,7 @@ def _figure(page_of: Page, *drawn: go.Figure) -> str:
 
 
 def _waste(plan: Plan, cache: CachePlan) -> str:
-    """The bytes that a request reserves, by what becomes of them; the figure's numbers."""
+    """Return the bytes that a request reserves, by purpose; the figure's numbers."""
     prompts = prompt_lengths(plan.max_model_len)
     rows = [waste(plan, cache, prompt).parts for prompt in prompts]
     parts = [part for part in PARTS if any(row[part] for row in rows)]

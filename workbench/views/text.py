@@ -7,19 +7,19 @@ from collections.abc import Callable, Sequence
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
-from workbench.views.tables import assumptions, plan_facts
+from workbench.views.rows import assumptions, plan_facts
 
 
 def plan_text(
     plan: Plan, remedies: Callable[[Problem], Sequence[Remedy]] = lambda _problem: ()
 ) -> str:
-    """Headline, problems with their remedies, numbers, assumptions, log lines and the trace."""
+    """Return headline, problems with remedies, numbers, assumptions, log lines and the trace."""
     lines = [repr(plan)]
     for problem in plan.problems:
         lines += ["", str(problem)]
-        lines += [f"  tried, and it helps: {remedy}" for remedy in remedies(problem)]
+        lines += [f"  tested remedy: {remedy}" for remedy in remedies(problem)]
     if plan.errors:
-        lines += ["", "vLLM would not start like this. What it would have been:"]
+        lines += ["", "vLLM would not start with this configuration. Its values would be:"]
     lines += ["", *(f"  {fact.label:24} {fact.text}" for fact in plan_facts(plan))]
     if assumed := assumptions(plan):
         lines += ["", "Absent from config.json, so the family's default:"]

@@ -1,4 +1,4 @@
-"""How numbers are written for people: exact, with thousands separated, units spelt out."""
+"""Numbers as text: exact, with thousands separated, units spelt out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ KIB = 1024
 
 
 def bytes_text(size: int | None) -> str:
-    """As in "2,162,688 B (2.06 MiB)"; "none" for None."""
+    """Return a text like "2,162,688 B (2.06 MiB)"; "none" for None."""
     if size is None:
         return "none"
     if size < KIB:
@@ -18,15 +18,15 @@ def bytes_text(size: int | None) -> str:
 
 
 def tokens_text(count: int | None) -> str:
-    """As in "1,056 tokens"; "none" for None."""
+    """Return a text like "1,056 tokens"; "none" for None."""
     return "none" if count is None else f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def percent_text(value: float | None) -> str:
-    """As in "0.76 %"; "none" for None."""
+    """Return a text like "0.76 %"; "none" for None."""
     return "none" if value is None else f"{value:.2f} %"
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: "1 block", "1,024 blocks"."""
+    """Return a number with its noun: "1 block", "1,024 blocks"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

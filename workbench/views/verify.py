@@ -1,4 +1,4 @@
-"""A live check as text and HTML: field, the workbench's value, vLLM's, and whether they agree."""
+"""A verification as text and HTML: field, the workbench's value, vLLM's, and whether they agree."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from workbench.core.what_if.live_check import Check, Report
+from workbench.core.what_if.verification import Check, Report
 from workbench.views.html import document
 
 WIDTH = 44
@@ -16,58 +16,58 @@ SHOWN = 20
 """Scenarios whose tables are shown; the counts are of all."""
 
 
-def live_check_text(report: Report) -> str:
-    """The table of one scenario, or the differing ones of many; then what was asked, and how."""
+def verification_text(report: Report) -> str:
+    """Return the table of one scenario, or the differing ones of many; then the calls made."""
     lines = [headline(report)]
     for check in _shown(report):
         lines += ["", scenario_text(check)]
         if check.failure is not None:
-            lines.append(f"  could not be asked: {check.failure}")
+            lines.append(f"  failed: {check.failure}")
         lines += _table(check, everything=len(report.checks) == 1)
-        lines += [f"  not asked: {field} ({why})" for field, why in check.unasked.items()]
-    lines += ["", "Asked of vLLM: " + ", ".join(report.functions)]
+        lines += [f"  not verified: {field} ({why})" for field, why in check.unanswered.items()]
+    lines += ["", "vLLM functions called: " + ", ".join(report.functions)]
     if report.stand_ins:
-        lines.append("Stood in, on a machine without that device:")
+        lines.append("Replaced, on a machine without that device:")
         lines += [f"  {name}: {what}" for name, what in report.stand_ins.items()]
     return "\n".join(lines)
 
 
 def headline(report: Report) -> str:
-    """One sentence: versions, how many fields, how many scenarios differ or could not be asked."""
+    """Return versions and counts of fields, differing scenarios and failures, in a sentence."""
     fields = sum(len(check.rows) for check in report.checks)
     return (
-        f"vLLM {report.version} beside rules {report.rules}{nearest_note(report)}: "
+        f"vLLM {report.version} compared with rules {report.rules}{nearest_note(report)}: "
         f"{len(report.checks)} scenario{'s' * (len(report.checks) != 1)}, {fields} fields, "
-        f"{len(report.differing)} with differences, {len(report.failed)} could not be asked"
+        f"{len(report.differing)} with differences, {len(report.failed)} failed"
     )
 
 
 def nearest_note(report: Report) -> str:
-    """A warning where the rules are of another version than the vLLM; empty otherwise."""
+    """Return a warning where the rules are of another version than the vLLM; empty otherwise."""
     return "" if report.exact else " (the nearest; there are none for this version)"
 
 
 def scenario_text(check: Check) -> str:
-    """What was picked, on one line."""
+    """Return the chosen fields on one line."""
     return ", ".join(f"{name}={_name(value)}" for name, value in check.scenario.items())
 
 
-def live_check_html(report: Report) -> str:
-    """The same as HTML: a table a scenario, differences marked with a sign and a word."""
+def verification_html(report: Report) -> str:
+    """Return the same as HTML: one table per scenario, differences marked by sign and word."""
     parts = [f"<p><b>{'✕' if report.differing else '✓'} {escape(headline(report))}</b></p>"]
     for check in _shown(report):
         parts.append(f"<p>{escape(scenario_text(check))}</p>")
         if check.failure is not None:
-            parts.append(f"<p>✕ could not be asked: {escape(check.failure)}</p>")
+            parts.append(f"<p>✕ failed: {escape(check.failure)}</p>")
         parts.append(_html_table(check))
-    asked = escape(", ".join(report.functions))
+    functions = escape(", ".join(report.functions))
     stand_ins = "".join(
         f"<li><code>{escape(name)}</code>: {escape(what)}</li>"
         for name, what in report.stand_ins.items()
     )
     parts.append(
-        f"<details><summary>What was asked of vLLM</summary><p>{asked}</p>"
-        f"<p>What stood in for a device that is not here:</p><ul>{stand_ins}</ul></details>"
+        f"<details><summary>vLLM functions called</summary><p>{functions}</p>"
+        f"<p>Replacements for a device that is not here:</p><ul>{stand_ins}</ul></details>"
     )
     return document(*parts)
 

@@ -1,5 +1,6 @@
 """What a GPU run keeps and drops. CUDA's graphs and events are stood in for, the rest is real."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -7,17 +8,16 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from workbench.kernels.bench import gpu_clock, gpu_run
-from workbench.kernels.bench.compare import AGAIN
-from workbench.kernels.bench.gpu_run import GpuRun, time_workload
-from workbench.kernels.bench.limits import Limits
+from workbench.kernels.bench import gpu_clock, timing
+from workbench.kernels.bench.block_table import TablesRun, time_workload
+from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.machine import this_machine
 from workbench.kernels.bench.peers import Manner, PeerKind, ours
-from workbench.kernels.bench.plan import Plan
-from workbench.kernels.bench.rows import Result
+from workbench.kernels.bench.ratios import AGAIN
+from workbench.kernels.bench.results import TablesResult
+from workbench.kernels.bench.run import Plan
 from workbench.kernels.bench.torch_peer import TorchPeer
 from workbench.kernels.bench.workloads import WORKLOADS
-from workbench.kernels.mode import triton_mode
 
 W4 = WORKLOADS["W4"].reduced()
 
@@ -27,7 +27,7 @@ class StandIn:
 
     seconds = 1e-5
 
-    def __init__(self, peers, flush, piece="step"):
+    def __init__(self, peers, piece, steps_wanted):
         self.peers, self.piece = peers, piece
         self.run_once()
 
@@ -51,7 +51,7 @@ class WrongLater(TorchPeer):
         super().launch(piece)
         self.launches += 1
         if self.launches > 2:
-            self.slots()[0, 0] += 1
+            self.slots[0, 0] += 1
 
 
 class NoGraph(TorchPeer):
@@ -62,22 +62,20 @@ class NoGraph(TorchPeer):
 class AlwaysWrong(TorchPeer):
     def launch(self, piece="step"):
         super().launch(piece)
-        self.slots()[0, 0] += 1
+        self.slots[0, 0] += 1
 
 
 @pytest.fixture
 def timed(monkeypatch):
     """A function: kinds, pieces -> the result of timing W4 over them."""
     walls = itertools.cycle([1e-4, 2e-4, 2e-4, 1e-4])
-    monkeypatch.setattr(gpu_run, "StepGraphs", StandIn)
-    monkeypatch.setattr(gpu_clock, "wall_s", lambda peers, flush: next(walls))
+    monkeypatch.setattr(timing, "StepGraphs", StandIn)
+    monkeypatch.setattr(gpu_clock, "wall_s", lambda peers, work, before: next(walls))
 
     def run(kinds, pieces=("step",)):
-        result = Result(this_machine(), quick=True, rounds=5)
-        plan = Plan((W4,), True, lambda line: None)
-        device = triton_mode().torch_device
-        limits = Limits(1e12, 2e-6)
-        time_workload(GpuRun(plan, kinds, limits, None, result, device), W4, pieces)
+        result = TablesResult(this_machine("block_table"), quick=True, rounds=5)
+        run = TablesRun(Plan((W4,), True, lambda line: None), result, kinds)
+        time_workload(run, dataclasses.replace(W4, pieces=pieces), Limits(1e12, 2e-6))
         return result
 
     return run
@@ -134,7 +132,7 @@ def test_times_are_dropped_if_the_fast_path_is_wrong_afterwards(timed):
     assert any("wrong after timing" in line for line in result.open_questions)
 
 
-def test_a_flush_that_hides_the_step_is_said(timed, monkeypatch):
+def test_a_flush_that_hides_the_step_is_reported(timed, monkeypatch):
     def noisy(self):
         raise gpu_clock.TooNoisyError("lost")
 

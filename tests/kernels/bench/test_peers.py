@@ -8,33 +8,30 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from workbench.kernels.bench.block_table import peer_kinds
-from workbench.kernels.bench.checking import (
-    checked_peers,
-    difference,
-    expected,
-    first_difference,
-    stepped_difference,
-)
 from workbench.kernels.bench.host_side import CASES, expansion_rows, host_step_rows, ways
-from workbench.kernels.bench.inputs import step_input
+from workbench.kernels.bench.inputs import expected, step_input
 from workbench.kernels.bench.machine import this_machine
-from workbench.kernels.bench.peers import POISON, Manner, OurPeer, PeerKind, ours, poison
+from workbench.kernels.bench.peers import POISON, Manner, OurPeer, PeerKind, ours
+from workbench.kernels.bench.results import TablesResult
+from workbench.kernels.bench.run import Plan, Run, ran
 from workbench.kernels.bench.torch_peer import TorchPeer
-from workbench.kernels.bench.vllm_source import VARIABLE, find_vllm
+from workbench.kernels.bench.vllm_source import VARIABLE
+from workbench.kernels.bench.vllm_tables import find_vllm
 from workbench.kernels.bench.workloads import WORKLOADS
 from workbench.kernels.mode import triton_mode
 
 DEVICE = triton_mode().torch_device
 SMALL = {name: workload.reduced() for name, workload in WORKLOADS.items()}
 SOURCES = [find_vllm(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
-KINDS = peer_kinds(this_machine(), SOURCES, launches=True)
+MACHINE = this_machine("block_table")
+KINDS = peer_kinds(MACHINE, SOURCES, launches=True)
 
 
 @pytest.fixture(scope="module")
 def cases():
     """Input and answer of each reduced workload."""
     return {
-        name: (given := step_input(workload, 0), expected(workload, given, DEVICE))
+        name: (given := step_input(workload, 0, DEVICE), expected(given))
         for name, workload in SMALL.items()
     }
 
@@ -49,59 +46,59 @@ MANNERS = [
 @pytest.mark.parametrize("manner", MANNERS, ids=lambda kind: kind.name)
 def test_ours_agrees_however_it_is_given_its_input(manner, cases):
     given, right = cases["W5"]
-    peer = manner.make(SMALL["W5"], given, DEVICE)
-    peer.fill()
-    assert stepped_difference(peer, right) == ""
+    peer = manner.make(given)
+    peer.run()
+    assert right.difference(peer) == ""
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_peer_agrees_with_the_reference(name, kind, cases):
     given, right = cases[name]
-    peer = kind.make(SMALL[name], given, DEVICE)
-    peer.fill()
-    assert stepped_difference(peer, right) == ""
+    peer = kind.make(given)
+    peer.run()
+    assert right.difference(peer) == ""
     # and the launches alone, as a graph runs them, as often as one likes
     peer.ready()
     for _ in range(2):
-        poison(peer)
-        peer.launch()
-        assert difference(peer, right) == ""
+        peer.poison()
+        peer.launch("step")
+        assert right.difference(peer) == ""
 
 
 def test_a_step_can_be_taken_back_and_run_again(cases):
     given, right = cases["W6"]
     for kind in KINDS:
-        peer = kind.make(SMALL["W6"], given, DEVICE)
-        peer.fill()
-        assert [stepped_difference(peer, right) for _ in range(2)] == ["", ""], kind.name
+        peer = kind.make(given)
+        for _ in range(2):
+            peer.run()
+            assert right.difference(peer) == "", kind.name
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_pieces_write_their_own_output_alone(kind, cases):
     given, _right = cases["W5"]
-    peer = kind.make(SMALL["W5"], given, DEVICE)
-    peer.fill()
+    peer = kind.make(given)
     peer.step()
     peer.ready()
     for piece in ("gather", "slots"):
         peer.launch("step")
-        poison(peer)
+        peer.poison()
         peer.launch(piece)
-        assert (peer.slots() == POISON).all() == (piece == "gather")
-        assert (peer.tables()[0] == POISON).all() == (piece == "slots")
+        assert (peer.slots == POISON).all() == (piece == "gather")
+        assert (peer.tables[0] == POISON).all() == (piece == "slots")
 
 
 class OneSlotOff(TorchPeer):
     def launch(self, piece="step"):
         super().launch(piece)
-        self.slots()[0, 3] += 1
+        self.slots[0, 3] += 1
 
 
 class OneEntryOff(TorchPeer):
     def launch(self, piece="step"):
         super().launch(piece)
-        self.tables()[-1][0, 0] += 1
+        self.tables[-1][0, 0] += 1
 
 
 class DoesNothing(TorchPeer):
@@ -112,7 +109,7 @@ class DoesNothing(TorchPeer):
 class NoPadding(TorchPeer):
     def launch(self, piece="step"):
         super().launch(piece)
-        self.slots()[:, -1] = 7
+        self.slots[:, -1] = 7
 
 
 class Fails(TorchPeer):
@@ -130,16 +127,17 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda kind: kind.__name__)
-def test_a_wrong_peer_is_caught_and_left_out(wrong, cases):
+def test_a_wrong_peer_is_caught_and_skipped(wrong, cases):
     given, right = cases["W1"]
     kinds = [
         ours(Manner("fast"), "fast", ""),
         PeerKind("wrong", wrong, ""),
         PeerKind("torch", TorchPeer, ""),
     ]
-    peers, verdicts = checked_peers(kinds, SMALL["W1"], [given], [right], DEVICE)
+    run = Run(Plan((), True, print), TablesResult(MACHINE, True, 5), kinds)
+    peers = run.checked("W1", [given], [right])
     assert [kind.name for kind in peers] == ["fast", "torch"]
-    found = {verdict.peer: verdict for verdict in verdicts}
+    found = {verdict.peer: verdict for verdict in run.result.verdicts}
     assert not found["wrong"].ok
     assert WRONG[wrong] in found["wrong"].detail
     assert found["fast"].ok
@@ -148,18 +146,17 @@ def test_a_wrong_peer_is_caught_and_left_out(wrong, cases):
 
 def test_a_peer_that_is_wrong_on_a_later_set_is_caught(cases):
     given, right = cases["W4"]
-    peers = [TorchPeer(SMALL["W4"], given, DEVICE), OneSlotOff(SMALL["W4"], given, DEVICE)]
-    for peer in peers:
-        peer.fill()
-    assert first_difference(peers, [right, right]).startswith("set 1: 1 slots differ")
+    made = iter([TorchPeer(given), OneSlotOff(given)])
+    kind = PeerKind("wrong later", lambda _given: next(made), "")
+    _peers, wrong = ran(kind, [given, given], [right, right])
+    assert wrong.startswith("set 1: 1 slots differ")
 
 
-def test_a_step_left_out_shows(cases):
+def test_a_missing_step_shows(cases):
     given, right = cases["W1"]
-    peer = OurPeer(Manner("fast"), SMALL["W1"], given, DEVICE)
-    peer.fill()
-    poison(peer)
-    assert "differ" in difference(peer, right)
+    peer = OurPeer(Manner("fast"), given)
+    peer.poison()
+    assert "differ" in right.difference(peer)
 
 
 @pytest.mark.parametrize(("blocks", "ratio"), CASES[:6])
@@ -173,9 +170,10 @@ def test_every_expansion_gives_the_same(blocks, ratio):
 
 
 def test_host_tables_have_a_row_for_everyone():
-    kinds = peer_kinds(this_machine(), SOURCES, launches=False)
-    rows = host_step_rows([SMALL["W5"]], kinds, rounds=5, quick=True)
+    kinds = peer_kinds(MACHINE, SOURCES, launches=False)
+    plan = Plan((SMALL["W5"],), True, print)
+    rows = host_step_rows(plan, kinds)
     assert [row.peer for row in rows] == [*(kind.name for kind in kinds), "fast, again"]
     assert all(row.us.low > 0 and row.ratio.n == 5 for row in rows)
-    expansions = expansion_rows(rounds=5, quick=True)
+    expansions = expansion_rows(plan)
     assert {row.way for row in expansions} == set(ways(1, 2))

@@ -12,9 +12,12 @@ import torch
 
 from workbench.kernels.bench.flex_cases import CASES
 from workbench.kernels.bench.flex_inputs import flex_input, truth
-from workbench.kernels.bench.flex_peers import PeerSkipped
-from workbench.kernels.bench.vllm_attention import find_vllm_attention, load_vllm_attention
-from workbench.kernels.bench.vllm_attention_peer import vllm_attention
+from workbench.kernels.bench.run import PeerSkipped
+from workbench.kernels.bench.vllm_attention import (
+    find_vllm_attention,
+    load_vllm_attention,
+    vllm_attention,
+)
 from workbench.kernels.bench.vllm_source import VARIABLE, VllmSkipped, named_folders
 from workbench.kernels.mode import triton_mode
 
@@ -68,7 +71,7 @@ def unpacked(folder, attention=ATTENTION):
 
 def test_its_files_run_and_leave_no_modules(tmp_path):
     source = find_vllm_attention(str(unpacked(tmp_path)))
-    assert (source.version, source.fused) == ("like 0.23", False)
+    assert (source.version, source.newer) == ("like 0.23", False)
     loaded = load_vllm_attention(source)
     out = torch.zeros(1, device=DEVICE)
     loaded.attend(out)
@@ -92,10 +95,9 @@ def test_the_real_one_agrees_with_float64(name):
     given = flex_input(CASES[name].reduced(), DEVICE)
     right = truth(given)
     for folder in named_folders():
-        kind = vllm_attention(find_vllm_attention(folder))
+        kind = vllm_attention(folder)
         peer = kind.make(given)
-        peer.build()
-        peer.launch()
-        assert right.difference(peer.result()) == "", kind.name
+        peer.run()
+        assert right.difference(peer) == "", kind.name
         with pytest.raises(PeerSkipped, match="documents"):
             kind.make(flex_input(CASES["P5"].reduced(), DEVICE))

@@ -11,14 +11,13 @@ pytest.importorskip("triton")
 import torch
 
 from workbench.kernels.bench.inputs import step_input
-from workbench.kernels.bench.vllm_peer import vllm
 from workbench.kernels.bench.vllm_source import (
     VARIABLE,
     VllmSkipped,
-    find_vllm,
-    load_vllm,
+    importable,
     named_folders,
 )
+from workbench.kernels.bench.vllm_tables import find_vllm, load_vllm, vllm
 from workbench.kernels.bench.workloads import WORKLOADS
 
 FUSED_BUFFERS = """
@@ -106,8 +105,8 @@ def test_the_layout_is_read_from_the_files_not_from_the_version(tmp_path):
     fused = find_vllm(str(unpacked(tmp_path / "a", version="0.23.0")))
     plain = FUSED_BUFFERS.replace("FusedStagedWriter", "Other")
     split = find_vllm(str(unpacked(tmp_path / "b", buffers=plain, version="")))
-    assert (fused.fused, fused.version, fused.name) == (True, "0.23.0", "vllm 0.23.0")
-    assert (split.fused, split.version) == (False, "like 0.23")
+    assert (fused.newer, fused.version, fused.name) == (True, "0.23.0", "vllm 0.23.0")
+    assert (split.newer, split.version) == (False, "like 0.23")
     assert fused.file_hash != split.file_hash
     assert fused.file_hash in fused.label
     # the folder itself may be named too
@@ -120,7 +119,7 @@ def test_what_vllm_imports_is_there_only_while_it_is_needed(tmp_path, monkeypatc
     loaded = load_vllm(find_vllm(str(unpacked(tmp_path))), "cpu")
     assert sys.modules["vllm"] is installed
     assert not [name for name in sys.modules if name.startswith("vllm.")]
-    with loaded.importable():
+    with importable(loaded.modules):
         tables = loaded.tables.BlockTables()
         assert sys.modules["vllm"] is not installed
     assert tables.where == "cpu"
@@ -131,7 +130,7 @@ def test_what_vllm_imports_is_there_only_while_it_is_needed(tmp_path, monkeypatc
     assert copied.tolist() == [1, 2]
 
 
-def test_launches_can_be_left_out(tmp_path):
+def test_launches_can_be_skipped(tmp_path):
     source = find_vllm(str(unpacked(tmp_path)))
     memory = torch.zeros(1, dtype=torch.int32)
     load_vllm(source, "cpu", launches=False).buffers._apply_kernel[(1,)](memory, BLOCK=1)
@@ -143,11 +142,10 @@ def test_the_real_one_counts_on_the_host_as_it_should():
     workload = WORKLOADS["W5"].reduced()
     for folder in named_folders():
         source = find_vllm(folder)
-        peer = vllm(source, launches=False).make(workload, step_input(workload, 0), "cpu")
-        peer.fill()
+        peer = vllm(source, launches=False).make(step_input(workload, 0))
         for _ in range(2):
             peer.rewind()
             peer.host()
             row = step_input(workload, 0).rows[0]
-            blocks = 7 if source.fused else 7 * 66
+            blocks = 7 if source.newer else 7 * 66
             assert peer._theirs.num_blocks.np[0, row] == blocks

@@ -8,14 +8,14 @@ import pytest
 
 pytest.importorskip("torch")
 
+from workbench.kernels.bench import block_table
+from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.inputs import SETS, step_input
-from workbench.kernels.bench.limits import Limits, moved_bytes
 from workbench.kernels.bench.workloads import (
     LONG_ROWS,
     WORKLOADS,
     Part,
     Workload,
-    chosen,
     tokens_of,
 )
 from workbench.kernels.block_table.groups import TableGroup
@@ -102,7 +102,7 @@ def test_reduced_keeps_what_makes_a_workload():
 
 def test_a_batch_that_does_not_fit_is_refused():
     group = TableGroup(16, 16, 4)
-    fits = Workload("X", "", (group,), (Part(2, (3,), (1,)),), 2, 2, 100)
+    fits = Workload("X", "", (group,), (Part(2, (3,), (1,)),), 100, 2, 2)
     with pytest.raises(ValueError, match="more blocks than group 0 holds"):
         dataclasses.replace(fits, parts=(Part(2, (4,), (1,)),))
     with pytest.raises(ValueError, match="larger than its maxima"):
@@ -112,31 +112,31 @@ def test_a_batch_that_does_not_fit_is_refused():
 def test_a_token_count_is_what_every_group_holds():
     groups = (TableGroup(16, 16, 9), TableGroup(64, 64, 9))
     part = Part(1, (2, 1), (3, 0))
-    workload = Workload("X", "", groups, (part,), 1, 1, 100)
+    workload = Workload("X", "", groups, (part,), 100, 1, 1)
     assert tokens_of(workload, part) == min(5 * 16, 1 * 64)
 
 
 def test_names_choose():
-    assert [w.name for w in chosen(["W3", "W1"])] == ["W3", "W1"]
-    assert len(chosen([])) == 7
+    assert [w.name for w in block_table.cases(["W3", "W1"])] == ["W3", "W1"]
+    assert len(block_table.cases([])) == 7
     with pytest.raises(ValueError, match=r"Invalid workload 'W8'.*W1, W2"):
-        chosen(["W1", "W8"])
+        block_table.cases(["W1", "W8"])
 
 
 def test_bytes_of_a_step_by_hand():
     groups = (TableGroup(32, 16, 8), TableGroup(16, 16, 8))
     parts = (Part(2, (1, 3), (2, 0)), Part(1, (4, 4), (0, 0)))
-    workload = Workload("X", "", groups, parts, 4, 10, 100)
+    workload = Workload("X", "", groups, parts, 100, 4, 10)
     apply = 2 * 16 + 4 * 4 + 4 * 4
     gather = 4 * (10 + 20) + 4 * (10 + 10)
     slots = 2 * (3 * 20 + 7 * 8)
-    assert moved_bytes(workload, "gather") == gather
-    assert moved_bytes(workload, "slots") == slots
-    assert moved_bytes(workload) == apply + gather + slots
+    assert workload.moved_bytes("gather") == gather
+    assert workload.moved_bytes("slots") == slots
+    assert workload.moved_bytes() == apply + gather + slots
 
 
 def test_the_floor_is_bytes_or_launches():
     limits = Limits(copy_bytes_per_s=1e9, launch_s=2e-6)
-    assert limits.floor_s(100) == pytest.approx(4e-6)
+    assert limits.floor_s(100, launches=2) == pytest.approx(4e-6)
     assert limits.floor_s(100, launches=1) == pytest.approx(2e-6)
-    assert limits.floor_s(1_000_000) == pytest.approx(1e-3)
+    assert limits.floor_s(1_000_000, launches=2) == pytest.approx(1e-3)

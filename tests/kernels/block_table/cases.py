@@ -13,7 +13,7 @@ PATHS = ("faithful", "fast")
 DEVICE = triton_mode().torch_device
 
 
-class Checked:
+class CheckedTables:
     """One path's tables and the plain-Python model; every write goes to both."""
 
     def __init__(self, groups, path, *, max_requests, max_tokens, parallel=None, num_blocks=5000):
@@ -108,5 +108,5 @@ def packed(lengths, first=None):
     return starts, positions
 
 
-__all__ = ["DEVICE", "DUMMY_REQUEST", "PAD_SLOT", "PATHS", "Checked", "ContextParallel"]
+__all__ = ["DEVICE", "DUMMY_REQUEST", "PAD_SLOT", "PATHS", "CheckedTables", "ContextParallel"]
 __all__ += ["TableGroup", "packed", "random_blocks"]

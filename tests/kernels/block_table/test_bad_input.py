@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from tests.kernels.block_table.cases import PATHS, Checked, ContextParallel, TableGroup
+from tests.kernels.block_table.cases import PATHS, CheckedTables, ContextParallel, TableGroup
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
 from workbench.kernels.block_table.groups import table_groups
@@ -16,7 +16,7 @@ GROUPS = (TableGroup(32, 16, 3), TableGroup(48, 16, 5))
 
 
 def small(path, **changes):
-    return Checked(GROUPS, path, max_requests=4, max_tokens=9, num_blocks=100, **changes)
+    return CheckedTables(GROUPS, path, max_requests=4, max_tokens=9, num_blocks=100, **changes)
 
 
 def refused(match, call, *arguments, **expected):

@@ -9,7 +9,7 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.block_table.cases import DEVICE, PAD_SLOT, PATHS, Checked, TableGroup
+from tests.kernels.block_table.cases import DEVICE, PAD_SLOT, PATHS, CheckedTables, TableGroup
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.path import DeviceBatch
 
@@ -20,7 +20,7 @@ both_paths = pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("position_type", [torch.int32, torch.int64])
 def test_a_batch_on_the_device(path, position_type):
     groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
-    tables = Checked(groups, path, max_requests=4, max_tokens=60)
+    tables = CheckedTables(groups, path, max_requests=4, max_tokens=60)
     tables.fill(3, 33)
     tables.fill(1, 5)
     batch = ([1, -1, 3], [0, 5, 6, 39], [*range(5), 0, *range(33)])
@@ -36,7 +36,7 @@ def test_a_batch_on_the_device(path, position_type):
 def test_a_token_without_a_block_has_no_slot(path):
     """Only a batch on the device can contain one; vLLM uses whatever id is there."""
     groups = [TableGroup(32, 16, 4), TableGroup(48, 48, 2)]
-    tables = Checked(groups, path, max_requests=2, max_tokens=6)
+    tables = CheckedTables(groups, path, max_requests=2, max_tokens=6)
     tables.fill(1, 33)
     batch = ([1, 0], [0, 4, 6], [47, 48, 63, 64, 0, 1])
     tables.tables.upload_on_device(on_device(*batch))
@@ -75,7 +75,7 @@ def on_device(idx_mapping, query_start_loc, positions, position_type=torch.int64
     ],
 )
 def test_tensors_that_the_kernels_cannot_use_are_refused(path, field, value):
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=2).tables
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=2).tables
     value = value.to(DEVICE) if isinstance(value, torch.Tensor) else value
     with pytest.raises(BlockTableError, match=field) as refused:
         tables.upload_on_device(replace(on_device([0], [0, 2], [0, 1]), **{field: value}))

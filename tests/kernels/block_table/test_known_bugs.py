@@ -13,7 +13,7 @@ from tests.kernels.block_table.cases import (
     DEVICE,
     PAD_SLOT,
     PATHS,
-    Checked,
+    CheckedTables,
     ContextParallel,
     TableGroup,
     packed,
@@ -54,7 +54,7 @@ def test_bug_4_a_generator_is_refused_and_results_can_be_read_twice(path):
 def test_bug_5_widths_1_and_125_and_8250_in_one_step(path):
     groups = [TableGroup(1056, 1056, 1), TableGroup(16, 16, 125), TableGroup(1056, 16, 125)]
     assert [group.max_kernel_blocks for group in groups] == [1, 125, 8250]
-    tables = Checked(groups, path, max_requests=2, max_tokens=10)
+    tables = CheckedTables(groups, path, max_requests=2, max_tokens=10)
     tables.append(1, [[4999], list(range(125)), list(range(200, 75, -1))])
     tables.append(0, [[3], [1], [2]])
     tables.step([1, 0], [0, 5, 10], [0, 15, 16, 1054, 1055, *range(5)])
@@ -63,7 +63,7 @@ def test_bug_5_widths_1_and_125_and_8250_in_one_step(path):
 @both_paths
 def test_bug_7_row_offsets_beyond_32_bits(path):
     """Rows pretended to be 2**30 entries apart: row 3 begins beyond 2**31, in small memory."""
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=3)
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=3)
     if path == "faithful":  # its apply takes no address, and is tested below
         tables.append(ROW, [[7, 9]])
         tables.apply()
@@ -93,7 +93,7 @@ def test_bug_7_apply_and_its_planted_32_bit_twin():
 @both_paths
 def test_bug_8_rows_of_a_larger_batch_do_not_stay(path):
     groups = [TableGroup(32, 16, 41), TableGroup(16, 16, 1)]
-    tables = Checked(groups, path, max_requests=6, max_tokens=6)
+    tables = CheckedTables(groups, path, max_requests=6, max_tokens=6)
     for request in range(6):
         tables.fill(request, 16)
     tables.step(list(range(6)), *packed([16] * 6, [15] * 6))
@@ -105,9 +105,9 @@ def test_bug_8_rows_of_a_larger_batch_do_not_stay(path):
 
 
 @both_paths
-def test_bug_9_ids_behind_a_rows_end_are_never_used(path):
+def test_bug_9_ids_after_a_rows_end_are_never_used(path):
     """All memory starts as garbage ids, and a re-used row keeps its old ones."""
-    tables = Checked([TableGroup(32, 16, 5)], path, max_requests=2, max_tokens=70)
+    tables = CheckedTables([TableGroup(32, 16, 5)], path, max_requests=2, max_tokens=70)
     garbage = tables.memory.garbage
     assert garbage > 5000 * 2
     tables.append(0, [[1, 2, 3, 4, 5]])
@@ -126,7 +126,7 @@ def test_bug_12_a_staging_buffer_is_not_filled_before_its_copy_is_done():
     assert not late_copies(1000, StagingRing)
 
 
-def test_bug_12_is_found_where_nobody_waits():
+def test_bug_12_is_found_without_a_wait():
     class Careless(StagingRing):
         def buffer(self):
             self._waits = [lambda: None for _ in self._waits]
@@ -138,7 +138,7 @@ def test_bug_12_is_found_where_nobody_waits():
 def late_copies(steps, ring_type):
     """Steps that arrived with another step's ids.
 
-    The copies run in order and as late as can be: when somebody waits for one, or at the end.
+    The copies run in order and as late as can be: when the host waits for one, or at the end.
     """
     arrived, started = [], deque()
 
@@ -166,12 +166,12 @@ def late_copies(steps, ring_type):
     return [step for step, ids in enumerate(arrived) if ids != [step] * 4]
 
 
-@pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU, whose copies run behind the host")
+@pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU, whose copies are asynchronous")
 def test_bug_12_on_the_gpu():
     ring = StagingRing(torch.zeros(4096, dtype=torch.int32, device=DEVICE), copy=copy_in_stream)
     seen = []
     for step in range(1000):
-        torch.cuda._sleep(100_000)  # the copy is behind this in the stream
+        torch.cuda._sleep(100_000)  # the copy comes after this in the stream
         ring.buffer()[:] = step
         ring.send(4096)
         seen.append(ring.target.clone())
@@ -185,7 +185,7 @@ def test_bug_12_on_the_gpu():
 def test_bug_13_context_parallel_slots_use_the_kernel_block_size(path, size, interleave):
     parallel = ContextParallel(size, size - 1, interleave)
     group = TableGroup(768, 128, 4)
-    tables = Checked([group], path, max_requests=2, max_tokens=400, parallel=parallel)
+    tables = CheckedTables([group], path, max_requests=2, max_tokens=400, parallel=parallel)
     tables.fill(1, 1500)
     tables.step([1], *packed([1500], [1110]))
     local = tables.tables.slot_mapping[0]

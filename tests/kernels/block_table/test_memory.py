@@ -7,7 +7,7 @@ pytest.importorskip("triton")
 
 import torch
 
-from tests.kernels.block_table.cases import DEVICE, PATHS, Checked, TableGroup, random_blocks
+from tests.kernels.block_table.cases import DEVICE, PATHS, CheckedTables, TableGroup, random_blocks
 from tests.kernels.block_table.planted_kernel import apply_one_too_many_kernel
 from workbench.kernels.block_table.faithful_kernel import apply_group_kernel
 from workbench.kernels.block_table.guards import GuardedMemory, GuardError
@@ -78,7 +78,7 @@ def test_a_step_takes_two_launches_on_the_fast_path_and_groups_plus_two_on_the_o
     launches = {}
     for path in PATHS:
         groups = [TableGroup(32, 16, 4), TableGroup(48, 16, 4), TableGroup(16, 16, 8)]
-        tables = Checked(groups, path, max_requests=4, max_tokens=8).tables
+        tables = CheckedTables(groups, path, max_requests=4, max_tokens=8).tables
         tables.append(1, random_blocks(groups, 20))
         with counted_traffic() as traffic:
             tables.step([1], [0, 2], [18, 19])
@@ -96,7 +96,7 @@ def test_nothing_is_counted_on_a_gpu():
 @pytest.mark.skipif(DEVICE != "cuda", reason="needs a GPU")
 def test_the_fast_step_can_be_captured_in_a_cuda_graph():
     groups = [TableGroup(32, 16, 9), TableGroup(48, 16, 5)]
-    tables = Checked(groups, "fast", max_requests=4, max_tokens=300)
+    tables = CheckedTables(groups, "fast", max_requests=4, max_tokens=300)
     tables.fill(0, 40)
     tables.step([0], [0, 1], [3])  # compiles
     graph = torch.cuda.CUDAGraph()

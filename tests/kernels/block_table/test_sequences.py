@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.kernels.block_table.cases import PATHS, Checked, TableGroup
+from tests.kernels.block_table.cases import PATHS, CheckedTables, TableGroup
 from workbench.kernels.block_table.errors import BlockTableError, RowOverflow
 
 GROUPS = (TableGroup(34, 2, 3), TableGroup(48, 48, 1), TableGroup(16, 8, 40))
@@ -24,7 +24,7 @@ class Writes(RuleBasedStateMachine):
     @initialize()
     def start(self):
         self.paths = [
-            Checked(GROUPS, path, max_requests=REQUESTS, max_tokens=8, num_blocks=100)
+            CheckedTables(GROUPS, path, max_requests=REQUESTS, max_tokens=8, num_blocks=100)
             for path in PATHS
         ]
 

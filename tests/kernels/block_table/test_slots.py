@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.kernels.block_table.cases import (
     PAD_SLOT,
     PATHS,
-    Checked,
+    CheckedTables,
     ContextParallel,
     TableGroup,
     packed,
@@ -25,7 +25,7 @@ BLOCK_SIZES = (16, 528, 784, 1056, 2096)
 
 def shared_out(groups, lengths, path, parallel, max_tokens):
     """Tables whose rows share no block, all tokens in one step."""
-    tables = Checked(
+    tables = CheckedTables(
         groups, path, max_requests=len(lengths), max_tokens=max_tokens, parallel=parallel
     )
     spare = [iter(range(4999, 0, -1)) for _ in groups]
@@ -77,7 +77,7 @@ def test_each_token_is_local_to_exactly_one_rank(path, block_size, size, interle
 
 @both_paths
 def test_padding_is_overwritten_after_a_larger_batch(path):
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=600)
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=600)
     for request in range(4):
         tables.fill(request, 120)
     tables.step([0, 1, 2, 3], *packed([120] * 4))
@@ -89,7 +89,9 @@ def test_padding_is_overwritten_after_a_larger_batch(path):
 @pytest.mark.parametrize("block_size", [528, 784, 1024])
 def test_positions_up_to_a_million(path, block_size):
     blocks = -(-(2**20) // block_size)
-    tables = Checked([TableGroup(block_size, 16, blocks)], path, max_requests=1, max_tokens=12)
+    tables = CheckedTables(
+        [TableGroup(block_size, 16, blocks)], path, max_requests=1, max_tokens=12
+    )
     tables.append(0, [[(7 * i) % 4999 for i in range(blocks)]])
     positions = [0, block_size - 1, block_size, 2**19 - 1, 2**19, 2**20 - block_size, 2**20 - 1]
     tables.apply()

@@ -14,7 +14,7 @@ pytest.importorskip("triton")
 import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
-from tests.kernels.block_table.cases import PATHS, Checked, TableGroup
+from tests.kernels.block_table.cases import PATHS, CheckedTables, TableGroup
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.few_writes import SHORT
 from workbench.kernels.block_table.host import LONG_WRITE, HostTables
@@ -173,7 +173,7 @@ def test_staged_writes_arrive_as_the_models_rows(steps):
 @pytest.mark.parametrize("path", PATHS)
 def test_two_appends_to_a_row_with_blocks_before_one_apply(path):
     groups = [TableGroup(32, 16, 8), TableGroup(3, 3, 9)]
-    tables = Checked(groups, path, max_requests=3, max_tokens=9)
+    tables = CheckedTables(groups, path, max_requests=3, max_tokens=9)
     tables.append(1, [[1, 2, 3], [4]])
     tables.apply()
     tables.append(1, [[5], [6, 7]])

@@ -9,7 +9,7 @@ pytest.importorskip("triton")
 from tests.kernels.block_table.cases import (
     PAD_SLOT,
     PATHS,
-    Checked,
+    CheckedTables,
     ContextParallel,
     TableGroup,
     packed,
@@ -25,7 +25,7 @@ SIZES = ((16, 16), (528, 528), (32, 16), (784, 16), (544, 32), (528, 16), (1056,
 
 @both_paths
 def test_two_blocks_of_two_kernel_blocks_each(path):
-    tables = Checked([TableGroup(32, 16, 3)], path, max_requests=2, max_tokens=9)
+    tables = CheckedTables([TableGroup(32, 16, 3)], path, max_requests=2, max_tokens=9)
     tables.append(1, [[4, 2]])
     tables.step([1], [0, 6], [0, 15, 16, 31, 32, 63])
     assert tables.tables.row(0, 1) == (8, 9, 4, 5)
@@ -46,7 +46,9 @@ GOLDEN = {
 @pytest.mark.parametrize(("interleave", "rank"), GOLDEN)
 def test_context_parallel_slots_are_vllms(path, interleave, rank):
     parallel = ContextParallel(2, rank, interleave)
-    tables = Checked([TableGroup(8, 8, 4)], path, max_requests=1, max_tokens=20, parallel=parallel)
+    tables = CheckedTables(
+        [TableGroup(8, 8, 4)], path, max_requests=1, max_tokens=20, parallel=parallel
+    )
     tables.append(0, [[4, 2, 7]])
     tables.step([0], [0, 20], range(20))
     assert tables.tables.slot_mapping[0].tolist() == GOLDEN[interleave, rank]
@@ -56,7 +58,7 @@ def test_context_parallel_slots_are_vllms(path, interleave, rank):
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}over{size[1]}")
 def test_every_ratio(path, size):
     group = TableGroup(*size, max_blocks=5)
-    tables = Checked([group], path, max_requests=3, max_tokens=70)
+    tables = CheckedTables([group], path, max_requests=3, max_tokens=70)
     length = 2 * size[0] + 5
     tables.fill(0, length)
     tables.fill(2, 63)
@@ -69,7 +71,7 @@ def test_every_ratio(path, size):
 @pytest.mark.parametrize("tokens", [0, 1, 63])
 def test_sizes_that_are_not_powers_of_two(path, requests, tokens):
     groups = [TableGroup(48, 16, 5), TableGroup(7, 7, 11)]
-    tables = Checked(groups, path, max_requests=7, max_tokens=5 * 63 + 1)
+    tables = CheckedTables(groups, path, max_requests=7, max_tokens=5 * 63 + 1)
     for request in range(requests):
         tables.fill(request, tokens)
     order = list(range(requests))[::-1]
@@ -81,7 +83,7 @@ def test_sizes_that_are_not_powers_of_two(path, requests, tokens):
 def test_one_to_nine_groups_of_different_widths(path, count):
     sizes = (*SIZES, (1, 1), (80, 16))
     groups = [TableGroup(*sizes[g], max_blocks=1 + 3 * g) for g in range(count)]
-    tables = Checked(groups, path, max_requests=3, max_tokens=20)
+    tables = CheckedTables(groups, path, max_requests=3, max_tokens=20)
     length = min(13, *(g.max_blocks * g.block_size for g in groups))
     tables.fill(2, length)
     tables.fill(1, 3)
@@ -93,7 +95,7 @@ def test_one_to_nine_groups_of_different_widths(path, count):
 @pytest.mark.parametrize("groups", [[(16, 16, 4)], [(16, 16, 4), (32, 8, 41)]], ids=["even", "odd"])
 def test_shapes_at_the_edges_of_a_tile(path, max_requests, groups):
     groups = [TableGroup(*group) for group in groups]
-    tables = Checked(groups, path, max_requests=max_requests, max_tokens=513)
+    tables = CheckedTables(groups, path, max_requests=max_requests, max_tokens=513)
     last = max_requests - 1
     tables.fill(last, 64)
     tables.fill(0, 10) if last else None
@@ -104,14 +106,14 @@ def test_shapes_at_the_edges_of_a_tile(path, max_requests, groups):
 def test_powers_of_two_and_other_sizes_use_both_divisions(path):
     for sizes in ([(64, 16), (16, 16)], [(64, 16), (48, 16)]):
         groups = [TableGroup(*size, max_blocks=40) for size in sizes]
-        tables = Checked(groups, path, max_requests=2, max_tokens=640)
+        tables = CheckedTables(groups, path, max_requests=2, max_tokens=640)
         tables.fill(1, 600)
         tables.step([1], *packed([600]))
 
 
 @both_paths
 def test_several_writes_of_one_row_before_one_apply(path):
-    tables = Checked(
+    tables = CheckedTables(
         [TableGroup(32, 16, 8), TableGroup(3, 3, 9)], path, max_requests=3, max_tokens=9
     )
     tables.append(0, [[1, 2, 3], [4]])
@@ -131,11 +133,11 @@ def test_several_writes_of_one_row_before_one_apply(path):
 def test_groups_are_independent(path):
     groups = [TableGroup(32, 16, 6), TableGroup(48, 16, 4), TableGroup(16, 16, 9)]
     blocks = random_blocks(groups, 96, seed=3)
-    together = Checked(groups, path, max_requests=2, max_tokens=96)
+    together = CheckedTables(groups, path, max_requests=2, max_tokens=96)
     together.append(1, blocks)
     together.step([1], *packed([96]))
     for g, group in enumerate(groups):
-        alone = Checked([group], path, max_requests=2, max_tokens=96)
+        alone = CheckedTables([group], path, max_requests=2, max_tokens=96)
         alone.append(1, [blocks[g]])
         alone.step([1], *packed([96]))
         width = len(alone.model.row(0, 1))
@@ -146,7 +148,7 @@ def test_groups_are_independent(path):
 
 @both_paths
 def test_apply_gather_and_slots_work_one_by_one(path):
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=40)
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=40)
     tables.fill(3, 33)
     tables.apply()
     tables.assert_rows()
@@ -159,7 +161,7 @@ def test_apply_gather_and_slots_work_one_by_one(path):
 
 @both_paths
 def test_uploading_and_launching_apart_is_a_step(path):
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=40)
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=40)
     for length in (5, 33):
         tables.overwrite(3, random_blocks(tables.groups, length, seed=length))
         tables.tables.upload([3], [0, length], range(length))
@@ -171,7 +173,7 @@ def test_uploading_and_launching_apart_is_a_step(path):
 
 @both_paths
 def test_a_dummy_request_has_a_row_of_zeros_and_no_slots(path):
-    tables = Checked([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=12)
+    tables = CheckedTables([TableGroup(32, 16, 4)], path, max_requests=4, max_tokens=12)
     tables.fill(3, 33)
     tables.step([-1, 3, -1], [0, 4, 8, 9], [0, 1, 2, 3, 29, 30, 31, 32, 0])
     assert tables.tables.block_table[0][0].tolist() == [0] * 8
@@ -180,7 +182,7 @@ def test_a_dummy_request_has_a_row_of_zeros_and_no_slots(path):
 
 @both_paths
 def test_ids_may_come_as_arrays(path):
-    tables = Checked(
+    tables = CheckedTables(
         [TableGroup(32, 16, 4), TableGroup(16, 16, 4)], path, max_requests=1, max_tokens=2
     )
     tables.append(0, [np.array([3, 1], dtype=np.int32), (np.int64(2),)])
@@ -191,7 +193,7 @@ def test_ids_may_come_as_arrays(path):
 @both_paths
 def test_appending_many_is_appending_each(path):
     groups = [TableGroup(32, 16, 4), TableGroup(16, 16, 4)]
-    many = Checked(groups, path, max_requests=4, max_tokens=2)
+    many = CheckedTables(groups, path, max_requests=4, max_tokens=2)
     ids = [[[3, 1], [2]], [[], [9]], [[4], []]]
     for overwrite in (False, True):
         many.tables.append_many([2, 0, 3], ids, overwrite=overwrite)
@@ -204,7 +206,7 @@ def test_appending_many_is_appending_each(path):
 @pytest.mark.parametrize(("ratio", "row"), [(1, [4]), (2, [8, 9])])
 def test_what_follows_a_row_is_as_declared(path, ratio, row):
     """Untouched on the faithful path; up to the next multiple of 4 it is 0 on the fast one."""
-    tables = Checked([TableGroup(16 * ratio, 16, 5)], path, max_requests=2, max_tokens=4)
+    tables = CheckedTables([TableGroup(16 * ratio, 16, 5)], path, max_requests=2, max_tokens=4)
     garbage = tables.memory.garbage
     tables.append(0, [[4]])
     tables.step([0], [0, 1], [0], padded=1)
@@ -217,7 +219,7 @@ def test_what_follows_a_row_is_as_declared(path, ratio, row):
 @both_paths
 def test_flat_appending_is_appending_many(path):
     groups = [TableGroup(32, 16, 400), TableGroup(16, 16, 400)]
-    flat = Checked(groups, path, max_requests=4, max_tokens=2)
+    flat = CheckedTables(groups, path, max_requests=4, max_tokens=2)
     for ids in ([[[3, 1], [2]], [[], [9]]], [[[4] * 90, [5]], [list(range(99)), []]]):
         lengths = np.array([[len(row) for row in per_group] for per_group in ids])
         joined = np.array([block for per_group in ids for row in per_group for block in row])
@@ -236,7 +238,7 @@ def test_flat_appending_is_appending_many(path):
 @both_paths
 def test_a_long_row_among_many_short_ones(path):
     groups = [TableGroup(1056, 16, 125), TableGroup(2096, 2096, 1), TableGroup(16, 16, 300)]
-    tables = Checked(groups, path, max_requests=63, max_tokens=1100)
+    tables = CheckedTables(groups, path, max_requests=63, max_tokens=1100)
     for request in range(62):
         tables.append(request, random_blocks(groups, 1 + request, seed=request))
     tables.append(62, [list(range(1, 126)), [7], list(range(300))])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from workbench.kernels.block_table.guards import GuardedMemory
@@ -14,6 +15,7 @@ from workbench.kernels.paged_flex.settings import Settings, Tile
 
 DEVICE = triton_mode().torch_device
 INTERPRETED = triton_mode().mode == "interpreter"
+interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
 SPLIT = Settings(Tile(64, 64), Tile(16, 64), split_tokens=128, as_given=True)
 """All that FAST does, in pieces that suit the interpreter."""
 ONE_PATH = Settings(Tile(64, 64), one_path=True, as_given=True)
@@ -117,5 +119,5 @@ def requests(*sizes, **options):
     return [random_request(*size, seed=7 + i, **options) for i, size in enumerate(sizes)]
 
 
-__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "live_memory"]
-__all__ += ["requests"]
+__all__ = ["DEVICE", "FOLDED", "INTERPRETED", "ONE_PATH", "SPLIT", "Case", "interpreted"]
+__all__ += ["live_memory", "requests"]

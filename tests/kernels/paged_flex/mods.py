@@ -1,5 +1,5 @@
 # ruff: noqa: B015, F821 - some are wrong on purpose
-"""Device functions of a test's own."""
+"""Custom mask_mods and score_mods, and kernels that read their results."""
 
 from workbench.kernels.language import tl, triton
 
@@ -20,6 +20,18 @@ def five_mask(request, head, query, key, p_aux):
 
 
 @triton.jit
+def store_span(p_spans, i_row, span):
+    """Store a span as row `i_row` of [rows, 5]."""
+    near, low, full_low, full_high, high = span
+    p_span = p_spans + i_row * 5
+    tl.store(p_span, near)
+    tl.store(p_span + 1, low)
+    tl.store(p_span + 2, full_low)
+    tl.store(p_span + 3, full_high)
+    tl.store(p_span + 4, high)
+
+
+@triton.jit
 def picture_kernel(
     p_seen,
     p_spans,
@@ -28,24 +40,18 @@ def picture_kernel(
     aux_stride,
     SIZE: tl.constexpr,
     TILE: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     SPAN: tl.constexpr,
     PARAM: tl.constexpr,
 ):
     """seen [SIZE, SIZE] of request 0, and the span of every tile of queries [tiles, 5]."""
     query = tl.arange(0, SIZE)
     key = tl.arange(0, SIZE)
-    seen = MASK(0, 0, query[:, None], key[None, :], p_aux, PARAM)
+    seen = MASK_MOD(0, 0, query[:, None], key[None, :], p_aux, PARAM)
     tl.store(p_seen + query[:, None] * SIZE + key[None, :], seen.to(tl.int8))
     for first in range(0, seq_len, TILE):
         last = tl.minimum(first + TILE, seq_len) - 1
-        near, low, full_low, full_high, high = SPAN(first, last, seq_len, p_aux, PARAM)
-        p_span = p_spans + first // TILE * 5
-        tl.store(p_span, near)
-        tl.store(p_span + 1, low)
-        tl.store(p_span + 2, full_low)
-        tl.store(p_span + 3, full_high)
-        tl.store(p_span + 4, high)
+        store_span(p_spans, first // TILE, SPAN(first, last, seq_len, p_aux, PARAM))
 
 
 @triton.jit
@@ -138,33 +144,27 @@ def anywhere_kernel(
     seq_len,
     p_aux,
     KEYS: tl.constexpr,
-    MASK: tl.constexpr,
+    MASK_MOD: tl.constexpr,
     SPAN: tl.constexpr,
     PARAM: tl.constexpr,
 ):
-    """One query a program, at any position: seen [queries, KEYS], and its span [queries, 5]."""
+    """One query per program, at any position: seen [queries, KEYS], and its span [queries, 5]."""
     i_query = tl.program_id(0)
     query = tl.load(p_queries + i_query)
     key = query + tl.arange(0, KEYS)
-    seen = MASK(0, 0, (query + key * 0)[:, None], key[None, :], p_aux, PARAM)
+    seen = MASK_MOD(0, 0, (query + key * 0)[:, None], key[None, :], p_aux, PARAM)
     seen = tl.max(seen.to(tl.int8), 0)
     tl.store(p_seen + i_query * KEYS + tl.arange(0, KEYS), seen)
-    near, low, full_low, full_high, high = SPAN(query, query, seq_len, p_aux, PARAM)
-    p_span = p_spans + i_query * 5
-    tl.store(p_span, near)
-    tl.store(p_span + 1, low)
-    tl.store(p_span + 2, full_low)
-    tl.store(p_span + 3, full_high)
-    tl.store(p_span + 4, high)
+    store_span(p_spans, i_query, SPAN(query, query, seq_len, p_aux, PARAM))
 
 
 @triton.jit
-def slope_kernel(p_out, p_heads, p_slopes, SCORE: tl.constexpr, PARAM: tl.constexpr):
-    """The score of the next key for a head of any number, one a program."""
+def slope_kernel(p_out, p_heads, p_slopes, SCORE_MOD: tl.constexpr, PARAM: tl.constexpr):
+    """The score of the next key for a head of any number, one per program."""
     i_head = tl.program_id(0)
     head = tl.load(p_heads + i_head)
     query = head * 0
-    tl.store(p_out + i_head, SCORE(0.0, 0, head, query, query + 1, p_slopes, PARAM))
+    tl.store(p_out + i_head, SCORE_MOD(0.0, 0, head, query, query + 1, p_slopes, PARAM))
 
 
 @triton.jit

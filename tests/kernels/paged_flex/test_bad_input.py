@@ -123,13 +123,13 @@ def test_mods_of_the_wrong_kind():
     def python(request, head, query, key, p_aux, PARAM):
         return key <= query
 
-    five = Mask("five", mods.five_mask, masks.causal().visible)
+    five = Mask("five", mods.five_mask, masks.causal().torch_mask_mod)
     refused(
         "takes 5 parameters.*must take 6", attend, options={"mask": five}, field="mask", given=5
     )
-    plain = Mask("plain", python, masks.causal().visible)
+    plain = Mask("plain", python, masks.causal().torch_mask_mod)
     refused("triton.jit function; got function", attend, options={"mask": plain}, field="mask")
-    score = Score("six", mods.blind_mask, masks.soft_cap(1.0).changed)
+    score = Score("six", mods.blind_mask, masks.soft_cap(1.0).torch_score_mod)
     refused(
         r"(?s)must take 7.*score \* 0.5", attend, options={"score": score}, field="score", limit=7
     )
@@ -188,17 +188,17 @@ def test_nothing_is_written_by_a_refused_call():
     ],
 )
 def test_a_mask_that_decides_in_python_is_shown_its_line(mod, line):
-    mask = Mask("python", mod, masks.causal().visible)
+    mask = Mask("python", mod, masks.causal().torch_mask_mod)
     expected = {"field": "mask", "given": line}
     refused("(?s)whole tiles.*tl.where.*Example", attend, options={"mask": mask}, **expected)
 
 
 def test_a_mask_may_decide_on_its_parameter():
-    seen = masks.sliding_window(6).visible
+    seen = masks.sliding_window(6).torch_mask_mod
     case = Case(requests((40, 3), (20, 1), heads=4, kv_heads=2), 16)
     case.check(mask=Mask("parameter", mods.scalar_mask, seen, param=5))
 
 
 def test_a_score_that_decides_in_python_is_shown_its_line():
-    score = Score("python", mods.and_score, masks.soft_cap(1.0).changed)
+    score = Score("python", mods.and_score, masks.soft_cap(1.0).torch_score_mod)
     refused("key < query and key > 3", attend, options={"score": score}, field="score")

@@ -25,7 +25,7 @@ from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.reference import agreement
 from workbench.kernels.paged_flex.work import paged_batch
 
-# 12 blocks of 16; the third row holds block 4 twice, and all have entries behind their end
+# 12 blocks of 16; the third row holds block 4 twice, and all have entries after their end
 ROWS = [[3, 5, 1, 7, 4, 2, 9, 6], [8, 10, 11, 5, 0, 0, 0, 0], [4, 4, 11, 0, 0, 0, 0, 0]]
 LENGTHS = (50, 17, 40)
 QUERIES = (0, 1, 4, 20)

@@ -15,10 +15,10 @@ from tests.kernels.paged_flex import mods
 from tests.kernels.paged_flex.cases import (
     DEVICE,
     FOLDED,
-    INTERPRETED,
     ONE_PATH,
     SPLIT,
     Case,
+    interpreted,
     live_memory,
     requests,
 )
@@ -31,7 +31,6 @@ from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.masks import Mask, Score
 from workbench.kernels.paged_flex.reference import agreement, dense_attention
 
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
 SIZES = ((150, 33), (300, 1), (17, 17))
 SHORT_DOCUMENTS = [[150], [20, 30], [17]]
 TABLES = {
@@ -220,7 +219,10 @@ def test_every_mask_reads_its_own_row_only(name, settings):
 def with_a_row_for_the_dummy(mask):
     aux = torch.cat([mask.aux, torch.zeros_like(mask.aux[:1])])
     return replace(
-        mask, aux=aux, visible=mask.visible_of(aux), tokens=mask.tokens and (*mask.tokens, 0)
+        mask,
+        aux=aux,
+        torch_mask_mod=mask.torch_mask_mod_of(aux),
+        tokens=mask.tokens and (*mask.tokens, 0),
     )
 
 
@@ -243,7 +245,7 @@ def looked_up(mod, param, queries, row):
     arguments = (seen, spans, places, len(queries), row)
     with counted_traffic(allowed=[*arguments[:3], row]):
         mods.anywhere_kernel[(len(queries),)](
-            *arguments, KEYS=mods.KEYS, MASK=mod, SPAN=span, PARAM=param
+            *arguments, KEYS=mods.KEYS, MASK_MOD=mod, SPAN=span, PARAM=param
         )
     return seen, spans
 
@@ -256,7 +258,7 @@ def looked_up(mod, param, queries, row):
 def test_no_position_leads_a_lookup_out_of_its_row(name, queries):
     mask, memory = TABLES[name], GuardedMemory(DEVICE)
     row = memory.rows(len(mask.aux), mask.aux.shape[1]).copy_(mask.aux)[1]
-    looked_up(mask.mod, mask.param, queries, row)
+    looked_up(mask.mask_mod, mask.param, queries, row)
     memory.check()
 
 
@@ -268,7 +270,9 @@ def test_no_head_leads_a_slope_out_of_its_table(heads, count):
     places = torch.tensor(heads, dtype=torch.int32)
     found = torch.zeros(len(heads))
     with counted_traffic(allowed=[places, found, slopes]):
-        mods.slope_kernel[(len(heads),)](found, places, slopes, SCORE=score.mod, PARAM=score.param)
+        mods.slope_kernel[(len(heads),)](
+            found, places, slopes, SCORE_MOD=score.score_mod, PARAM=score.param
+        )
     assert (found == 0.5).all()
 
 
@@ -277,7 +281,12 @@ def own(mod, **fields):
     aux = torch.zeros((3, 1), dtype=torch.int32)
     causal = masks.causal()
     return Mask(
-        mod.__name__, mod, causal.visible, aux=aux, visible_of=lambda _: causal.visible, **fields
+        mod.__name__,
+        mod,
+        causal.torch_mask_mod,
+        aux=aux,
+        torch_mask_mod_of=lambda _: causal.torch_mask_mod,
+        **fields,
     )
 
 
@@ -308,7 +317,7 @@ def test_a_write_next_to_a_row_is_noticed(param):
 def test_a_score_that_reads_past_its_values_is_noticed():
     case = Case(requests(*SIZES), 48, guarded=True)
     alibi = masks.alibi([0.5, 0.25])
-    score = Score("past", mods.read_past_score, alibi.changed, 2, alibi.aux)
+    score = Score("past", mods.read_past_score, alibi.torch_score_mod, 2, alibi.aux)
     prepared = case.prepared(score=score)
     with pytest.raises(OutOfBounds), counted_traffic(allowed=live_memory(case, prepared)):
         prepared.run()

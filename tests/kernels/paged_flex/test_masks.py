@@ -48,7 +48,7 @@ def picture(mask, seq_len, tile):
         aux.stride(0),
         SIZE=SIZE,
         TILE=tile,
-        MASK=mask.mod,
+        MASK_MOD=mask.mask_mod,
         SPAN=mask.span,
         PARAM=mask.param,
     )
@@ -74,7 +74,7 @@ def test_a_span_holds_what_is_seen_and_its_full_part_is_full(mask, seq_len, tile
 def test_the_device_function_is_torchs(mask):
     """M7: against create_mask, which maps the torch function element by element."""
     seen, _ = picture(mask, SIZE, 64)
-    expected = create_mask(mask.visible, 1, 1, SIZE, SIZE, device="cpu")[0, 0]
+    expected = create_mask(mask.torch_mask_mod, 1, 1, SIZE, SIZE, device="cpu")[0, 0]
     assert torch.equal(seen, expected)
 
 

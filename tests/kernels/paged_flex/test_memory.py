@@ -14,10 +14,10 @@ import torch
 from tests.kernels.paged_flex.cases import (
     DEVICE,
     FOLDED,
-    INTERPRETED,
     ONE_PATH,
     SPLIT,
     Case,
+    interpreted,
     live_memory,
     requests,
 )
@@ -26,7 +26,6 @@ from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.paged_flex import api, masks
 from workbench.kernels.paged_flex.reference import agreement
 
-interpreted = pytest.mark.skipif(not INTERPRETED, reason="only the interpreter sees every access")
 SIZES = ((150, 33), (300, 1))
 WINDOW = masks.sliding_window(50)
 

@@ -63,17 +63,18 @@ def test_what_is_inspected_is_what_is_launched():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("module", "target"),
+    ("module", "targets"),
     [
-        *(("specs", target) for target in INSTRUCTION),
-        ("wide_specs", "sm_90"),
-        ("wide_specs", "sm_100"),
-        ("hopper_specs", "sm_90"),
+        ("specs", ("sm_80", "sm_90", "sm_100", "sm_120")),
+        ("specs", ("gfx942", "gfx950")),
+        ("wide_specs", ("sm_90", "sm_100")),
+        ("hopper_specs", ("sm_90",)),
     ],
 )
-def test_shipped_tiles_fit_use_matrix_instructions_and_do_not_spill(module, target):
-    for report in inspect_kernels(f"workbench.kernels.paged_flex.{module}", (target,)):
-        place = f"{report.kernel} for {report.target}"
+def test_shipped_tiles_fit_use_matrix_instructions_and_do_not_spill(module, targets):
+    for report in inspect_kernels(f"workbench.kernels.paged_flex.{module}", targets):
+        target = report.target
+        place = f"{report.kernel} for {target}"
         assert report.spill_bytes == 0, place
         assert report.shared_bytes <= TARGETS[target].shared_memory_bytes, place
         assert report.wide_divisions == 0, place

@@ -18,25 +18,26 @@ STATE_HEAD_DIMENSIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one byte is to one group.
-
-    block: the manager block that keeps the value, where `page` is the one whose bytes these are;
-    both are equal unless the layout is wrong. kernel_block: inside the manager block;
-    kernel_token: inside the kernel block; token: inside the manager block. value, last_value: of
-    this token and head (of this state); a packed byte holds several. Padding has neither.
-    """
+    """What one byte is to one group."""
 
     group: int
     layer: str
     page: int
     block: int
+    """The manager block that keeps the value, where `page` is the one whose bytes these are; both
+    are equal unless the layout is wrong."""
     part: str
     kernel_block: int | None = None
+    """Number inside the manager block."""
     kernel_token: int | None = None
+    """Number inside the kernel block."""
     token: int | None = None
+    """Number inside the manager block."""
     head: int | None = None
     value: int | None = None
     last_value: int | None = None
+    """`value` and `last_value` are of this token and head (of this state); a packed byte holds
+    several. Padding has neither."""
     byte_in_value: int = 0
     state_index: tuple[int, ...] = ()
 
@@ -55,21 +56,24 @@ class Meaning:
 class GroupBytes:
     """One layer of a group and the views that it has of its tensor.
 
-    number: of the group. kernel_blocks: in a manager block; kernel_tokens: in a kernel
-    block, None for states. page_bytes: from one manager block to the next. rewritten: whether its
-    strides were (#37236). Errors: LayoutError
-    where the views leave the tensor or write bytes twice: then byte ownership is ambiguous.
+    Errors: LayoutError where the views leave the tensor or write bytes twice: then byte ownership
+    is ambiguous.
     """
 
     number: int
+    """Of the group in the plan."""
     kind: str
     layer: str
     parts: tuple[Part, ...]
     page_bytes: int
+    """Distance from one manager block to the next."""
     raw_bytes: int
     kernel_blocks: int = 1
+    """In one manager block."""
     kernel_tokens: int | None = None
+    """In one kernel block, None for states."""
     rewritten: bool = False
+    """Whether its strides were rewritten (#37236)."""
 
     def __post_init__(self) -> None:
         for part in self.parts:
@@ -94,7 +98,7 @@ class GroupBytes:
             if index is not None:
                 return self._stored(part, index, byte)
         page = byte // self.page_bytes
-        return Meaning(self.number, self.layer, page, page, PADDING)
+        return Meaning(group=self.number, layer=self.layer, page=page, block=page, part=PADDING)
 
     def _stored(self, part: Part, index: tuple[int, ...], byte: int) -> Meaning:
         view = part.view

@@ -22,7 +22,7 @@ from typing import Any
 from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.parts import attention_parts, state_parts
 from workbench.core.byte_map.tensors import ByteMap, TensorBytes
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import stored_as
 from workbench.core.layouts.error import LayoutError, require_positive
@@ -124,7 +124,14 @@ def _layer_bytes(
     page = spec.page_size_bytes
     if spec.is_mamba:
         parts = state_parts(views.states, views.state_names)
-        return GroupBytes(number, kind, name, parts, page, views.raw_bytes)
+        return GroupBytes(
+            number=number,
+            kind=kind,
+            layer=name,
+            parts=parts,
+            page_bytes=page,
+            raw_bytes=views.raw_bytes,
+        )
     assert views.attention is not None
     assert views.kernel_block_size is not None
     geometry = CacheGeometry(
@@ -136,13 +143,13 @@ def _layer_bytes(
     attention = plan.model.attention
     rope = None if attention is None or spec.is_indexer else attention.qk_rope_head_dim
     return GroupBytes(
-        number,
-        kind,
-        name,
-        attention_parts(views.attention, geometry, rope),
-        page,
-        views.raw_bytes,
-        views.kernel_blocks_per_block,
-        views.kernel_block_size,
-        views.rewritten,
+        number=number,
+        kind=kind,
+        layer=name,
+        parts=attention_parts(views.attention, geometry, rope),
+        page_bytes=page,
+        raw_bytes=views.raw_bytes,
+        kernel_blocks=views.kernel_blocks_per_block,
+        kernel_tokens=views.kernel_block_size,
+        rewritten=views.rewritten,
     )

@@ -12,7 +12,7 @@ from workbench.core.byte_map.cuts import BYTE, INNER, Part, halves, nvfp4_half, 
 from workbench.core.dtypes import INT4_HEADS
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
-from workbench.core.stages.attention_bytes import SCALE_BYTES
+from workbench.core.packing import SCALE_BYTES
 
 
 def keys_then_values(

@@ -32,7 +32,7 @@ from workbench.core.groups.layer_specs import INDEX_SCALE_ELEMENTS
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
-from workbench.core.stages.attention_bytes import SCALE_BYTES
+from workbench.core.packing import SCALE_BYTES
 
 __all__ = ["BYTE", "PADDING", "Part", "attention_parts", "state_parts"]
 

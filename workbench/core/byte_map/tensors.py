@@ -11,7 +11,7 @@ from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.ownership import bytes_outside_their_page
 from workbench.core.layouts.packed import LayerPlace
-from workbench.core.layouts.placed import Placed
+from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
 
 
@@ -96,6 +96,12 @@ class ByteMap:
         _check("tensor", number, len(self.tensors))
         return self.tensors[number]
 
+    def describe(self, tensor: int, byte: int) -> tuple[str, ...]:
+        """Return the meaning of a byte in sentences. Errors: LayoutError as `at`."""
+        from workbench.views.bytes.text import byte_words
+
+        return byte_words(self, tensor, byte)
+
     def at(self, tensor: int, byte: int) -> ByteMeaning:
         """Return what `byte` of `tensor` is. Errors: LayoutError for one that does not exist."""
         found = self.tensor(tensor)
@@ -124,9 +130,9 @@ class ByteMap:
                     yield self.layers[names[index]][0], block * where.page_bytes + page_byte
 
     @cached_property
-    def _placed(self) -> dict[int, dict[Placed, dict[int, str]]]:
+    def _placed(self) -> dict[int, dict[PagePlacement, dict[int, str]]]:
         """Return group -> where its layers are -> the layer at each index there."""
-        found: dict[int, dict[Placed, dict[int, str]]] = {}
+        found: dict[int, dict[PagePlacement, dict[int, str]]] = {}
         for name, place in self.places.items():
             found.setdefault(place.group, {}).setdefault(place.where, {})[place.index] = name
         return found

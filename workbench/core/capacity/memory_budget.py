@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import TYPE_CHECKING
 
-from workbench.core.settings import DEFAULT_GPU_MEMORY_UTILIZATION, Settings
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
+
+DEFAULT_GPU_MEMORY_UTILIZATION = 0.92
+"""The share of a device that vLLM takes: the default of its `CacheConfig` in 0.23."""
 NEEDED = ("device_memory_bytes", "weights_bytes")
 """Fields without which there is no budget; the others count as 0 while they are not given."""
 
@@ -31,6 +36,7 @@ class MemoryBudget:
     @property
     def requested_bytes(self) -> int:
         """Return the device memory times utilisation."""
+        # Rounded up as `request_memory` does; a floor would be a byte off, and sometimes a block.
         return ceil(self.device_bytes * self.utilization)
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks, tokens_in_flight
-from workbench.core.equality import by_key
+from workbench.core.capacity.blocks import checkpoint_blocks, tokens_in_flight
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
@@ -17,16 +17,16 @@ USUAL_PROMPT_TOKENS = 4096
 
 @dataclass(frozen=True)
 class Waste:
-    """Where the bytes reserved for one request of `prompt_tokens` go; the parts add up exactly.
+    """Use of the bytes reserved for one request of `prompt_tokens`; the parts add up exactly.
 
-    used_bytes: keys, values and the running state. The others are what is paid besides: unfilled
-    tokens of the last block, padding of mamba pages and of attention pages, room of a block that
-    no layer of the group fills, checkpoints of align mode, blocks of draft tokens.
+    Overhead: unfilled tokens of the last block, padding of mamba pages and of attention pages, room
+    of a block that no layer of the group fills, checkpoints of align mode, blocks of draft tokens.
     """
 
     prompt_tokens: int
     reserved_bytes: int
     used_bytes: int
+    """Keys, values and the running state; everything below is overhead."""
     unfilled_tokens_bytes: int
     mamba_padding_bytes: int
     empty_slots_bytes: int
@@ -110,12 +110,12 @@ def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
     """
     check_prompt(plan, prompt_tokens)
     drafts = plan.settings.num_speculative_tokens
-    used = unfilled = padding = empty = checkpoint = draft = attention_padding = 0
+    used = unfilled = padding = empty = checkpoint = draft = attention_padding = reserved = 0
     for group in cache.groups:
         blocks = request_blocks(plan, group, prompt_tokens)
+        reserved += blocks * cache.grouping.bytes_per_block
         empty += (cache.grouping.bytes_per_block - group.layers_bytes) * blocks
-        for spec, layer_specs in by_key((spec, spec) for spec in group.layer_specs):
-            layers = len(layer_specs)
+        for spec, layers in group.layers_by_spec:
             own, padded = spec.content_bytes, spec.padding_bytes * blocks * layers
             if not spec.is_mamba:
                 filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes
@@ -129,15 +129,14 @@ def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
             checkpoint += own * kept_for_reuse * layers
             draft += own * drafts * layers
             padding += padded
-    reserved = blocks_for_prompt(plan, cache, prompt_tokens) * cache.grouping.bytes_per_block
     return Waste(
-        prompt_tokens,
-        reserved,
-        used,
-        unfilled,
-        padding,
-        empty,
-        checkpoint,
-        draft,
-        attention_padding,
+        prompt_tokens=prompt_tokens,
+        reserved_bytes=reserved,
+        used_bytes=used,
+        unfilled_tokens_bytes=unfilled,
+        mamba_padding_bytes=padding,
+        empty_slots_bytes=empty,
+        checkpoint_bytes=checkpoint,
+        draft_bytes=draft,
+        attention_padding_bytes=attention_padding,
     )

@@ -20,19 +20,19 @@ from workbench.core.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of one rank: its layers of every group, and the memory it has for them.
-
-    layers: numbers in the model. room_blocks: that its memory has room for; None while that is
-    unknown, and where no layer of the stage keeps a cache. needed_bytes: of one request of full
-    length; checked_bytes: what these must fit into.
-    """
+    """One stage of one rank: its layers of every group, and the memory it has for them."""
 
     layers: range
+    """Numbers of its layers in the model."""
     grouping: Grouping
     available_bytes: int | None
     room_blocks: int | None
+    """Blocks that its memory has room for; None while that is unknown, and where no layer of the
+    stage keeps a cache."""
     needed_bytes: int
+    """What one request of full length needs."""
     checked_bytes: int | None
+    """What `needed_bytes` must fit into."""
 
     @property
     def is_too_small(self) -> bool:
@@ -136,10 +136,10 @@ def _stage(plan: Plan, layers: range, grouping: Grouping, available: int | None)
         available = override * one
     held_back = one if plan.rules.groups.counts_null_block else 0
     return Stage(
-        layers,
-        grouping,
-        available,
-        None if available is None or not one else max(available, 0) // one,
-        needed_bytes(plan, grouping, plan.max_model_len),
-        None if available is None else available - held_back,
+        layers=layers,
+        grouping=grouping,
+        available_bytes=available,
+        room_blocks=None if available is None or not one else max(available, 0) // one,
+        needed_bytes=needed_bytes(plan, grouping, plan.max_model_len),
+        checked_bytes=None if available is None else available - held_back,
     )

@@ -1,10 +1,10 @@
-"""Where the bytes of a whole pool go when it is full of requests of one length."""
+"""The use of every byte of a pool that is full of requests of one length."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import (
     NULL_BLOCKS,
     blocks_for_prompt,
@@ -17,18 +17,16 @@ from workbench.core.plan import Plan
 
 @dataclass(frozen=True)
 class PoolUse:
-    """The pool of one rank, full of requests of `prompt_tokens`; the parts add up exactly.
-
-    available_bytes: memory for the cache on `rank`, of `ranks` in all. parts: those of `Waste`, for
-    all requests together, and "null block", "idle blocks" (too few for one more request), "rank
-    imbalance" (blocks that another rank has no room for) and "remainder" (too small for one more
-    block).
-    """
+    """The pool of one rank, full of requests of `prompt_tokens`; the parts add up exactly."""
 
     prompt_tokens: int
     requests: int
     available_bytes: int
+    """Memory for the cache on `rank`, of `ranks` in all."""
     parts: dict[str, int]
+    """Those of `Waste`, for all requests together, and "null block", "idle blocks" (too few for one
+    more request), "rank imbalance" (blocks that another rank has no room for) and "remainder" (too
+    small for one more block)."""
     rank: int = 0
     ranks: int = 1
 
@@ -65,16 +63,16 @@ def pool_use(
     of_requests = waste(plan, cache, prompt_tokens).parts
     room = available // per_block if per_block else num_blocks
     return PoolUse(
-        prompt_tokens,
-        requests,
-        available,
-        {
+        prompt_tokens=prompt_tokens,
+        requests=requests,
+        available_bytes=available,
+        parts={
             **{name: size * requests for name, size in of_requests.items()},
             "null block": NULL_BLOCKS * per_block,
             "idle blocks": (num_blocks - NULL_BLOCKS - taken) * per_block,
             "rank imbalance": (room - num_blocks) * per_block,
             "remainder": available - room * per_block,
         },
-        rank,
-        len(ranks),
+        rank=rank,
+        ranks=len(ranks),
     )

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import check_prompt, request_blocks, requests_that_fit
 from workbench.core.plan import Plan
 

@@ -11,7 +11,7 @@ from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule, PagedBatch
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.core.tables.block_pool import BlockPool
-from workbench.core.trace import Rule, Step
+from workbench.core.trace import Citation, Rule, Step
 
 CAUSAL, WINDOW, PREFIX, DOCUMENT, CHUNKED = KINDS = (
     "causal",
@@ -24,12 +24,17 @@ CAUSAL, WINDOW, PREFIX, DOCUMENT, CHUNKED = KINDS = (
 MAX_WORK = 2**18
 """New tokens times blocks of a row: the pictures come from plain Python."""
 
+READ_AT = Citation(
+    "0.23",
+    "v1/attention/backends/flex_attention.py",
+    ("FlexAttentionMetadata._build_block_mask_direct",),
+    "#41252",
+)
 TILE_ORDER = Rule(
     "flex_tile_order",
     "Order of a request's pages",
     "first occurrence of each block id over the rows of the group, stale columns included",
     "",
-    "vLLM 0.23, FlexAttentionMetadata direct build (#41252)",
 )
 
 
@@ -102,9 +107,13 @@ def stale_batch() -> PagedBatch:
     return PagedBatch(STALE_ROWS, (1, 3, 16), (50, 17, 40), 16, 12)
 
 
+STALE_REQUEST, STALE_GROUP = 2, 16
+"""The request of that batch whose pages a neighbour reorders, and the queries of a group."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrderInversion:
-    """In which order a request's pages are visited alone, in 0.23's batch, and in 0.33's."""
+    """Order in which a request's pages are visited alone, in 0.23's batch, and in 0.33's."""
 
     request: int
     alone: tuple[int, ...]
@@ -118,7 +127,9 @@ class OrderInversion:
 
     def step(self) -> Step:
         """Return the order in the batch as a step, to check an answer against."""
-        return Step(TILE_ORDER, {"alone": self.alone, "rows": STALE_ROWS}, self.batched)
+        return Step(
+            TILE_ORDER, {"alone": self.alone, "rows": STALE_ROWS}, self.batched, citation=READ_AT
+        )
 
 
 def order_inversion(batch: PagedBatch, request: int, q_block_size: int) -> OrderInversion:
@@ -138,3 +149,8 @@ def order_inversion(batch: PagedBatch, request: int, q_block_size: int) -> Order
         order(batch, group, pruned=False),
         order(batch, group, pruned=True),
     )
+
+
+def predicted_orders() -> OrderInversion:
+    """Predict the orders of the batch with the stale column from the plain model."""
+    return order_inversion(stale_batch(), STALE_REQUEST, STALE_GROUP)

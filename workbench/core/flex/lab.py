@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from workbench.core.flex.batch import OrderInversion
+from workbench.core.flex.result import LabResult
+from workbench.core.plan import Plan
+
+OURS_FAST, OURS_BITWISE, ENGINE = KERNELS = (
+    "our kernel, fast",
+    "our kernel, bitwise",
+    "torch flex over the paged mask",
+)
+"""Ours walks the block table itself; torch's goes through a block mask, as the engine does."""
+AS_PLANNED = "as planned"
+DTYPES = ("float16", "float32", "bfloat16")
+"""Names of the dtypes in which a kernel can be launched."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlexShape:
-    """What one rank's attention layer of a plan looks like to a kernel.
-
-    page_tokens: of an entry of the block table, a manager block; block_size: of the cache, the
-    kernel block. dtype: of the model. heads and kv_heads: those of one rank.
-    """
+    """What one rank's attention layer of a plan looks like to a kernel."""
 
     heads: int
     kv_heads: int
+    """Heads of one rank, like `heads`."""
     head_size: int
     page_tokens: int
+    """Tokens of an entry of the block table, a manager block."""
     block_size: int
+    """Tokens of a block of the cache, the kernel block."""
     dtype: str
+    """The model's."""
 
     @property
     def group(self) -> int:
@@ -30,7 +46,8 @@ class FlexShape:
         page = f"pages of {self.page_tokens:,} tokens"
         if self.page_tokens != self.block_size:
             page += f", kernel blocks of {self.block_size:,}"
-        heads = f"{self.heads} query heads over {self.kv_heads} KV heads"
+        query, kv = ("head" if count == 1 else "heads" for count in (self.heads, self.kv_heads))
+        heads = f"{self.heads} query {query} over {self.kv_heads} KV {kv}"
         return f"{heads}, head size {self.head_size}, {page}, {self.dtype}"
 
 
@@ -87,26 +104,27 @@ class FlexSpeed:
 
 
 @dataclass(frozen=True, slots=True)
-class FlexRun:
-    """One launch, checked. max_error: against float64, over the batch; tolerance: the most that
-    this precision explains, twice an independent computation's own error.
-
-    poisoned: elements that change when every byte that must not be read becomes NaN. elements: of
-    the result. tile: in words. speed: on a GPU only.
-    """  # noqa: D205 - the definition of an error is one sentence
+class FlexRun(LabResult):
+    """One launch, checked."""
 
     shape: FlexShape
     place: FlexPlace
     tile: str
+    """The tile, in words."""
     mask: str
     requests: int
     tokens: int
     cached_tokens: int
     elements: int
+    """Elements of the result."""
     max_error: float
+    """Largest difference from float64, over the batch."""
     tolerance: float
+    """The most that this precision explains: twice an independent computation's own error."""
     poisoned: int
+    """Elements that change when every byte that must not be read becomes NaN."""
     speed: FlexSpeed | None = None
+    """Measured on a GPU only."""
 
     @property
     def exact_enough(self) -> bool:
@@ -132,19 +150,19 @@ class BitPlace:
 
 @dataclass(frozen=True, slots=True)
 class BitTrial:
-    """The request computed in another way, against the request alone.
-
-    kind: what is other; detail: how. first: the first places, in the order of tokens, heads and
-    elements. per_token: elements with other bits of each token, all heads.
-    """
+    """The request computed in another way, against the request alone."""
 
     kind: str
+    """What is different."""
     detail: str
+    """How it is different."""
     elements: int
     differing: int
     largest: float
     first: tuple[BitPlace, ...]
+    """The first places, in the order of tokens, heads and elements."""
     per_token: tuple[int, ...]
+    """Elements with other bits of each token, all heads."""
 
     @property
     def equal(self) -> bool:
@@ -177,18 +195,34 @@ class BitRun:
 
 
 @dataclass(frozen=True, slots=True)
-class BitLab:
-    """A request in many batches, under several ways to choose tiles, the same in every trial.
+class BitLab(LabResult):
+    """A request in many batches, under several ways to choose tiles, the same in every trial."""
 
-    request: in words. first_token: the position of its first query.
-    """
-
+    plan: Plan
     shape: FlexShape
     place: FlexPlace
     request: str
+    """The request, in words."""
     first_token: int
+    """The position of its first query."""
     tokens: int
     runs: tuple[BitRun, ...]
+
+    @property
+    def rows(self) -> tuple[Mapping[str, Any], ...]:
+        """Return one row per trial and way to choose tiles."""
+        return tuple(
+            {
+                "tiles": run.name,
+                "kind": trial.kind,
+                "detail": trial.detail,
+                "elements": trial.elements,
+                "differing": trial.differing,
+                "promised": trial.kind in run.promised,
+            }
+            for run in self.runs
+            for trial in run.trials
+        )
 
     @property
     def holds(self) -> bool:
@@ -199,20 +233,36 @@ class BitLab:
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
-    """One way to add up a request's pages. predicted: physical blocks in order, from the plain
-    model alone. differing: elements with other bits than alone; None where it was not run.
-    """  # noqa: D205 - the second sentence belongs to the first
+    """One way to add up a request's pages."""
 
     how: str
     where: str
     predicted: tuple[int, ...]
+    """Physical blocks in order, from the plain model alone."""
     elements: int
     differing: int | None
+    """Elements with other bits than alone; None where it was not run."""
     largest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class FlexMistake:
+class OrderLab(LabResult):
+    """The predicted orders of the batch with the stale column, and the bits computed with them.
+
+    orders: empty before anything ran.
+    """
+
+    predicted: OrderInversion
+    orders: tuple[OrderRow, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Mapping[str, Any], ...]:
+        """Return one row per way to add up."""
+        return tuple(map(asdict, self.orders))
+
+
+@dataclass(frozen=True, slots=True)
+class FlexMistake(LabResult):
     """A mistake made on purpose. tried: the wrong call or source; said: the answer; after: the
     launch that was done right afterwards.
     """  # noqa: D205 - the fields are one sentence

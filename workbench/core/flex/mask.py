@@ -153,7 +153,7 @@ def physical_to_logical(
 
 
 def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:
-    """Return the mask function: whether packed token `token` may look at physical slot `slot`."""
+    """Evaluate the mask_mod: return whether packed token `token` may see slot `slot`."""
     request = batch.owners[token]
     block, offset = divmod(slot, batch.block_size)
     logical = batch.inverse[request][block]

@@ -7,9 +7,11 @@ builder is built, the tiles while the kernel is compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.errors import ScenarioError
 from workbench.core.flex.sizes import (
     FlexFields,
     FlexRefusal,
@@ -30,44 +32,49 @@ from workbench.core.flex.tiles import (
 )
 from workbench.core.plan import Plan
 from workbench.core.rule_set import RULE_SETS
-from workbench.core.settings import Settings
-from workbench.core.trace import Rule, Step
+from workbench.core.trace import Citation, Rule, Step
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 FLEX = "FLEX_ATTENTION"
+READ_AT = Citation(
+    "0.23", "v1/attention/backends/flex_attention.py", ("get_kernel_options",), "#41252"
+)
 TILES = Rule(
     "flex_tiles",
     "Kernel tile (queries, keys)",
     "explicit tiles, else 16 under batch invariance, else the mask block (direct) or 64 "
     "(float32: 32) up to the mask block, halved below 144 KiB, at least 16",
     "tokens",
-    "vLLM 0.23, get_kernel_options (#41252)",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FlexPlan:
-    """Sizes in tokens of the three nested grids: tile in mask block in cache block.
-
-    cache_block_size: the kernel block; configured_block_size: the block before any alignment.
-    is_direct: the mask is listed from the block table. tiles: None where the mask block is
-    refused. shared_memory_bytes: what the tiles were chosen for, None without a limit.
-    head_size: elements. key_tile_bytes: one tile of keys. refusals: what stops the start, in the
-    engine's order.
-    """
+    """Sizes in tokens of the three nested grids: tile in mask block in cache block."""
 
     fields: FlexFields
     small: bool
     batch_invariant: bool
     dtype: str
     head_size: int
+    """In elements."""
     cache_block_size: int
+    """The kernel block."""
     configured_block_size: int
+    """The block before any alignment."""
     mask: MaskBlocks
     is_direct: bool
+    """Whether the mask is listed from the block table."""
     tiles: Tiles | None
+    """None where the mask block is refused."""
     key_tile_bytes: int | None
+    """Bytes of one tile of keys."""
     shared_memory_bytes: int | None
+    """What the tiles were chosen for, None without a limit."""
     refusals: tuple[FlexRefusal, ...]
+    """What stops the start, in the engine's order."""
 
     @property
     def build(self) -> str:
@@ -79,6 +86,21 @@ class FlexPlan:
         if self.tiles is None:
             return None
         return too_large_tile(self.tiles, self.head_size, FLOAT_BYTES[self.dtype], limit_bytes)
+
+    def tiles_step(self) -> Step:
+        """Return the choice of the tiles with its operands, to check an answer against."""
+        return tiles_step(self)
+
+    def figure(self, theme: str = "auto") -> Any:
+        """Return the plotly figure of the three nested grids."""
+        from workbench.views.flex.figure import nested_grids
+
+        return nested_grids(self, theme)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.flex.text import flex_html
+
+        return flex_html(self)
 
 
 def fields_of(settings: Settings) -> FlexFields:
@@ -123,19 +145,19 @@ def flex_sizes(
         refusals.append(illegal_tile(tiles, mask.q_block_size, mask.kv_block_size))
         key_bytes = key_tile_bytes(tiles, head_size, FLOAT_BYTES[dtype])
     return FlexPlan(
-        fields,
-        small,
-        batch_invariant,
-        dtype,
-        head_size,
-        cache_block_size,
-        configured_block_size,
-        mask,
-        direct,
-        tiles,
-        key_bytes,
-        shared_memory_bytes,
-        tuple(refusal for refusal in refusals if refusal is not None),
+        fields=fields,
+        small=small,
+        batch_invariant=batch_invariant,
+        dtype=dtype,
+        head_size=head_size,
+        cache_block_size=cache_block_size,
+        configured_block_size=configured_block_size,
+        mask=mask,
+        is_direct=direct,
+        tiles=tiles,
+        key_tile_bytes=key_bytes,
+        shared_memory_bytes=shared_memory_bytes,
+        refusals=tuple(refusal for refusal in refusals if refusal is not None),
     )
 
 
@@ -160,6 +182,14 @@ def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | 
     )
 
 
+def required_flex_plan(plan: Plan) -> FlexPlan:
+    """Return the flex sizes of a plan. Errors: ScenarioError where it has none."""
+    flex = flex_plan(plan)
+    if flex is None:
+        raise ScenarioError("backend_is_not_flex", f"This needs backend {FLEX}.", field="backend")
+    return flex
+
+
 def tiles_step(flex: FlexPlan) -> Step:
     """Return the tiles as a step with its operands.
 
@@ -181,6 +211,7 @@ def tiles_step(flex: FlexPlan) -> Step:
         },
         (flex.tiles.block_m, flex.tiles.block_n),
         f"{flex.build} build",
+        READ_AT,
     )
 
 

@@ -45,17 +45,16 @@ class FlexFields:
 
 @dataclass(frozen=True, slots=True)
 class FlexRefusal:
-    """Why vLLM does not start with these sizes.
-
-    field: the scenario field to look at; exception: the type that vLLM raises, None where the
-    compiler stops instead; operands: both numbers that clash.
-    """
+    """Why vLLM does not start with these sizes."""
 
     code: str
     field: str
+    """The scenario field to look at."""
     message: str
     operands: Mapping[str, Any]
+    """Both numbers that clash."""
     exception: str | None = "ValueError"
+    """The type that vLLM raises, None where the compiler stops instead."""
     vllm_text: str | None = None
 
 
@@ -128,11 +127,12 @@ def too_large_for_cache_block(
             name = f"flex_attn_block_{axis}"
             return FlexRefusal(
                 "flex_tile_exceeds_cache_block",
-                name,
-                f"Under batch invariance {name} must be at most the cache block size; got {tile} "
+                field=name,
+                message=f"Under batch invariance {name} must be at most the cache block size; got "
+                f"{tile} "
                 f"and {configured_block_size}. The block size is the one before any alignment. "
                 f"Nearest valid value: {configured_block_size}.",
-                {name: tile, "block_size": configured_block_size},
+                operands={name: tile, "block_size": configured_block_size},
                 vllm_text=f"{name} ({tile}) must be <= cache block size "
                 f"({configured_block_size}) for batch invariance",
             )
@@ -151,11 +151,11 @@ def _refused(
         whose = size_name if explicit else "the kernel block, which is the default mask block,"
         return FlexRefusal(
             "flex_block_not_power_of_2",
-            size_name if explicit else "block_size",
-            f"Flex attention needs a mask block that is a power of two, and {whose} is {size}. "
-            f"Nearest valid {size_name if explicit else 'block_size'}: {near}"
+            field=size_name if explicit else "block_size",
+            message=f"Flex attention needs a mask block that is a power of two, and {whose} is "
+            f"{size}. Nearest valid {size_name if explicit else 'block_size'}: {near}"
             + ("." if explicit else f"; or set {size_name} to {SMALL_BLOCK}."),
-            {**operands, "nearest_power_of_2": near},
+            operands={**operands, "nearest_power_of_2": near},
             vllm_text=text,
         )
     if tile is None:
@@ -163,10 +163,10 @@ def _refused(
     if tile == 0:
         return FlexRefusal(
             "flex_tile_is_zero",
-            tile_name,
-            f"{tile_name} = 0 is not the engine's choice: {size_name} = {size} is divided by it. "
-            f"Leave it empty, or take {min(size, SMALL_BLOCK)}.",
-            operands,
+            field=tile_name,
+            message=f"{tile_name} = 0 is not the engine's choice: {size_name} = {size} is divided "
+            f"by it. Leave it empty, or take {min(size, SMALL_BLOCK)}.",
+            operands=operands,
             exception="ZeroDivisionError",
             vllm_text="integer modulo by zero",
         )
@@ -174,10 +174,10 @@ def _refused(
         near = nearest_divisor(size, tile)
         return FlexRefusal(
             "flex_block_not_divisible",
-            tile_name,
-            f"{tile_name} must divide {size_name}: {size} / {tile} leaves {size % tile}. "
+            field=tile_name,
+            message=f"{tile_name} must divide {size_name}: {size} / {tile} leaves {size % tile}. "
             f"Nearest valid {tile_name}: {near}.",
-            {**operands, "nearest": near},
+            operands={**operands, "nearest": near},
             vllm_text=text,
         )
     return None

@@ -104,9 +104,9 @@ def illegal_tile(tiles: Tiles, q_block_size: int, kv_block_size: int) -> FlexRef
             advice = f"Nearest valid {tile_name}: {nearest_divisor(block, tile)}"
         return FlexRefusal(
             "flex_tile_illegal",
-            field,
-            f"{why}, so no kernel can be compiled. {advice}.",
-            {name: tile, size_name: block},
+            field=field,
+            message=f"{why}, so no kernel can be compiled. {advice}.",
+            operands={name: tile, size_name: block},
             exception=None,
             vllm_text="Q and KV block size must be divisible by BLOCK_M and BLOCK_N.",
         )

@@ -38,25 +38,26 @@ INDEX_KEYS = "uint8"
 
 
 class CacheSpec(NamedTuple):
-    """What makes layers identical: layers with equal specs may share a group.
-
-    kind: vLLM's class name. block_size in tokens, page_size_bytes of one block, padding
-    included. num_kv_heads of one rank, head_size in elements; 0 where it does not matter.
-    stored: what else must agree, such as the dtype. computed_window_tokens: a window of the
-    computation whose tokens are all kept. num_head_slots: into which a page is cut, where it is
-    not one a KV head (0.33).
-    """
+    """What makes layers identical: layers with equal specs may share a group."""
 
     kind: str
+    """vLLM's class name."""
     block_size: int
+    """In tokens."""
     page_size_bytes: int
+    """Of one block, padding included."""
     window_tokens: int | None = None
     num_kv_heads: int = 0
+    """Of one rank; 0 where it does not matter."""
     head_size: int = 0
+    """In elements; 0 where it does not matter."""
     stored: str = ""
+    """What else must agree, such as the dtype."""
     padding_bytes: int = 0
     computed_window_tokens: int | None = None
+    """A window of the computation whose tokens are all kept."""
     num_head_slots: int | None = None
+    """Parts into which a page is cut, if not one per KV head (0.33)."""
 
     @property
     def num_heads(self) -> int:
@@ -107,7 +108,11 @@ class CacheSpec(NamedTuple):
         )
 
 
-class NoSingleTypeError(ValueError):
+class GroupingError(ValueError):
+    """Why no groups can be built; the plan reports the same as a problem."""
+
+
+class NoSingleTypeError(GroupingError):
     """Specs that stay of several types; the plan reports the same as a problem."""
 
 

@@ -6,11 +6,11 @@ Source: `get_kv_cache_groups` in `vllm/v1/core/kv_cache_utils.py` of 0.23 and in
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import (
     FULL_KINDS,
     HIDDEN_SPEC,
@@ -41,12 +41,12 @@ __all__ = [
 ]
 
 LARGE_GROUP_RATIO = 1.5
-V0_23 = GroupRules(version="0.23")
+PLAIN = GroupRules()
 
 
 def group_layers(
     specs: Mapping[str, CacheSpec],
-    rules: GroupRules = V0_23,
+    rules: GroupRules = PLAIN,
     *,
     layout: str | None = None,
     hybrid_manager: bool = True,
@@ -60,13 +60,13 @@ def group_layers(
         specs = promoted(specs, rules)
     if not specs:
         return Grouping((), 0, "no layer keeps a cache", layout)
-    once = tuple(different(specs.values()))
+    once = tuple(dict.fromkeys(specs.values()))
     if share_one_spec(once, rules):
         group = Group(_shared(once), tuple(specs))
         return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
     if are_one_type(once, rules):
         group = group_of(dict(specs))
-        sizes = len(different(spec.page_size_bytes for spec in once))
+        sizes = len({spec.page_size_bytes for spec in once})
         reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
         return Grouping((group,), len(specs), reason, layout)
     if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
@@ -94,7 +94,7 @@ def _several_types(
         whole = _windows_kept_whole(specs, rules)
         if whole is None:
             raise
-        reason = "pages that cannot be made equal: windows are kept whole, one group"
+        reason = "pages cannot be made equal: windows are treated as full attention, one group"
         return Grouping((whole,), len(specs), reason, layout, (FALLBACK_WARNING,))
     groups, reason, notes = _split(unified, rules)
     if hidden:
@@ -162,6 +162,9 @@ def _split(
     buckets = _buckets(specs, rules)
     sizes = [len(names) for names in buckets]
     smallest, largest = min(sizes), max(sizes)
+    # Most hybrids have n layers of one kind per layer of another, so the rarer kind sets the size.
+    # With nearly equal counts (12 and 13 of gpt-oss with EAGLE) that would pad a kind to twice its
+    # layers, so the larger one does (_get_kv_cache_groups_uniform_page_size).
     size = largest if largest < LARGE_GROUP_RATIO * smallest else smallest
     groups: list[Group] = []
     notes = []
@@ -173,6 +176,8 @@ def _split(
                 f"{100 * padding / len(names):.2f}% KV cache memory"
             )
         for first in range(count):
+            # In strides, so that every pipeline stage has layers of every group; runs of neighbours
+            # would leave groups empty on a stage, and pad them there (same function).
             layers = names[first::count]
             spec = _shared([specs[name] for name in layers])
             groups.append(Group(spec, tuple(layers), size - len(layers)))
@@ -185,11 +190,13 @@ def _split(
 
 def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str]]:
     """Return the names of layers with equal specs, in the order of first appearance."""
-    equal = by_key((spec, name) for name, spec in specs.items())
+    equal: dict[CacheSpec, list[str]] = defaultdict(list)
+    for name, spec in specs.items():
+        equal[spec].append(name)
     if not rules.merges_buckets:
-        return [names for _spec, names in equal]
+        return list(equal.values())
     merged: list[tuple[list[CacheSpec], list[str]]] = []
-    for spec, names in equal:
+    for spec, names in equal.items():
         for members, layers in merged:
             if share_one_spec((*members, spec), rules):
                 members.append(spec)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.backends import Backend
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.layer_query import layer_query
-from workbench.core.sized import Sized
+from workbench.core.plan import Plan
 
 NEVER, SINGLE, UNIFORM, ALWAYS = LEVELS = (
     "NEVER",
@@ -30,18 +30,17 @@ WITH_GRAPHS = frozenset({"cuda", "rocm"})
 
 @dataclass(frozen=True, slots=True)
 class AttentionGroup:
-    """Layers of one KV-cache group with the same backend and spec.
-
-    group: index of the KV-cache group; kernel_block_size in tokens, None where there is no common
-    one; graph_level: one of LEVELS.
-    """
+    """Layers of one KV-cache group with the same backend and spec."""
 
     group: int
+    """Index of the KV-cache group."""
     backend: str
     spec: CacheSpec
     layers: tuple[str, ...]
     kernel_block_size: int | None
+    """In tokens, None where there is no common one."""
     graph_level: str
+    """One of LEVELS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +60,52 @@ class GraphSupport:
         return self.mode == FULL_AND_PIECEWISE
 
 
-def attention_groups(sized: Sized, cache: CachePlan) -> tuple[AttentionGroup, ...]:
+def attention_groups(plan: Plan, cache: CachePlan) -> tuple[AttentionGroup, ...]:
     """Return every attention group, KV-cache group by KV-cache group.
 
     Layers of one KV-cache group are distinguished by backend and spec; those without a backend are
     omitted.
     """
-    backends, found = sized.rules.backends, []
+    backends, found = plan.rules.backends, []
     for number, (group, kernel) in enumerate(
         zip(cache.groups, cache.kernel_block_sizes, strict=True)
     ):
         for spec in group.different_specs:
-            if (name := layer_backend(sized, spec)) is not None:
-                level = _graph_level(sized, backends[name])
+            if (name := layer_backend(plan, spec)) is not None:
+                level = _graph_level(plan, backends[name])
                 layers = group.layers_with(spec)
-                found.append(AttentionGroup(number, name, spec, layers, kernel, level))
+                found.append(
+                    AttentionGroup(
+                        group=number,
+                        backend=name,
+                        spec=spec,
+                        layers=layers,
+                        kernel_block_size=kernel,
+                        graph_level=level,
+                    )
+                )
     return tuple(found)
 
 
-def graph_support(sized: Sized, groups: tuple[AttentionGroup, ...]) -> GraphSupport:
+def graph_support(plan: Plan, groups: tuple[AttentionGroup, ...]) -> GraphSupport:
     """Return the minimum over the groups; the first of several equally weak ones is named."""
     level, weakest = ALWAYS, None
     for group in groups:
         if LEVELS.index(group.graph_level) < LEVELS.index(level):
             level, weakest = group.graph_level, group.backend
-    return GraphSupport(level, weakest, _mode(sized, level))
+    return GraphSupport(level, weakest, _mode(plan, level))
 
 
-def _graph_level(sized: Sized, backend: Backend) -> str:
+def _graph_level(plan: Plan, backend: Backend) -> str:
     if backend.cuda_graphs_where is not None and not backend.is_ssm:
         level, condition = backend.cuda_graphs_where
-        if condition(layer_query(sized)):
+        if condition(layer_query(plan)):
             return level
     return backend.cuda_graphs
 
 
-def _mode(sized: Sized, level: str) -> str:
-    if sized.settings.platform not in WITH_GRAPHS:
+def _mode(plan: Plan, level: str) -> str:
+    if plan.settings.platform not in WITH_GRAPHS:
         return NONE
-    drafts_need_uniform = sized.settings.num_speculative_tokens > 0 and level == SINGLE
+    drafts_need_uniform = plan.settings.num_speculative_tokens > 0 and level == SINGLE
     return PIECEWISE if level == NEVER or drafts_need_uniform else FULL_AND_PIECEWISE

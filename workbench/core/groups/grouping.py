@@ -5,14 +5,17 @@ Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_stri
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import gcd, lcm
+from typing import TypeVar
 
-from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.layouts.placed import Placed, place
+from workbench.core.layouts.placed import PagePlacement, place
+
+Value = TypeVar("Value")
 
 UNIFORM_KIND = "UniformTypeKVCacheSpecs"
 """vLLM's class for layers of one type whose pages differ."""
@@ -49,7 +52,14 @@ class Group:
     @property
     def different_specs(self) -> tuple[CacheSpec, ...]:
         """Return every spec that some layer has, once."""
-        return tuple(different(self.own_specs)) or (self.spec,)
+        return tuple(dict.fromkeys(self.own_specs)) if self.own_specs else (self.spec,)
+
+    @property
+    def layers_by_spec(self) -> Sequence[tuple[CacheSpec, int]]:
+        """Return (spec, how many layers have it) of every spec."""
+        if not self.own_specs:
+            return ((self.spec, len(self.layers)),)
+        return tuple(Counter(self.own_specs).items())
 
     def layers_with(self, spec: CacheSpec) -> tuple[str, ...]:
         """Return the layers that have this spec."""
@@ -71,13 +81,14 @@ class Group:
         """Return (page in bytes, how many layers have it) of every size."""
         if not self.own_specs:
             return ((self.spec.page_size_bytes, len(self.layers)),)
-        pages = by_key((spec.page_size_bytes, spec) for spec in self.own_specs)
-        return tuple((page, len(specs)) for page, specs in pages)
+        return tuple(Counter(spec.page_size_bytes for spec in self.own_specs).items())
 
     @property
     def layers_bytes(self) -> int:
         """Return the bytes of one block over the layers of this group, without empty slots."""
-        return sum(page * layers for page, layers in self.layers_by_page)
+        if not self.own_specs:
+            return self.spec.page_size_bytes * len(self.layers)
+        return sum(spec.page_size_bytes for spec in self.own_specs)
 
 
 def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
@@ -109,7 +120,7 @@ class Placement:
     group: int
     spec: CacheSpec
     layers: tuple[str, ...]
-    where: Placed
+    where: PagePlacement
 
 
 @dataclass(frozen=True)
@@ -129,13 +140,51 @@ class Grouping:
     notes: tuple[str, ...] = ()
 
     @cached_property
+    def examples(self) -> tuple[Group, ...]:
+        """Return one group for all with the same specs."""
+        return tuple({(group.spec, group.own_specs): group for group in self.groups}.values())
+
+    @cached_property
+    def example_of(self) -> tuple[int, ...]:
+        """Return the number of each group's example."""
+        specs = [(group.spec, group.own_specs) for group in self.examples]
+        return tuple(specs.index((group.spec, group.own_specs)) for group in self.groups)
+
+    def of_each(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """Return a value for each group, of one for each example."""
+        return tuple([values[number] for number in self.example_of])
+
+    @cached_property
+    def group_pages(self) -> tuple[int, ...]:
+        """Return the page of each group, in bytes."""
+        return tuple(group.page_size_bytes for group in self.groups)
+
+    @cached_property
+    def has_layer_tuples(self) -> bool:
+        """Return whether there are several groups of layers with a spec each."""
+        return len(self.groups) > 1 and all(group.has_own_specs for group in self.groups)
+
+    @cached_property
+    def block_multiple_tokens(self) -> int:
+        """Return the least common multiple of the groups' blocks."""
+        return lcm(*(group.spec.block_size for group in self.groups))
+
+    @cached_property
+    def block_divisor_tokens(self) -> int:
+        """Return the greatest common divisor of the groups' blocks."""
+        return gcd(*(group.spec.block_size for group in self.groups))
+
+    @cached_property
     def slots_by_page(self) -> Sequence[tuple[int, int]]:
         """Return (page in bytes, slots of that size).
 
         There are as many slots as the group with most such layers needs.
         """
-        pages = by_key(pair for group in self.groups for pair in group.layers_by_page)
-        return tuple((page, max(layers)) for page, layers in pages)
+        slots: dict[int, int] = {}
+        for group in self.groups:
+            for page, layers in group.layers_by_page:
+                slots[page] = max(layers, slots.get(page, 0))
+        return tuple(slots.items())
 
     @property
     def page_size_bytes(self) -> int:

@@ -19,7 +19,7 @@ from workbench.core.groups.cache_spec import (
 from workbench.core.groups.layer_classes import INDEXER, LayerClasses, layer_classes, with_indexers
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
-from workbench.core.sized import Sized, backend_name, drafter_layers
+from workbench.core.plan import Plan
 
 __all__ = ["ATTENTION_SPECS", "CacheSpec", "LayerSpecs", "layer_specs", "unquantized_layers"]
 
@@ -54,52 +54,52 @@ class LayerSpecs(NamedTuple):
         return {**dict(zip(self.classes.names, specs, strict=True)), **dict(self.hidden)}
 
 
-def layer_specs(sized: Sized) -> LayerSpecs:
+def layer_specs(plan: Plan) -> LayerSpecs:
     """Return the spec of everything that every layer keeps in the cache."""
-    classes = layer_classes(cache_layers(sized), unquantized_layers(sized))
+    classes = layer_classes(cache_layers(plan), unquantized_layers(plan))
     return LayerSpecs(
         classes,
         tuple(
-            _spec(sized, layer, AS_THE_MODEL if unquantized else sized.kv_cache_dtype)
+            _spec(plan, layer, AS_THE_MODEL if unquantized else plan.kv_cache_dtype)
             for layer, unquantized in classes.kinds
         ),
-        (_hidden_states(sized),) if sized.settings.hidden_state_layers else (),
+        (_hidden_states(plan),) if plan.settings.hidden_state_layers else (),
     )
 
 
-def cache_layers(sized: Sized) -> tuple[Layer, ...]:
+def cache_layers(plan: Plan) -> tuple[Layer, ...]:
     """Return everything that keeps a cache, in the order of construction: the drafter comes last.
 
     An indexer is built before the attention that it serves; a drafter's layer always has its own.
     Source: `DeepseekV2MLAAttention`, `DeepseekV32Attention`, 0.23 and 0.33.
     """
-    layers = (*sized.model.layers, *drafter_layers(sized))
-    attention = sized.model.attention
+    layers = (*plan.model.layers, *plan.drafter_layers)
+    attention = plan.model.attention
     if attention is None or attention.indexer is None:
         return layers
-    shares = sized.rules.groups.shares_indexers
+    shares = plan.rules.groups.shares_indexers
     return with_indexers(layers, attention.indexer.followers if shares else frozenset())
 
 
-def unquantized_layers(sized: Sized) -> frozenset[int]:
+def unquantized_layers(plan: Plan) -> frozenset[int]:
     """Return the numbers of attention layers in the model's dtype alongside a quantized cache.
 
     The explicit ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
     models that are not hybrid. Source: `kv_cache_dtype_skip_layers` and
     `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
     """
-    model, attention = sized.model, sized.model.attention
-    if attention is None or sized.kv_cache_dtype == AS_THE_MODEL:
+    model, attention = plan.model, plan.model.attention
+    if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
-    if attention.use_mla and not sized.rules.groups.skips_mla_layers:
+    if attention.use_mla and not plan.rules.groups.skips_mla_layers:
         return frozenset()
-    explicit = sized.settings.kv_cache_dtype_skip_layers or ()
-    packed = sized.kv_cache_dtype in TURBOQUANT_BITS or sized.kv_cache_dtype == ULTRAQUANT
+    explicit = plan.settings.kv_cache_dtype_skip_layers or ()
+    packed = plan.kv_cache_dtype in TURBOQUANT_BITS or plan.kv_cache_dtype == ULTRAQUANT
     if not explicit and not packed:
         return frozenset()
     found = {
         layer.number
-        for layer, index in _indexes(sized)
+        for layer, index in _indexes(plan)
         if layer.kind != SSM
         and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
     }
@@ -110,29 +110,34 @@ def unquantized_layers(sized: Sized) -> frozenset[int]:
     return frozenset(found)
 
 
-def _indexes(sized: Sized) -> list[tuple[Layer, int]]:
+def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
     """Return every layer with the number in vLLM's name; some drafters count from 0 again."""
-    own = [(layer, layer.number) for layer in sized.model.layers]
-    drafted, mtp = drafter_layers(sized), sized.model.mtp
+    own = [(layer, layer.number) for layer in plan.model.layers]
+    drafted, mtp = plan.drafter_layers, plan.model.mtp
     if not drafted or mtp is None:
         return own
     shift = mtp.first_index - drafted[0].number
     return [*own, *((layer, layer.number + shift) for layer in drafted)]
 
 
-def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
+def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
     if layer.kind == SSM:
-        assert sized.mamba_block_size is not None
-        own = sized.mamba_page_size_bytes
-        page = sized.mamba_page_size_padded or own
+        assert plan.mamba_block_size is not None
+        own = plan.mamba_page_size_bytes
+        page = plan.mamba_page_size_padded or own
         assert page is not None
         assert own is not None
-        return CacheSpec(MAMBA_SPEC, sized.mamba_block_size, page, padding_bytes=page - own)
-    attention = sized.model.attention
+        return CacheSpec(
+            kind=MAMBA_SPEC,
+            block_size=plan.mamba_block_size,
+            page_size_bytes=page,
+            padding_bytes=page - own,
+        )
+    attention = plan.model.attention
     assert attention is not None
     if layer.kind == INDEXER:
-        return _index_keys(sized, attention)
-    assert sized.attention_page_size_bytes is not None
+        return _index_keys(plan, attention)
+    assert plan.attention_page_size_bytes is not None
     own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
     if own_geometry:
         attention = replace(
@@ -140,27 +145,35 @@ def _spec(sized: Sized, layer: Layer, dtype: str) -> CacheSpec:
             num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
             head_size=layer.head_size or attention.head_size,
         )
-    kv_heads = attention.kv_heads_per_rank(sized.settings.tensor_parallel)
-    page = sized.attention_page_size_bytes
-    if own_geometry or dtype != sized.kv_cache_dtype:
-        name = backend_name(sized.backend) if dtype == sized.kv_cache_dtype else None
-        token, _formula = sized.rules.layer_token_bytes(
-            attention, kv_heads, dtype, sized.model_dtype, name
+    kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
+    page = plan.attention_page_size_bytes
+    if own_geometry or dtype != plan.kv_cache_dtype:
+        name = plan.backend if dtype == plan.kv_cache_dtype else None
+        token, _formula = plan.rules.layer_token_bytes(
+            attention, kv_heads, dtype, plan.model_dtype, name
         )
-        page = sized.block_size * token
-    if layer.kind == SLIDING and sized.rules.groups.windows_choose_blocks:
-        return _window_spec(sized, attention, kv_heads, page // sized.block_size, dtype)
+        page = plan.block_size * token
+    if layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks:
+        return _window_spec(plan, attention, kv_heads, page // plan.block_size, dtype)
     kind = MLA_SPEC if attention.use_mla else ATTENTION_SPECS[layer.kind]
-    if layer.kind == FULL and dtype in TURBOQUANT_BITS and not sized.rules.groups.one_allocation:
+    if layer.kind == FULL and dtype in TURBOQUANT_BITS and not plan.rules.groups.one_allocation:
         kind = kind if attention.use_mla else TURBOQUANT_SPEC
     window = None if layer.kind == FULL else attention.window_tokens
     return _with_slots(
-        sized,
-        CacheSpec(kind, sized.block_size, page, window, kv_heads, attention.head_size, dtype),
+        plan,
+        CacheSpec(
+            kind=kind,
+            block_size=plan.block_size,
+            page_size_bytes=page,
+            window_tokens=window,
+            num_kv_heads=kv_heads,
+            head_size=attention.head_size,
+            stored=dtype,
+        ),
     )
 
 
-def _index_keys(sized: Sized, attention: Attention) -> CacheSpec:
+def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
     """Return one fp8 key of each token with its scales, the same on every rank.
 
     Source: `Indexer` and `DeepseekV32IndexerCache`, 0.23 and 0.33.
@@ -168,48 +181,54 @@ def _index_keys(sized: Sized, attention: Attention) -> CacheSpec:
     assert attention.indexer is not None
     head = attention.indexer.head_dim
     token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
-    block = sized.block_size
+    block = plan.block_size
     return CacheSpec(
-        MLA_SPEC, block, block * token, num_kv_heads=1, head_size=token, stored=INDEX_KEYS
+        kind=MLA_SPEC,
+        block_size=block,
+        page_size_bytes=block * token,
+        num_kv_heads=1,
+        head_size=token,
+        stored=INDEX_KEYS,
     )
 
 
 def _window_spec(
-    sized: Sized, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
+    plan: Plan, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
 ) -> CacheSpec:
     """Return a sliding layer whose block is the largest that its backend takes within the page.
 
     Alongside a quantized cache the page is the one that phase 3 made common, and what the layer
     does not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
     """
-    shared = sized.skip_page_size_padded
-    plain = sized.plain_supported if dtype == AS_THE_MODEL != sized.kv_cache_dtype else ()
-    budget = shared or token_bytes * sized.block_size
-    fitting = largest_block_within(plain or sized.supported, budget // token_bytes)
-    block = fitting or sized.block_size
+    shared = plan.skip_page_size_padded
+    plain = plan.plain_supported if dtype == AS_THE_MODEL != plan.kv_cache_dtype else ()
+    budget = shared or token_bytes * plan.block_size
+    fitting = largest_block_within(
+        plain or plan.supported_kernel_block_sizes, budget // token_bytes
+    )
+    block = fitting or plan.block_size
     spec = CacheSpec(
-        ATTENTION_SPECS[SLIDING],
-        block,
-        block * token_bytes,
-        attention.window_tokens,
-        kv_heads,
-        attention.head_size,
+        kind=ATTENTION_SPECS[SLIDING],
+        block_size=block,
+        page_size_bytes=block * token_bytes,
+        window_tokens=attention.window_tokens,
+        num_kv_heads=kv_heads,
+        head_size=attention.head_size,
         stored=dtype,
     )
-    spec = _with_slots(sized, spec)
+    spec = _with_slots(plan, spec)
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
 
 
-def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
+def _with_slots(plan: Plan, spec: CacheSpec) -> CacheSpec:
     """Return the spec as its backend changes it: into how many places of heads a page is cut.
 
     Source: `customize_spec` of the backend classes, 0.33.
     """
-    plain = sized.plain_backend if spec.stored == AS_THE_MODEL else None
-    backend = plain or sized.backend
-    name = backend if isinstance(backend, str | None) else backend.name
-    cache = sized.rules.layouts.cache_of(spec.kind, name)
-    if cache is None:
+    plain = plan.plain_backend if spec.stored == AS_THE_MODEL else None
+    name = plain or plan.backend
+    cache = None if name is None else plan.rules.backends[name].cache
+    if cache is None or not plan.rules.layouts.one_view:
         return spec
     slots = cache.head_slots(
         CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, spec.stored)
@@ -217,27 +236,27 @@ def _with_slots(sized: Sized, spec: CacheSpec) -> CacheSpec:
     return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
 
 
-def stored_as(sized: Sized, spec: CacheSpec) -> str:
+def stored_as(plan: Plan, spec: CacheSpec) -> str:
     """Return the KV-cache dtype that layers with this spec are kept in; "auto" is the model's."""
-    return spec.stored or _unquantized(sized)
+    return spec.stored or _unquantized(plan)
 
 
-def _unquantized(sized: Sized) -> str:
+def _unquantized(plan: Plan) -> str:
     """Return what is set explicitly where that is a float; hidden states are never quantized."""
-    return sized.kv_cache_dtype if sized.kv_cache_dtype in FLOAT_BYTES else AS_THE_MODEL
+    return plan.kv_cache_dtype if plan.kv_cache_dtype in FLOAT_BYTES else AS_THE_MODEL
 
 
-def _hidden_states(sized: Sized) -> tuple[str, CacheSpec]:
+def _hidden_states(plan: Plan) -> tuple[str, CacheSpec]:
     """Return a layer that stores an unquantized vector per token for each requested layer."""
-    layers, size = sized.settings.hidden_state_layers, sized.model.hidden_size
+    layers, size = plan.settings.hidden_state_layers, plan.model.hidden_size
     assert size is not None
-    kept = _unquantized(sized)
-    token_bytes = layers * size * FLOAT_BYTES[sized.model_dtype if kept == AS_THE_MODEL else kept]
-    number = max((layer.number for layer in cache_layers(sized)), default=-1) + 1
+    kept = _unquantized(plan)
+    token_bytes = layers * size * FLOAT_BYTES[plan.model_dtype if kept == AS_THE_MODEL else kept]
+    number = max((layer.number for layer in cache_layers(plan)), default=-1) + 1
     spec = CacheSpec(
-        HIDDEN_SPEC,
-        sized.block_size,
-        sized.block_size * token_bytes,
+        kind=HIDDEN_SPEC,
+        block_size=plan.block_size,
+        page_size_bytes=plan.block_size * token_bytes,
         num_kv_heads=layers,
         head_size=size,
     )

@@ -6,11 +6,10 @@ Source: `group_and_unify_kv_cache_specs`, `_get_kv_cache_groups_uniform_groups` 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.equality import by_key
 from workbench.core.groups.cache_spec import MLA_KINDS, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group, group_of
 from workbench.core.groups.unification import PagesNotUnifiableError
@@ -29,8 +28,7 @@ def approximate_divisor(counts: Sequence[int], smallest: int) -> int:
 
 def layers_a_page(specs: Mapping[str, CacheSpec]) -> int:
     """Return the number of layers with the most frequent page: the repeats of the layer pattern."""
-    pages = by_key((spec.page_size_bytes, name) for name, spec in specs.items())
-    return max(len(names) for _page, names in pages)
+    return max(Counter(spec.page_size_bytes for spec in specs.values()).values())
 
 
 def layer_tuple_groups(specs: Mapping[str, CacheSpec]) -> tuple[Group, ...] | None:

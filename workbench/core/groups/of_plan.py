@@ -2,50 +2,50 @@
 
 from __future__ import annotations
 
-from workbench.core.equality import different, remembered
+from functools import lru_cache
+
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
 from workbench.core.groups.rules import GroupRules
-from workbench.core.layer_query import capability_of
-from workbench.core.sized import Sized, backend_name
+from workbench.core.plan import Plan
 
-NAMES_OF_0_23 = {"NHD": "LBNHC", "HND": "LBHNC"}
+OLD_NAMES = {"NHD": "LBNHC", "HND": "LBHNC"}
 """The two old layout names, and what they mean since 0.33."""
 OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
-"""In which vLLM counts the orders up, where no backend's preference decides."""
+"""vLLM's enumeration order of layouts, used if no backend has a preference."""
 
 
-def grouping_of(sized: Sized) -> Grouping:
+def grouping_of(plan: Plan) -> Grouping:
     """Return the groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
-    specs = layer_specs(sized)
+    specs = layer_specs(plan)
     return _grouping(
         specs,
-        sized.rules.groups,
-        cache_layout(sized, specs),
-        not sized.settings.disable_hybrid_kv_cache_manager,
+        plan.rules.groups,
+        cache_layout(plan, specs),
+        not plan.settings.disable_hybrid_kv_cache_manager,
     )
 
 
-@remembered(1024)
+@lru_cache(maxsize=1024)
 def _grouping(
     specs: LayerSpecs, rules: GroupRules, layout: str | None, hybrid_manager: bool
 ) -> Grouping:
     return group_layers(specs.by_name(), rules, layout=layout, hybrid_manager=hybrid_manager)
 
 
-def cache_layout(sized: Sized, specs: LayerSpecs | None = None) -> str | None:
+def cache_layout(plan: Plan, specs: LayerSpecs | None = None) -> str | None:
     """Return the order of the one allocation: the requested one if available, else the best.
 
-    None in versions with one tensor per slot. specs: of `sized`, where they exist.
+    None in versions with one tensor per slot. specs: of `plan`, where they exist.
     Source: `resolve_kv_cache_layout`, 0.33.
     """
-    possible = possible_layouts(sized, specs)
+    possible = possible_layouts(plan, specs)
     if not possible:
         return None
-    requested = sized.settings.kv_cache_layout
-    name = None if requested is None else NAMES_OF_0_23.get(requested, requested)
+    requested = plan.settings.kv_cache_layout
+    name = None if requested is None else OLD_NAMES.get(requested, requested)
     return name if name in possible else possible[0]
 
 
@@ -60,48 +60,50 @@ def layout_refusal_text(requested: str, possible: tuple[str, ...]) -> str:
     )
 
 
-def possible_layouts(sized: Sized, specs: LayerSpecs | None = None) -> tuple[str, ...]:
+def possible_layouts(plan: Plan, specs: LayerSpecs | None = None) -> tuple[str, ...]:
     """Return the orders that the backend reads and that suit all layers, best first.
 
     Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes. The
     backend of layers left in the model's dtype reads the same cache; where the two have no order in
-    common vLLM stops, and the orders are those of the first. specs: of `sized`, where they
+    common vLLM stops, and the orders are those of the first. specs: of `plan`, where they
     exist.
     """
-    if not sized.rules.groups.layouts:
+    if not plan.rules.groups.layouts:
         return ()
-    found = common_layouts(sized) or layouts_of_backends(sized)[0]
-    shapes = different(map(_shape, (specs or layer_specs(sized)).different))
-    if len(shapes) > 1:
-        found = tuple(order for order in found if order[:2] in {"LB", "BL"})
-    return found
+    orders = common_layouts(plan) or layouts_of_backends(plan)[0]
+    return _suiting(orders, (specs or layer_specs(plan)).different)
 
 
-def layouts_read_by(sized: Sized, backend: str) -> tuple[str, ...]:
-    """Return the orders that one backend reads, best first; none before 0.33."""
-    layouts = sized.rules.groups.layouts
-    capability = capability_of(sized.settings)
-    major = None if capability is None else capability[0]
-    keys = (f"{backend}:{major}", backend, "")
-    return next((layouts[key] for key in keys if key in layouts), ())
+@lru_cache(maxsize=1024)
+def _suiting(orders: tuple[str, ...], specs: tuple[CacheSpec, ...]) -> tuple[str, ...]:
+    """Return the orders in which pages that differ are one run of bytes each."""
+    if len(set(map(_shape, specs))) > 1:
+        return tuple(order for order in orders if order[:2] in {"LB", "BL"})
+    return orders
 
 
-def layouts_of_backends(sized: Sized) -> tuple[tuple[str, ...], ...]:
+def layouts_read_by(plan: Plan, backend: str) -> tuple[str, ...]:
+    """Return the orders that one backend reads, best first; none where each slot has a tensor."""
+    own = plan.rules.backends[backend].orders_for(plan.capability)
+    return plan.rules.groups.layouts if own is None else own
+
+
+def layouts_of_backends(plan: Plan) -> tuple[tuple[str, ...], ...]:
     """Return the declarations of the backends, or vLLM's preference if there is none (0.33)."""
-    default = sized.rules.groups.layouts[""]
-    names = map(backend_name, (sized.backend, sized.plain_backend))
-    declared = (layouts_read_by(sized, name) for name in names if name is not None)
+    default = plan.rules.groups.layouts
+    names = (plan.backend, plan.plain_backend)
+    declared = (layouts_read_by(plan, name) for name in names if name is not None)
     return tuple(orders for orders in declared if orders is not default) or (default,)
 
 
-def common_layouts(sized: Sized) -> tuple[str, ...]:
+def common_layouts(plan: Plan) -> tuple[str, ...]:
     """Return what all backends read; where their lists differ, in vLLM's own order.
 
     Empty: vLLM stops.
 
     Source: `get_supported_kv_cache_layouts`, 0.33.
     """
-    first, *others = lists = layouts_of_backends(sized)
+    first, *others = lists = layouts_of_backends(plan)
     if all(orders == first for orders in others):
         return first
     shared = [order for order in OWN_ORDER if all(order in orders for orders in lists)]

@@ -5,11 +5,12 @@ Source: `_get_packed_kv_cache_groups` of 0.33.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.equality import by_key, different
 from workbench.core.groups.cache_spec import SLIDING_KINDS, CacheSpec, are_one_type
 from workbench.core.groups.grouping import Group, group_of
 from workbench.core.groups.layer_tuples import approximate_divisor, layers_a_page
@@ -19,10 +20,17 @@ from workbench.core.groups.unification import PagesNotUnifiableError
 
 @dataclass(frozen=True)
 class _Bucket:
-    """Layers of one type; `by_page`: their names by page size."""
+    """Layers of one type."""
 
     specs: dict[str, CacheSpec]
-    by_page: list[tuple[int, list[str]]]
+
+    @cached_property
+    def by_page(self) -> dict[int, list[str]]:
+        """Return their names by page size."""
+        found: dict[int, list[str]] = defaultdict(list)
+        for name, spec in self.specs.items():
+            found[spec.page_size_bytes].append(name)
+        return found
 
     @property
     def first(self) -> CacheSpec:
@@ -31,7 +39,7 @@ class _Bucket:
     @property
     def is_balanced(self) -> bool:
         """Return whether there are as many layers of each page size: a pattern that repeats."""
-        return len({len(names) for _page, names in self.by_page}) == 1
+        return len(set(map(len, self.by_page.values()))) == 1
 
     @property
     def repeats(self) -> int:
@@ -39,7 +47,7 @@ class _Bucket:
 
     def widest_bytes(self, groups: int) -> int:
         """Return the bytes of a block in the largest of so many groups."""
-        return sum(cdiv(len(names), groups) * page for page, names in self.by_page)
+        return sum(cdiv(len(names), groups) * page for page, names in self.by_page.items())
 
     def dealt_out(self, groups: int) -> list[Group]:
         if groups == 1:
@@ -49,7 +57,7 @@ class _Bucket:
                 "layers with one window have pages of several sizes and are cut into "
                 f"{groups} groups: some layer would be in none, or some group without a layer"
             )
-        rows = list(zip(*(names for _page, names in self.by_page), strict=True))
+        rows = list(zip(*self.by_page.values(), strict=True))
         return [
             group_of({name: self.specs[name] for row in rows[first::groups] for name in row})
             for first in range(groups)
@@ -62,7 +70,7 @@ def packed_groups(specs: Mapping[str, CacheSpec], rules: GroupRules) -> tuple[Gr
     Types whose layers repeat one pattern of pages are cut to the same number of repeats; states
     and windows are cut until they fit the block that the others need.
     """
-    if len(different(spec.page_size_bytes for spec in specs.values())) <= 1:
+    if len({spec.page_size_bytes for spec in specs.values()}) <= 1:
         return None
     buckets = _buckets(specs, rules)
     balanced = [bucket for bucket in buckets if bucket.is_balanced]
@@ -102,7 +110,4 @@ def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[_Bucket]
                 break
         else:
             found.append({name: spec})
-    return [
-        _Bucket(bucket, by_key((spec.page_size_bytes, name) for name, spec in bucket.items()))
-        for bucket in found
-    ]
+    return [_Bucket(bucket) for bucket in found]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
+from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError
 from workbench.core.groups.rules import GroupRules
 
 
-class PagesNotUnifiableError(ValueError):
+class PagesNotUnifiableError(GroupingError):
     """Layers whose pages cannot be made equal; the plan reports the same as a problem.
 
     vllm_text: the beginning of vLLM's message; None for an assertion without text.

@@ -63,6 +63,8 @@ def interleaved(view: View) -> View:
 
     The first two strides become (h, 2 h), h the elements of the other dimensions; the others stay.
     """
+    # Only strides change, as in _update_hybrid_attention_mamba_layout: K and V of a block are then
+    # in that block's page, which it shares with the states of other groups.
     hidden = prod(view.shape[2:])
     return replace(view, strides=(hidden, 2 * hidden, *view.strides[2:]))
 
@@ -76,6 +78,7 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
     if rule == NEVER:
         return False
     how = REWRITE_RULES[rule]
+    # (num_blocks, 2, ...): the blocks are outermost already.
     if how.queries_backend and block_dim == 0:
         return False
     if how.queries_backend and block_dim != 1:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import unknown_name_message
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.groups.layer_specs import stored_as
-from workbench.core.layer_query import capability_of
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.layer_views import V1, AttentionPages, StatePages, stored_dtype
@@ -15,7 +14,7 @@ from workbench.core.layouts.packed import packed_plan_layout
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import CacheViews, LayoutName, cache_views, layout_name
 from workbench.core.plan import Plan
-from workbench.core.platforms import PLATFORMS
+from workbench.core.platforms import PLATFORMS, capability_of
 
 
 def plan_layout(

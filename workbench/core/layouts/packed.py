@@ -16,10 +16,9 @@ from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, pos
 from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.hybrid_rewrite import RUNNER_RULES
 from workbench.core.layouts.layer_views import V1, AttentionPages, StatePages, stored_dtype
-from workbench.core.layouts.names import LayoutName
 from workbench.core.layouts.packed_views import check_group_split, packed_states, packed_view
-from workbench.core.layouts.placed import Placed, packed_order
-from workbench.core.layouts.shapes import CacheGeometry, CacheLayout
+from workbench.core.layouts.placed import PagePlacement, packed_order
+from workbench.core.layouts.shapes import CacheGeometry, CacheLayout, LayoutName
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
@@ -32,7 +31,7 @@ class LayerPlace:
     name: str
     group: int
     spec: CacheSpec
-    where: Placed
+    where: PagePlacement
     index: int
 
     @property
@@ -78,13 +77,15 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
         return plan, LayoutName(rules.names[0], "nothing to lay out")
     if name != cache_layout(plan):
         settings = replace(plan.settings, kv_cache_layout=name)
-        plan = resolve(plan.model, settings, type(plan))
+        plan = resolve(plan.model, settings)
     return plan, LayoutName(name, reason)
 
 
 def layout_of(plan: Plan, spec: CacheSpec) -> CacheLayout:
-    """Return what the layer's view holds: its backend's record, or that of MLA or hidden states."""
-    found = plan.rules.layouts.cache_of(spec.kind, layer_backend(plan, spec))
+    """Return what the layer's view holds, as its backend's record has it."""
+    name = layer_backend(plan, spec)
+    assert name is not None
+    found = plan.rules.backends[name].cache
     assert found is not None
     return found
 
@@ -191,8 +192,8 @@ def packed_plan_layout(
     first = attention or state
     assert first is not None
     built = CacheViews(
-        runner,
-        name,
+        runner=runner,
+        layout=name,
         raw_bytes=first.where.allocation_bytes,
         num_blocks=num_blocks,
         attention=None,
@@ -242,10 +243,19 @@ def place_views(plan: Plan, found: LayerPlace, num_blocks: int) -> CacheViews:
     """
     inside = "LBNHC" if found.where.name.endswith("NHC") else "LBHNC"
     page = found.spec.page_size_bytes
-    alone = Placed(inside, num_blocks, 1, 0, page * num_blocks, page, page, page * num_blocks)
+    alone = PagePlacement(
+        name=inside,
+        num_blocks=num_blocks,
+        layers=1,
+        offset=0,
+        layer_stride=page * num_blocks,
+        block_stride=page,
+        page_bytes=page,
+        allocation_bytes=page * num_blocks,
+    )
     built = CacheViews(
-        V1,
-        LayoutName(inside),
+        runner=V1,
+        layout=LayoutName(inside),
         raw_bytes=alone.allocation_bytes,
         num_blocks=num_blocks,
         attention=None,

@@ -12,7 +12,7 @@ from math import prod
 
 from workbench.core.layouts.error import LayoutError, require_positive
 from workbench.core.layouts.layer_views import AttentionPages, StatePages
-from workbench.core.layouts.placed import COMPACT, Placed, packed_strides
+from workbench.core.layouts.placed import COMPACT, PagePlacement, packed_strides
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheLayout
 from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides, placed
 
@@ -26,7 +26,7 @@ def page_shape(layout: CacheLayout, pages: AttentionPages) -> tuple[int, int, in
 def packed_view(
     layout: CacheLayout,
     pages: AttentionPages,
-    where: Placed,
+    where: PagePlacement,
     *,
     kernel_block_size: int,
     layer: int = 0,
@@ -78,7 +78,7 @@ def packed_view(
     )
 
 
-def packed_states(pages: StatePages, where: Placed, *, layer: int = 0) -> tuple[View, ...]:
+def packed_states(pages: StatePages, where: PagePlacement, *, layer: int = 0) -> tuple[View, ...]:
     """Return the states of one SSM layer: one after the other at the start of each of its pages."""
     start = where.offset + layer * where.layer_stride
     views = []
@@ -100,7 +100,7 @@ def packed_states(pages: StatePages, where: Placed, *, layer: int = 0) -> tuple[
     return tuple(views)
 
 
-def _check_split(where: Placed, pages: AttentionPages, kernel: int, ratio: int) -> None:
+def _check_split(where: PagePlacement, pages: AttentionPages, kernel: int, ratio: int) -> None:
     """Check that a block to be cut is one dense page and that the next one follows it."""
     stride, page = where.block_stride, pages.page_size_bytes
     if stride == page:

@@ -1,4 +1,4 @@
-"""Where pages are in the one allocation of 0.33, whatever a layer sees in them.
+"""Positions of pages in the one allocation of 0.33, for every kind of layer.
 
 Block b of layer l starts at offset + l * layer_stride + b * block_stride. Source:
 `compute_layout_strides` in `vllm/v1/kv_cache_interface.py`, 0.33.
@@ -20,12 +20,8 @@ COMPACT = "LBNHC"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Where the pages of some layers are in the allocation, in bytes.
-
-    allocation_bytes: all of it. layer: which of the layers a view is for. pieces: of a page, as
-    many as heads where these are not side by side, `piece_stride` apart.
-    """
+class PagePlacement:
+    """Where the pages of some layers are in the allocation, in bytes."""
 
     name: str
     num_blocks: int
@@ -35,7 +31,9 @@ class Placed:
     block_stride: int
     page_bytes: int
     allocation_bytes: int
+    """Size of the whole allocation."""
     pieces: int = 1
+    """Parts of a page: as many as heads where these are not side by side, `piece_stride` apart."""
     piece_stride: int = 0
 
     def address(self, layer: int, block: int, page_byte: int = 0) -> int:
@@ -126,7 +124,7 @@ def place(
     page_bytes: int,
     block_bytes: int,
     offset: int = 0,
-) -> Placed:
+) -> PagePlacement:
     """Return where `layers` layers are whose pages have `shape` (heads, tokens, content in bytes).
 
     page_bytes: padding included; block_bytes: of one block over all layers of the largest group.
@@ -143,15 +141,15 @@ def place(
         layer_stride=whole if blocks_outside else None if whole is None else whole * num_blocks,
         block_stride=block_bytes if blocks_outside else whole,
     )
-    return Placed(
-        name,
-        num_blocks,
-        layers,
-        offset,
-        strides[LAYER],
-        strides[BLOCK],
-        page_bytes,
-        block_bytes * num_blocks,
+    return PagePlacement(
+        name=name,
+        num_blocks=num_blocks,
+        layers=layers,
+        offset=offset,
+        layer_stride=strides[LAYER],
+        block_stride=strides[BLOCK],
+        page_bytes=page_bytes,
+        allocation_bytes=block_bytes * num_blocks,
         pieces=heads,
         piece_stride=strides[2] if heads > 1 else 0,
     )

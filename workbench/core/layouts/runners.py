@@ -70,22 +70,26 @@ def _align_with_v2(plan: Plan) -> Problem:
     others = [mode for mode in plan.rules.cache_modes if mode != "align"]
     return Problem(
         "align_with_v2_runner",
-        ERROR,
-        "mamba_cache_mode",
-        "The V2 model runner does not checkpoint states at block boundaries: mamba_cache_mode = "
+        severity=ERROR,
+        field="mamba_cache_mode",
+        message="The V2 model runner does not checkpoint states at block boundaries: "
+        "mamba_cache_mode = "
         f"align is refused. Allowed there: {', '.join(others)}; or leave the V1 runner on.",
-        {"mamba_cache_mode": plan.mamba_cache_mode},
-        "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
-        ({"enable_prefix_caching": False, "mamba_cache_mode": None}, {"mamba_cache_mode": "all"}),
+        operands={"mamba_cache_mode": plan.mamba_cache_mode},
+        vllm_text="Model Runner V2 has not yet supported mamba_cache_mode='align'.",
+        candidates=(
+            {"enable_prefix_caching": False, "mamba_cache_mode": None},
+            {"mamba_cache_mode": "all"},
+        ),
     )
 
 
 def _from_layout(error: LayoutError) -> Problem:
     return Problem(
-        error.code,
-        ERROR,
-        error.field or "block_size",
-        error.message,
-        error.operands,
-        error.vllm_text,
+        code=error.code,
+        severity=ERROR,
+        field=error.field or "block_size",
+        message=error.message,
+        operands=error.operands,
+        vllm_text=error.vllm_text,
     )

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError, require_positive
 
 NHD, HND = "NHD", "HND"
 LAYOUT_NAMES = (NHD, HND)
+FORCED_BY_PLATFORM: Final = {"xpu": NHD}
+"""Platform -> the layout name that its code sets, whatever was requested (0.23)."""
 NUM_BLOCKS, KV, TOKENS, HEADS = "num_blocks", "kv", "block_size", "num_kv_heads"
 DIMENSIONS = "LBHNC"
 """Layer, block, head, token, content: every view of 0.33 has these, and a name is their order."""
@@ -23,6 +26,14 @@ BLOCK_SENTINEL = 1_234_567
 
 Order = tuple[int, ...]
 Orders = Mapping[str, Order]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutName:
+    """A layout name, and what decided it."""
+
+    name: str
+    reason: str = "as given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +62,19 @@ def kv_heads(geometry: CacheGeometry) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
-    """The cache of one backend, as data.
-
-    axes: names of the logical dimensions, outermost first; the last one holds `elements` elements.
-    heads: places in the dimension of heads.
-    orders: layout name -> order of the logical dimensions in memory; None: the backend declares
-    none. orders_with_layers: the same with the layer as dimension 0, where every other moves up.
-    block_multiple: kernel blocks must be multiples of it.
-    """
+    """The cache of one backend, as data."""
 
     axes: tuple[str, ...]
+    """Names of the logical dimensions, outermost first; the last one holds `elements` elements."""
     elements: Callable[[CacheGeometry], int] = plain_head
     orders: Orders | None = None
+    """Layout name -> order of the logical dimensions in memory; None: the backend declares none."""
     orders_with_layers: Orders | None = None
+    """The same with the layer as dimension 0, where every other moves up."""
     block_multiple: int = 1
+    """Kernel blocks must be multiples of this number of tokens."""
     heads: Callable[[CacheGeometry], int] = kv_heads
+    """Places in the dimension of heads."""
 
     def shape(self, num_blocks: int, geometry: CacheGeometry) -> tuple[int, ...]:
         """Return the logical shape for `num_blocks` kernel blocks.

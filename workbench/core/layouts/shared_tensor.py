@@ -30,12 +30,17 @@ from workbench.core.layouts.layer_views import (
     attention_view,
     state_views,
 )
-from workbench.core.layouts.names import LayoutName
 from workbench.core.layouts.ownership import bytes_outside_their_page
-from workbench.core.layouts.placed import Placed
-from workbench.core.layouts.shapes import NHD, CacheLayout, Order, check_layout_name
+from workbench.core.layouts.placed import PagePlacement
+from workbench.core.layouts.shapes import (
+    FORCED_BY_PLATFORM,
+    NHD,
+    CacheLayout,
+    LayoutName,
+    Order,
+    check_layout_name,
+)
 from workbench.core.layouts.view import View
-from workbench.core.rules.v0_23_layouts import FORCED_BY_PLATFORM
 
 USUAL_NAME = LayoutName(NHD)
 
@@ -72,37 +77,37 @@ def layout_name(
 def _forced_on(backend: Backend, capability: tuple[int, int] | None) -> bool:
     if backend.layout_on is None:
         return True
-    return capability is not None and backend.layout_on(capability)
+    return capability is not None and backend.layout_on.accepts(capability)
 
 
 @dataclass(frozen=True)
 class CacheViews:
-    """One raw int8 tensor and everything that its layers see of it.
-
-    num_blocks: manager blocks. attention: its block axis counts *kernel* blocks,
-    kernel_blocks_per_block in a manager block; block_dim: that axis, as the backend answers;
-    order: of its logical dimensions in memory, before a rewrite. states: one view per state, named
-    in state_names. attention_place, state_place: where the pages are in the one allocation, which
-    the views are of then (0.33); None where the layers of a slot have a tensor.
-    """
+    """One raw int8 tensor and everything that its layers see of it."""
 
     runner: str
     layout: LayoutName
     raw_bytes: int
     num_blocks: int
+    """Number of manager blocks."""
     attention: View | None
+    """Its block axis counts *kernel* blocks, kernel_blocks_per_block in a manager block."""
     states: tuple[View, ...]
+    """One view per state, named in state_names."""
     attention_page_bytes: int | None
     state_page_bytes: int | None
     kernel_block_size: int | None = None
     kernel_blocks_per_block: int = 1
     block_dim: int | None = None
+    """The block axis of `attention`, as the backend answers."""
     order: Order | None = None
+    """Order of its logical dimensions in memory, before a rewrite."""
     order_is_declared: bool = False
     rewritten: bool = False
     state_names: tuple[str, ...] = ()
-    attention_place: Placed | None = None
-    state_place: Placed | None = None
+    attention_place: PagePlacement | None = None
+    state_place: PagePlacement | None = None
+    """Where pages are in the one allocation, which the views are of then (0.33), like
+    `attention_place`; None where the layers of a slot have a tensor."""
 
     @property
     def misplaced_attention_bytes(self) -> int:
@@ -163,12 +168,12 @@ class CacheViews:
         }
 
 
-def _page_of_block_0(place: Placed | None, page_bytes: int) -> tuple[int, int]:
+def _page_of_block_0(place: PagePlacement | None, page_bytes: int) -> tuple[int, int]:
     """Return first byte of block 0's page, and the bytes from there to the page of block 1."""
     return (0, page_bytes) if place is None else place.block_step
 
 
-def _published_place(place: Placed | None) -> dict[str, Any]:
+def _published_place(place: PagePlacement | None) -> dict[str, Any]:
     if place is None:
         return {}
     names = ("offset", "layer_stride", "block_stride", "allocation_bytes", "layers")
@@ -214,8 +219,8 @@ def cache_views(
     if not pages:
         raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
     built = CacheViews(
-        runner,
-        name,
+        runner=runner,
+        layout=name,
         raw_bytes=num_blocks * max(pages),
         num_blocks=num_blocks,
         attention=None,

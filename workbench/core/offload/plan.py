@@ -8,10 +8,11 @@ the connector; what differs is `OffloadRules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.capacity.blocks import CachePlan
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
 from workbench.core.offload.checks import (
@@ -26,6 +27,11 @@ from workbench.core.offload.units import BlockSizes, block_over_ranks, resolved_
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 
+if TYPE_CHECKING:
+    from workbench.core.offload.fill import StoredPrompt
+    from workbench.core.offload.pool import LayerBytes
+    from workbench.core.remedies import Remedy
+
 __all__ = ["Offload", "OffloadRequest", "offload", "window_chunks"]
 
 LEGAL_SIZES = 8
@@ -34,30 +40,70 @@ LEGAL_SIZES = 8
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What the offload connector makes of a plan.
+    """What the offload connector makes of a plan and a request."""
 
-    problems: the first check that fails, alone, as vLLM stops there. gpu_block_sizes: per group,
-    tokens over all context-parallel ranks. factor: GPU blocks in one offloaded block.
-    legal_block_sizes: the first of them, empty where groups differ. bytes_per_cpu_block: of all
-    ranks. cpu_blocks: None after a failed check, or when no layer keeps a cache; the memory of
-    the GPU plays no part in it. window_chunks: per group, how many offloaded blocks of a request
-    are kept, None for all (0.33; empty in 0.23). unread: options that this version does not know.
-    """
-
+    plan: Plan = field(repr=False)
+    request: OffloadRequest
     problems: tuple[Problem, ...]
+    """The first check that fails, alone, as vLLM stops there."""
     block_sizes: BlockSizes | None
     gpu_block_sizes: tuple[int, ...]
+    """Per group, tokens over all context-parallel ranks."""
     legal_block_sizes: tuple[int, ...]
-    factor: int | None
-    bytes_per_cpu_block: int | None
-    cpu_blocks: int | None
+    """The smallest legal ones, empty where groups differ."""
+    factor: int | None = None
+    """GPU blocks in one offloaded block."""
+    bytes_per_cpu_block: int | None = None
+    """Bytes of one host block, all ranks together."""
+    cpu_blocks: int | None = None
+    """None after a failed check, or when no layer keeps a cache; the memory of the GPU plays no
+    part in it."""
     window_chunks: tuple[int | None, ...] = ()
+    """Per group, how many offloaded blocks of a request are kept, None for all (0.33; empty in
+    0.23)."""
     unread: tuple[str, ...] = ()
+    """Options that this version does not know."""
 
     @property
     def is_legal(self) -> bool:
         """Return whether the engine starts with this connector."""
         return not self.problems
+
+    def remedies(self) -> tuple[Remedy, ...]:
+        """Return tried changes of the scenario that pass the failed check, best first."""
+        from workbench.core.offload.remedies import offload_remedies
+
+        return tuple(
+            remedy
+            for problem in self.problems
+            for remedy in offload_remedies(self.plan, problem, self.request)
+        )
+
+    def stored_prompt(self, prompt_tokens: int) -> StoredPrompt:
+        """Return the host blocks that one prompt takes, and how many such prompts fit.
+
+        Errors: ValueError after a failed check, or below 1 token.
+        """
+        from workbench.core.offload.fill import stored_prompt
+
+        return stored_prompt(self.plan, self, prompt_tokens)
+
+    def layer_bytes(self) -> tuple[LayerBytes, ...]:
+        """Return what one block holds of every layer: data and padding, in bytes."""
+        from workbench.core.offload.pool import layer_bytes
+
+        return layer_bytes(self.plan)
+
+    def figure(self, theme: str = "auto") -> Any:
+        """Return the plotly figure of the prompts that the host pool holds, over its size."""
+        from workbench.views.offload.figure import offload_figure
+
+        return offload_figure(self.plan, self.request, theme=theme)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.offload.html import offload_html
+
+        return offload_html(self.plan, self.request)
 
 
 def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
@@ -80,13 +126,21 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
         problem = no_group_problem()
     elif found is not None:
         problem = (
-            hash_problem(sizes, found.hash, plan.prefix_caching, rules)
+            hash_problem(sizes, found.hash, plan.enable_prefix_caching, rules)
             or chunk_problem(chunk, request.block_size)
             or block_problem(sizes, request.block_size, rules)
             or bytes_problem(request.cpu_bytes_to_use)
         )
     if problem is not None:
-        return Offload((problem,), found, sizes, legal, None, None, None, unread=unread)
+        return Offload(
+            plan=plan,
+            request=request,
+            problems=(problem,),
+            block_sizes=found,
+            gpu_block_sizes=sizes,
+            legal_block_sizes=legal,
+            unread=unread,
+        )
     factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
     world = request.world_size or plan.settings.tensor_parallel
     copies = 1 if _stores_one_copy(plan, request, world) else world
@@ -98,7 +152,19 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
         for group, size in zip(cache.groups, sizes, strict=True)
         if rules.takes_blocks_per_chunk
     )
-    return Offload((), found, sizes, legal, factor, block_bytes, blocks, windows, unread)
+    return Offload(
+        plan=plan,
+        request=request,
+        problems=(),
+        block_sizes=found,
+        gpu_block_sizes=sizes,
+        legal_block_sizes=legal,
+        factor=factor,
+        bytes_per_cpu_block=block_bytes,
+        cpu_blocks=blocks,
+        window_chunks=windows,
+        unread=unread,
+    )
 
 
 _CHUNK = ("blocks_per_chunk",)

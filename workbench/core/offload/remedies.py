@@ -11,8 +11,7 @@ from workbench.core.offload.plan import offload
 from workbench.core.offload.request import OffloadRequest
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
-from workbench.core.remedies import Remedy
-from workbench.core.resolve import resolve
+from workbench.core.remedies import Remedy, changed_plan
 
 
 def offload_remedies(
@@ -25,7 +24,7 @@ def offload_remedies(
         if any(remedy.changes.items() <= changes.items() for remedy in found):
             continue  # a part of it is enough
         try:
-            other = resolve(plan.model, replace(plan.settings, **changes), type(plan))
+            other = changed_plan(plan, changes)
         except WorkbenchError:
             continue
         if {error.code for error in other.errors} - before or other.cache is None:

@@ -9,21 +9,23 @@ from dataclasses import dataclass
 class OffloadRequest:
     """What a person types for the offload connector, and what no scenario has.
 
-    block_size: tokens of an offloaded block (`block_size` in the connector's extra config);
-    cpu_bytes_to_use: over all ranks; world_size: ranks, None for the scenario's tensor
-    parallelism. decode_context_parallel, prefill_context_parallel: vLLM's own; hash_block_size: too
-    (`prefix_match_unit` since 0.33). blocks_per_chunk: GPU blocks in an offloaded one, an option of
-    the extra config since 0.33, which may be set explicitly instead of block_size.
     Errors: ValueError for sizes below 1 (0.23 takes them and fails later, or never).
     """
 
     block_size: int | None = None
+    """Tokens of an offloaded block (`block_size` in the connector's extra config)."""
     cpu_bytes_to_use: int | None = None
+    """Host memory, over all ranks."""
     world_size: int | None = None
+    """Number of ranks, None for the scenario's tensor parallelism."""
     decode_context_parallel: int = 1
     prefill_context_parallel: int = 1
+    """vLLM's option, like `decode_context_parallel`."""
     hash_block_size: int | None = None
+    """vLLM's option (`prefix_match_unit` since 0.33)."""
     blocks_per_chunk: int | None = None
+    """GPU blocks in an offloaded one, an option of the extra config since 0.33, which may be set
+    explicitly instead of block_size."""
 
     def __post_init__(self) -> None:
         for name in (

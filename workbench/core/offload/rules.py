@@ -9,31 +9,30 @@ CONCATENATED, LAST = "concatenated", "last"
 
 @dataclass(frozen=True, eq=False)
 class OffloadRules:
-    """Hash units, options and checks of one vLLM version.
+    """Hash units, options and checks of one vLLM version."""
 
-    hash_option: the option that sets the unit of prefix hashes. large_block_hash: how the hash
-    of a block of several units comes about: CONCATENATED from those of its units, or their LAST
-    one. context_parallel_with_groups: several groups work with context parallelism, and only
-    attention is spread over its ranks; else it is refused, and every block counts for all
-    ranks. aligned_states_hash_finer: states of align mode alone let hashes be finer than the
-    scheduler's unit; else states whose block is that of attention do. checks_single_group: an
-    explicit unit must be the block of a single group. takes_blocks_per_chunk: the connector has
-    that option, suggests the next multiple and keeps only the chunks that a window reaches.
-    one_copy_of_latents: ranks with the same MLA latents store them once.
-    host_block_alignment_bytes: host blocks are whole multiples of it (the page size of the
-    host). transfers_mixed_blocks: a cache with several kinds of layers may have larger kernel
-    blocks on the decode side of a transfer. unit_words: how messages call a GPU block and a
-    hash unit.
-    """
-
-    version: str
     hash_option: str = "hash_block_size"
+    """The option that sets the unit of prefix hashes."""
     large_block_hash: str = CONCATENATED
+    """How the hash of a block of several units comes about: CONCATENATED from those of its units,
+    or their LAST one."""
     context_parallel_with_groups: bool = False
+    """Several groups work with context parallelism, and only attention is spread over its ranks;
+    else it is refused, and every block counts for all ranks."""
     aligned_states_hash_finer: bool = False
+    """States of align mode alone let hashes be finer than the scheduler's unit; else states whose
+    block is that of attention do."""
     checks_single_group: bool = False
+    """An explicit unit must be the block of a single group."""
     takes_blocks_per_chunk: bool = False
+    """The connector has the option `blocks_per_chunk`, suggests the next multiple and keeps only
+    the chunks that a window reaches."""
     one_copy_of_latents: bool = False
+    """Ranks with the same MLA latents store them once."""
     host_block_alignment_bytes: int = 1
+    """Host blocks are whole multiples of this (the page size of the host)."""
     transfers_mixed_blocks: bool = False
+    """A cache with several kinds of layers may have larger kernel blocks on the decode side of a
+    transfer."""
     unit_words: tuple[str, str] = ("gpu_block_size", "hash_block_size")
+    """How messages call a GPU block and a hash unit."""

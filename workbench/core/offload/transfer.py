@@ -9,7 +9,7 @@ hash names vLLM's version both in 0.23 and in 0.33; `_validate_remote_agent_hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import lcm
 from typing import Any
 
@@ -39,19 +39,19 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Two sides compared. The decode side fetches, so it is the local one of the messages.
+    """Two sides compared. The decode side fetches, so it is the local one of the messages."""
 
-    common_block_size, common_kernel_block_size: least common multiples, in tokens. kernel_ratio:
-    kernel blocks of prefill in one of decode, None when that is not an integer. problems: in the
-    order of vLLM's checks; it stops at the first error.
-    """
-
+    plans: tuple[Plan, Plan] = field(repr=False)
+    """Those of prefill and decode."""
     prefill: Side
     decode: Side
     common_block_size: int
     common_kernel_block_size: int
+    """Least common multiple of both sides, in tokens, as is `common_block_size`."""
     kernel_ratio: int | None
+    """Kernel blocks of prefill in one of decode, None when that is not an integer."""
     problems: tuple[Problem, ...]
+    """In the order of vLLM's checks; it stops at the first error."""
 
     @property
     def is_legal(self) -> bool:
@@ -68,6 +68,11 @@ class Transfer:
         kind = "homogeneous: equal" if equal else "heterogeneous: unequal"
         end = "transfer works" if self.is_legal else "transfer refused"
         return f"{kind} blocks of {sizes}; {end}"
+
+    def _repr_html_(self) -> str:
+        from workbench.views.offload.transfer import transfer_html
+
+        return transfer_html(*self.plans)
 
 
 def transfer(prefill: Plan, decode: Plan) -> Transfer:
@@ -89,12 +94,13 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
         _layout_problem(prefill, decode),
     )
     return Transfer(
-        there,
-        here,
-        lcm(there.block_size, here.block_size),
-        lcm(there.kernel_block_size, here.kernel_block_size),
-        ratio,
-        tuple(problem for problem in found if problem is not None),
+        plans=(prefill, decode),
+        prefill=there,
+        decode=here,
+        common_block_size=lcm(there.block_size, here.block_size),
+        common_kernel_block_size=lcm(there.kernel_block_size, here.kernel_block_size),
+        kernel_ratio=ratio,
+        problems=tuple(problem for problem in found if problem is not None),
     )
 
 
@@ -120,18 +126,19 @@ def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if theirs.name == ours.name:
         return None
     differ = []
-    if bool(theirs.layouts.caches) != bool(ours.layouts.caches):
+    if theirs.layouts.one_view != ours.layouts.one_view:
         differ.append("views with and without K and V packed into one dimension")
     if theirs.offload.large_block_hash != ours.offload.large_block_hash:
         differ.append("other hashes for the same blocks")
     shown = f" They have {' and '.join(differ)}." if differ else ""
     return Problem(
         "transfer_versions",
-        ERROR,
-        "rules",
-        f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares versions, "
+        severity=ERROR,
+        field="rules",
+        message=f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares "
+        "versions, "
         f"and caches of two versions cannot be exchanged.{shown} Take one version on both sides.",
-        {"prefill": theirs.name, "decode": ours.name},
+        operands={"prefill": theirs.name, "decode": ours.name},
     )
 
 
@@ -155,11 +162,11 @@ def _fingerprint_problem(prefill: Plan, decode: Plan) -> Problem | None:
     words = "; ".join(f"{name}: {there} and {here}" for name, (there, here) in differ.items())
     return Problem(
         "transfer_fingerprint",
-        ERROR,
-        next(iter(differ)),
-        f"Prefill and decode must agree on everything that shapes the cache. Prefill and decode "
-        f"have {words}.",
-        differ,
+        severity=ERROR,
+        field=next(iter(differ)),
+        message="Prefill and decode must agree on everything that shapes the cache. Prefill and "
+        f"decode have {words}.",
+        operands=differ,
     )
 
 
@@ -169,32 +176,33 @@ def _divisor_problem(there: Side, here: Side) -> Problem | None:
         return None
     return Problem(
         "transfer_kernel_blocks",
-        ERROR,
-        "block_size",
-        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is not "
-        f"a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
-        {
+        severity=ERROR,
+        field="block_size",
+        message=f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) "
+        f"is not a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
+        operands={
             "decode_kernel_block_size": local,
             "prefill_kernel_block_size": remote,
             "decode_block_size": here.block_size,
             "prefill_block_size": there.block_size,
         },
-        f"Local block size {local} is not divisible by remote block size {remote} or vice versa.",
+        vllm_text=f"Local block size {local} is not divisible by remote block size {remote} or "
+        "vice versa.",
     )
 
 
 def _ratio_problem(decode: Plan, there: Side, here: Side) -> Problem | None:
-    if not (decode.model.ssm_layers and decode.prefix_caching) or there.ratio == here.ratio:
+    if not (decode.model.ssm_layers and decode.enable_prefix_caching) or there.ratio == here.ratio:
         return None
     return Problem(
         "transfer_prefix_caching",
-        ERROR,
-        "enable_prefix_caching",
-        f"With prefix caching, a model with state-space layers needs as many kernel blocks in a "
-        f"block on both sides; prefill has {there.ratio:,}, decode {here.ratio:,}.",
-        {"prefill_ratio": there.ratio, "decode_ratio": here.ratio},
-        "Prefix caching with heterogeneous physical_blocks_per_logical",
-        ({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+        severity=ERROR,
+        field="enable_prefix_caching",
+        message="With prefix caching, a model with state-space layers needs as many kernel blocks "
+        f"in a block on both sides; prefill has {there.ratio:,}, decode {here.ratio:,}.",
+        operands={"prefill_ratio": there.ratio, "decode_ratio": here.ratio},
+        vllm_text="Prefix caching with heterogeneous physical_blocks_per_logical",
+        candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
     )
 
 
@@ -205,16 +213,16 @@ def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) ->
         return None
     return Problem(
         "transfer_hybrid_ratio",
-        ERROR,
-        "block_size",
-        f"A cache with several kinds of layers needs equal kernel blocks; decode has "
+        severity=ERROR,
+        field="block_size",
+        message=f"A cache with several kinds of layers needs equal kernel blocks; decode has "
         f"{here.kernel_block_size:,} tokens, prefill {there.kernel_block_size:,} (ratio {ratio}).",
-        {
+        operands={
             "decode_kernel_block_size": here.kernel_block_size,
             "prefill_kernel_block_size": there.kernel_block_size,
             "kernel_ratio": ratio,
         },
-        "HMA does not support different remote block size yet",
+        vllm_text="HMA does not support different remote block size yet",
     )
 
 
@@ -223,7 +231,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
 
     They must be equal, with heads in one run.
     """
-    if not (prefill.rules.layouts.caches and decode.rules.layouts.caches):
+    if not (prefill.rules.layouts.one_view and decode.rules.layouts.one_view):
         return _layout_warning(prefill, decode)
     attention = decode.model.attention
     if attention is None or attention.use_mla:
@@ -239,24 +247,25 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
     if there != here:
         return Problem(
             "transfer_layouts",
-            ERROR,
-            "kv_cache_layout",
-            f"Both caches need one order; prefill has {there}, decode {here}. Set "
+            severity=ERROR,
+            field="kv_cache_layout",
+            message=f"Both caches need one order; prefill has {there}, decode {here}. Set "
             f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or omit it.",
-            operands,
-            f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote {there}).",
+            operands=operands,
+            vllm_text=f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote "
+            f"{there}).",
         )
     split = ours != theirs and theirs <= attention.num_kv_heads
     if not split or here.endswith("HNC"):
         return None
     return Problem(
         "transfer_needs_hnd",
-        ERROR,
-        "kv_cache_layout",
-        f"Heads are split differently (tensor parallel {theirs} and {ours}), and in the order "
-        f"{here} those of a block are not one after the other. Take {CONNECTOR_WISH}.",
-        {**operands, "prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
-        "Heterogeneous TP head-dimension splitting requires contiguous heads.",
+        severity=ERROR,
+        field="kv_cache_layout",
+        message=f"Heads are split differently (tensor parallel {theirs} and {ours}), and in the "
+        f"order {here} those of a block are not one after the other. Take {CONNECTOR_WISH}.",
+        operands={**operands, "prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
+        vllm_text="Heterogeneous TP head-dimension splitting requires contiguous heads.",
     )
 
 
@@ -269,10 +278,10 @@ def _layout_warning(prefill: Plan, decode: Plan) -> Problem | None:
         return None
     return Problem(
         "transfer_needs_hnd",
-        WARNING,
-        "tensor_parallel",
-        f"Heads are split differently (tensor parallel {theirs} and {ours}): both caches need the "
-        "layout HND.",
-        {"prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
-        "Heterogeneous TP head-dimension splitting requires contiguous heads.",
+        severity=WARNING,
+        field="tensor_parallel",
+        message=f"Heads are split differently (tensor parallel {theirs} and {ours}): both caches "
+        "need the layout HND.",
+        operands={"prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
+        vllm_text="Heterogeneous TP head-dimension splitting requires contiguous heads.",
     )

@@ -87,12 +87,12 @@ def _candidates(prefill: Plan, decode: Plan) -> Iterator[tuple[str, dict[str, An
     ranks = prefill.settings.tensor_parallel
     if ranks != decode.settings.tensor_parallel:
         yield DECODE, {**fixed, "tensor_parallel": ranks}
-    if prefill.prefix_caching or decode.prefix_caching:
+    if prefill.enable_prefix_caching or decode.enable_prefix_caching:
         yield BOTH, {**fixed, "enable_prefix_caching": False, "mamba_cache_mode": None}
 
 
 def _changed(plan: Plan, changes: Mapping[str, Any]) -> Plan | None:
     try:
-        return resolve(plan.model, replace(plan.settings, **changes), type(plan))
+        return resolve(plan.model, replace(plan.settings, **changes))
     except WorkbenchError:
         return None

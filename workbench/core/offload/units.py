@@ -47,7 +47,7 @@ def resolved_block_sizes(
     configured block size, times the context-parallel ranks.
     """
     if plan.rules.offload.context_parallel_with_groups:
-        return _units_by_group(plan, request, in_use=plan.prefix_caching or connector)
+        return _units_by_group(plan, request, in_use=plan.enable_prefix_caching or connector)
     grouping = plan.built_cache().grouping
     groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
@@ -57,7 +57,7 @@ def resolved_block_sizes(
         return context_parallel_problem(
             request.decode_context_parallel, request.prefill_context_parallel, len(groups)
         )
-    if not hashes_may_be_finer(plan, grouping, in_use=plan.prefix_caching or connector):
+    if not hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching or connector):
         return BlockSizes(scheduler, scheduler)
     sizes = [group.spec.block_size for group in groups]
     hashes = request.hash_block_size or gcd(*sizes)

@@ -10,40 +10,40 @@ blocks than the full attention, 0.23 can find one alignment unit less than is re
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import isfinite
 
-from workbench.core.capacity.blocks import CachePlan, checkpoint_blocks
-from workbench.core.equality import different
+from workbench.core.capacity.blocks import checkpoint_blocks
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefix.sparse import Sparse
-from workbench.core.sized import Sized, method_of
 from workbench.core.speculation import MTP
 
 
 @dataclass(frozen=True, slots=True)
 class Caching:
-    """What hits depend on; `caching_of` reads it from a plan. Sizes in tokens.
-
-    attention_blocks: the block sizes of the attention groups, empty without any. state_block: of
-    the mamba groups, None without any. alignment_tokens: hits are multiples of it (the scheduler
-    block). drafts: an EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops
-    a block for it. keeps_few, keeps_inside: states of align mode as in 0.33, see `Sparse`.
-    lookahead_tokens: after a block, which its hash covers too (0.33 with such a method).
-    """
+    """What hits depend on; `caching_of` reads it from a plan. Sizes in tokens."""
 
     mode: str
     is_on: bool
     attention_blocks: tuple[int, ...]
+    """The block sizes of the attention groups, empty without any."""
     state_block: int | None
+    """The block size of the mamba groups, None without any."""
     alignment_tokens: int
+    """Hits are multiples of this (the scheduler block)."""
     budget_tokens: int
     drafts: bool
+    """An EAGLE-like method (eagle, eagle3, mtp, dflash) is in use, and attention drops a block for
+    it."""
     max_model_len: int
     keeps_few: bool = False
     keeps_inside: bool = False
+    """Which states of align mode are kept, as is `keeps_few`: see `Sparse`."""
     lookahead_tokens: int = 0
+    """Tokens after a block that its hash covers too (0.33 with such a method)."""
 
     def prefill(
         self, prompt_tokens: int, cached_tokens: int = 0, junction_tokens: int = 0
@@ -104,36 +104,36 @@ def caching_of(plan: Plan) -> Caching:
     return caching_with(plan, plan.built_cache())
 
 
-def caching_with(sized: Sized, cache: CachePlan) -> Caching:
+def caching_with(plan: Plan, cache: CachePlan) -> Caching:
     """Return the same for anything that is resolved, with the cache that is built from it."""
-    specs, rules = [group.spec for group in cache.groups], sized.rules.prefill
-    method = method_of(sized)
+    specs, rules = [group.spec for group in cache.groups], plan.rules.prefill
+    method = plan.speculation
     drafts = method is not None and method.reads_next_token
     states = [spec.block_size for spec in specs if spec.is_mamba]
     return Caching(
-        mode=sized.mamba_cache_mode,
-        is_on=sized.prefix_caching,
-        attention_blocks=tuple(sorted(different(s.block_size for s in specs if not s.is_mamba))),
+        mode=plan.mamba_cache_mode,
+        is_on=plan.enable_prefix_caching,
+        attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
         state_block=min(states, default=None),
         alignment_tokens=cache.scheduler_block_size,
-        budget_tokens=sized.max_num_batched_tokens,
+        budget_tokens=plan.max_num_batched_tokens,
         drafts=drafts and not rules.hashes_look_ahead,
-        max_model_len=sized.max_model_len,
+        max_model_len=plan.max_model_len,
         keeps_few=rules.keeps_few_states,
-        keeps_inside=checkpoint_blocks(sized) > 0,
-        lookahead_tokens=_lookahead_tokens(sized) if drafts and rules.hashes_look_ahead else 0,
+        keeps_inside=checkpoint_blocks(plan) > 0,
+        lookahead_tokens=_lookahead_tokens(plan) if drafts and rules.hashes_look_ahead else 0,
     )
 
 
-def _lookahead_tokens(sized: Sized) -> int:
+def _lookahead_tokens(plan: Plan) -> int:
     """Return how far the drafter reads past a position.
 
     This is one token, or the whole draft of a chain of MTP layers.
 
     Source: `num_prefill_lookahead_tokens` and `use_multi_module_mtp`, 0.33.
     """
-    mtp, tokens = sized.model.mtp, sized.settings.num_speculative_tokens
-    chained = mtp is not None and mtp.chained > 1 and sized.speculative_method == MTP
+    mtp, tokens = plan.model.mtp, plan.settings.num_speculative_tokens
+    chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
     return tokens if chained and tokens > 1 else 1
 
 
@@ -156,6 +156,8 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
     shorter = min(prompt_tokens, earlier.prompt_tokens)
     _check_length("shared_tokens", shared_tokens, 0, shorter)
+    # Logits need the last token computed, even if all are cached:
+    # KVCacheManager.get_computed_blocks looks up request.num_tokens - 1.
     limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
     found = caching.is_on and earlier.is_scheduled
     attention = _attention_match(caching, limit if found else 0)
@@ -165,6 +167,8 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
         if attention is not None:
             margin = caching.state_block if caching.drafts else 0
             reach = min(limit, attention + margin)
+        # One checkpoint sums up all tokens before it, so the last one is enough, whatever was
+        # evicted earlier: MambaManager.find_longest_cache_hit searches from right to left.
         state = earlier.checkpoint_below(reach, caching.alignment_tokens) if found else 0
     cached = attention if state is None else state
     return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
@@ -183,6 +187,7 @@ def _check_length(field: str, given: object, low: int, high: int) -> None:
     )
 
 
+@lru_cache(maxsize=4096)
 def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
     """Return the shortest shared prefix with a hit for prompts of this length, None without one.
 
@@ -207,6 +212,7 @@ def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int |
     return high
 
 
+@lru_cache(maxsize=4096)
 def is_inert(caching: Caching) -> bool:
     """Return whether prefix caching is on, but no request is long enough to find anything again."""
     if not caching.is_on or _is_starved(caching):
@@ -276,6 +282,8 @@ def _attention_match(caching: Caching, limit: int) -> int | None:
     if not caching.attention_blocks:
         return None
     align = caching.alignment_tokens
+    # EAGLE needs the tokens before the first new one recomputed. The block is dropped before the
+    # hit is rounded down to the alignment: FullAttentionManager.find_longest_cache_hit.
     dropped = 1 if caching.drafts else 0
     return min(
         max(0, limit // block - dropped) * block // align * align

@@ -122,6 +122,8 @@ def _aligned_stops(
     last = last_cache_position(prompt, block, drafts)
     if start >= last:
         return _even_stops(start, prompt, budget)
+    # A state is kept only where a step ends at a block, so steps are rounded down to whole blocks;
+    # a budget below one block would schedule nothing (Scheduler._mamba_block_aligned_split, 0.23).
     stride = budget // block * block
     beyond_budget = max(0, last - budget - start)
     if beyond_budget and not stride:

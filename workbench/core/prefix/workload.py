@@ -46,21 +46,22 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadHits:
-    """What every request of a workload reuses, and the hit that its rules lead to.
-
-    cached_tokens: per request, in order. first: the steps of a request that finds nothing;
-    typical: what the next one reuses of it. reason: why no request can ever have a hit.
-    has_states: whether SSM layers have to be found too. junction_tokens: where the second request
-    of a prefix keeps a state for those after it; 0 where it does not.
-    """
+    """What every request of a workload reuses, and the hit that its rules lead to."""
 
     workload: Workload
     cached_tokens: tuple[int, ...]
+    """Per request, in order."""
     first: Prefill
+    """The steps of a request that finds nothing."""
     typical: Hit
+    """What the next request reuses of it."""
     reason: str | None
+    """Why no request can ever have a hit, or None."""
     has_states: bool
+    """Whether SSM layers have to be found too."""
     junction_tokens: int = 0
+    """Where the second request of a prefix keeps a state for those after it; 0 where it does
+    not."""
 
     @property
     def hits(self) -> int:
@@ -136,13 +137,13 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
             seen[best, junction] = caching.prefill(prompt, best, junction)
     typical = prefix_hit(caching, prompt, workload.shared_tokens)
     return WorkloadHits(
-        workload,
-        tuple(cached),
-        caching.prefill(prompt),
-        typical,
-        reason_without_hits(caching),
-        caching.state_block is not None,
-        _junction(caching, workload, typical.cached_tokens),
+        workload=workload,
+        cached_tokens=tuple(cached),
+        first=caching.prefill(prompt),
+        typical=typical,
+        reason=reason_without_hits(caching),
+        has_states=caching.state_block is not None,
+        junction_tokens=_junction(caching, workload, typical.cached_tokens),
     )
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from workbench.core.arithmetic import round_up
 from workbench.core.block_sizes import describe
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 XPU_GDN = Rule(
     "xpu_gdn_block_size",
     "XPU rounding for gated delta nets",
     "64 * ceil(block_size / 64); padded page * (new // old)",
     "tokens",
-    "vLLM 0.23, XPUPlatform.update_block_size_for_backend",
 )
 XPU_GDN_MULTIPLE = 64
 ALIGNED_BLOCK_CHECK = Rule(
@@ -20,11 +19,10 @@ ALIGNED_BLOCK_CHECK = Rule(
     "All backends take the aligned block",
     "a block that the alignment changed must suit every backend",
     "",
-    "vLLM 0.33, Platform._check_aligned_block_size",
 )
 
 
-def xpu_gdn_rounding(run: Run) -> None:
+def xpu_gdn_rounding(run: WorkingPlan) -> None:
     """Round blocks of gated delta nets up to multiples of 64 on XPU.
 
     Quirk kept as it is in 0.23: when no padding was recorded, none is recorded now, although the
@@ -54,34 +52,34 @@ def xpu_gdn_rounding(run: Run) -> None:
     )
 
 
-def _log_xpu_rounding(run: Run, padded: int | None) -> None:
+def _log_xpu_rounding(run: WorkingPlan, padded: int | None) -> None:
     block, new = run.block_size, run.mamba_page_size_padded
     if run.rules.all_backends:
-        run.log_lines.append(
+        run.log(
             f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
             f"{XPU_GDN_MULTIPLE}."
         )
         if padded is not None:
-            run.log_lines.append(
-                f"[XPU]Scaled mamba_page_size_padded from {padded} to {new} bytes accordingly."
-            )
+            run.log(f"[XPU]Scaled mamba_page_size_padded from {padded} to {new} bytes accordingly.")
         return
     if padded is None:
         return  # 0.23 has a line for this, too, which fails where a number is missing
-    run.log_lines.append(
+    run.log(
         f"[XPU]Setting attention block size to {block} tokens to ensure multiple of "
         f"{XPU_GDN_MULTIPLE}, set mamba_page_size_padded to {new} bytes "
         f"accordingly, before was {padded} bytes."
     )
 
 
-def aligned_block_check(run: Run) -> None:
+def aligned_block_check(run: WorkingPlan) -> None:
     """Refuse an aligned block that a backend does not take (0.33)."""
     before, block = run.block_size_of_phase_1, run.block_size
     if before is None or block == before:
         return
     refusing = [
-        backend for backend, sizes in run.backends if not backend.supports_block_size(sizes, block)
+        backend
+        for backend, sizes in run.backend_records
+        if not backend.supports_block_size(sizes, block)
     ]
     names = [backend.name for backend in refusing]
     run.step(ALIGNED_BLOCK_CHECK, not names, block_size=block, before=before, refused_by=names)
@@ -89,7 +87,7 @@ def aligned_block_check(run: Run) -> None:
         return
     details = "; ".join(
         f"{backend.name} takes {describe(sizes)}"
-        for backend, sizes in run.backends
+        for backend, sizes in run.backend_records
         if backend in refusing
     )
     run.problem(

@@ -7,28 +7,26 @@ from collections.abc import Mapping
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize, smallest_base
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 BACKEND = Rule(
     "backend",
     "Attention backend",
     "the explicit backend, else the first of the platform's list without a refusal reason",
     "",
-    "vLLM 0.23, get_attn_backend_cls of the platform",
 )
 STORED_DTYPE = Rule(
     "stored_kv_cache_dtype",
     "Packed KV-cache format",
     "what the sparse backend keeps instead of the KV-cache dtype",
     "",
-    "vLLM 0.23, MLAAttention.__init__",
 )
 BLOCK_SIZE_REASON = ["block_size not supported"]
 NVFP4_MAJOR = 10
 
 
-def attention_backends(run: Run) -> dict[str, Backend]:
+def attention_backends(run: WorkingPlan) -> dict[str, Backend]:
     """Return the backends for this run's platform and kind of attention that may be chosen."""
     attention = run.model.attention
     return {
@@ -41,20 +39,20 @@ def attention_backends(run: Run) -> dict[str, Backend]:
     }
 
 
-def supported_sizes(run: Run, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
+def supported_sizes(run: WorkingPlan, query: LayerQuery, backend: Backend) -> tuple[BlockSize, ...]:
     """Return the kernel block sizes of a backend for a layer with this query."""
     return backend.supported_for(
         float32_state=run.float32_state, platform=run.platform.name, query=query
     )
 
 
-def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
+def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> list[str]:
     """Return every reason why `backend` is not available here; empty when it is valid."""
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
     if run.platform.checks_backend:
         return backend.reasons_against(query, supported_sizes(run, query, backend))
-    if backend.name in run.rules.choices_without_test(query):
+    if backend.name in run.rules.backends.on_request(query):
         checked = run.platform.name == "cpu" and run.rules.cpu_checks_kv_cache_dtype
         if checked and query.kv_cache_dtype not in backend.accepted_kv_cache_dtypes(query):
             return ["kv_cache_dtype not supported"]
@@ -62,9 +60,9 @@ def reasons_against(run: Run, query: LayerQuery, backend: Backend) -> list[str]:
     return [f"not a choice of {run.platform.title} for this layer"]
 
 
-def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
+def valid_backends(run: WorkingPlan, query: LayerQuery) -> tuple[str, ...]:
     """Return the platform's backends without any reason against them, in selection order first."""
-    order = [*run.rules.selection_order(query), *attention_backends(run)]
+    order = [*run.rules.backends.order(query), *attention_backends(run)]
     return tuple(
         name
         for name in dict.fromkeys(order)
@@ -72,7 +70,7 @@ def valid_backends(run: Run, query: LayerQuery) -> tuple[str, ...]:
     )
 
 
-def backend_choice(run: Run) -> None:
+def backend_choice(run: WorkingPlan) -> None:
     """Set `run.backend` and the kernel block sizes that it supports for this model."""
     if run.model.attention is None:
         if (explicit := run.settings.backend) is not None:
@@ -83,22 +81,24 @@ def backend_choice(run: Run) -> None:
         _choose(run, query)
     else:
         _check(run, query, run.settings.backend)
-    if run.backend is not None:
-        names = run.rules.companions(run.model.attention)
-        every = (*(run.rules.backends[name] for name in names), run.backend)
-        run.backends = tuple((backend, supported_sizes(run, query, backend)) for backend in every)
-        run.supported = run.backends[-1][1]
-        _stored_dtype(run, run.backend)
+    chosen = run.backend_record
+    if chosen is not None:
+        names = (*run.rules.companions(run.model.attention), chosen.name)
+        run.backends = tuple(
+            [(name, supported_sizes(run, query, run.rules.backends[name])) for name in names]
+        )
+        run.supported_kernel_block_sizes = run.backends[-1][1]
+        _stored_dtype(run, chosen)
 
 
-def _stored_dtype(run: Run, backend: Backend) -> None:
+def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
     """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
     stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
     if stored is None:
         return
     run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)
     run.kv_cache_dtype = stored
-    run.log_lines.append(
+    run.log(
         f"Using {stored} KV cache format for {backend.name} backend."
         if run.rules.names_stored_dtype
         else f"Using DeepSeek's {stored} KV cache format. To use standard fp8 kv-cache format, "
@@ -106,16 +106,10 @@ def _stored_dtype(run: Run, backend: Backend) -> None:
     )
 
 
-def _choose(run: Run, query: LayerQuery) -> None:
-    reasons: dict[str, list[str]] = {}
-    for name in run.rules.selection_order(query):
-        backend = run.rules.backends[name]
-        against = reasons_against(run, query, backend)
-        if not against:
-            run.backend = backend
-            break
-        reasons[name] = against
-    chosen = None if run.backend is None else run.backend.name
+def _choose(run: WorkingPlan, query: LayerQuery) -> None:
+    key = query, run.float32_state, run.rules.cpu_checks_kv_cache_dtype
+    chosen, reasons = run.rules.backends.remembered(key, lambda: _first_valid(run, query))
+    run.backend = chosen
     run.step(
         BACKEND,
         chosen,
@@ -141,8 +135,22 @@ def _choose(run: Run, query: LayerQuery) -> None:
         )
 
 
+def _first_valid(run: WorkingPlan, query: LayerQuery) -> tuple[str | None, Mapping[str, list[str]]]:
+    """Return the first backend without a reason against it, and the reasons against those before.
+
+    They depend on the query, on float32 states and on what CPU checks.
+    """
+    reasons: dict[str, list[str]] = {}
+    for name in run.rules.backends.order(query):
+        against = reasons_against(run, query, run.rules.backends[name])
+        if not against:
+            return name, reasons
+        reasons[name] = against
+    return None, reasons
+
+
 def _nearest_block_size(
-    run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]
+    run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[str]]
 ) -> tuple[str, tuple[Mapping[str, int], ...]]:
     """Return a hint and a nearest size for backends that only the explicit block size rules out."""
     pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
@@ -162,7 +170,7 @@ def _nearest_block_size(
     return hint, ({"block_size": nearest},)
 
 
-def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -> None:
+def _none_valid(run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[str]]) -> None:
     hint, nearest = _nearest_block_size(run, query, reasons)
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
     others = valid_backends(run, query)
@@ -188,7 +196,7 @@ def _none_valid(run: Run, query: LayerQuery, reasons: Mapping[str, list[str]]) -
     )
 
 
-def _said(run: Run, query: LayerQuery) -> str:
+def _said(run: WorkingPlan, query: LayerQuery) -> str:
     if run.platform.name == "xpu":
         return "Invalid attention backend for"
     if run.platform.name != "cpu":
@@ -201,9 +209,9 @@ def _said(run: Run, query: LayerQuery) -> str:
     return "MLA is not supported on CPU."
 
 
-def _check(run: Run, query: LayerQuery, name: str) -> None:
-    backend = run.backend = run.rules.backends[name]
-    reasons = reasons_against(run, query, backend)
+def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
+    run.backend = name
+    reasons = reasons_against(run, query, run.rules.backends[name])
     run.step(
         BACKEND,
         name,
@@ -233,10 +241,9 @@ def _check(run: Run, query: LayerQuery, name: str) -> None:
     )
 
 
-def nvfp4_generation(run: Run) -> None:
+def nvfp4_generation(run: WorkingPlan) -> None:
     """Refuse nvfp4 with FlashInfer outside SM10x: it is chosen there, but its builder fails."""
-    flashinfer = run.backend is not None and run.backend.name == "FLASHINFER"
-    if not flashinfer or run.kv_cache_dtype != "nvfp4" or run.capability is None:
+    if run.backend != "FLASHINFER" or run.kv_cache_dtype != "nvfp4" or run.capability is None:
         return
     if run.capability[0] != NVFP4_MAJOR:
         run.problem(
@@ -250,5 +257,5 @@ def nvfp4_generation(run: Run) -> None:
         )
 
 
-def _capability(run: Run) -> str | None:
+def _capability(run: WorkingPlan) -> str | None:
     return None if run.capability is None else ".".join(map(str, run.capability))

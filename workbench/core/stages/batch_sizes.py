@@ -13,35 +13,31 @@ from workbench.core.batch_defaults import (
     is_certain,
 )
 from workbench.core.problems import ERROR, WARNING
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
-_SOURCE = "vLLM 0.23, EngineArgs._set_default_max_num_seqs_and_batched_tokens_args"
 TOKENS = Rule(
     "max_num_batched_tokens",
     "Token budget of a step",
     "explicit, else the default of the device under `vllm serve`, at most max_num_seqs * "
     "max_model_len",
     "tokens",
-    _SOURCE,
 )
 SEQUENCES = Rule(
     "max_num_seqs",
     "Sequences of a step",
     "explicit, else the default of the device under `vllm serve`, at most max_num_batched_tokens",
     "sequences",
-    _SOURCE,
 )
 CPU_MLA_TOKENS = Rule(
     "cpu_mla_max_num_batched_tokens",
     "Token budget without chunked prefill",
     f"max(max_model_len, {SCHEDULER_MAX_NUM_BATCHED_TOKENS}), whatever was explicit",
     "tokens",
-    "vLLM 0.23, CpuPlatform.check_and_update_config",
 )
 
 
-def token_budget(run: Run) -> None:
+def token_budget(run: WorkingPlan) -> None:
     """Decide the token budget and the number of sequences; the budget must hold all of them."""
     settings = run.settings
     tier = device_tier(run.rules.batch_tiers, settings)
@@ -53,13 +49,13 @@ def token_budget(run: Run) -> None:
         _budget_below_sequences(run)
 
 
-def _step(run: Run, rule: Rule, size: int, explicit: int | None) -> None:
+def _step(run: WorkingPlan, rule: Rule, size: int, explicit: int | None) -> None:
     memory = run.settings.device_memory_bytes
     note = "" if explicit else _assumption(run)
     run.step(rule, size, note, explicit=explicit, device_memory_bytes=memory)
 
 
-def _assumption(run: Run) -> str:
+def _assumption(run: WorkingPlan) -> str:
     """Return what the defaults rest on beyond the scenario."""
     if run.platform.name == CPU:
         return ""
@@ -71,7 +67,7 @@ def _assumption(run: Run) -> str:
     return "compute capability 8.0 is taken for an A100"
 
 
-def depends_on_device(run: Run, field: str) -> str:
+def depends_on_device(run: WorkingPlan, field: str) -> str:
     """Return a sentence with the defaults of `field`, where they depend on an unknown device.
 
     Empty where the value is certain; what is certain may be an error, what is not a warning.
@@ -85,7 +81,7 @@ def depends_on_device(run: Run, field: str) -> str:
     )
 
 
-def _budget_below_sequences(run: Run) -> None:
+def _budget_below_sequences(run: WorkingPlan) -> None:
     tokens, sequences = run.max_num_batched_tokens, run.max_num_seqs
     unknown = depends_on_device(run, "max_num_batched_tokens")
     run.problem(
@@ -102,7 +98,7 @@ def _budget_below_sequences(run: Run) -> None:
     )
 
 
-def cpu_mla_token_budget(run: Run) -> None:
+def cpu_mla_token_budget(run: WorkingPlan) -> None:
     """Raise the token budget to a whole prompt for CPU MLA without AMX.
 
     It has no chunked prefill.

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from itertools import product
+from math import lcm
 
-from workbench.core.arithmetic import lcm
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize, base_of, describe
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 PLATFORM_BLOCK_SIZE = Rule(
     "platform_block_size",
     "Platform's block size",
     "CPU takes its own default unless a size is set explicitly",
     "tokens",
-    "vLLM 0.23, CpuPlatform.check_and_update_config",
 )
 PREFERRED_BLOCK_SIZE = Rule(
     "preferred_block_size",
     "Phase 1: preferred block size",
     "an explicit size stays; else the default if the backend supports it, else its smallest size",
     "tokens",
-    "vLLM 0.23, #37467, Platform.update_block_size_for_backend",
 )
 COMMON_BLOCK_SIZE = Rule(
     "preferred_block_size",
@@ -30,20 +28,18 @@ COMMON_BLOCK_SIZE = Rule(
     "an explicit size stays; one backend: its preferred size; several: the default if supported, "
     "else the smallest LCM of one size of each that all support",
     "tokens",
-    "vLLM 0.33, Platform._preferred_block_size_for_backends",
 )
 XPU_DEFAULT_BLOCK_SIZE = Rule(
     "xpu_default_block_size",
     "Platform's 64, after the alignment",
     "XPU overwrites the block size that was just aligned",
     "tokens",
-    "vLLM before #37467, XPUPlatform.check_and_update_config",
 )
 XPU_BLOCK_SIZE = 64
 CPU_MLA_BLOCK_SIZE = 16
 
 
-def cpu_block_size(run: Run) -> None:
+def cpu_block_size(run: WorkingPlan) -> None:
     """Set 128 tokens on CPU unless the size is explicit."""
     if run.platform.name != "cpu":
         return
@@ -52,7 +48,7 @@ def cpu_block_size(run: Run) -> None:
     run.step(PLATFORM_BLOCK_SIZE, run.block_size, explicit=run.settings.block_size)
 
 
-def preferred_block_size(run: Run) -> None:
+def preferred_block_size(run: WorkingPlan) -> None:
     """Run phase 1: query the backend of the first non-SSM layer. CPU skips this phase in 0.23."""
     if run.backend is None or run.platform.name == "cpu":
         return
@@ -63,7 +59,7 @@ def preferred_block_size(run: Run) -> None:
             run.rules.default_block_size, run.platform.name, supported
         )
         if run.block_size != run.rules.default_block_size:
-            run.log_lines.append(
+            run.log(
                 f"Setting kv cache block size to {run.block_size} for {backend.log_name} backend."
             )
     run.block_size_of_phase_1 = run.block_size
@@ -78,7 +74,7 @@ def preferred_block_size(run: Run) -> None:
     )
 
 
-def common_block_size(run: Run) -> None:
+def common_block_size(run: WorkingPlan) -> None:
     """Run phase 1 of 0.33: choose a block that every non-SSM backend takes.
 
     The CPU default is 128.
@@ -95,11 +91,9 @@ def common_block_size(run: Run) -> None:
         else:
             run.block_size = common
         if run.block_size != default and not on_cpu:
-            names = "/".join(backend.log_name for backend, _sizes in run.backends)
-            run.log_lines.append(
-                f"Setting kv cache block size to {run.block_size} for {names} backend(s)."
-            )
-    elif run.backend.name == "CPU_MLA":
+            names = "/".join(backend.log_name for backend, _sizes in run.backend_records)
+            run.log(f"Setting kv cache block size to {run.block_size} for {names} backend(s).")
+    elif run.backend == "CPU_MLA":
         run.block_size = CPU_MLA_BLOCK_SIZE
     run.block_size_of_phase_1 = run.block_size
     run.step(
@@ -108,34 +102,34 @@ def common_block_size(run: Run) -> None:
         "" if explicit is None else _explicit_note(run, explicit),
         explicit=explicit,
         default=default,
-        supported={backend.name: describe(sizes) for backend, sizes in run.backends},
+        supported={backend.name: describe(sizes) for backend, sizes in run.backend_records},
     )
 
 
-def _explicit_note(run: Run, explicit: int) -> str:
+def _explicit_note(run: WorkingPlan, explicit: int) -> str:
     if run.block_size != explicit:
         return f"CPU_MLA has no other size: the explicit {explicit} is overwritten"
     return "set explicitly: phase 1 is skipped"
 
 
-def _common(run: Run, default: int) -> int | None:
+def _common(run: WorkingPlan, default: int) -> int | None:
     """Return the smallest block that every backend takes; None without one."""
-    if len(run.backends) == 1:
+    if len(run.backend_records) == 1:
         backend, supported = run.first_backend
         return backend.preferred_block_size(default, run.platform.name, supported)
-    if _all_support(run.backends, default):
+    if _all_support(run.backend_records, default):
         return default
-    bases = ([base_of(entry) for entry in sizes] or [1] for _backend, sizes in run.backends)
+    bases = ([base_of(entry) for entry in sizes] or [1] for _backend, sizes in run.backend_records)
     candidates = sorted({lcm(*choice) for choice in product(*bases)})
-    return next((size for size in candidates if _all_support(run.backends, size)), None)
+    return next((size for size in candidates if _all_support(run.backend_records, size)), None)
 
 
 def _all_support(backends: tuple[tuple[Backend, tuple[BlockSize, ...]], ...], size: int) -> bool:
     return all(backend.supports_block_size(sizes, size) for backend, sizes in backends)
 
 
-def _nothing_in_common(run: Run) -> None:
-    sizes = {backend.name: describe(sizes) for backend, sizes in run.backends}
+def _nothing_in_common(run: WorkingPlan) -> None:
+    sizes = {backend.name: describe(sizes) for backend, sizes in run.backend_records}
     sizes_text = "; ".join(f"{name}: {list(entries)}" for name, entries in sizes.items())
     run.problem(
         "no_shared_block_size",
@@ -148,7 +142,7 @@ def _nothing_in_common(run: Run) -> None:
     )
 
 
-def xpu_default_block_size(run: Run) -> None:
+def xpu_default_block_size(run: WorkingPlan) -> None:
     """Set XPU's 64 after the mamba pages are padded, as before #37467."""
     if run.platform.name != "xpu" or run.settings.block_size is not None:
         return

@@ -3,99 +3,96 @@
 from __future__ import annotations
 
 from workbench.core.errors import Refused
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 PREFIX_CACHING = Rule(
     "enable_prefix_caching",
     "Prefix caching",
     "the explicit choice, else off for hybrid and attention-free models, on for others",
     "",
-    "vLLM 0.23, engine argument defaults",
 )
-PREFIX_CACHING_0_33 = Rule(
+PREFIX_CACHING_OF_MODEL = Rule(
     "enable_prefix_caching",
     "Prefix caching",
     "the explicit choice, else off for attention-free models, on for others",
     "",
-    "vLLM 0.33, ModelConfig.is_prefix_caching_supported",
 )
-CACHE_MODE_0_33 = Rule(
+ALIGN_MODE_ONLY = Rule(
     "mamba_cache_mode",
     "Mamba cache mode",
     'prefix caching off: none; on and none: "align"',
     "",
-    "vLLM 0.33, MambaModelConfig",
 )
 CPU_MLA_PREFIX_CACHING = Rule(
     "cpu_mla_prefix_caching",
     "Prefix caching of CPU_MLA",
     "off",
     "",
-    "vLLM 0.33, CpuPlatform.check_and_update_config",
 )
 CACHE_MODE = Rule(
     "mamba_cache_mode",
     "Mamba cache mode",
     'prefix caching off: none; on and none: "all" if the model can, else "align"',
     "",
-    "vLLM 0.23, verification of mamba-based models",
 )
 
 
-def prefix_caching(run: Run) -> None:
+def enable_prefix_caching(run: WorkingPlan) -> None:
     """Resolve whether prefix caching is on."""
     explicit = run.settings.enable_prefix_caching
     ordinary = not (run.model.is_hybrid or run.model.is_attention_free)
+    # 0.23 calls it experimental for hybrids and leaves it off unless it is requested
+    # (ModelConfig.is_prefix_caching_supported).
     default = ordinary or (run.model.is_hybrid and run.rules.hybrid_prefix_caching)
-    run.prefix_caching = default if explicit is None else explicit
-    rule = PREFIX_CACHING_0_33 if run.rules.hybrid_prefix_caching else PREFIX_CACHING
-    run.step(rule, run.prefix_caching, explicit=explicit, ordinary_decoder=ordinary)
+    run.enable_prefix_caching = default if explicit is None else explicit
+    rule = PREFIX_CACHING_OF_MODEL if run.rules.hybrid_prefix_caching else PREFIX_CACHING
+    run.step(rule, run.enable_prefix_caching, explicit=explicit, ordinary_decoder=ordinary)
 
 
-def cache_mode(run: Run) -> None:
+def cache_mode(run: WorkingPlan) -> None:
     """Resolve the cache mode and the mamba block size that alignment starts from."""
     explicit = run.settings.mamba_cache_mode or "none"
     model = run.model
     if not (model.is_hybrid or model.is_attention_free):
         run.mamba_cache_mode = explicit if run.rules.reads_cache_mode else "none"
         if run.mamba_cache_mode != explicit:
-            run.step(CACHE_MODE_0_33, "none", "the model keeps no states", explicit=explicit)
+            run.step(ALIGN_MODE_ONLY, "none", "the model keeps no states", explicit=explicit)
         return
     modes = run.rules.cache_modes
     able = model.supports_all_mode and "all" in modes
     note = ""
-    if not run.prefix_caching:
+    if not run.enable_prefix_caching:
         mode = "none"
         if explicit != "none":
             note = "a mode was requested, but prefix caching is off"
-            run.log_lines.append(
-                "Mamba cache mode is set to 'none' when prefix caching is disabled"
-            )
+            run.log("Mamba cache mode is set to 'none' when prefix caching is disabled")
     elif explicit == "none":
         mode = "all" if able else "align"
         note = "chosen by the engine"
-        run.log_lines.append(
+        run.log(
             f"Mamba cache mode is set to '{mode}' for {model.architecture} by default when "
             "prefix caching is enabled"
         )
     elif explicit == "all" and not able:
         mode = "align"
         note = "the model cannot keep a state per block"
-        run.log_lines.append(
+        run.log(
             "Hybrid or mamba-based model detected without support for prefix caching with Mamba "
             "cache 'all' mode: falling back to 'align' mode."
         )
     else:
         mode = explicit
     run.mamba_cache_mode = mode
+    # Without prefix caching nothing is kept at block ends, so that one block of the longest
+    # request's length is enough (MambaModelConfig.verify_and_update_config).
     if run.mamba_block_size is None:
-        run.mamba_block_size = run.block_size if run.prefix_caching else run.max_model_len
-    operands = {"explicit": explicit, "enable_prefix_caching": run.prefix_caching}
+        run.mamba_block_size = run.block_size if run.enable_prefix_caching else run.max_model_len
+    operands = {"explicit": explicit, "enable_prefix_caching": run.enable_prefix_caching}
     if "all" in modes:
         operands["model_supports_all"] = able
     run.step(
-        CACHE_MODE if "all" in modes else CACHE_MODE_0_33,
+        CACHE_MODE if "all" in modes else ALIGN_MODE_ONLY,
         mode,
         note,
         **operands,
@@ -103,14 +100,18 @@ def cache_mode(run: Run) -> None:
     )
 
 
-def cpu_mla_prefix_caching(run: Run) -> None:
+def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
     """Turn prefix caching off for the plain MLA kernels of a CPU, which read no prefixes (0.33)."""
     attention = run.model.attention
-    if run.settings.backend != "CPU_MLA" or run.platform.name != "cpu" or not run.prefix_caching:
+    if (
+        run.settings.backend != "CPU_MLA"
+        or run.platform.name != "cpu"
+        or not run.enable_prefix_caching
+    ):
         return
     if attention is None or not attention.use_mla:
         return
-    run.prefix_caching = False
+    run.enable_prefix_caching = False
     run.step(CPU_MLA_PREFIX_CACHING, False, explicit=run.settings.enable_prefix_caching)
     if run.mamba_block_size is None or run.mamba_block_size == run.max_model_len:
         return

@@ -20,33 +20,31 @@ from workbench.core.flex.tiles import (
     USUAL_TILE,
 )
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 CONSTRUCTION = Rule(
     "flex_tiles_at_construction",
     "Tiles fit the cache block",
     "batch invariance: explicit block_m and block_n <= block size before any alignment",
     "",
-    "vLLM 0.23, FlexAttentionImpl.__init__ (#41252)",
 )
 MASK_BLOCK = Rule(
     "flex_mask_block",
     "Flex mask block (queries, keys)",
     "explicit sizes, else 16 and the kernel block (torch >= 2.9), else 128 and 128",
     "tokens",
-    "vLLM 0.23, FlexAttentionMetadataBuilder (#41252)",
 )
 
 
-def flex_construction(run: Run) -> None:
+def flex_construction(run: WorkingPlan) -> None:
     """Check what the layers refuse while they are built: a soft cap, then tiles.
 
     Under batch invariance explicit tiles are compared with the block size before alignment,
     since by the time that the mask is built the block has grown. A quantized cache never comes
     so far: the backend is refused for it before.
     """
-    if run.backend is None or run.backend.name != FLEX:
+    if run.backend != FLEX:
         return
     _no_soft_cap(run)
     if not run.settings.batch_invariant:
@@ -65,8 +63,8 @@ def flex_construction(run: Run) -> None:
         _problem(run, refusal)
 
 
-def _no_soft_cap(run: Run) -> None:
-    """Refuse a soft cap: the engine's flex attention has no score function (0.23 and 0.33)."""
+def _no_soft_cap(run: WorkingPlan) -> None:
+    """Refuse a soft cap: the engine's flex attention passes no score_mod (0.23 and 0.33)."""
     attention = run.model.attention
     if attention is None or attention.logits_soft_cap is None:
         return
@@ -81,9 +79,9 @@ def _no_soft_cap(run: Run) -> None:
     )
 
 
-def flex_mask_block(run: Run) -> None:
+def flex_mask_block(run: WorkingPlan) -> None:
     """Check mask block sizes over the kernel block, and tiles that cannot be compiled."""
-    if run.backend is None or run.backend.name != FLEX or run.kernel_block_size is None:
+    if run.backend != FLEX or run.kernel_block_size is None:
         return
     settings, attention = run.settings, run.model.attention
     assert attention is not None
@@ -117,7 +115,7 @@ def flex_mask_block(run: Run) -> None:
         _too_large_for_a_program(run, found)
 
 
-def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
+def _too_large_for_a_program(run: WorkingPlan, found: FlexPlan) -> None:
     """Refuse blocks whose tile fits into no GPU.
 
     The direct build makes a tile as long as a block.
@@ -148,7 +146,7 @@ def _too_large_for_a_program(run: Run, found: FlexPlan) -> None:
     )
 
 
-def _below_the_floor(run: Run, smallest: int, block_m: int, block_n: int) -> None:
+def _below_the_floor(run: WorkingPlan, smallest: int, block_m: int, block_n: int) -> None:
     side = ("q", "m") if block_m == smallest else ("kv", "n")
     explicit = getattr(run.settings, f"flex_attn_block_{side[1]}") is not None
     field = f"flex_attn_block_{side[1]}" if explicit else f"flex_attn_{side[0]}_block_size"
@@ -164,7 +162,7 @@ def _below_the_floor(run: Run, smallest: int, block_m: int, block_n: int) -> Non
     )
 
 
-def _problem(run: Run, refusal: FlexRefusal) -> None:
+def _problem(run: WorkingPlan, refusal: FlexRefusal) -> None:
     said = {} if refusal.exception in (None, "ValueError") else {"raises": refusal.exception}
     run.problem(
         refusal.code,
@@ -176,7 +174,7 @@ def _problem(run: Run, refusal: FlexRefusal) -> None:
     )
 
 
-def _candidates(run: Run, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]:
+def _candidates(run: WorkingPlan, refusal: FlexRefusal) -> tuple[Mapping[str, Any], ...]:
     """Return what may help, nearest first: a block size, a mask block, a tile, another backend."""
     if refusal.field == "block_size":
         near = next_power_of_2(run.block_size)
@@ -206,7 +204,7 @@ _OTHERS: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def batch_invariance(run: Run) -> None:
+def batch_invariance(run: WorkingPlan) -> None:
     """Refuse batch invariance with SSM layers or other backends (vllm#42960, #48613).
 
     CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing.
@@ -215,7 +213,7 @@ def batch_invariance(run: Run) -> None:
     """
     if not run.settings.batch_invariant:
         return
-    backend, state = run.backend, run.model.state
+    backend, state = run.backend_record, run.model.state
     if state is not None:
         run.problem(
             "ssm_not_batch_invariant",

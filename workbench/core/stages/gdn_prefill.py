@@ -10,9 +10,9 @@ from workbench.core.gdn_prefill import (
     needs_cuda_13,
 )
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
 from workbench.core.states import GatedDeltaNet
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 FIELD = "gdn_flashinfer_prefill"
 GDN_PREFILL = Rule(
@@ -21,11 +21,10 @@ GDN_PREFILL = Rule(
     "not switched off, and compute capability 9.0, or 10.x and 12.x with CUDA 13 or later and key "
     f"heads of {KEY_HEAD_DIM}",
     "",
-    "vLLM 0.33, _resolve_gdn_prefill_backend",
 )
 
 
-def gdn_prefill(run: Run) -> None:
+def gdn_prefill(run: WorkingPlan) -> None:
     """Record which prefill kernel runs, and what the scenario leaves open about it."""
     if not exports_checkpoints(run):
         return
@@ -46,7 +45,7 @@ def gdn_prefill(run: Run) -> None:
         _falls_back(run, state)
 
 
-def _assumed(run: Run) -> None:
+def _assumed(run: WorkingPlan) -> None:
     tokens = run.rules.prefill_checkpoint_tokens
     run.problem(
         "cuda_version_assumed",
@@ -60,7 +59,7 @@ def _assumed(run: Run) -> None:
     )
 
 
-def _falls_back(run: Run, state: GatedDeltaNet) -> None:
+def _falls_back(run: WorkingPlan, state: GatedDeltaNet) -> None:
     run.problem(
         "gdn_prefill_falls_back",
         FIELD,
@@ -76,7 +75,7 @@ def _falls_back(run: Run, state: GatedDeltaNet) -> None:
     )
 
 
-def _device(run: Run) -> str:
+def _device(run: WorkingPlan) -> str:
     if run.capability is None:
         return run.platform.title
     return "compute capability {}.{}".format(*run.capability)

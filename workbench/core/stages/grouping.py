@@ -5,34 +5,35 @@ from __future__ import annotations
 from collections import Counter
 
 from workbench.core.errors import Refused
-from workbench.core.groups.decision import NoSingleTypeError, PagesNotUnifiableError
+from workbench.core.groups.cache_spec import GroupingError, NoSingleTypeError
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import (
-    NAMES_OF_0_23,
+    OLD_NAMES,
     common_layouts,
+    grouping_of,
     layout_refusal_text,
     layouts_of_backends,
     possible_layouts,
 )
-from workbench.core.run import Run
+from workbench.core.groups.unification import PagesNotUnifiableError
+from workbench.core.rule_set import RULE_SETS
+from workbench.core.working_plan import WorkingPlan
 
-Failure = PagesNotUnifiableError | NoSingleTypeError
 UNQUANTIZED_HIDDEN = ("auto", "bfloat16", "float16")
 """KV-cache dtypes that hidden states can be kept in."""
 DRAFTS_OF_HIDDEN_STATES = 1
 """What `extract_hidden_states` proposes a step."""
 
 
-def grouping_failure(run: Run) -> Failure | None:
-    """Return why no groups can be built; None where they can."""
+def groups(run: WorkingPlan) -> None:
+    """Set which layers share a block table, or why no groups can be built."""
     try:
-        _ = run.grouping
-    except (PagesNotUnifiableError, NoSingleTypeError) as error:
-        return error
-    return None
+        run.grouping = grouping_of(run)
+    except GroupingError as error:
+        run.grouping_error = error
 
 
-def refuse_grouping(run: Run, failure: Failure | None) -> None:
+def refuse_grouping(run: WorkingPlan, failure: GroupingError | None) -> None:
     """Record what stops vLLM; nothing where the groups can be built."""
     if failure is None:
         return
@@ -53,18 +54,18 @@ def refuse_grouping(run: Run, failure: Failure | None) -> None:
         "block_size",
         f"The pages cannot be made equal. {failure}.",
         operands={spec.kind: spec.page_size_bytes for spec in specs},
-        vllm_text=failure.vllm_text,
+        vllm_text=failure.vllm_text if isinstance(failure, PagesNotUnifiableError) else None,
         candidates=(
             *({"kv_cache_layout": order} for order in possible_layouts(run) if order[0] == "B"),
             {"disable_hybrid_kv_cache_manager": True},
             {"hidden_state_layers": 0},
             {"kv_cache_dtype": "auto"},
-            {"rules": "0.33"},
+            *({"rules": name} for name, rules in RULE_SETS.items() if rules.groups.pads_pages),
         ),
     )
 
 
-def hidden_states(run: Run) -> None:
+def hidden_states(run: WorkingPlan) -> None:
     """Check `extract_hidden_states`, which proposes one token per step and quantizes nothing.
 
     It needs the size of a hidden state.
@@ -111,7 +112,7 @@ def hidden_states(run: Run) -> None:
     )
 
 
-def cache_layout_choice(run: Run) -> None:
+def cache_layout_choice(run: WorkingPlan) -> None:
     """Refuse an explicit layout that the backend cannot read or that some layer excludes (0.33)."""
     if run.plain_backend is not None and run.rules.groups.layouts and not common_layouts(run):
         _no_common_layout(run)
@@ -119,7 +120,7 @@ def cache_layout_choice(run: Run) -> None:
     if requested is None:
         return
     possible = possible_layouts(run)
-    if not possible or NAMES_OF_0_23.get(requested, requested) in possible:
+    if not possible or OLD_NAMES.get(requested, requested) in possible:
         return
     run.problem(
         "layout_not_supported",
@@ -132,11 +133,11 @@ def cache_layout_choice(run: Run) -> None:
     )
 
 
-def _no_common_layout(run: Run) -> None:
+def _no_common_layout(run: WorkingPlan) -> None:
     assert run.backend is not None
     assert run.plain_backend is not None
     lists = [list(orders) for orders in layouts_of_backends(run)]
-    names = (run.backend.name, run.plain_backend.name)
+    names = (run.backend, run.plain_backend)
     read = "; ".join(
         f"{name} reads {', '.join(orders)}" for name, orders in zip(names, lists, strict=True)
     )

@@ -6,27 +6,26 @@ arithmetic ran inside the model configuration, with a granularity that no backen
 
 from __future__ import annotations
 
-from workbench.core.arithmetic import cdiv, lcm, round_up
+from math import lcm
+
+from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
 from workbench.core.gdn_prefill import flashinfer_prefill
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
-_SOURCE = "vLLM 0.23, #37467, Platform.update_block_size_for_backend"
 GRANULARITY = Rule(
     "alignment_granule",
     "Alignment granularity A",
     "max(smallest supported kernel block, block_size)",
     "tokens",
-    _SOURCE,
 )
-GRANULARITY_0_33 = Rule(
+GRANULARITY_FOR_ALL = Rule(
     "alignment_granule",
     "Alignment granularity A",
     "max(smallest supported kernel block, block_size), at least 128 for MLA; align mode: the lcm "
     "with the tokens between prefill checkpoints",
     "tokens",
-    "vLLM 0.33, Platform._align_hybrid_block_size",
 )
 GRANULARITY_BEFORE_37467 = Rule(
     "alignment_granule",
@@ -34,7 +33,6 @@ GRANULARITY_BEFORE_37467 = Rule(
     "a constant: 16; 32 where FlashInfer may take heads of 256 on SM10x; MLA: 64, explicit "
     "FLASH_ATTN_MLA 32, explicit CUTLASS_MLA 128",
     "tokens",
-    "vLLM before #37467, HybridAttentionMambaModelConfig",
 )
 MLA_CONSTANTS = {"FLASH_ATTN_MLA": 32, "CUTLASS_MLA": 128}
 """Explicit backend -> granularity of MLA before #37467, in tokens."""
@@ -45,74 +43,69 @@ TOKENS_NEEDED = Rule(
     "Tokens that outweigh one mamba page",
     "mamba_page / attention_bytes_per_token",
     "tokens",
-    _SOURCE,
 )
 ALIGNED = Rule(
     "aligned_block_size",
     "Aligned block size N",
     "A * ceil(mamba_page / (A * attention_bytes_per_token))",
     "tokens",
-    _SOURCE,
 )
-ALIGNED_0_33 = Rule(
+ALIGNED_FOR_ALL = Rule(
     "aligned_block_size",
     "Aligned block size N",
     "A * ceil(mamba_page / (A * attention_bytes_per_token)), rounded up to a multiple of the "
     "smallest kernel block of every backend",
     "tokens",
-    "vLLM 0.33, Platform._align_hybrid_block_size",
 )
 ALIGNED_TO_CHUNKS = Rule(
     "aligned_block_size",
     "Aligned block size N (mode all)",
     "c * ceil(ceil(mamba_page / attention_bytes_per_token) / c), c = lcm(base chunk, A)",
     "tokens",
-    _SOURCE,
 )
 BLOCK_SIZE = Rule(
     "block_size",
     "Block size",
     "N if it is larger than block_size, else block_size stays",
     "tokens",
-    _SOURCE,
 )
 PADDING = Rule(
     "mamba_page_size_padded",
     "Padded mamba page",
     "block_size * attention_bytes_per_token, recorded unless the pages are equal already",
     "bytes",
-    _SOURCE,
 )
 MAMBA_BLOCK_SIZE = Rule(
     "mamba_block_size",
     "Mamba block size",
     "align: the block size; all: N; none: unchanged",
     "tokens",
-    _SOURCE,
 )
 
 
-def hybrid_alignment(run: Run) -> None:
+def hybrid_alignment(run: WorkingPlan) -> None:
     """Run phase 2 with the alignment granularity of the chosen backend."""
     if _is_needed(run):
-        supported = run.supported if run.backend is None else run.first_backend[1]
+        supported = (
+            run.supported_kernel_block_sizes if run.backend is None else run.first_backend[1]
+        )
         _align(run, _granularity(run, smallest_base(supported)))
 
 
-def align_without_backend(run: Run) -> None:
+def align_without_backend(run: WorkingPlan) -> None:
     """Align as before #37467: no backend is known yet, the granularity is a constant."""
     if _is_needed(run):
         _align(run, _constant_granularity(run))
 
 
-def _is_needed(run: Run) -> bool:
+def _is_needed(run: WorkingPlan) -> bool:
     if run.model.is_hybrid and run.attention_bytes_per_token and run.mamba_page_size_bytes:
         return True
     run.step(BLOCK_SIZE, run.block_size, f"no alignment needed: {_why_not(run)}")
     return False
 
 
-def _align(run: Run, granularity: int) -> None:
+def _align(run: WorkingPlan, granularity: int) -> None:
     """Choose the block size and the padding; granularity in tokens."""
     tok, mamba_page = run.attention_bytes_per_token, run.mamba_page_size_bytes
     assert tok is not None
@@ -129,6 +122,8 @@ def _align(run: Run, granularity: int) -> None:
     else:
         needed = _smallest_multiple(run, granularity, tok, mamba_page)
     _raise_block_size(run, needed)
+    # A checkpoint is kept at the end of a block, so a state has to have attention's block. This is
+    # unconditional in Platform._align_hybrid_block_size: an explicit --mamba-block-size is lost.
     if run.mamba_cache_mode == "align":
         run.mamba_block_size = run.block_size
     run.step(
@@ -142,7 +137,7 @@ def _align(run: Run, granularity: int) -> None:
     _pad(run, tok, mamba_page)
 
 
-def _constant_granularity(run: Run) -> int:
+def _constant_granularity(run: WorkingPlan) -> int:
     """Return A as before #37467, from an explicit backend and the head, not an explicit size."""
     attention, backend = run.model.attention, run.settings.backend
     assert attention is not None
@@ -162,23 +157,26 @@ def _constant_granularity(run: Run) -> int:
     return granularity
 
 
-def _granularity(run: Run, smallest: int) -> int:
+def _granularity(run: WorkingPlan, smallest: int) -> int:
     """Return A, the granularity of the block; 0.33 adds MLA's 128 and the prefill checkpoints."""
     rules, attention = run.rules, run.model.attention
     granularity = max(smallest, run.block_size)
     shown = {"smallest_kernel_block": smallest, "block_size": run.block_size}
     if attention is not None and attention.use_mla and rules.mla_granule > 1:
+        # MLA decode kernels of TRT-LLM and FlashInfer take kernel blocks in groups of 128 tokens,
+        # so a manager block must split into whole groups (Platform._align_hybrid_block_size, 0.33).
         granularity = max(granularity, rules.mla_granule)
         shown["mla_granule"] = rules.mla_granule
     if checkpoint := prefill_checkpoint_tokens(run):
+        # A checkpoint inside a prefill has to be at the end of a block (same function).
         granularity = lcm(granularity, checkpoint)
         shown["prefill_checkpoint_tokens"] = checkpoint
-    rule = GRANULARITY_0_33 if rules.all_backends else GRANULARITY
-    run.step(rule, granularity, supported=describe(run.supported), **shown)
+    rule = GRANULARITY_FOR_ALL if rules.all_backends else GRANULARITY
+    run.step(rule, granularity, supported=describe(run.supported_kernel_block_sizes), **shown)
     return granularity
 
 
-def prefill_checkpoint_tokens(run: Run) -> int:
+def prefill_checkpoint_tokens(run: WorkingPlan) -> int:
     """Return the tokens between the states that a prefill can keep by itself; 0 without any.
 
     Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of that
@@ -187,26 +185,28 @@ def prefill_checkpoint_tokens(run: Run) -> int:
     return run.rules.prefill_checkpoint_tokens if flashinfer_prefill(run) else 0
 
 
-def _smallest_multiple(run: Run, granularity: int, tok: int, mamba_page: int) -> int:
+def _smallest_multiple(run: WorkingPlan, granularity: int, tok: int, mamba_page: int) -> int:
     """Return N: the fewest tokens that outweigh a mamba page, as a multiple of the granularity."""
     needed = granularity * cdiv(mamba_page, granularity * tok)
     operands = {"A": granularity, "mamba_page": mamba_page, "attention_bytes_per_token": tok}
     if not run.rules.all_backends:
         run.step(ALIGNED, needed, **operands)
         return needed
-    every = lcm(*(smallest_base(sizes) for _backend, sizes in run.backends))
+    # A comes from the first backend alone. Rounding up suits the smallest sizes of the others; what
+    # one of them refuses all the same stops the start (Platform._check_aligned_block_size).
+    every = lcm(*(smallest_base(sizes) for _name, sizes in run.backends))
     needed = round_up(needed, every)
-    run.step(ALIGNED_0_33, needed, **operands, every_backend=every)
+    run.step(ALIGNED_FOR_ALL, needed, **operands, every_backend=every)
     return needed
 
 
-def _overwritten(run: Run) -> str:
+def _overwritten(run: WorkingPlan) -> str:
     explicit = run.settings.mamba_block_size
     changed = explicit is not None and explicit != run.mamba_block_size
     return f"the explicit {explicit} is overwritten" if changed else ""
 
 
-def _why_not(run: Run) -> str:
+def _why_not(run: WorkingPlan) -> str:
     if run.attention_bytes_per_token is None:
         return "no layer has attention"
     if run.model.is_hybrid and run.mamba_page_size_bytes == 0:
@@ -214,7 +214,7 @@ def _why_not(run: Run) -> str:
     return "no layer has a state"
 
 
-def _align_to_chunks(run: Run, granularity: int, tok: int, mamba_page: int) -> int:
+def _align_to_chunks(run: WorkingPlan, granularity: int, tok: int, mamba_page: int) -> int:
     base = run.settings.mamba_block_size or run.model.chunk_size
     chunk = lcm(base, granularity)
     needed = round_up(cdiv(mamba_page, tok), chunk)
@@ -229,11 +229,13 @@ def _align_to_chunks(run: Run, granularity: int, tok: int, mamba_page: int) -> i
     return needed
 
 
-def _raise_block_size(run: Run, needed: int) -> None:
+def _raise_block_size(run: WorkingPlan, needed: int) -> None:
     before = run.block_size
+    # Also over an explicit --block-size: only phase 1 respects it
+    # (Platform.update_block_size_for_backend).
     if before < needed:
         run.block_size = needed
-        run.log_lines.append(
+        run.log(
             f"Setting attention block size to {needed} tokens to ensure that attention page size "
             "is >= mamba page size."
         )
@@ -247,12 +249,14 @@ def _raise_block_size(run: Run, needed: int) -> None:
     )
 
 
-def _pad(run: Run, tok: int, mamba_page: int) -> None:
+def _pad(run: WorkingPlan, tok: int, mamba_page: int) -> None:
     page = run.block_size * tok
     padding = 100 * (page - mamba_page) / mamba_page
+    # The state is padded, never attention. With equal pages `_align_hybrid_block_size` returns
+    # early and neither records nor logs a padding.
     if page != mamba_page:
         run.mamba_page_size_padded = page
-        run.log_lines.append(
+        run.log(
             f"Padding mamba page size by {padding:.2f}% to ensure that mamba page size and "
             "attention page size are exactly equal."
         )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from workbench.core.problems import ERROR, WARNING
-from workbench.core.run import Run
 from workbench.core.stages.batch_sizes import depends_on_device
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 ALIGN_BUDGET = Rule(
     "align_budget",
     "Block fits the token budget",
     "align mode needs block_size <= max_num_batched_tokens",
     "",
-    "vLLM 0.23, CacheConfig validate_block_size",
 )
 
 
-def group_replication(run: Run) -> None:
+def group_replication(run: WorkingPlan) -> None:
     """Refuse groups that the Mamba-2 layer can neither split nor replicate whole."""
     state, tp = run.model.state, run.settings.tensor_parallel
     groups = getattr(state, "n_groups", 1)
@@ -33,7 +32,7 @@ def group_replication(run: Run) -> None:
     )
 
 
-def kv_head_split(run: Run) -> None:
+def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
     attention, tp = run.model.attention, run.settings.tensor_parallel
     if attention is None or attention.use_mla:
@@ -65,7 +64,7 @@ def kv_head_split(run: Run) -> None:
         )
 
 
-def align_budget(run: Run) -> None:
+def align_budget(run: WorkingPlan) -> None:
     """Check that a prefill step can hold a whole block in align mode; otherwise it never runs."""
     if run.mamba_cache_mode != "align":
         return
@@ -92,11 +91,11 @@ def align_budget(run: Run) -> None:
         )
 
 
-def cpu_prefix_caching(run: Run) -> None:
+def cpu_prefix_caching(run: WorkingPlan) -> None:
     """Warn that AMX tiles turn prefix caching off after the cache mode was chosen."""
     state = run.model.state
     linear = state is not None and state.kind in {"gdn", "linear_attention"}
-    if run.platform.name == "cpu" and linear and run.prefix_caching:
+    if run.platform.name == "cpu" and linear and run.enable_prefix_caching:
         run.problem(
             "cpu_prefix_caching_off",
             "enable_prefix_caching",
@@ -109,7 +108,7 @@ def cpu_prefix_caching(run: Run) -> None:
         )
 
 
-def mamba_block_advice(run: Run) -> None:
+def mamba_block_advice(run: WorkingPlan) -> None:
     """Warn about values that 0.23 documents as wrong but does not check."""
     explicit = run.settings.mamba_block_size
     if explicit is None or run.model.state is None or explicit == run.max_model_len:

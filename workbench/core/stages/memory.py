@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity.blocks import CachePlan, longest_request, measured_bytes
+from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
 from workbench.core.stages.memory_checks import (
     above_device,
     cannot_auto_fit,
@@ -17,27 +17,25 @@ from workbench.core.stages.memory_checks import (
     too_many_sequences,
 )
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 BUDGET = Rule(
     "memory_budget",
     "Memory for the cache",
     "ceil(device * utilisation) - weights - activations - graph reserve",
     "bytes",
-    "vLLM 0.23, Worker.determine_available_memory",
 )
 AUTO_FIT = Rule(
     "auto_fit_max_model_len",
     "Longest request that fits",
     "the largest L up to the model's whose request needs no more than the available bytes",
     "tokens",
-    "vLLM 0.23, _auto_fit_max_model_len",
 )
 NUM_BLOCKS = Rule(
     "num_blocks",
     "Blocks in the pool",
     "available bytes // page // slots of a group",
     "blocks",
-    "vLLM 0.23, get_kv_cache_config_from_groups",
 )
 
 IN_ONE_ALLOCATION = Rule(
@@ -45,21 +43,19 @@ IN_ONE_ALLOCATION = Rule(
     "Blocks in the pool",
     "available bytes // bytes of one block: the largest group's pages",
     "blocks",
-    "vLLM 0.33, get_kv_cache_config_from_groups",
 )
 LEAST_OF_RANKS = Rule(
     "least_of_ranks",
     "Blocks of every rank",
     "the fewest that any rank has room for; every tensor shrinks to it",
     "blocks",
-    "vLLM 0.23, get_kv_cache_configs",
 )
 
 AUTO = -1
 """What is set explicitly for max_model_len to have it fitted to the memory."""
 
 
-def budget(run: Run) -> None:
+def budget(run: WorkingPlan) -> None:
     """Set what the device leaves for the cache, if known; an incomplete budget is a warning.
 
     vLLM measures the same parts while it starts.
@@ -86,28 +82,34 @@ def budget(run: Run) -> None:
         activation_bytes=found.activation_bytes,
         cuda_graph_bytes=found.cuda_graph_bytes,
     )
-    run.log_lines.append(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
+    run.log(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
 
 
-def auto_fit(run: Run) -> None:
+def capacity(run: WorkingPlan) -> None:
+    """Set what the cache holds, as far as the memory is known."""
+    run.cache = cache_plan(run)
+
+
+def auto_fit(run: WorkingPlan) -> None:
     """Fit max_model_len = -1 to the longest request that the memory serves; block sizes stay."""
-    if run.settings.max_model_len != AUTO or run.cache is None:
+    cache = run.cache
+    if run.settings.max_model_len != AUTO or cache is None:
         return
-    available, checked = run.cache.available_bytes, run.cache.checked_bytes
-    if available is None or checked is None or checked <= 0 or run.cache.needed_bytes <= checked:
+    available, checked = cache.available_bytes, cache.checked_bytes
+    if available is None or checked is None or checked <= 0 or cache.needed_bytes <= checked:
         return
-    longest = longest_request(run, run.cache.grouping, available)
+    longest = longest_request(run, cache.grouping, available)
     if not longest:
-        cannot_auto_fit(run, run.cache, available)
+        cannot_auto_fit(run, cache, available)
         return
     before = run.max_model_len
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
-    run.log_lines.append(_auto_fit_line(run, before, longest, available, checked))
+    run.log(_auto_fit_line(run, before, longest, available, checked))
     run.max_model_len = longest
-    run.forget_cache()
+    capacity(run)
 
 
-def memory(run: Run) -> None:
+def memory(run: WorkingPlan) -> None:
     """Compute blocks, capacity and the resulting refusals; skip all without a memory size."""
     if run.settings.num_gpu_blocks_override is None and measured_bytes(run.settings) is None:
         return
@@ -130,31 +132,29 @@ def memory(run: Run) -> None:
         **({"bytes_per_block": cache.grouping.bytes_per_block} if one_allocation else {}),
     )
     _ranks(run, cache)
-    run.log_lines += cache.grouping.notes
+    run.log(*cache.grouping.notes)
     _override(run, cache)
     if checked <= 0:
         no_memory(run, cache, checked)
     elif cache.needed_bytes > checked:
         not_enough_memory(run, cache, checked)
     elif cache.max_concurrency is not None:
-        run.log_lines += printed_lines(run, cache)
+        run.log(*printed_lines(run, cache))
         null_block(run, cache)
         too_many_sequences(run, cache)
 
 
-def _override(run: Run, cache: CachePlan) -> None:
+def _override(run: WorkingPlan, cache: CachePlan) -> None:
     """Record the line that contains both numbers, where the memory is known as well."""
     override = run.settings.num_gpu_blocks_override
     measured = measured_bytes(run.settings)
     if override is None or measured is None:
         return
     blocks = max(measured, 0) // cache.grouping.bytes_per_block if cache.groups else 1
-    run.log_lines.append(
-        f"Overriding num_gpu_blocks={blocks} with num_gpu_blocks_override={override}"
-    )
+    run.log(f"Overriding num_gpu_blocks={blocks} with num_gpu_blocks_override={override}")
 
 
-def _half_a_budget(run: Run, given: str) -> None:
+def _half_a_budget(run: WorkingPlan, given: str) -> None:
     [missing] = [field for field in NEEDED if field != given]
     what = {
         "weights_bytes": "the bytes of the checkpoint on one rank: about its safetensors divided "
@@ -171,7 +171,7 @@ def _half_a_budget(run: Run, given: str) -> None:
     )
 
 
-def _ranks(run: Run, cache: CachePlan) -> None:
+def _ranks(run: WorkingPlan, cache: CachePlan) -> None:
     """Record that every rank gets as many blocks as the rank with the least memory."""
     if len(cache.rank_bytes) < 2 or not cache.groups:
         return
@@ -179,7 +179,7 @@ def _ranks(run: Run, cache: CachePlan) -> None:
     run.step(LEAST_OF_RANKS, cache.num_blocks, blocks_of_ranks=blocks)
 
 
-def printed_lines(run: Run, cache: CachePlan) -> list[str]:
+def printed_lines(run: WorkingPlan, cache: CachePlan) -> list[str]:
     """Return the lines that vLLM prints about the pool: two lines, one of them from 0.33 on."""
     size = f"KV cache size: {cache.printed_tokens:,} tokens"
     concurrency = (
@@ -191,13 +191,15 @@ def printed_lines(run: Run, cache: CachePlan) -> list[str]:
     return [f"GPU {size}", concurrency]
 
 
-def device_name(run: Run) -> str:
+def device_name(run: WorkingPlan) -> str:
     """Return the device as 0.33 prints it: ROCm is a GPU as CUDA is."""
     platform = run.settings.platform
     return "GPU" if platform in {"cuda", "rocm"} else platform.upper()
 
 
-def _auto_fit_line(run: Run, before: int, longest: int, available: int, checked: int) -> str:
+def _auto_fit_line(
+    run: WorkingPlan, before: int, longest: int, available: int, checked: int
+) -> str:
     start = f"Auto-fit max_model_len: reduced from {before} to {longest} to fit in available "
     if run.rules.groups.joins_printed_lines:
         return f"{start}KV cache memory ({gib(checked)} GiB {device_name(run)})"

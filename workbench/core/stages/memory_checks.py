@@ -9,18 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.batch_defaults import batch_sizes, is_certain, possible_tiers
-from workbench.core.capacity.blocks import CachePlan, longest_request
+from workbench.core.capacity.blocks import longest_request
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
 from workbench.core.problems import ERROR, WARNING
-from workbench.core.run import Run
 from workbench.core.stages.batch_sizes import depends_on_device
+from workbench.core.working_plan import WorkingPlan
 
 GIB = 2**30
 OVERRIDE = "num_gpu_blocks_override"
 
 
-def no_memory(run: Run, cache: CachePlan, available: int) -> None:
+def no_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that no memory is left for the cache."""
     run.problem(
         "no_memory_for_blocks",
@@ -34,7 +35,7 @@ def no_memory(run: Run, cache: CachePlan, available: int) -> None:
     )
 
 
-def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
+def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that max_model_len = -1 cannot be fitted: not one token fits."""
     run.problem(
         "cannot_auto_fit",
@@ -51,7 +52,7 @@ def cannot_auto_fit(run: Run, cache: CachePlan, available: int) -> None:
     )
 
 
-def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
+def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that one request of full length does not fit into the checked memory."""
     longest = longest_request(run, cache.grouping, available + cache.held_back_bytes)
     enough = cache.needed_bytes + cache.held_back_bytes
@@ -86,14 +87,14 @@ def not_enough_memory(run: Run, cache: CachePlan, available: int) -> None:
     )
 
 
-def _more_blocks(run: Run, cache: CachePlan) -> tuple[Mapping[str, Any], ...]:
+def _more_blocks(run: WorkingPlan, cache: CachePlan) -> tuple[Mapping[str, Any], ...]:
     """Return an override that holds one request of full length, if an override is set."""
     if run.settings.num_gpu_blocks_override is None:
         return ()
     return ({OVERRIDE: cache.blocks_per_request + 1},)
 
 
-def null_block(run: Run, cache: CachePlan) -> None:
+def null_block(run: WorkingPlan, cache: CachePlan) -> None:
     """Warn that 0.23 starts with exactly enough blocks, although block 0 is never used."""
     if cache.num_blocks is None or cache.num_blocks - 1 >= cache.blocks_per_request:
         return
@@ -112,7 +113,7 @@ def null_block(run: Run, cache: CachePlan) -> None:
     )
 
 
-def ranks_mismatch(run: Run) -> None:
+def ranks_mismatch(run: WorkingPlan) -> None:
     """Refuse a list of memory sizes without one for every tensor-parallel rank."""
     ranks, wanted = run.settings.kv_cache_memory_bytes_by_rank, run.settings.tensor_parallel
     if not ranks or len(ranks) == wanted:
@@ -130,7 +131,7 @@ def ranks_mismatch(run: Run) -> None:
     )
 
 
-def above_device(run: Run) -> None:
+def above_device(run: WorkingPlan) -> None:
     """Warn about an explicit cache larger than the whole device."""
     settings = run.settings
     device, ranks = settings.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
@@ -150,7 +151,7 @@ def above_device(run: Run) -> None:
     )
 
 
-def too_many_sequences(run: Run, cache: CachePlan) -> None:
+def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
     """Report more sequences than mamba blocks, which graph capture refuses.
 
     A warning where that holds only for the defaults of some devices, and the device is not known.
@@ -179,7 +180,7 @@ def too_many_sequences(run: Run, cache: CachePlan) -> None:
     )
 
 
-def sequences_wanted(run: Run) -> tuple[int, bool]:
+def sequences_wanted(run: WorkingPlan) -> tuple[int, bool]:
     """Return the most sequences that vLLM may be started with, and whether that is certain.
 
     Not certain is a default that depends on a device memory that the scenario does not have.
@@ -191,7 +192,7 @@ def sequences_wanted(run: Run) -> tuple[int, bool]:
     return batch_sizes(largest, settings, length).max_num_seqs, False
 
 
-def more_memory(run: Run, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
+def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
     """Return the changes that give the cache `cache_bytes`.
 
     With a budget it is a higher utilisation.

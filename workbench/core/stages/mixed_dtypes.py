@@ -7,20 +7,20 @@ Source: `kv_cache_dtype_skip_layers` in the alignment of 0.23 (packed caches onl
 from __future__ import annotations
 
 from dataclasses import replace
+from math import lcm
 
-from workbench.core.arithmetic import cdiv, lcm
+from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
 from workbench.core.groups.layer_specs import unquantized_layers
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 COMMON_TOKEN_BYTES = Rule(
     "attention_bytes_per_token",
     "Attention bytes of one token, packed and plain",
     "lcm(bytes of a packed token, bytes of a plain one)",
     "bytes",
-    "vLLM 0.23, the probe of the platform hook where layers skip the packing",
 )
 SHARED_PAGE = Rule(
     "shared_page_block_size",
@@ -28,11 +28,10 @@ SHARED_PAGE = Rule(
     "a * ceil(max(q * s, padded mamba page) / (a * p)), p and q the bytes of a quantized and of a "
     "plain token, s the smallest kernel block, a = max(s, block_size)",
     "tokens",
-    "vLLM 0.33, Platform._align_heterogeneous_kv_block_size",
 )
 
 
-def common_token_bytes(run: Run) -> None:
+def common_token_bytes(run: WorkingPlan) -> None:
     """Count what both kinds divide for a packed cache of a hybrid with plain layers."""
     packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
     attention, before = run.model.attention, run.attention_bytes_per_token
@@ -41,24 +40,29 @@ def common_token_bytes(run: Run) -> None:
     if not run.model.is_hybrid or not unquantized_layers(run):
         return
     plain = _plain_token_bytes(run)
+    # lcm, not max: a plain page is often not a multiple of a packed one, and pages of which neither
+    # divides the other cannot share blocks (Platform._align_hybrid_block_size).
     run.attention_bytes_per_token = lcm(before, plain)
     run.step(COMMON_TOKEN_BYTES, run.attention_bytes_per_token, packed=before, plain=plain)
 
 
-def shared_page(run: Run) -> None:
+def shared_page(run: WorkingPlan) -> None:
     """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
     if run.backend is None or run.platform.name == "cpu" or not unquantized_layers(run):
         return
     primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
+    # Equal pages per token need nothing: block sizes that differ by an integer factor are unified
+    # later (Platform._align_heterogeneous_kv_block_size, 0.33).
     if plain <= primary:
         return
     smallest, before = smallest_base(run.first_backend[1]), run.block_size
     unit = max(smallest, before)
+    # Phase 2 may have padded a state to a page that is larger than both.
     required = max(plain * smallest, run.mamba_page_size_padded or 0)
     needed = unit * cdiv(required, unit * primary)
     if before < needed:
         run.block_size = needed
-        run.log_lines.append(
+        run.log(
             f"Setting attention block size to {needed} tokens so the quantized primary KV page "
             "covers the higher-precision padded-spec page."
         )
@@ -78,14 +82,14 @@ def shared_page(run: Run) -> None:
     )
 
 
-def _plain_token_bytes(run: Run) -> int:
+def _plain_token_bytes(run: WorkingPlan) -> int:
     attention = run.model.attention
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     return kv_heads * 2 * attention.head_size * FLOAT_BYTES[run.model_dtype]
 
 
-def _quantized_token_bytes(run: Run) -> int:
+def _quantized_token_bytes(run: WorkingPlan) -> int:
     """Return the bytes of one quantized token, as the first backend packs a plain layer."""
     attention, (backend, _sizes) = run.model.attention, run.first_backend
     assert attention is not None

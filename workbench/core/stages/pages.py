@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.core.arithmetic import lcm
+from math import lcm
+
 from workbench.core.block_sizes import (
     BlockSize,
     base_of,
@@ -15,39 +16,29 @@ from workbench.core.groups.layer_backend import is_plain, read_blocks
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
-from workbench.core.run import Run
 from workbench.core.stages.grouping import (
-    cache_layout_choice,
-    grouping_failure,
-    hidden_states,
     refuse_grouping,
 )
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 EQUAL_PAGES = Rule(
     "equal_pages",
     "Pages are equal",
     "attention page == mamba page; a smaller attention page must divide it",
     "",
-    "vLLM 0.23, unify_kv_cache_spec_page_size",
 )
 KERNEL_BLOCK = Rule(
     "kernel_block_size",
     "Kernel block size",
     "block_size if the backend accepts it, else its largest exact size that divides it",
     "tokens",
-    "vLLM 0.23, select_common_block_size (#38831)",
 )
 
 
-def unify_pages(run: Run) -> None:
-    """Make the pages equal of layers in several groups, which share places.
-
-    Also what else keeps groups from being built. Errors: Refused, see `hidden_states`.
-    """
-    hidden_states(run)
-    cache_layout_choice(run)
-    failure = grouping_failure(run)
+def unify_pages(run: WorkingPlan) -> None:
+    """Make the pages equal of layers in several groups, which share places."""
+    failure = run.grouping_error
     attention, own = run.attention_page_size_bytes, run.mamba_page_size_bytes
     if not run.model.is_hybrid or attention is None or not own:
         refuse_grouping(run, None if own == 0 else failure)
@@ -86,7 +77,7 @@ def unify_pages(run: Run) -> None:
         if divides
         else "The page size of the layer is not divisible by the maximum page size.",
         candidates=(
-            {"rules": "0.23"},
+            {"rules": run.rules.version},
             {"kv_cache_dtype": "auto"},
             {"kv_cache_dtype": "fp8"},
             {"block_size": 64},
@@ -96,12 +87,12 @@ def unify_pages(run: Run) -> None:
     )
 
 
-def kernel_block_size(run: Run) -> None:
+def kernel_block_size(run: WorkingPlan) -> None:
     """Set the kernel block of the attention group; other groups need one as well."""
     if run.backend is None:
         return
     groups = _attention_groups(run)
-    block, sizes = run.block_size, groups[0][1] if groups else (run.supported,)
+    block, sizes = run.block_size, groups[0][1] if groups else (run.supported_kernel_block_sizes,)
     run.kernel_block_size = common_kernel_block(sizes, block)
     size = run.kernel_block_size
     run.step(
@@ -110,7 +101,7 @@ def kernel_block_size(run: Run) -> None:
         _kernel_block_note(run, size),
         block_size=block,
         supported=[entry for entries in sizes for entry in describe(entries)],
-        backend=run.backend.name,
+        backend=run.backend,
     )
     for wanted, supported in ((block, sizes), *groups):
         if common_kernel_block(supported, wanted) is None:
@@ -118,14 +109,14 @@ def kernel_block_size(run: Run) -> None:
             return
 
 
-def _attention_groups(run: Run) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
+def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
     """Return block and kernel block sizes of the groups if some layers have another backend.
 
     The group of the other layers comes first. Nothing where all layers have one backend.
     """
-    if run.plain_backend is None or grouping_failure(run) is not None:
-        return []
     grouping = run.grouping
+    if run.plain_backend is None or grouping is None:
+        return []
     groups = [
         group
         for group in (() if grouping.is_block_outermost else grouping.groups)
@@ -135,21 +126,22 @@ def _attention_groups(run: Run) -> list[tuple[int, tuple[tuple[BlockSize, ...], 
     return [(group.spec.block_size, read_blocks(run, group.different_specs)) for group in groups]
 
 
-def packed_split(run: Run) -> None:
+def packed_split(run: WorkingPlan) -> None:
     """Check that blocks alongside other layers' pages are not cut into kernel blocks (0.33)."""
-    if run.backend is None or grouping_failure(run) is not None:
+    grouping = run.grouping
+    if run.backend is None or grouping is None:
         return
-    name = run.grouping.layout
-    if name is None or not run.grouping.is_block_outermost:
+    name = grouping.layout
+    if name is None or not grouping.is_block_outermost:
         return
-    for group in run.grouping.groups:
+    for group in grouping.groups:
         spec = group.spec
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
         sizes = read_blocks(run, group.different_specs)
         kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size
         try:
-            check_group_split(name, run.backend.name, spec.block_size, kernel)
+            check_group_split(name, run.backend, spec.block_size, kernel)
         except LayoutError as error:
             apart = [order for order in possible_layouts(run) if order.startswith("L")]
             run.problem(
@@ -168,21 +160,22 @@ def packed_split(run: Run) -> None:
             return
 
 
-def _kernel_block_note(run: Run, size: int | None) -> str:
+def _kernel_block_note(run: WorkingPlan, size: int | None) -> str:
     notes = [] if size is None else [f"kernel blocks in a manager block: {run.block_size // size}"]
-    if run.float32_state and run.backend is not None and run.backend.with_float32_state:
+    backend = run.backend_record
+    if run.float32_state and backend is not None and backend.with_float32_state:
         notes.append("a float32 state narrows this backend to exact sizes (vllm#36701)")
     return "; ".join(notes)
 
 
 def _no_common_block(
-    run: Run, block_size: int, supported: tuple[tuple[BlockSize, ...], ...]
+    run: WorkingPlan, block_size: int, supported: tuple[tuple[BlockSize, ...], ...]
 ) -> None:
     assert run.backend is not None
     sizes = dict.fromkeys(entry for entries in supported for entry in entries)
     bases = sorted({base_of(entry) for entry in sizes})
     multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
-    names = dict.fromkeys(backend.name for backend in (run.backend, run.plain_backend) if backend)
+    names = dict.fromkeys(name for name in (run.backend, run.plain_backend) if name)
     who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
         "no_common_block_size",

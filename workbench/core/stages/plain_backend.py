@@ -13,23 +13,21 @@ from workbench.core.dtypes import TURBOQUANT_BITS, ULTRAQUANT
 from workbench.core.groups.layer_specs import AS_THE_MODEL, unquantized_layers
 from workbench.core.groups.of_plan import layouts_read_by
 from workbench.core.model import SSM
-from workbench.core.run import Run
-from workbench.core.sized import drafter_layers
 from workbench.core.stages.backend_choice import reasons_against, supported_sizes
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 PLAIN_BACKEND = Rule(
     "plain_backend",
     "Backend of the unquantized layers",
     "the same choice, made with the model's dtype",
     "",
-    "vLLM 0.23, Attention.__init__: a layer selects its backend with the dtype of its own cache",
 )
 
 
-def plain_backend(run: Run) -> None:
+def plain_backend(run: WorkingPlan) -> None:
     """Set `run.plain_backend` where some layers are excluded from the quantization."""
-    main, numbers = run.backend, sorted(unquantized_layers(run))
+    main, numbers = run.backend_record, sorted(unquantized_layers(run))
     if main is None or not numbers:
         return
     query = run.query()._replace(kv_cache_dtype=AS_THE_MODEL)
@@ -41,12 +39,13 @@ def plain_backend(run: Run) -> None:
         chosen: Backend | None = main
     else:
         chosen = _first_valid(run, query, main if mixes else None)
-    run.plain_backend = chosen or main
-    run.plain_supported = supported_sizes(run, query, run.plain_backend)
-    run.backends = _in_layer_order(run, run.plain_backend, frozenset(numbers))
+    plain = chosen or main
+    run.plain_backend = plain.name
+    run.plain_supported = supported_sizes(run, query, plain)
+    run.backends = _in_layer_order(run, frozenset(numbers))
     run.step(
         PLAIN_BACKEND,
-        run.plain_backend.name,
+        run.plain_backend,
         "" if chosen is not main or explicit is None else "requested",
         layers=numbers,
         kv_cache_dtype=AS_THE_MODEL,
@@ -57,28 +56,28 @@ def plain_backend(run: Run) -> None:
 
 
 def _in_layer_order(
-    run: Run, plain: Backend, numbers: frozenset[int]
-) -> tuple[tuple[Backend, tuple[BlockSize, ...]], ...]:
+    run: WorkingPlan, numbers: frozenset[int]
+) -> tuple[tuple[str, tuple[BlockSize, ...]], ...]:
     """Return every backend with its sizes, as the layers are built; phase 1 takes the first.
 
     Those of caches alongside the attention come before it.
     """
     assert run.backend is not None
-    main, other = (run.backend, run.supported), (plain, run.plain_supported)
-    companions = [entry for entry in run.backends if entry[0] is not run.backend]
-    layers = (layer for layer in (*run.model.layers, *drafter_layers(run)) if layer.kind != SSM)
+    assert run.plain_backend is not None
+    main = run.backend, run.supported_kernel_block_sizes
+    other = run.plain_backend, run.plain_supported
+    companions = [entry for entry in run.backends if entry[0] != run.backend]
+    layers = (layer for layer in (*run.model.layers, *run.drafter_layers) if layer.kind != SSM)
     used = [other if layer.number in numbers else main for layer in layers]
-    return tuple(
-        {backend.name: (backend, sizes) for backend, sizes in (*companions, *used)}.values()
-    )
+    return tuple(dict((*companions, *used)).items())
 
 
-def _first_valid(run: Run, query: LayerQuery, companion: Backend | None) -> Backend | None:
+def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None) -> Backend | None:
     """Return the first of the platform's list without a reason against it.
 
     companion: a backend whose cache layout it must read as well, where the platform looks at that.
     """
-    for name in run.rules.selection_order(query):
+    for name in run.rules.backends.order(query):
         backend = run.rules.backends[name]
         shares = companion is None or set(layouts_read_by(run, backend.name)) & set(
             layouts_read_by(run, companion.name)
@@ -88,7 +87,7 @@ def _first_valid(run: Run, query: LayerQuery, companion: Backend | None) -> Back
     return None
 
 
-def _refused(run: Run, main: Backend, reasons: list[str], numbers: list[int]) -> None:
+def _refused(run: WorkingPlan, main: Backend, reasons: list[str], numbers: list[int]) -> None:
     refusal, way_out = f"no backend of {run.platform.title} takes them", ""
     if reasons:
         refusal = f"{main.name} does not take them: {', '.join(reasons)}"

@@ -9,12 +9,12 @@ from workbench.core.prefix.hits import (
     shortest_prompt_with_hit,
 )
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
+from workbench.core.working_plan import WorkingPlan
 
 
-def inert_prefix_caching(run: Run) -> None:
+def inert_prefix_caching(run: WorkingPlan) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
-    if not (run.prefix_caching and run.model.is_hybrid):
+    if not (run.enable_prefix_caching and run.model.is_hybrid):
         return
     if run.cache is None:
         return

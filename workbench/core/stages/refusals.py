@@ -10,8 +10,8 @@ from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
-from workbench.core.run import Run
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 MODEL_DTYPE = Rule(
     "model_dtype",
@@ -19,21 +19,18 @@ MODEL_DTYPE = Rule(
     "the explicit dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
     "that is unstable in it, becomes the platform's first",
     "",
-    "vLLM 0.23, ModelConfig dtype resolution",
 )
 MAX_MODEL_LEN = Rule(
     "max_model_len",
     "Longest request L",
     "the explicit length, else the length derived from config.json, else 2048",
     "tokens",
-    "vLLM 0.23, ModelConfig max_model_len",
 )
 KV_CACHE_DTYPE = Rule(
     "kv_cache_dtype",
     "KV-cache dtype",
     "the explicit dtype, else what a ModelOpt checkpoint requests; some models write over it",
     "",
-    "vLLM 0.23, CacheConfig cache_dtype and model-specific configuration",
 )
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
@@ -52,7 +49,7 @@ QUANTIZATION_DTYPES = {
 """Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
 
 
-def model_dtype(run: Run) -> None:
+def model_dtype(run: WorkingPlan) -> None:
     """Resolve the dtype of weights and activations; some models refuse float16."""
     explicit, stored = run.settings.dtype, run.model.model_dtype
     unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
@@ -76,7 +73,7 @@ def model_dtype(run: Run) -> None:
         )
 
 
-def quantization_dtype(run: Run) -> None:
+def quantization_dtype(run: WorkingPlan) -> None:
     """Refuse model dtypes that the kernels of quantized weights do not take."""
     method, dtype = run.model.quantization, run.model_dtype
     allowed = QUANTIZATION_DTYPES.get(method or "")
@@ -93,7 +90,7 @@ def quantization_dtype(run: Run) -> None:
     )
 
 
-def xpu_batch_invariance(run: Run) -> None:
+def xpu_batch_invariance(run: WorkingPlan) -> None:
     """Refuse batch invariance on XPU with quantized weights or KV cache (0.33).
 
     Source: XPUPlatform.check_and_update_config.
@@ -116,7 +113,7 @@ def xpu_batch_invariance(run: Run) -> None:
     )
 
 
-def max_model_len(run: Run) -> None:
+def max_model_len(run: WorkingPlan) -> None:
     """Resolve L and refuse one that is longer than the model."""
     explicit, model = run.settings.max_model_len, run.model
     stretched = run.rules.yarn_stretches
@@ -141,7 +138,7 @@ def max_model_len(run: Run) -> None:
     run.step(MAX_MODEL_LEN, run.max_model_len, explicit=explicit, derived=derived)
 
 
-def kv_cache_dtype(run: Run) -> None:
+def kv_cache_dtype(run: WorkingPlan) -> None:
     """Resolve the KV dtype; TurboQuant on a hybrid needs layers it can name."""
     if run.settings.kv_cache_dtype == "auto":
         run.kv_cache_dtype = run.model.kv_cache_dtype
@@ -169,7 +166,7 @@ def kv_cache_dtype(run: Run) -> None:
         )
 
 
-def tensor_parallel(run: Run) -> None:
+def tensor_parallel(run: WorkingPlan) -> None:
     """Refuse attention heads that do not split evenly; KV heads are not tested."""
     heads, tp = run.model.total_num_attention_heads, run.settings.tensor_parallel
     if heads % tp:
@@ -188,7 +185,7 @@ def tensor_parallel(run: Run) -> None:
         )
 
 
-def nvfp4_with_mla(run: Run) -> None:
+def nvfp4_with_mla(run: WorkingPlan) -> None:
     """Refuse nvfp4 with MLA."""
     attention = run.model.attention
     if run.kv_cache_dtype in NVFP4_DTYPES and attention is not None and attention.use_mla:
@@ -203,7 +200,7 @@ def nvfp4_with_mla(run: Run) -> None:
         )
 
 
-def float_kv_cache_dtype(run: Run) -> None:
+def float_kv_cache_dtype(run: WorkingPlan) -> None:
     """Refuse a float KV dtype other than the model's (0.33)."""
     explicit = run.kv_cache_dtype
     if explicit not in {"float16", "bfloat16"} or explicit == run.model_dtype:
@@ -223,23 +220,23 @@ def float_kv_cache_dtype(run: Run) -> None:
     )
 
 
-def served_architecture(run: Run) -> None:
+def served_architecture(run: WorkingPlan) -> None:
     """Refuse architectures that this version has no code for."""
     if not _run_by_transformers(run):
         _require_served(run)
 
 
-def native_architecture(run: Run) -> None:
+def native_architecture(run: WorkingPlan) -> None:
     """Refuse unserved architectures that Transformers could run, without states sized here."""
     if _run_by_transformers(run):
         _require_served(run)
 
 
-def _run_by_transformers(run: Run) -> bool:
+def _run_by_transformers(run: WorkingPlan) -> bool:
     return run.model.architecture in run.rules.model_registry.run_by_transformers
 
 
-def _require_served(run: Run) -> None:
+def _require_served(run: WorkingPlan) -> None:
     """Refuse what this version's registry lacks and another one is known to have.
 
     What no registry knows comes from a reader that the user registered.
@@ -274,10 +271,10 @@ def _registry_text(name: str, last: str | None) -> str | None:
     return last and f"Model architecture {name} was supported in vLLM until v{last}"
 
 
-def mamba_block_size(run: Run) -> None:
+def mamba_block_size(run: WorkingPlan) -> None:
     """Refuse a mamba block size without prefix caching, unless it is the longest request."""
     explicit = run.settings.mamba_block_size
-    if explicit is None or explicit == run.max_model_len or run.prefix_caching:
+    if explicit is None or explicit == run.max_model_len or run.enable_prefix_caching:
         return
     raise Refused(
         "mamba_block_size_without_prefix_caching",

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import Refused, unknown_name_message
 from workbench.core.model import Model, Mtp
 from workbench.core.problems import WARNING
-from workbench.core.run import Run
-from workbench.core.settings import Settings
 from workbench.core.speculation import HIDDEN_STATES, MTP, NGRAM, SpeculationRules
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 SPECULATIVE_METHOD = Rule(
     "speculative_method",
     "Speculative method",
     "the explicit one; else mtp where the checkpoint has such layers, else ngram",
     "",
-    "vLLM 0.23, SpeculativeConfig",
 )
 UNSUPPORTED = "Unsupported speculative method: 'mtp'"
 
 
-def speculative_method(run: Run) -> None:
+def speculative_method(run: WorkingPlan) -> None:
     """Set `run.speculative_method`; None where nothing drafts.
 
     Errors: Refused for a method that this version does not have, and for mtp where it cannot run.
@@ -69,7 +70,7 @@ def _runs_mtp(model: Model, rules: SpeculationRules) -> bool:
     return mtp is not None and mtp.model_type in rules.mtp_model_types and bool(mtp.layers)
 
 
-def _unknown(run: Run, method: str) -> Refused:
+def _unknown(run: WorkingPlan, method: str) -> Refused:
     names = run.rules.speculation.names
     return Refused(
         "speculative_method_unknown",
@@ -82,7 +83,7 @@ def _unknown(run: Run, method: str) -> Refused:
     )
 
 
-def _one_method(run: Run) -> None:
+def _one_method(run: WorkingPlan) -> None:
     """Refuse `hidden_state_layers` with another method: a server has one."""
     method = run.settings.speculative_method
     if method is None:
@@ -101,7 +102,7 @@ def _one_method(run: Run) -> None:
     )
 
 
-def _without_tokens(run: Run, method: str) -> None:
+def _without_tokens(run: WorkingPlan, method: str) -> None:
     run.problem(
         "speculative_tokens_missing",
         "num_speculative_tokens",
@@ -113,7 +114,7 @@ def _without_tokens(run: Run, method: str) -> None:
     )
 
 
-def _check_mtp(run: Run) -> None:
+def _check_mtp(run: WorkingPlan) -> None:
     """Refuse mtp as vLLM does: no such layers, too many, or tokens that they cannot draft."""
     mtp = run.model.mtp
     if mtp is None or not _runs_mtp(run.model, run.rules.speculation):
@@ -149,7 +150,7 @@ def _check_mtp(run: Run) -> None:
         )
 
 
-def _no_layers(run: Run, mtp: Mtp | None) -> Refused:
+def _no_layers(run: WorkingPlan, mtp: Mtp | None) -> Refused:
     known = mtp is not None and mtp.model_type in run.rules.speculation.mtp_model_types
     if known or mtp is None or not mtp.layers:
         why = f"{run.model.name} has no MTP layers"
@@ -168,14 +169,14 @@ def _no_layers(run: Run, mtp: Mtp | None) -> Refused:
     )
 
 
-def _without_mtp(run: Run) -> list[dict[str, Any]]:
+def _without_mtp(run: WorkingPlan) -> list[dict[str, Any]]:
     """Return the changes that draft in another way, or not at all."""
     explicit = run.settings.speculative_method is not None
     changes: list[dict[str, Any]] = [{"speculative_method": None}] if explicit else []
     return [{"speculative_method": NGRAM}, *changes, {"num_speculative_tokens": 0}]
 
 
-def _not_counted(run: Run, method: str) -> None:
+def _not_counted(run: WorkingPlan, method: str) -> None:
     """Warn where the drafter keeps a cache that no number of the plan contains."""
     layers = run.rules.speculation.methods[method].own_layers
     if not layers:

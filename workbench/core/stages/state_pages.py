@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
-from workbench.core.run import Run
 from workbench.core.states import KimiDeltaAttention, LinearAttention
 from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
 
 STATE_DTYPE_FIELD = Rule(
     "mamba_ssm_cache_dtype",
     "State dtype written by the model",
     "an auto mamba_ssm_cache_dtype is replaced by what the model ships",
     "",
-    "vLLM 0.23, model-specific configuration (Nemotron-H, Qwen3.5)",
 )
 CPU_STATE_DTYPE = Rule(
     "cpu_mamba_ssm_cache_dtype",
     "State dtype on CPU",
     "float32, but an explicit 16-bit dtype stays where layers count as linear attention",
     "",
-    "vLLM 0.33, CpuPlatform.check_and_update_config (processors with AVX-512 BF16)",
 )
 CALLED_LINEAR_ATTENTION = frozenset(
     {
@@ -43,12 +42,13 @@ STATE_PAGE = Rule(
     "Mamba page",
     "sum over states of prod(shape) * bytes(dtype)",
     "bytes",
-    "vLLM 0.23, get_mamba_state_shape_from_config and MambaSpec.page_size_bytes",
 )
 
 
-def state_dtype_field(run: Run) -> None:
+def state_dtype_field(run: WorkingPlan) -> None:
     """Replace an auto `mamba_ssm_cache_dtype`; an explicit value always wins."""
+    # NemotronH, for one, gets float32 where its config.json names none: vLLM knows of no other
+    # dtype without accuracy issues (NemotronHForCausalLMConfig).
     if run.mamba_ssm_cache_dtype == "auto" and run.model.ssm_cache_dtype is not None:
         run.mamba_ssm_cache_dtype = run.model.ssm_cache_dtype
         run.step(
@@ -60,7 +60,7 @@ def state_dtype_field(run: Run) -> None:
     )
 
 
-def cpu_state_dtype(run: Run) -> None:
+def cpu_state_dtype(run: WorkingPlan) -> None:
     """Set float32 states on CPU (0.33), unless linear attention is configured otherwise."""
     state, field = run.model.state, run.mamba_ssm_cache_dtype
     if run.platform.name != "cpu" or field == "float32":
@@ -77,7 +77,7 @@ def cpu_state_dtype(run: Run) -> None:
     )
 
 
-def states(run: Run) -> None:
+def states(run: WorkingPlan) -> None:
     """Set shapes, dtypes and bytes of the states of one SSM layer, per rank."""
     model, state = run.model, run.model.state
     if state is None:
@@ -88,30 +88,26 @@ def states(run: Run) -> None:
         drafts = 0
     if isinstance(state, LinearAttention) and run.rules.linear_state_as_mla:
         state = replace(state, head_dim=state.mla_head_dim or state.head_dim)
-    run.state_shapes = state.shapes(tp, drafts)
+    run.mamba_state_shapes = state.shapes(tp, drafts)
     conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
     recurrent = _recurrent_dtype(run, conv)
-    run.state_dtypes = (conv, recurrent) if len(run.state_shapes) == 2 else (conv,)
-    total = 0
-    for shape, dtype in zip(run.state_shapes, run.state_dtypes, strict=True):
-        elements = FLOAT_BYTES[dtype]
-        for size in shape:
-            elements *= size
-        total += elements
+    run.mamba_state_dtypes = (conv, recurrent) if len(run.mamba_state_shapes) == 2 else (conv,)
+    shapes = zip(run.mamba_state_shapes, run.mamba_state_dtypes, strict=True)
+    total = sum([prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in shapes])
     run.mamba_page_size_bytes = total
     run.step(
         STATE_PAGE,
         total,
         _ignored(run, drafts),
         kind=state.kind,
-        state_shapes=run.state_shapes,
-        state_dtypes=run.state_dtypes,
+        state_shapes=run.mamba_state_shapes,
+        state_dtypes=run.mamba_state_dtypes,
         tensor_parallel=tp,
         draft_tokens=drafts,
     )
 
 
-def _recurrent_dtype(run: Run, conv: str) -> str:
+def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
     explicit, allowed = run.mamba_ssm_cache_dtype, run.rules.kda_dtypes
     if not isinstance(run.model.state, KimiDeltaAttention):
         return conv if explicit == "auto" else explicit
@@ -131,11 +127,11 @@ def _recurrent_dtype(run: Run, conv: str) -> str:
     return explicit
 
 
-def _ignored(run: Run, counted_drafts: int) -> str:
+def _ignored(run: WorkingPlan, counted_drafts: int) -> str:
     """Return notes on explicit values that do not reach this kind of state."""
     notes = []
     explicit = run.settings.mamba_ssm_cache_dtype
-    if explicit not in {"auto", run.state_dtypes[-1]}:
+    if explicit not in {"auto", run.mamba_state_dtypes[-1]}:
         notes.append(f"mamba_ssm_cache_dtype {explicit} does not reach this kind of state")
     if run.settings.num_speculative_tokens != counted_drafts:
         notes.append("draft tokens do not change these shapes")

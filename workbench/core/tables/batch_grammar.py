@@ -7,7 +7,7 @@ the sequence is the query if omitted, and `k` multiplies by 1024.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -31,6 +31,11 @@ class BatchRequest:
     def computed_tokens(self) -> int:
         """Return the tokens whose keys and values are there already."""
         return self.sequence_tokens - self.query_tokens
+
+
+def as_batch(batch: str | Sequence[BatchRequest]) -> tuple[BatchRequest, ...]:
+    """Return the requests of a batch that is given in the grammar, or as requests."""
+    return parse_batch(batch) if isinstance(batch, str) else tuple(batch)
 
 
 def parse_batch(text: str) -> tuple[BatchRequest, ...]:

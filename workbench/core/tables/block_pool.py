@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from workbench.core.errors import WorkbenchError
+
 NULL_BLOCK = 0
 """Never allocated: it fills row entries that need no block."""
 
 
-class PoolIsEmptyError(ValueError):
+class PoolIsEmptyError(WorkbenchError):
     """More blocks were requested than are free. needed, free: blocks."""
 
     def __init__(self, needed: int, free: int) -> None:
         super().__init__(
+            "pool_is_empty",
             f"{needed:,} more block{'s' * (needed != 1)} needed, and {free:,} of the pool are "
-            "free. Finish a request, or give the pool more memory."
+            "free. Finish a request, or give the pool more memory.",
         )
         self.needed, self.free = needed, free
 

@@ -38,7 +38,7 @@ def row_blocks(plan: Plan, group: Group) -> int:
         unit = ROUNDED_UP_TO // size
         blocks = cdiv(blocks, unit) * unit
     if group.spec.is_mamba:
-        held = blocks if plan.prefix_caching else 1
+        held = blocks if plan.enable_prefix_caching else 1
         return held + plan.settings.num_speculative_tokens
     return blocks
 

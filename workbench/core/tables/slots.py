@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from workbench.core.tables.rows import MANAGER_BLOCKS
 from workbench.core.tables.step import GroupStep, TableStep
-from workbench.core.trace import Rule, Step
+from workbench.core.trace import Citation, Rule, Step
 
 SLOT = Rule(
     "slot",
     "Slot of a token",
     "row[position // k] * k + position % k, where row holds kernel blocks and k is their size",
     "",
-    "vLLM 0.23, #38831, compute_slot_mappings",
 )
 KERNEL_BLOCKS = Rule(
     "kernel_blocks",
     "Kernel blocks of one manager block",
     "b * r, b * r + 1, ... b * r + r - 1, where r is manager // kernel",
     "",
-    "vLLM 0.23, #38831, BlockTables.append_block_ids",
 )
 
 SLOT_OF_MANAGER_BLOCK = Rule(
@@ -30,15 +28,26 @@ SLOT_OF_MANAGER_BLOCK = Rule(
     "Slot of a token",
     "row[position // b] * b + position % b, where row holds manager blocks and b is their size",
     "",
-    "vLLM 0.33, compute_slot_mappings",
 )
 KERNEL_BLOCKS_AT_ATTENTION = Rule(
     "kernel_blocks",
     "Kernel blocks of one manager block",
     "b * r, b * r + 1, ... b * r + r - 1, made by the attention group: r is manager // kernel",
     "",
-    "vLLM 0.33, AttentionGroup.map_to_kernel_block_table",
 )
+
+_TABLES = "v1/worker/gpu/block_table.py"
+_SLOTS = {
+    "kernel blocks": Citation("0.23", _TABLES, ("BlockTables.compute_slot_mappings",), "#38831"),
+    MANAGER_BLOCKS: Citation("0.33", _TABLES, ("BlockTables.compute_slot_mappings",)),
+}
+_BLOCKS = {
+    "kernel blocks": Citation("0.23", _TABLES, ("BlockTables.append_block_ids",), "#38831"),
+    MANAGER_BLOCKS: Citation(
+        "0.33", "v1/worker/utils.py", ("AttentionGroup.map_to_kernel_block_table",)
+    ),
+}
+"""What a table holds -> where vLLM has the rule."""
 
 
 def _of_managers(group: GroupStep) -> bool:
@@ -64,6 +73,7 @@ def slot_step(step: TableStep, group: int, row: int, position: int) -> Step:
         SLOT_OF_MANAGER_BLOCK if _of_managers(shown) else SLOT,
         {"position": position, unit: size, f"row[{column}]": table[column]},
         table[column] * size + position % size,
+        citation=_SLOTS[shown.table_holds],
     )
 
 
@@ -72,4 +82,5 @@ def kernel_blocks_step(step: TableStep, group: int, block: int) -> Step:
     ratio = step.groups[group].attention_ratio
     blocks = tuple(range(block * ratio, (block + 1) * ratio))
     rule = KERNEL_BLOCKS_AT_ATTENTION if _of_managers(step.groups[group]) else KERNEL_BLOCKS
-    return Step(rule, {"b": block, "r": ratio}, blocks)
+    citation = _BLOCKS[step.groups[group].table_holds]
+    return Step(rule, {"b": block, "r": ratio}, blocks, citation=citation)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from workbench.core.tables.rows import KERNEL_BLOCKS, expanded_row
+from workbench.core.trace import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,28 +24,25 @@ class StepRow:
 
 @dataclass(frozen=True)
 class GroupStep:
-    """One group after a step. Sizes in tokens.
-
-    table_holds: what an entry of the table is, of `kernel_block_size` tokens each; where it is a
-    manager block (0.33), attention_kernel_block_size is what the attention group makes of it.
-
-    blocks: [batch row][manager block] -> physical manager block, as handed out.
-    source: the same rows as the device has them, in units of `source_holds`.
-    table: [batch row][kernel block] -> physical kernel block, live entries only.
-    slots: [token] -> slot, padding included.
-    """
+    """One group after a step. Sizes in tokens."""
 
     name: str
     is_mamba: bool
     block_size: int
     kernel_block_size: int
     blocks: tuple[tuple[int, ...], ...]
+    """[batch row][manager block] -> physical manager block, as handed out."""
     source: tuple[tuple[int, ...], ...]
+    """The same rows as the device has them, in units of `source_holds`."""
     source_holds: str
     table: tuple[tuple[int, ...], ...]
+    """[batch row][kernel block] -> physical kernel block, live entries only."""
     slots: tuple[int, ...]
+    """[token] -> slot, padding included."""
     table_holds: str = KERNEL_BLOCKS
+    """What an entry of the table is, of `kernel_block_size` tokens each."""
     attention_kernel_block_size: int | None = None
+    """What the attention group makes of a manager block, where an entry is one (0.33)."""
 
     @property
     def ratio(self) -> int:
@@ -64,7 +63,7 @@ class GroupStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class AccessCounts:
     """What the launches of a step moved, counted element by element in the interpreter."""
 
     launches: int
@@ -76,30 +75,73 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """A step of real kernels. positions, owners: [token] -> position, batch row.
-
-    target: what the kernels were compiled for; None in the interpreter. mismatch: the first
-    difference from the oracle, None when all entries agree. counted: in the interpreter only;
-    gpu_us: on a GPU only, and only after the check passed. is_sample_pool: the plan does not know
-    its memory, so free_blocks are those of a pool of any size.
-    """
+    """A step of real kernels."""
 
     title: str
     path: str
     mode: str
     device: str
     target: str | None
+    """What the kernels were compiled for; None in the interpreter."""
     rows: tuple[StepRow, ...]
     groups: tuple[GroupStep, ...]
     positions: tuple[int, ...]
+    """[token] -> position."""
     owners: tuple[int, ...]
+    """[token] -> batch row."""
     free_blocks: int
     mismatch: str | None
-    counted: Counted | None = None
+    """The first difference from the oracle, None when all entries agree."""
+    counted: AccessCounts | None = None
+    """Counted in the interpreter only."""
     gpu_us: float | None = None
+    """Measured on a GPU only, and only after the check passed."""
     is_sample_pool: bool = False
+    """The plan does not know its memory, so free_blocks are those of a pool of any size."""
 
     @property
     def num_tokens(self) -> int:
         """Return the tokens before any padding."""
         return len(self.positions)
+
+    @property
+    def agrees(self) -> bool:
+        """Return whether every entry equals the oracle's."""
+        return self.mismatch is None
+
+    @property
+    def attention_group(self) -> int:
+        """Return the index of the first group with attention layers. Errors: ValueError."""
+        for index, group in enumerate(self.groups):
+            if not group.is_mamba:
+                return index
+        raise ValueError("this model has no attention layer")
+
+    def slot(self, group: int, row: int, position: int) -> Step:
+        """Return how the slot of a token is computed. Errors: ValueError outside the row."""
+        from workbench.core.tables.slots import slot_step
+
+        return slot_step(self, group, row, position)
+
+    def kernel_blocks(self, group: int, block: int) -> Step:
+        """Return how a manager block becomes kernel blocks."""
+        from workbench.core.tables.slots import kernel_blocks_step
+
+        return kernel_blocks_step(self, group, block)
+
+    def figure(self, group: int | None = None, theme: str = "auto") -> Any:
+        """Return the plotly figure of a group's rows, by default of the first with attention."""
+        from workbench.views.tables.figure import block_tables
+
+        return block_tables(self, self.attention_group if group is None else group, theme)
+
+    def slot_figure(self, group: int | None = None, theme: str = "auto") -> Any:
+        """Return the plotly figure of the tokens' slots, by default of the first with attention."""
+        from workbench.views.tables.figure import slot_map
+
+        return slot_map(self, self.attention_group if group is None else group, theme)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.tables.text import step_html
+
+        return step_html(self)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.settings import Settings
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 FP8 = "fp8"
 
@@ -72,6 +75,6 @@ def capacity_on(
 
 def _resolved(plan: Plan, settings: Settings) -> Plan | None:
     try:
-        return resolve(plan.model, settings, type(plan))
+        return resolve(plan.model, settings)
     except WorkbenchError:
         return None

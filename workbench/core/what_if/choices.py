@@ -3,51 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.settings import Settings
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 NO_BACKEND = frozenset({"backend_not_valid", "no_valid_backend"})
 """Errors that any pick can cause, and that leave nothing to run."""
+MAX_REMEMBERED = 4096
+"""Scenarios whose errors are remembered: about a hundred clicks."""
+Errors = frozenset[tuple[str, str]]
+"""(code, field) of the errors of a plan."""
 
 
-def conflicts(model: Model, settings: Settings, field: str) -> frozenset[str] | None:
-    """Return the codes of errors in `field`'s value; None when the scenario is refused.
+class LegalValues:
+    """Legal values of the fields of one model's scenarios; each scenario is resolved once.
 
-    Other errors, such as a block that outgrows the token budget, are consequences to look at,
-    not values that cannot be picked.
+    A value is legal if it is not refused and brings no new error of its field. Other errors, such
+    as a block that outgrows the token budget, are consequences to look at, not values that cannot
+    be picked. What is remembered depends on the model and on every setting, so it is never stale.
     """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._errors: dict[tuple[Any, ...], Errors | None] = {}
+
+    def remember(self, settings: Settings, plan: Plan | None) -> None:
+        """Remember what these settings led to; None: they are refused."""
+        self._errors[_key(settings)] = None if plan is None else _errors_of(plan)
+
+    def are_known(self, settings: Settings, field: str, candidates: Iterable[Any]) -> bool:
+        """Return whether `of` has nothing to resolve."""
+        return all(
+            _key(settings, **{field: value}) in self._errors
+            for value in (getattr(settings, field), *candidates)
+        )
+
+    def of(self, settings: Settings, field: str, candidates: Iterable[Any]) -> tuple[Any, ...]:
+        """Return the legal candidates, in order. The present value is one, so it can be shown."""
+        present = getattr(settings, field)
+        before = self._conflicts(settings, field, present) or frozenset()
+        legal = []
+        for value in candidates:
+            found = self._conflicts(settings, field, value)
+            if value == present or (found is not None and found <= before):
+                legal.append(value)
+        return tuple(legal)
+
+    def _conflicts(self, settings: Settings, field: str, value: Any) -> Errors | None:
+        """Return the errors in the field's value; None when the scenario is refused."""
+        key = _key(settings, **{field: value})
+        try:
+            found = self._errors[key]
+        except KeyError:
+            found = _errors(self.model, replace(settings, **{field: value}))
+            if len(self._errors) >= MAX_REMEMBERED:
+                self._errors.clear()
+            self._errors[key] = found
+        if found is None:
+            return None
+        return frozenset(one for one in found if one[1] == field or one[0] in NO_BACKEND)
+
+
+def _key(settings: Settings, **changes: Any) -> tuple[Any, ...]:
+    """Return the settings as a key, changed. The model is left to `LegalValues`: it has no hash."""
+    values = {one.name: getattr(settings, one.name) for one in fields(settings)}
+    values.pop("model", None)
+    return tuple((values | changes).values())
+
+
+def _errors(model: Model, settings: Settings) -> Errors | None:
     try:
-        plan: Plan = resolve(model, settings)
+        return _errors_of(resolve(model, settings, trace=False))
     except WorkbenchError:
         return None
-    return frozenset(
-        problem.code
-        for problem in plan.errors
-        if problem.field == field or problem.code in NO_BACKEND
-    )
 
 
-def legal_values(
-    model: Model, settings: Settings, field: str, candidates: Iterable[Any]
-) -> tuple[Any, ...]:
-    """Return the candidates for `field` that are not refused and bring no conflict that is new.
-
-    The present value is always listed, so that a picker can show it.
-    """
-    present = getattr(settings, field)
-    before = conflicts(model, settings, field) or frozenset()
-    legal = []
-    for value in candidates:
-        found = conflicts(model, replace(settings, **{field: value}), field)
-        if value == present or (found is not None and found <= before):
-            legal.append(value)
-    return tuple(legal)
+def _errors_of(plan: Plan) -> Errors:
+    return frozenset((problem.code, problem.field) for problem in plan.errors)
 
 
 def tensor_parallel_sizes(model: Model, limit: int = 64) -> tuple[int, ...]:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS
-from workbench.core.settings import Settings
 from workbench.core.trace import Step
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.facts import FACTS, Fact
 from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
 
-PlanType = TypeVar("PlanType", bound=Plan)
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 MADE_FROM = {
     "N": "aligned_block_size",
@@ -58,18 +58,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Difference:
-    """One fact that two rule sets answer differently.
-
-    before and after: the step where the paths part, on either side (None: the side has no such
-    step). means: what it means for an upgrade.
-    """
+    """One fact that two rule sets answer differently."""
 
     fact: Fact
     old: Any
     new: Any
     before: Step | None
     after: Step | None
+    """The steps where the paths part, as `before` (None: the side has no such step)."""
     means: str
+    """What it means for an upgrade."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +80,9 @@ class Trait:
     means: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Two rule sets and one scenario."""
+    """What an upgrade changes for one scenario; prints as text and as tables."""
 
     model: Model
     old: Outcome
@@ -103,20 +101,29 @@ class Comparison:
         """Return whether an upgrade changes anything that the scenario shows."""
         return bool(self.differences) or self.old.errors != self.new.errors
 
+    def __repr__(self) -> str:
+        from workbench.views.versions.differences import differences_text
+
+        return differences_text(self)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.versions.differences import differences_html
+
+        return differences_html(self)
+
 
 def outcomes(
     model: Model,
     settings: Settings,
     rules: Iterable[str],
-    plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
 ) -> tuple[Outcome, ...]:
     """Return the scenario under each of `rules`; a refusal is an outcome, too."""
-    return tuple(_outcome(model, settings, name, plan_type) for name in rules)
+    return tuple(_outcome(model, settings, name) for name in rules)
 
 
-def _outcome(model: Model, settings: Settings, rules: str, plan_type: type[PlanType]) -> Outcome:
+def _outcome(model: Model, settings: Settings, rules: str) -> Outcome:
     try:
-        return Outcome(rules, resolve(model, replace(settings, rules=rules), plan_type))
+        return Outcome(rules, resolve(model, replace(settings, rules=rules)))
     except WorkbenchError as error:
         return Outcome(rules, None, error.message, error.code)
 
@@ -124,13 +131,16 @@ def _outcome(model: Model, settings: Settings, rules: str, plan_type: type[PlanT
 def compare(
     model: Model,
     settings: Settings,
-    old: str = "0.23",
-    new: str = "0.33",
-    plan_type: type[PlanType] = Plan,  # type: ignore[assignment]
+    old: str | None = None,
+    new: str | None = None,
 ) -> Comparison:
-    """Return what changes for this scenario from the rule set `old` to `new`."""
+    """Return what changes for this scenario from the rule set `old` to `new`.
+
+    Without names: from the release before the newest one to the newest.
+    """
+    old, new = old or RULE_SETS.previous, new or RULE_SETS.newest
     RULE_SETS[old], RULE_SETS[new]
-    first, second = outcomes(model, settings, (old, new), plan_type)
+    first, second = outcomes(model, settings, (old, new))
     found: tuple[Difference, ...] = ()
     if first.plan is not None and second.plan is not None:
         found = tuple(_differences(first.plan, second.plan))
@@ -153,12 +163,19 @@ def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
         if one == other:
             continue
         before, after = parting(old, new, fact.steps)
-        yield Difference(fact, one, other, before, after, meaning(_worded(fact, old), one, other))
+        yield Difference(
+            fact=fact,
+            old=one,
+            new=other,
+            before=before,
+            after=after,
+            means=meaning(_worded(fact, old), one, other),
+        )
 
 
 def _worded(fact: Fact, old: Plan) -> str:
     """Return the name whose sentence applies: hashes that did not exist cannot become useless."""
-    unused = fact.name == "hash_block_size" and not old.prefix_caching
+    unused = fact.name == "hash_block_size" and not old.enable_prefix_caching
     return "first_hash_block_size" if unused else fact.name
 
 

@@ -33,7 +33,7 @@ def _of_cache(name: str) -> Callable[[Plan], Any]:
 
 def _smallest_prefix(plan: Plan) -> int | None:
     """Return the tokens that two prompts must share before anything of them is found again."""
-    if not plan.prefix_caching or plan.cache is None or plan.model.attention is None:
+    if not plan.enable_prefix_caching or plan.cache is None or plan.model.attention is None:
         return None
     return smallest_prefix(caching_of(plan))
 
@@ -45,7 +45,7 @@ FACTS = (
         "enable_prefix_caching",
         "prefix caching",
         "",
-        lambda p: p.prefix_caching,
+        lambda p: p.enable_prefix_caching,
         ("enable_prefix_caching",),
     ),
     Fact("mamba_cache_mode", "cache mode", "", lambda p: p.mamba_cache_mode, MODE),

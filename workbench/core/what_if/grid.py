@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS
+from workbench.core.versions import RULE_SETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def grid(
             changed = {row_field: row, column_field: column}
             try:
                 settings = replace(plan.settings, **changed)
-                cells[row, column] = Cell(resolve(plan.model, settings, type(plan)))
+                cells[row, column] = Cell(resolve(plan.model, settings))
             except WorkbenchError as error:
                 cells[row, column] = Cell(None, error.message)
     return Grid(row_field, rows, column_field, columns, cells)

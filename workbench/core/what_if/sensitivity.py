@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
-from workbench.core.rules import RULE_SETS
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.grid import comparable_backends
 
 TENSOR_PARALLEL = (1, 2, 4, 8)
@@ -66,10 +66,39 @@ def single_changes(plan: Plan) -> Iterator[tuple[str, Any]]:
 def try_change(plan: Plan, field: str, value: Any) -> Change:
     """Resolve `plan`'s scenario again with one field changed."""
     try:
-        changed = resolve(plan.model, replace(plan.settings, **{field: value}), type(plan))
+        changed = resolve(plan.model, replace(plan.settings, **{field: value}))
     except WorkbenchError as error:
         return Change(field, value, None, error.code)
     return Change(field, value, changed)
+
+
+class Sensitivity(Sequence[Change]):
+    """Single changes that matter, with the plan that they were tried on; prints as a table."""
+
+    def __init__(self, plan: Plan, changes: tuple[Change, ...]) -> None:
+        self.plan = plan
+        self._changes = changes
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Change, ...]: ...
+    def __getitem__(self, index: int | slice) -> Change | tuple[Change, ...]:
+        return self._changes[index]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __repr__(self) -> str:
+        lines = [f"unchanged:  {self.plan!r}"]
+        lines += [f"{change.field} = {change.value}: {change.plan!r}" for change in self._changes]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from workbench.views.html import sensitivity_html
+        from workbench.views.rows import sensitivity_rows
+
+        return sensitivity_html(self.plan, sensitivity_rows(self._changes))
 
 
 def changes_that_matter(plan: Plan) -> tuple[Change, ...]:

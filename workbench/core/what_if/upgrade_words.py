@@ -63,7 +63,7 @@ _ANSWERS: dict[str, Callable[[RuleSet], str]] = {
     ),
     "cache_view": lambda rules: (
         "[B, H, N, C] for every backend, keys and values packed in C"
-        if rules.layouts.caches
+        if rules.layouts.one_view
         else "a shape of its own for every backend, mostly [B, 2, N, H, D]"
     ),
     "stride_rewrite": lambda rules: (

@@ -92,7 +92,9 @@ def _alternating_layers(fields: Fields) -> tuple[Layer, ...]:
 
 
 register(
-    Family("decoder", ORDINARY, _ordinary_layers, is_hybrid=False),
-    Family("mla_decoder", MLA, _mla_layers, is_hybrid=False),
-    Family("sliding_decoder", SLIDING_DECODERS, _alternating_layers, is_hybrid=False),
+    Family("decoder", model_types=ORDINARY, layers=_ordinary_layers, is_hybrid=False),
+    Family("mla_decoder", model_types=MLA, layers=_mla_layers, is_hybrid=False),
+    Family(
+        "sliding_decoder", model_types=SLIDING_DECODERS, layers=_alternating_layers, is_hybrid=False
+    ),
 )

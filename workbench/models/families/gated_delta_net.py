@@ -84,24 +84,29 @@ def _ssm_cache_dtype(fields: Fields) -> str | None:
 
 
 register(
-    Family("qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, _next_layers, _state),
+    Family(
+        "qwen3_next",
+        model_types={"qwen3_next": ("Qwen3NextForCausalLM",)},
+        layers=_next_layers,
+        state=_state,
+    ),
     Family(
         "qwen3_5",
-        {
+        model_types={
             "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
             "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
             "qwen3_5_text": ("Qwen3_5ForCausalLM",),
             "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
         },
-        _layers,
-        _state,
+        layers=_layers,
+        state=_state,
         ssm_cache_dtype=_ssm_cache_dtype,
     ),
     Family(
         "olmo_hybrid",
-        {"olmo_hybrid": ("OlmoHybridForCausalLM",)},
-        _olmo_layers,
-        _olmo_state,
+        model_types={"olmo_hybrid": ("OlmoHybridForCausalLM",)},
+        layers=_olmo_layers,
+        state=_olmo_state,
         attention=_olmo_attention,
     ),
 )

@@ -66,9 +66,9 @@ def _state(fields: Fields) -> KimiDeltaAttention:
 register(
     Family(
         "kimi_linear",
-        {"kimi_linear": ("KimiLinearForCausalLM",)},
-        _layers,
-        _state,
+        model_types={"kimi_linear": ("KimiLinearForCausalLM",)},
+        layers=_layers,
+        state=_state,
         names_attention_layers=False,
     )
 )

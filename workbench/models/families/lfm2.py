@@ -39,15 +39,20 @@ def _wide_state(fields: Fields) -> ShortConv:
 
 
 register(
-    Family("lfm2", {"lfm2": ("Lfm2ForCausalLM",)}, _layers, _dense_state),
-    Family("lfm2_moe", {"lfm2_moe": ("Lfm2MoeForCausalLM",)}, _listed_layers, _wide_state),
+    Family("lfm2", model_types={"lfm2": ("Lfm2ForCausalLM",)}, layers=_layers, state=_dense_state),
+    Family(
+        "lfm2_moe",
+        model_types={"lfm2_moe": ("Lfm2MoeForCausalLM",)},
+        layers=_listed_layers,
+        state=_wide_state,
+    ),
     Family(
         "lfm2_vl",
-        {
+        model_types={
             "lfm2_vl": ("Lfm2VlForConditionalGeneration",),
             "lfm2-vl": ("Lfm2VlForConditionalGeneration",),
         },
-        _layers,
-        _wide_state,
+        layers=_layers,
+        state=_wide_state,
     ),
 )

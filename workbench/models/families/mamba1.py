@@ -41,16 +41,16 @@ def _pure_state(fields: Fields) -> Mamba1:
 register(
     Family(
         "jamba",
-        {"jamba": ("JambaForCausalLM",)},
-        _jamba_layers,
-        _jamba_state,
+        model_types={"jamba": ("JambaForCausalLM",)},
+        layers=_jamba_layers,
+        state=_jamba_state,
         supports_all_mode=True,
     ),
     Family(
         "mamba",
-        {"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
-        ssm_everywhere,
-        _pure_state,
+        model_types={"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
+        layers=ssm_everywhere,
+        state=_pure_state,
         attention=lambda _fields: None,
         is_hybrid=False,
         is_attention_free=True,

@@ -62,20 +62,25 @@ def _bailing_state(fields: Fields) -> LinearAttention:
 register(
     Family(
         "minimax_text_01",
-        {
+        model_types={
             "minimax_text_01": ("MiniMaxText01ForCausalLM",),
             "minimax_m1": ("MiniMaxM1ForCausalLM",),
         },
-        _layers,
-        _state,
+        layers=_layers,
+        state=_state,
     ),
-    Family("minimax", {"minimax": ("MiniMaxForCausalLM",)}, _library_layers, _head_or_share),
+    Family(
+        "minimax",
+        model_types={"minimax": ("MiniMaxForCausalLM",)},
+        layers=_library_layers,
+        state=_head_or_share,
+    ),
     Family(
         "bailing_hybrid",
         # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
-        {"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
-        _bailing_layers,
-        _bailing_state,
+        model_types={"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
+        layers=_bailing_layers,
+        state=_bailing_state,
         names_attention_layers=False,
     ),
 )

@@ -47,7 +47,7 @@ def _ssm_cache_dtype(fields: Fields) -> str:
 register(
     Family(
         "nemotron_h",
-        {
+        model_types={
             "nemotron_h": ("NemotronHForCausalLM",),
             "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",),
         },

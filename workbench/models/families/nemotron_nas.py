@@ -67,8 +67,8 @@ def _attention(fields: Fields) -> Attention:
 register(
     Family(
         "searched_decoder",
-        {"nemotron-nas": ("DeciLMForCausalLM",)},
-        _layers,
+        model_types={"nemotron-nas": ("DeciLMForCausalLM",)},
+        layers=_layers,
         attention=_attention,
         is_hybrid=False,
     )

@@ -54,9 +54,9 @@ def _state(fields: Fields) -> Mamba2:
 register(
     Family(
         "zamba2",
-        {"zamba2": ("Zamba2ForCausalLM",)},
-        _layers,
-        _state,
+        model_types={"zamba2": ("Zamba2ForCausalLM",)},
+        layers=_layers,
+        state=_state,
         attention=_attention,
         supports_all_mode=True,
         names_attention_layers=False,

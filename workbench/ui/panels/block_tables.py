@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -11,35 +10,31 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
+from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
-from workbench.core.tables.block_pool import PoolIsEmptyError
 from workbench.core.tables.step import TableStep
-from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.inspection import (
     INSPECTED_MODULES,
     TARGETS,
-    InspectionError,
     inspect_kernels,
 )
-from workbench.kernels.mode import TritonModeError
-from workbench.plan import Plan
-from workbench.run.launches import launch
-from workbench.run.table_mistakes import MISTAKES, make_mistake
+from workbench.labs.tables.mistakes import MISTAKES, make_mistake
+from workbench.ui.jobs import JobRunner
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button
 from workbench.ui.session import Session, guarded
 from workbench.views import html
-from workbench.views.block_table_figure import block_tables, slot_map
-from workbench.views.block_table_text import damage_html, step_html
 from workbench.views.inspection import inspection_html
+from workbench.views.tables.figure import block_tables, slot_map
+from workbench.views.tables.text import damage_html, step_html
 
 if TYPE_CHECKING:
     from workbench.kernels.block_table.api import PathName
-    from workbench.run.table_session import TableSession
+    from workbench.labs.tables.session import TableSession
 
 STEP_BUTTONS = ("Decode 1", "Finish", "Move", "Shrink", "Grow back", "Admit")
-ALWAYS = frozenset({"Start", "Make the mistake", "Compile"})
+ALWAYS = frozenset({"Start", "Trigger the mistake", "Compile"})
 """Buttons that need no running batch."""
 ASSEMBLY_CHARACTERS = 40_000
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
@@ -53,18 +48,18 @@ EXPLAINED = (
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a job has to say that is no step."""
+class JobText:
+    """The result of a job that is not a step."""
 
     html: str
     is_damage: bool
 
 
-Job = Callable[[], TableStep | Told]
+Work = Callable[[], TableStep | JobText]
 
 
 class BlockTablesPanel(Panel):
-    """Controls on top, then where it ran and whether it is right, then the two pictures."""
+    """Controls on top, then device and verdict, then the two pictures."""
 
     title = "Block tables"
 
@@ -73,7 +68,7 @@ class BlockTablesPanel(Panel):
         self._plan: Plan | None = None
         self._tables: TableSession | None = None
         self._step: TableStep | None = None
-        self.pending: Future[TableStep | Told] | None = None
+        self.jobs = JobRunner(self, on_end=self._enable)
         self.batch = widgets.Text(value=DEFAULT_BATCH, description="Batch", continuous_update=False)
         self.path = widgets.Dropdown(options=PATHS, description="Path")
         self.group = widgets.Dropdown(description="Group")
@@ -85,15 +80,15 @@ class BlockTablesPanel(Panel):
         self.buttons = {
             name: button(name, tip)
             for name, tip in {
-                "Start": "Admit the whole batch and run one step",
-                "Decode 1": "One more token for every request",
-                "Finish": "End the chosen request; its blocks are handed out again",
-                "Admit": "Add the request entered on the right",
-                "Move": "Move the chosen request to a free row",
-                "Shrink": "Schedule only the first half; the others wait, their rows become 0",
-                "Grow back": "Schedule all requests again",
-                "Make the mistake": "Run the kernels with a mistake and see where tokens land",
-                "Compile": "Registers, spills and widths of copies for a target; nothing is run",
+                "Start": "Admit the whole batch and run one step.",
+                "Decode 1": "Decode one more token of every request.",
+                "Finish": "End the chosen request and free its blocks.",
+                "Admit": "Add the request entered on the right.",
+                "Move": "Move the chosen request to a free row.",
+                "Shrink": "Schedule only the first half; the rows of the others become 0.",
+                "Grow back": "Schedule all requests again.",
+                "Trigger the mistake": "Run the kernels with a mistake and see where tokens land.",
+                "Compile": "Show registers, spills and copy widths for a target; nothing is run.",
             }.items()
         }
         self._status = widgets.HTML(html.document(EXPLAINED))
@@ -110,10 +105,11 @@ class BlockTablesPanel(Panel):
         self.fill(
             widgets.HBox([self.batch, self.path, self.buttons["Start"]]),
             widgets.HBox([self.row, *steps]),
+            self.jobs.status,
             self._status,
             self.group,
             *(figure.widget for figure in self._figures),
-            widgets.HBox([self.mistake, self.buttons["Make the mistake"]]),
+            widgets.HBox([self.mistake, self.buttons["Trigger the mistake"]]),
             self._damage,
             widgets.HBox([self.target, self.buttons["Compile"]]),
             self._compiled,
@@ -124,7 +120,7 @@ class BlockTablesPanel(Panel):
         self._enable()
 
     def show(self, plan: Plan) -> None:
-        """See `Panel.show`. Nothing is launched: what ran before belonged to another plan."""
+        """See `Panel.show`. Nothing is launched: the tables of another plan are dropped."""
         if self._plan is not None and plan.cache == self._plan.cache:
             self._plan = plan
             return
@@ -147,17 +143,15 @@ class BlockTablesPanel(Panel):
     def _clicked(self, name: str) -> None:
         self.clear_error()
         try:
-            job = self._job(name)
+            work = self._work(name)
         except ScenarioError as error:
-            self._error.value = html.document(html.refusal_html(error))
+            self.jobs.refuse(error)
             return
-        self._status.value = html.document("<p>Running ...</p>")
         self._enable(running=True)
-        self.pending = launch(job)
-        self.pending.add_done_callback(self._landed)
+        self.jobs.start(lambda _job: work(), self._landed)
 
-    def _job(self, name: str) -> Job:
-        """What a button does, to be run in the launching thread."""
+    def _work(self, name: str) -> Work:
+        """Return the action of a button, to be run in the launching thread."""
         plan, path = self._plan, self.path.value
         assert plan is not None
         if name == "Compile":
@@ -171,15 +165,15 @@ class BlockTablesPanel(Panel):
         return lambda: _make_mistake(plan, batch, mistake)
 
     def _step_job(self, name: str) -> Callable[[], TableStep]:
-        """The next step of the running batch."""
+        """Return the next step of the running batch."""
         tables, row = self._tables, self.row.value
         assert tables is not None
         newcomer = parse_batch(self.newcomer.value) if name == "Admit" else ()
         if len(newcomer) > 1:
             raise ScenarioError(
                 "batch_not_readable",
-                f"One request is admitted at a time, for example {DEFAULT_NEWCOMER}; "
-                f"{self.newcomer.value[:40]!r} is {len(newcomer)}.",
+                f"Invalid request {self.newcomer.value[:40]!r}. Expected one request, for example "
+                f"{DEFAULT_NEWCOMER}, and not {len(newcomer)}.",
                 field="batch",
             )
         steps: dict[str, Callable[[], TableStep]] = {
@@ -193,48 +187,22 @@ class BlockTablesPanel(Panel):
         return steps[name]
 
     def _start(self, plan: Plan, batch: Sequence[BatchRequest], path: PathName) -> TableStep:
-        from workbench.run.table_session import TableSession
+        from workbench.labs.tables.session import TableSession
 
         tables = TableSession(plan, batch, path)
-        step = tables.start()
+        step = tables.launch()
         self._tables = tables
         return step
 
-    @guarded
-    def _landed(self, done: Future[TableStep | Told]) -> None:
-        """In the launching thread: show what came, or why nothing did."""
-        from workbench.run.table_session import TableSessionError
-
-        refused = (
-            InspectionError,
-            TableSessionError,
-            PoolIsEmptyError,
-            BlockTableError,
-            TritonModeError,
-            ScenarioError,
-        )
-        try:
-            result = done.result()
-        except refused as error:
-            self._error.value = html.document(
-                f'<div class="wb-problem"><b>✕ not done</b> {escape(str(error))}</div>'
-            )
-            self._status.value = "" if self._step is None else step_html(self._step)
-            self._enable()
-            return
-        except BaseException:
-            self._status.value = "" if self._step is None else step_html(self._step)
-            self._enable()
-            raise
-        if not isinstance(result, TableStep):
-            place = self._damage if result.is_damage else self._compiled
-            place.value = result.html
-            self._status.value = "" if self._step is None else step_html(self._step)
-        else:
+    def _landed(self, result: TableStep | JobText) -> None:
+        if isinstance(result, TableStep):
             self._step = result
             self._status.value = step_html(result)
             self._draw()
-        self._enable()
+        elif result.is_damage:
+            self._damage.value = result.html
+        else:
+            self._compiled.value = result.html
 
     @guarded
     def _draw_again(self, _change: Any) -> None:
@@ -248,7 +216,7 @@ class BlockTablesPanel(Panel):
         self._slots_figure.show(slot_map(self._step, group))
 
     def _enable(self, *, running: bool = False) -> None:
-        """Only what can be done now can be pressed."""
+        """Enable only the buttons whose action is possible now."""
         has_cache = self._plan is not None and self._plan.cache is not None
         rows = () if self._tables is None else self._tables.live_rows
         if not running and tuple(self.row.options) != rows:
@@ -258,11 +226,11 @@ class BlockTablesPanel(Panel):
             pressed.disabled = running or not has_cache or (name not in ALWAYS and not rows)
 
 
-def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> Told:
-    return Told(damage_html(make_mistake(plan, batch, mistake)), is_damage=True)
+def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> JobText:
+    return JobText(damage_html(make_mistake(plan, batch, mistake).damage), is_damage=True)
 
 
-def _compiled(target: str) -> Told:
+def _compiled(target: str) -> JobText:
     reports = [
         report
         for module in INSPECTED_MODULES["block-table"]
@@ -273,4 +241,4 @@ def _compiled(target: str) -> Told:
         f'<pre class="wb-code">{escape(report.assembly[:ASSEMBLY_CHARACTERS])}</pre></details>'
         for report in reports
     )
-    return Told(inspection_html(reports) + html.document(listings), is_damage=False)
+    return JobText(inspection_html(reports) + html.document(listings), is_damage=False)

@@ -10,15 +10,15 @@ import plotly.graph_objects as go
 
 from workbench.core.capacity.occupancy import USUAL_PROMPT_TOKENS, check_prompt, usual_prompt
 from workbench.core.errors import ScenarioError
-from workbench.plan import Plan
+from workbench.core.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import Session, guarded
-from workbench.views.capacity_figure import capacity, gain_of_fp8, shared_or_separate
-from workbench.views.group_figure import groups
-from workbench.views.memory_figure import memory_bar
-from workbench.views.pool import pool_html
-from workbench.views.waste_figure import reserved_bytes
+from workbench.views.capacity.figure import capacity, gain_of_fp8, shared_or_separate
+from workbench.views.capacity.group_figure import groups
+from workbench.views.capacity.html import pool_html
+from workbench.views.capacity.memory_figure import memory_bar
+from workbench.views.capacity.waste_figure import reserved_bytes
 
 MAX_DIGITS = 12
 PICTURES: Mapping[str, Callable[[Plan, int], go.Figure]] = {
@@ -43,7 +43,7 @@ class CapacityPanel(Panel):
         self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Picture")
         self.prompt = widgets.Text(
             value=str(USUAL_PROMPT_TOKENS),
-            description="Prompt tokens",
+            description="Prompt length",
             continuous_update=False,
             style={"description_width": "104px"},
         )
@@ -83,14 +83,14 @@ class CapacityPanel(Panel):
         self._figure.show(PICTURES[self.picture.value](plan, prompt))
 
     def _prompt_tokens(self, plan: Plan) -> int:
-        typed = self.prompt.value.strip().replace(",", "")
-        if typed.isdecimal() and typed.isascii() and len(typed) <= MAX_DIGITS:
-            check_prompt(plan, int(typed))
-            return int(typed)
-        near = 1 if typed.startswith("-") else usual_prompt(plan)
+        text = self.prompt.value.strip().replace(",", "")
+        if text.isdecimal() and text.isascii() and len(text) <= MAX_DIGITS:
+            check_prompt(plan, int(text))
+            return int(text)
+        near = 1 if text.startswith("-") else usual_prompt(plan)
         raise ScenarioError(
             "wrong_type",
-            f"The prompt length is a whole number of tokens, from 1 to {plan.max_model_len:,}; got "
-            f"{typed[:40]!r}. Nearest valid value: {near}.",
+            f"Invalid prompt length {text[:40]!r}. Expected an integer number of tokens from 1 to "
+            f"{plan.max_model_len:,}. Nearest valid value: {near}.",
             field="prompt_tokens",
         )

@@ -1,4 +1,4 @@
-"""Take the scenario away: as Python, as vLLM flags, as files, and the log lines to compare with."""
+"""Export the scenario: as Python, as vLLM flags, as files, with the log lines to compare with."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import ipywidgets as widgets
 
 from workbench.access.app_mode import AppRefusal, output_path
 from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
 from workbench.exchange import commands_of, report_of, save_design
-from workbench.interop.code import scenario_code
-from workbench.plan import Plan
+from workbench.interop.commands.code import scenario_code
 from workbench.scenario import Scenario
 from workbench.ui.copy_box import CopyBox
 from workbench.ui.panels.panel import Panel
@@ -34,12 +34,12 @@ class CopyPanel(Panel):
         self.name = widgets.Text(
             value="design",
             description="Save as",
-            tooltip="Two files of this name beside the notebook: .json and .html",
+            tooltip="Save two files of this name, .json and .html, next to the notebook.",
             continuous_update=False,
         )
         self.save = widgets.Button(
             description="Save design and report",
-            tooltip="The design opens again with wb.load_design, the page needs no kernel",
+            tooltip="Save a design for wb.load_design, and a page that needs no kernel.",
             layout=widgets.Layout(width="auto"),
         )
         self.save.on_click(self._save)
@@ -54,15 +54,15 @@ class CopyPanel(Panel):
 
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
-        told = commands_of(plan)
-        self.code.text, self.flags.text = told["workbench"], told["vllm serve"]
-        self.python.text = told["vLLM in Python"]
+        commands = commands_of(plan)
+        self.code.text, self.flags.text = commands["workbench"], commands["vllm serve"]
+        self.python.text = commands["vLLM in Python"]
         self._plan, self.save.disabled = plan, False
         self._saved.value = ""
         self._log.value = html.document(html.log_html(plan.log_lines))
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
-        """There is no plan: only the scenario itself can be taken away."""
+        """Show the scenario alone: without a plan there is nothing else to copy."""
         self.code.text = scenario_code(scenario.to_dict())
         self.flags.text = self.python.text = f"# {error.message}"
         self.save.disabled = True
@@ -80,12 +80,12 @@ class CopyPanel(Panel):
             return
         taken = [str(path) for path in (design, page) if path.exists()]
         if taken:
-            told = f"✕ {' and '.join(taken)} is there already: choose another name."
+            message = f"✕ {' and '.join(taken)} already exists: choose another name."
         else:
             try:
                 save_design(self._plan.scenario, design, Path(name).name)
                 page.write_text(report_of(self._plan, Path(name).name), encoding="utf-8")
-                told = f"✓ Written: {design} and {page}"
+                message = f"✓ Written: {design} and {page}"
             except OSError as error:
-                told = f"✕ {error.filename} cannot be written: {error.strerror}."
-        self._saved.value = html.document(f"<p>{escape(told)}</p>")
+                message = f"✕ {error.filename} cannot be written: {error.strerror}."
+        self._saved.value = html.document(f"<p>{escape(message)}</p>")

@@ -7,22 +7,22 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
+from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
 from workbench.core.prefix.workload import Workload
-from workbench.plan import Plan
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import apply_button
 from workbench.ui.session import Session, guarded
 from workbench.views import html
-from workbench.views.hit_figure import hit_curve
-from workbench.views.hits import hits_html, workload_html
+from workbench.views.hits.figure import hit_curve
+from workbench.views.hits.html import hits_html, workload_html
 
 NUMBERS = {
-    "shared": ("Shared tokens", "Tokens at the start of the prompt that others have too"),
-    "unique": ("Own tokens", "Tokens after them that nobody else has"),
-    "requests": ("Requests", "How many come, one after the other"),
-    "prefixes": ("Prefixes", "How many different shared starts there are"),
+    "shared": ("Shared tokens", "Tokens at the start of the prompt that other requests share."),
+    "unique": ("Unique tokens", "Tokens after the shared prefix, unique to each request."),
+    "requests": ("Requests", "Number of sequential requests."),
+    "prefixes": ("Prefixes", "Number of distinct shared prefixes."),
 }
 DEFAULT_OTHERS = {"unique": 600, "requests": 64, "prefixes": 8}
 BLOCKS_SHARED = 3
@@ -30,7 +30,7 @@ MAX_REQUESTS = 10_000
 
 
 REPORT = (
-    '<p class="wb-faint">Most that the rules allow: nothing is evicted, no two requests overlap. '
+    '<p class="wb-faint">Upper bound: assumes no eviction and no overlapping requests. '
     "vllm#45238 (64 requests of 1,600 + 600 tokens, 8 prefixes, blocks of 528, budget 2,048) "
     "measured 52 hits, where the rules give 56; they give 52 for 12 prefixes. For 1,500 shared "
     "tokens both are 0.</p>"
@@ -38,7 +38,7 @@ REPORT = (
 
 
 class HitsPanel(Panel):
-    """The curve is left out where nothing can hit; the text says why."""
+    """The curve is hidden where nothing can hit; the text says why."""
 
     title = "Prefix hits"
 
@@ -50,7 +50,7 @@ class HitsPanel(Panel):
         self._curve = LiveFigure()
         self.switch_on = apply_button(
             "Apply enable_prefix_caching = yes",
-            "See what this model could hit with prefix caching",
+            "Show the possible hits of this model with prefix caching.",
             self._switch_on,
         )
         self.inputs = {
@@ -73,7 +73,7 @@ class HitsPanel(Panel):
             self._report,
         )
         for box in self.inputs.values():
-            box.observe(self._typed, names="value")
+            box.observe(self._show_workload, names="value")
 
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
@@ -86,26 +86,26 @@ class HitsPanel(Panel):
             return
         self._curve.show(hit_curve(plan))
         self.switch_on.layout.display = "none"
-        self._typed(None)
+        self._show_workload(None)
 
     @guarded
     def _switch_on(self, _button: widgets.Button) -> None:
         self.session.replace(enable_prefix_caching=True)
 
     @guarded
-    def _typed(self, _change: Any) -> None:
+    def _show_workload(self, _change: Any) -> None:
         plan = self._plan
         if plan is None or plan.cache is None or not plan.enable_prefix_caching:
             self.accept_input(self._workload)
             return
         try:
-            self._tell(plan)
+            self._evaluate(plan)
         except ScenarioError as error:
             self.refuse_input(error, self._workload)
             return
         self.accept_input(self._workload)
 
-    def _tell(self, plan: Plan) -> None:
+    def _evaluate(self, plan: Plan) -> None:
         block = caching_of(plan).alignment_tokens
         defaults = {"shared": BLOCKS_SHARED * block, **DEFAULT_OTHERS}
         for name, box in self.inputs.items():
@@ -120,29 +120,29 @@ class HitsPanel(Panel):
         if workload.prompt_tokens > plan.max_model_len:
             raise ScenarioError(
                 "out_of_range",
-                f"A prompt of {workload.prompt_tokens:,} tokens is longer than max_model_len. "
-                f"Nearest valid value: {plan.max_model_len:,} in all.",
+                f"Invalid prompt length {workload.prompt_tokens:,}. Expected at most "
+                f"max_model_len. Nearest valid value: {plan.max_model_len:,} tokens in total.",
                 field="max_model_len",
             )
         self._workload.value = workload_html(plan, workload)
 
     def _number(self, name: str, default: int) -> int:
-        typed = self.inputs[name].value.strip().replace(",", "")
-        if not typed:
+        text = self.inputs[name].value.strip().replace(",", "")
+        if not text:
             return default
         low, high = (1, MAX_REQUESTS) if name in {"requests", "prefixes"} else (1, 2**31 - 1)
-        if typed.isdecimal() and typed.isascii() and len(typed) < 12 and low <= int(typed) <= high:
-            return int(typed)
+        if text.isdecimal() and text.isascii() and len(text) < 12 and low <= int(text) <= high:
+            return int(text)
         raise ScenarioError(
             "out_of_range",
-            f"{NUMBERS[name][0]} is a whole number from {low:,} to {high:,}; got {typed[:40]!r}. "
-            f"Nearest valid value: {_nearest(typed, low, high, default):,}.",
+            f"Invalid {NUMBERS[name][0].lower()} {text[:40]!r}. Expected an integer from {low:,} "
+            f"to {high:,}. Nearest valid value: {_nearest(text, low, high, default):,}.",
             field="prefix_hits",
         )
 
 
-def _nearest(typed: str, low: int, high: int, default: int) -> int:
-    """The end of the range that a number lies beyond; the default for what is no number."""
-    if typed.startswith("-") or typed.strip("0") == "":
+def _nearest(text: str, low: int, high: int, default: int) -> int:
+    """Return the limit that a number exceeds; the default for anything but a number."""
+    if text.startswith("-") or text.strip("0") == "":
         return low
-    return high if typed.isdecimal() else default
+    return high if text.isdecimal() else default

@@ -1,4 +1,4 @@
-"""A pasted start-up log, explained; and its scenario, to go on with."""
+"""A pasted start-up log, explained; and its scenario, to continue with."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import WorkbenchError
+from workbench.core.plan import Plan
 from workbench.exchange import explain_log, from_vllm_command
-from workbench.interop.code import scenario_code
-from workbench.interop.command_line import read_command
-from workbench.plan import Plan
+from workbench.interop.commands.code import scenario_code
+from workbench.interop.commands.command_line import read_command
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import apply_button, replace_children
 from workbench.ui.session import Session, guarded
 from workbench.views.html import document, refusal_html
-from workbench.views.log_table import failure_html, log_html, scenario_html
+from workbench.views.logs.table import failure_html, log_html, scenario_html
 
 HINT = (
-    "Paste what vLLM printed while it started, or a `vllm serve` command. For a file: "
+    "Paste the start-up log of vLLM, or a `vllm serve` command. For a file: "
     "workbench explain-log FILE"
 )
 MAX_COMMAND = 20_000
-"""A text of more characters is no command."""
+"""A text of more characters is not a command."""
 
 
 class LogPanel(Panel):
@@ -39,11 +39,11 @@ class LogPanel(Panel):
         self._lock = threading.RLock()
         self.text = widgets.Textarea(
             placeholder=HINT,
-            tooltip="vLLM's start-up log, or a command line",
+            tooltip="Paste vLLM's start-up log or a command line.",
             layout=widgets.Layout(width="100%", height="160px"),
         )
-        self.explain = apply_button("Explain", "Explain every known line of this log")
-        self.clear = apply_button("Clear", "Empty the box and the table")
+        self.explain = apply_button("Explain", "Explain every known line of this log.")
+        self.clear = apply_button("Clear", "Clear the text and the table.")
         self._use = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         self._scenario, self._lines = widgets.HTML(), widgets.HTML()
         self.explain.on_click(self._explain)
@@ -57,11 +57,11 @@ class LogPanel(Panel):
         )
 
     def show(self, plan: Plan) -> None:
-        """The log belongs to its own scenario, not to the plan that is shown above."""
+        """Ignore the plan: the log belongs to its own scenario."""
 
     @property
     def use_buttons(self) -> tuple[widgets.Button, ...]:
-        """The buttons that take over a scenario, for tests and for driving the panel."""
+        """Buttons that apply a scenario, for tests and for driving the panel."""
         return tuple(self._use.children)
 
     @guarded
@@ -82,7 +82,7 @@ class LogPanel(Panel):
         found = from_vllm_command(text, **_machine(self.session.scenario))
         notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
         self._lines.value = document(
-            "<p>A command line. It gives:</p>"
+            "<p>Scenario of this command line:</p>"
             f"<pre class='wb-code'>{escape(scenario_code(found.scenario.to_dict()))}</pre>"
             f"<ul>{notes}</ul>"
         )
@@ -125,7 +125,7 @@ class LogPanel(Panel):
 
 
 def _is_command(text: str) -> bool:
-    """Whether a text is one command rather than a log that quotes one."""
+    """Return whether a text is one command rather than a log that quotes one."""
     if len(text) > MAX_COMMAND or "INFO" in text or " pid=" in text:
         return False
     try:
@@ -136,6 +136,6 @@ def _is_command(text: str) -> bool:
 
 
 def _machine(scenario: Scenario) -> dict[str, Any]:
-    """Fields of the present scenario that no command line holds."""
+    """Return fields of the present scenario that a command line does not contain."""
     names = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
     return {name: getattr(scenario, name) for name in names}

@@ -8,25 +8,31 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.dtypes import KV_CACHE_DTYPES
 from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.offload.remedies import request_remedies
-from workbench.core.what_if.choices import legal_values, tensor_parallel_sizes
-from workbench.plan import Plan
-from workbench.ui.controls import Memory, Number
+from workbench.core.plan import Plan
+from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.scenario import Field
+from workbench.scenario.kinds import Kind
+from workbench.scenario.numbers import Bytes, Integer
+from workbench.ui.controls import Entry
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import STALE, Panel
 from workbench.ui.pieces import apply_button, dropdown, replace_children, row
 from workbench.ui.session import Session, evaluate, guarded
 from workbench.views.html import document, refusal_html
-from workbench.views.offload import offload_html
-from workbench.views.offload_figure import offload_figure
-from workbench.views.offload_rows import remedy_rows, request_changes
-from workbench.views.transfer import transfer_html
+from workbench.views.offload.figure import offload_figure
+from workbench.views.offload.html import offload_html
+from workbench.views.offload.rows import remedy_rows, request_changes
+from workbench.views.offload.transfer import transfer_html
 
 SAME = "as this scenario"
 PREFILL, DECODE = "prefill", "decode"
+
+
+def _entry(name: str, label: str, tip: str, kind: Kind | None = None) -> Entry:
+    return Entry(Field(name=name, default=None, kind=kind or Integer(), label=label, tip=tip))
 
 
 class OffloadPanel(Panel):
@@ -39,10 +45,23 @@ class OffloadPanel(Panel):
         self._lock = threading.RLock()  # a plan comes on one thread, an input on another
         self._plan: Plan | None = None
         self._inputs = (
-            Memory("cpu_bytes_to_use", "Host memory", "cpu_bytes_to_use: all ranks, e.g. 64 GiB"),
-            Number("block_size", "Offload block", "block_size in the connector's extra config"),
-            Number("blocks_per_chunk", "Blocks a chunk", "blocks_per_chunk, from 0.33 on"),
-            Number("hash_block_size", "Hash block", "hash_block_size; 0.33: prefix_match_unit"),
+            _entry(
+                "cpu_bytes_to_use",
+                "Host memory",
+                "cpu_bytes_to_use, for all ranks together, e.g. 64 GiB",
+                Bytes(),
+            ),
+            _entry(
+                "block_size",
+                "Offloaded block",
+                "block_size in the connector's extra config",
+            ),
+            _entry("blocks_per_chunk", "Blocks per chunk", "blocks_per_chunk (0.33 and later)"),
+            _entry(
+                "hash_block_size",
+                "Hash block",
+                "hash_block_size (prefix_match_unit in 0.33)",
+            ),
         )
         self.controls: dict[str, widgets.ValueWidget] = {
             picker.field: picker.widget for picker in self._inputs
@@ -52,13 +71,13 @@ class OffloadPanel(Panel):
         self.controls |= {
             "role": dropdown("This side", (PREFILL, DECODE)),
             "other_tensor_parallel": dropdown("Other side's TP", (SAME,)),
-            "other_kv_cache_dtype": dropdown("its KV dtype", (SAME,)),
+            "other_kv_cache_dtype": dropdown("Other side's dtype", (SAME,)),
         }
         self._figure = LiveFigure()
         self._input_error, self._offload, self._transfer = (widgets.HTML() for _ in range(3))
         self._buttons = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
         for control in self.controls.values():
-            control.observe(self._typed, names="value")
+            control.observe(self._input_changed, names="value")
         offloading = [self.controls[picker.field] for picker in self._inputs]
         self.fill(
             widgets.HTML(document("<h4>Offload to host memory</h4>")),
@@ -73,7 +92,7 @@ class OffloadPanel(Panel):
         )
 
     def request(self) -> OffloadRequest:
-        """What is typed. Errors: ScenarioError with what is allowed."""
+        """Return the request of the inputs. Errors: ScenarioError with the allowed values."""
         values: dict[str, Any] = {
             picker.field: picker.read(picker.widget.value) for picker in self._inputs
         }
@@ -87,12 +106,13 @@ class OffloadPanel(Panel):
         with self._lock:
             self._plan = plan
             _offer(self.controls["other_tensor_parallel"], tensor_parallel_sizes(plan.model))
-            dtypes = legal_values(plan.model, plan.scenario, "kv_cache_dtype", KV_CACHE_DTYPES)
+            legal = self.session.legal_values(plan.model)
+            dtypes = legal.of(plan.scenario, "kv_cache_dtype", plan.rules.kv_cache_dtypes)
             _offer(self.controls["other_kv_cache_dtype"], dtypes)
             self._draw()
 
     @guarded
-    def _typed(self, _change: Any) -> None:
+    def _input_changed(self, _change: Any) -> None:
         with self._lock:
             self._draw()
 
@@ -140,20 +160,20 @@ class OffloadPanel(Panel):
     def _remedies(
         self, plan: Plan, request: OffloadRequest, found: Offload
     ) -> list[widgets.Button]:
-        """Buttons that change the scenario, then those that change the own inputs."""
+        """Return buttons that change the scenario, then those that change this tab's inputs."""
         buttons = []
         for remedy, after in remedy_rows(plan, request, found):
             pressed = partial(self._apply, dict(remedy.changes))
-            buttons.append(apply_button(f"Apply {remedy.text}", f"Tried: {after}", pressed))
+            buttons.append(apply_button(f"Apply {remedy.text}", f"Tested: {after}", pressed))
         for problem in found.problems:
             for other in request_remedies(plan, problem, request):
-                typed = {
+                inputs = {
                     name: "" if value is None else str(value)
                     for name, value in request_changes(request, other).items()
                 }
-                words = ", ".join(f"{name} = {value or 'nothing'}" for name, value in typed.items())
-                pressed = partial(self._type, typed)
-                buttons.append(apply_button(f"Type {words}", "Tried: this check passes", pressed))
+                words = ", ".join(f"{name} = {value or 'empty'}" for name, value in inputs.items())
+                pressed = partial(self._set_inputs, inputs)
+                buttons.append(apply_button(f"Set {words}", "Tested: this check passes.", pressed))
         return buttons
 
     @guarded
@@ -161,8 +181,8 @@ class OffloadPanel(Panel):
         self.session.replace(**changes)
 
     @guarded
-    def _type(self, typed: dict[str, str], _button: widgets.Button) -> None:
-        for name, value in typed.items():
+    def _set_inputs(self, inputs: dict[str, str], _button: widgets.Button) -> None:
+        for name, value in inputs.items():
             self.controls[name].value = value
 
     def _set_stale(self, stale: bool) -> None:
@@ -171,7 +191,7 @@ class OffloadPanel(Panel):
 
 
 def _offer(dropdown: widgets.Dropdown, values: Any) -> None:
-    """Offer these values; keep what is picked if it is still there."""
+    """Offer these values; keep the choice if it is still there."""
     options = ((SAME, SAME), *((str(value), value) for value in values))
     if options != dropdown.options:
         picked = dropdown.value

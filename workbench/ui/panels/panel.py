@@ -1,4 +1,4 @@
-"""What a tab below the page figure is: a title, a widget, and how it shows a plan."""
+"""Base of a tab below the page figure: a title, a widget, and a method that shows a plan."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import ipywidgets as widgets
 
 from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
-from workbench.plan import Plan
+from workbench.core.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.session import RecordedError, Session
 from workbench.views.html import document, refusal_html
 
-STALE = '<div class="wb-faint">Shown below: the last valid input.</div>'
+STALE = '<div class="wb-faint">Showing the last valid input.</div>'
 
 
 class Panel:
     """One tab. `show` is called with the newest plan, and only while the tab is open.
 
-    Callbacks of own controls wear `workbench.ui.session.guarded`; what they raise appears on top
+    Callbacks of its controls use `workbench.ui.session.guarded`; their exceptions appear on top
     of this panel.
     """
 
@@ -42,31 +42,31 @@ class Panel:
         raise NotImplementedError
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
-        """There is no plan; the tab is greyed out and may stay as it is."""
+        """React to a refused scenario; the tab is greyed out and may stay as it is."""
 
     def refuse_input(self, error: WorkbenchError, *shown: widgets.DOMWidget) -> None:
-        """An own input cannot be used: say why, and grey out what is `shown` of an older one."""
+        """Show why an input is invalid, and grey out the `shown` results of an older one."""
         self._error.value = document(refusal_html(error), STALE)
         for widget in shown:
             widget.add_class("wb-stale")
 
     def accept_input(self, *shown: widgets.DOMWidget) -> None:
-        """The own inputs are used: what is `shown` is of them."""
+        """Clear the error: what is `shown` belongs to the present inputs."""
         self.clear_error()
         for widget in shown:
             widget.remove_class("wb-stale")
 
     def show_error(self, error: RecordedError) -> None:
-        """What a callback of this panel raised."""
+        """Show the exception of a callback of this panel."""
         self._error.value = error_html(error)
 
     def clear_error(self) -> None:
-        """The last input of this panel was fine."""
+        """Clear the message: the last input was valid."""
         self._error.value = ""
 
 
 class HtmlPanel(Panel):
-    """A tab that is nothing but HTML made from the plan."""
+    """A tab that contains only HTML of the plan."""
 
     def __init__(self, session: Session, render: Callable[[Plan], str]) -> None:
         super().__init__(session)
@@ -80,16 +80,16 @@ class HtmlPanel(Panel):
 
 
 def error_html(error: RecordedError) -> str:
-    """An unhandled exception, with a traceback to copy unless strangers may see it."""
+    """Return an unhandled exception, with a traceback to copy unless strangers may see it."""
     if not shows_tracebacks():
         return document(
-            f'<div class="wb-error" data-workbench-error="{escape(error.callback)}"><b>✕ This did '
-            "not work.</b><br>What is shown below is stale. Started with --show-tracebacks, the "
-            "app shows why.</div>"
+            f'<div class="wb-error" data-workbench-error="{escape(error.callback)}"><b>✕ Internal '
+            "error.</b><br>The results below are stale. Started with --show-tracebacks, the "
+            "app shows the traceback.</div>"
         )
     return document(
         f'<div class="wb-error" data-workbench-error="{escape(error.callback)}">'
-        f"<b>✕ {escape(error.summary)}</b><br>What is shown below is stale. "
+        f"<b>✕ {escape(error.summary)}</b><br>The results below are stale. "
         f"<details open><summary>Traceback, to copy</summary><pre>{escape(error.traceback)}"
         "</pre></details></div>"
     )

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
-from workbench.plan import Plan
 from workbench.ui.panels.panel import HtmlPanel
 from workbench.ui.session import Session
 from workbench.views import html
-from workbench.views.grid_table import grid_html
-from workbench.views.sizes_figure import sized_columns
+from workbench.views.pages.grid_table import grid_html
+from workbench.views.pages.sizes_figure import sized_columns
 
 SHOWN_SIZES = 6
 
 
 class WhyPanel(HtmlPanel):
-    """The trace."""
+    """The tab of the trace."""
 
     title = "Why"
 
@@ -23,7 +23,7 @@ class WhyPanel(HtmlPanel):
 
 
 class WhatIfPanel(HtmlPanel):
-    """Single changes that matter."""
+    """The tab of single changes that matter."""
 
     title = "What if"
 
@@ -32,7 +32,7 @@ class WhatIfPanel(HtmlPanel):
 
 
 class BackendsPanel(HtmlPanel):
-    """Every backend for every tensor-parallel size."""
+    """The tab of every backend for every tensor-parallel size."""
 
     title = "Backends by TP"
 
@@ -41,7 +41,7 @@ class BackendsPanel(HtmlPanel):
 
 
 class FieldsPanel(HtmlPanel):
-    """Where the model's numbers come from."""
+    """The tab of the origins of the model's numbers."""
 
     title = "Model fields"
 
@@ -50,7 +50,7 @@ class FieldsPanel(HtmlPanel):
 
 
 def backends_html(plan: Plan) -> str:
-    """The table of backends by tensor-parallel size; says so where there is no attention."""
+    """Return the table of backends by tensor-parallel size; a sentence without attention."""
     if plan.model.attention is None:
         return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
     sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]

@@ -1,58 +1,50 @@
-"""Ask an installed vLLM about the scenario that is shown, off the thread that shows it."""
+"""Verify the shown scenario against an installed vLLM, in a thread of its own."""
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.errors import WorkbenchError
-from workbench.core.what_if.live_check import Report
-from workbench.plan import Plan
+from workbench.core.plan import Plan
+from workbench.core.what_if.verification import Report
+from workbench.labs.jobs import PROCESSES
 from workbench.scenario import Scenario
+from workbench.ui.jobs import JobRunner
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import Session, guarded
 from workbench.verify import verify
-from workbench.views import html
-from workbench.views.verify import live_check_html
+from workbench.views.verify import verification_html
 
 
 class VerifyPanel(Panel):
     """A button, the Python that has vLLM, and the table of fields."""
 
-    title = "Live check"
+    title = "Verify"
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.report: Report | None = None
         self._plan: Plan | None = None
-        self._asked: Scenario | None = None
-        self._thread: threading.Thread | None = None
+        self._verified: Scenario | None = None
+        self.jobs = JobRunner(self, on_end=self._ended, lane=PROCESSES)
         self.python = widgets.Text(
             description="Python",
-            placeholder="this one; or the Python of an environment that has vLLM",
+            placeholder="this one, or the Python of an environment with vLLM",
             continuous_update=False,
             layout=widgets.Layout(width="60%"),
         )
-        self.start = widgets.Button(description="Ask vLLM", button_style="primary")
-        self.progress = widgets.HTML()
+        self.start = widgets.Button(description="Run vLLM", button_style="primary")
         self._table = widgets.HTML()
-        self.fill(widgets.HBox([self.python, self.start, self.progress]), self._table)
+        self.fill(widgets.HBox([self.python, self.start, self.jobs.status]), self._table)
         self.start.on_click(self._start)
 
     def show(self, plan: Plan) -> None:
-        """See `Panel.show`: the answer about another scenario is greyed out."""
+        """See `Panel.show`: the result of another scenario is greyed out."""
         self._plan = plan
-        stale = self._asked is not None and self._asked != plan.scenario
+        stale = self._verified is not None and self._verified != plan.scenario
         (self._table.add_class if stale else self._table.remove_class)("wb-stale")
-
-    def wait(self, timeout_s: float = 300.0) -> bool:
-        """For tests and cells: wait until vLLM has answered; whether it has."""
-        if self._thread is None:
-            return True
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
 
     @guarded
     def _start(self, _button: Any) -> None:
@@ -60,22 +52,18 @@ class VerifyPanel(Panel):
         if self._plan is None or self.start.disabled:
             return
         self.start.disabled = True
-        self.progress.value = "Asking: vLLM takes some seconds to import ..."
         scenario, python = self._plan.scenario, self.python.value.strip() or None
-        self._thread = threading.Thread(target=self._run, args=(scenario, python), daemon=True)
-        self._thread.start()
+        self.jobs.start(
+            lambda _job: verify([scenario], python),
+            partial(self._show_report, scenario),
+            "Running: vLLM takes some seconds to import ...",
+        )
 
-    @guarded
-    def _run(self, scenario: Scenario, python: str | None) -> None:
-        try:
-            self.report = verify([scenario], python)
-        except WorkbenchError as error:
-            self._error.value = html.document(html.refusal_html(error))
-            return
-        finally:
-            self.start.disabled = False
-            self.progress.value = ""
-        self._asked = scenario
-        self._table.value = live_check_html(self.report)
+    def _ended(self) -> None:
+        self.start.disabled = False
+
+    def _show_report(self, scenario: Scenario, report: Report) -> None:
+        self.report, self._verified = report, scenario
+        self._table.value = verification_html(report)
         if self._plan is not None:
             self.show(self._plan)

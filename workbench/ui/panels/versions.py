@@ -7,16 +7,16 @@ from typing import Any
 import ipywidgets as widgets
 
 from workbench.core.errors import WorkbenchError
-from workbench.core.rules import RULE_SETS
+from workbench.core.plan import Plan
+from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import compare, outcomes
 from workbench.models import catalog_names, load_model
-from workbench.plan import Plan
 from workbench.scenario import Scenario
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.session import Session, guarded
-from workbench.views.differences import differences_html, matrix_html
-from workbench.views.differences_figure import versions
+from workbench.views.versions.differences import differences_html, matrix_html
+from workbench.views.versions.figure import versions
 
 
 class VersionsPanel(Panel):
@@ -27,8 +27,8 @@ class VersionsPanel(Panel):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         names = tuple(RULE_SETS)
-        self.old = widgets.Dropdown(options=names, value="0.23", description="From")
-        self.new = widgets.Dropdown(options=names, value="0.33", description="To")
+        self.old = widgets.Dropdown(options=names, value=RULE_SETS.previous, description="From")
+        self.new = widgets.Dropdown(options=names, value=RULE_SETS.newest, description="To")
         self.catalog = widgets.Button(description="Whole catalog")
         self.figure = LiveFigure()
         self._table = widgets.HTML()
@@ -49,7 +49,7 @@ class VersionsPanel(Panel):
         self._draw(plan.scenario)
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
-        """What these rules refuse, others may take: the comparison stays."""
+        """Show the comparison: a scenario that these rules refuse may be valid in others."""
         self._draw(scenario)
 
     def _draw(self, scenario: Scenario) -> None:
@@ -58,9 +58,9 @@ class VersionsPanel(Panel):
             model = load_model(scenario.model)
         except WorkbenchError:
             return
-        found = compare(model, scenario, self.old.value, self.new.value, Plan)
+        found = compare(model, scenario, self.old.value, self.new.value)
         self._table.value = differences_html(found)
-        self.figure.show(versions(outcomes(model, scenario, tuple(RULE_SETS), Plan)))
+        self.figure.show(versions(outcomes(model, scenario, tuple(RULE_SETS))))
 
     @guarded
     def _picked(self, _change: Any) -> None:
@@ -71,7 +71,7 @@ class VersionsPanel(Panel):
 
     @guarded
     def _whole_catalog(self, _button: Any) -> None:
-        """Every model of the catalog with the other settings kept, refusals included."""
+        """Compare every model of the catalog with the other settings kept, refusals included."""
         self.clear_error()
         if self._scenario is None:
             return
@@ -83,7 +83,6 @@ class VersionsPanel(Panel):
                     scenario.replace(model=name),
                     self.old.value,
                     self.new.value,
-                    Plan,
                 )
                 for name in catalog_names()
             ]

@@ -1,0 +1,76 @@
+"""The tables of the versions: a backend is added in one place, and read whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.models.configs import qwen3_5
+from workbench.core.backends import Backend, Capabilities, LayerQuery, MultipleOf, Rank
+from workbench.core.layouts.shapes import DIMENSIONS
+from workbench.core.model import Attention
+from workbench.core.versions import RULE_SETS, V0_23, V0_33
+from workbench.resolution import resolve
+from workbench.scenario import FIELDS, Scenario
+
+OWL = Backend(
+    "OWL_ATTN",
+    platforms=("cuda",),
+    supported=(MultipleOf(16),),
+    ranks=(Rank("cuda", 1),),
+    cache=V0_23.backends["FLASH_ATTN"].cache,
+)
+
+
+@pytest.fixture
+def with_owl():
+    V0_23.backends.add(OWL.name, OWL)
+    yield
+    V0_23.backends.remove(OWL.name)
+
+
+@pytest.mark.parametrize("rules", list(RULE_SETS))
+def test_a_backend_that_is_added_once_is_in_every_version(with_owl, rules):
+    assert OWL.name in FIELDS["backend"].kind.words(rules)
+    plan = resolve(Scenario(model=qwen3_5(), rules=rules))
+    assert plan.backend == OWL.name
+    assert not plan.errors
+
+
+@pytest.mark.parametrize("rules", list(RULE_SETS))
+def test_a_backend_that_is_taken_out_is_in_no_version(rules):
+    V0_23.backends.add(OWL.name, OWL)
+    V0_23.backends.remove(OWL.name)
+    assert OWL.name not in RULE_SETS[rules].backends
+    assert resolve(Scenario(model=qwen3_5(), rules=rules)).backend != OWL.name
+
+
+def test_a_later_version_keeps_its_own_record_of_a_name():
+    own = V0_33.backends["B12X"]
+    V0_23.backends.add("B12X", replace(OWL, name="B12X"))
+    assert V0_33.backends["B12X"] is own
+    V0_23.backends.remove("B12X")
+    assert V0_33.backends["B12X"] is own
+
+
+def test_a_view_of_one_allocation_has_the_axes_that_its_orders_count():
+    for record in V0_33.backends.values():
+        assert record.cache is None or len(record.cache.axes) == len(DIMENSIONS) - 1
+
+
+@pytest.mark.parametrize(
+    ("capability", "first"), [((9, 0), "FLASH_ATTN"), ((10, 0), "FLASHINFER"), (None, "CPU_ATTN")]
+)
+def test_the_smallest_rank_comes_first(capability, first):
+    platform = "cpu" if capability is None else "cuda"
+    query = LayerQuery(platform, capability, Attention(8, 8, 128), 8, "bfloat16", "auto", None)
+    for rules in (V0_23, V0_33):
+        assert rules.backends.order(query)[0] == first
+
+
+def test_limits_read_as_text():
+    assert str(Capabilities()) == "any"
+    assert str(Capabilities(majors=(9, 10))) == "9.x, 10.x"
+    assert str(Capabilities(exact=((9, 0),))) == "9.0"
+    assert str(Capabilities(at_least=(8, 0), at_most=(12, 1))) == ">= 8.0, <= 12.1"

@@ -1,0 +1,157 @@
+"""A result is written as published results are, and reads as tables."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from workbench.kernels.bench.machine import Machine, this_machine
+from workbench.kernels.bench.report import report, table
+from workbench.kernels.bench.results import (
+    BitsRow,
+    CountRow,
+    ExpansionRow,
+    FlexGateRow,
+    FlexResult,
+    FloorRow,
+    MetadataRow,
+    RateRow,
+    Score,
+    Spread,
+    StepRow,
+    TablesGateRow,
+    TablesResult,
+    Verdict,
+)
+
+PUBLISHED = Path(__file__).parents[3] / "benchmarks" / "results"
+ONE, TWO = Spread(1.0, 1.0, 1.0, 5), Spread(2.5, 2.25, 3.0, 5)
+
+
+def full_result():
+    machine = Machine(
+        "NVIDIA H200",
+        "gpu",
+        "570.1",
+        "some CPU",
+        "3.12.1",
+        "2.11",
+        "3.6",
+        "2.5",
+        "abc",
+        "2026-01-02",
+    )
+    return TablesResult(
+        machine,
+        quick=False,
+        rounds=5,
+        open_questions=["No vLLM to compare with."],
+        copy_bytes_per_s=4.3e12,
+        launch_us=2.25,
+        verdicts=[Verdict("W1", "fast", True), Verdict("W1", "broken", False, "3 slots differ")],
+        steps=[
+            StepRow("W1", "step", "wall", "fast", "this", TWO, ONE, 1.0),
+            StepRow("W1", "step", "wall", "torch", "2.11", TWO, TWO, 2.5),
+            StepRow("W1", "step", "gpu cold", "fast", "this", TWO, ONE, 1.0),
+        ],
+        scores=[Score("wall", "torch", 2.5, 1)],
+        floors=[FloorRow("W1", "step", 1_048_576, 0.24, 4.5, 9.0)],
+        host_steps=[StepRow("W1", "step", "host", "fast", "this", TWO, ONE, 1.0)],
+        host_scores=[Score("host", "torch", 2.0, 1)],
+        expansions=[ExpansionRow(8, 66, "list", TWO, ONE, 0.5)],
+        gate=[TablesGateRow("fast apply", "sm_90", 32, 0, 0, 99, 16, 16, wide_divisions=0)],
+        counts=[CountRow("W1", "fast", 2, 5, 100, 50, 600)],
+    )
+
+
+ROWS = {
+    "verdicts": Verdict,
+    "host_steps": StepRow,
+    "host_scores": Score,
+    "expansions": ExpansionRow,
+    "counts": CountRow,
+    "metadata": MetadataRow,
+    "bits": BitsRow,
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "kind", "gate"),
+    [("block_table_cpu", TablesResult, TablesGateRow), ("paged_flex_cpu", FlexResult, FlexGateRow)],
+)
+def test_published_results_have_the_fields_of_todays(file, kind, gate):
+    published = json.loads((PUBLISHED / f"{file}.json").read_text(encoding="utf-8"))
+    assert published.pop("benchmark") == kind.benchmark
+    assert published.keys() == names(kind)
+    assert published["machine"].keys() == names(Machine)
+    for field, row in {**ROWS, "gate": gate}.items():
+        for one in published.get(field, []):
+            assert one.keys() == names(row), field
+
+
+def names(record):
+    return {field.name for field in dataclasses.fields(record)}
+
+
+def test_a_result_is_written_as_it_is():
+    written = json.loads(full_result().to_json())
+    assert written.keys() == {"benchmark", *names(TablesResult)}
+    assert written["machine"]["device"] == "NVIDIA H200"
+    assert written["steps"][1]["ratio"] == {"median": 2.5, "low": 2.25, "high": 3.0, "n": 5}
+
+
+def test_the_report_has_every_finding():
+    text = report(full_result())
+    for shown in (
+        "NVIDIA H200, driver 570.1",
+        "4.30 TB/s",
+        "2.25 us",
+        "WRONG, not timed: W1 broken: 3 slots differ",
+        "2.50x (2.25x-3.00x)",
+        "torch / fast = 2.50x over 1 workloads",
+        "2.00",  # over the floor
+        "fast, us",
+        "fast apply",
+        "Open: No vLLM to compare with.",
+    ):
+        assert shown in text
+    assert max(map(len, text.split("\n"))) < 160
+
+
+def test_attention_is_reported_against_its_limits():
+    result = FlexResult(full_result().machine, quick=True, rounds=5)
+    result.copy_bytes_per_s, result.matmul_flop_per_s, result.launch_us = 4e12, 8e14, 2.0
+    result.rates = [
+        RateRow(
+            case="D1",
+            peer="fast",
+            us=10.0,
+            flop=4 * 10**9,
+            bytes=2 * 10**7,
+            matmul_flop_per_s=8e14,
+            copy_bytes_per_s=4e12,
+        )
+    ]
+    result.gate = [
+        FlexGateRow("decode", "sm_90", 99, 0, 2048, 7, 4096, ("mma m16n8k16",), source="ours")
+    ]
+    text = report(result)
+    for shown in ("matmul 800 TFLOP/s", "400.00", "0.50", "2.00", "mma m16n8k16", "4,096"):
+        assert shown in text
+    assert "widest load" not in text
+
+
+def test_columns_are_aligned():
+    lines = table("T", [["", "a"], ["long name", "12345"]]).split("\n")
+    assert lines == ["T", "               a", "long name  12345"]
+
+
+def test_the_machine_lists_its_versions():
+    machine = this_machine("block_table")
+    assert machine.source_hash == this_machine("block_table").source_hash
+    assert len(machine.source_hash) == 12
+    assert machine.numpy
+    assert machine.torch

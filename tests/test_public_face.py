@@ -1,0 +1,150 @@
+"""The public names: complete, documented, and all that a notebook needs."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+PUBLIC = [name for name in wb.__all__ if name != "__version__"]
+
+
+def imports_of(path):
+    """The modules that the code cells of a notebook import."""
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        for node in ast.walk(ast.parse("".join(cell["source"]))):
+            if isinstance(node, ast.Import):
+                yield from ((alias.name, alias.asname) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                yield node.module, None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_imports_the_workbench_as_wb_alone(path):
+    ours = {
+        found
+        for found in imports_of(path)
+        if found[0].split(".")[0] in {"workbench", "kernels", "tests"}
+    }
+    assert ours <= {("workbench", "wb")}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_does_not_wrap_html(path):
+    assert "IPython.display" not in {module for module, _ in imports_of(path)}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_name_is_there_and_documented(name):
+    value = getattr(wb, name)
+    assert inspect.getdoc(value)
+    assert name in dir(wb)
+
+
+def test_the_type_checker_knows_the_same_names():
+    tree = ast.parse((ROOT / "workbench" / "__init__.py").read_text(encoding="utf-8"))
+    named = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If)
+        for imported in node.body
+        if isinstance(imported, ast.ImportFrom)
+        for alias in imported.names
+    }
+    assert named == set(PUBLIC)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'resolv'"):
+        wb.resolv  # noqa: B018 - the access is what is tested
+
+
+def test_verify_is_a_package_and_a_function():
+    code = "import workbench.verify.process, workbench as wb; print(callable(wb.verify))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"
+
+
+def test_resolve_takes_fields():
+    plan = wb.resolve(model="bamba-9b", tensor_parallel=2)
+    assert plan == wb.resolve(wb.Scenario(model="bamba-9b", tensor_parallel=2))
+    assert plan == wb.resolve(wb.Scenario(model="bamba-9b"), tensor_parallel=2)
+    with pytest.raises(wb.ScenarioError, match="tensor_parallel"):
+        wb.resolve(model="bamba-9b", tensor_paralel=2)
+
+
+PLAN = wb.resolve(model="bamba-9b", kv_cache_memory_bytes="20 GiB", enable_prefix_caching=True)
+FLEX = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", kv_cache_memory_bytes="20 GiB")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: PLAN,
+        PLAN.hits,
+        lambda: PLAN.offload(cpu_bytes_to_use=2**36),
+        lambda: PLAN.transfer(PLAN),
+        lambda: FLEX.flex(227 * 1024),
+        lambda: wb.flex(FLEX).picture(),
+        wb.stale_picture,
+        lambda: wb.tables(PLAN, "q40").launch(),
+        lambda: wb.tables(PLAN, "q40").mistake(wb.tables(PLAN, "q40").mistakes[0]),
+    ],
+)
+def test_an_answer_shows_itself(answer):
+    found = answer()
+    assert found._repr_html_().strip().startswith("<")
+    assert "object at 0x" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: PLAN,
+        PLAN.hits,
+        lambda: PLAN.offload(cpu_bytes_to_use=2**36),
+        lambda: FLEX.flex(227 * 1024),
+        lambda: wb.flex(FLEX).picture(),
+        lambda: wb.tables(PLAN, "q40").launch(),
+    ],
+)
+def test_an_answer_has_a_figure(answer):
+    assert answer().figure().data
+
+
+def test_the_answers_are_those_of_the_rules():
+    hits = PLAN.hits()
+    assert (
+        hits.hit(hits.alignment_tokens * 3, hits.alignment_tokens * 3 - 1).cached_tokens
+        % (hits.alignment_tokens)
+        == 0
+    )
+    assert sum(PLAN.waste(1000).parts.values()) == PLAN.waste(1000).reserved_bytes
+    assert PLAN.requests_that_fit(1000) > PLAN.requests_that_fit(8000) > 0
+    found = PLAN.byte_map(num_blocks=2)
+    assert found.tensors[0].raw_bytes == 2 * PLAN.attention_page_size_bytes
+    assert wb.check_ownership(PLAN.layout(num_blocks=2)).attention.ok
+    picture = wb.stale_picture()
+    assert picture.order(2).inverted
+    assert picture.reordered((0, 1, 2)).order(2) == picture.order(2)
+
+
+def test_hits_say_why_there_are_none():
+    off = wb.resolve(PLAN.scenario, enable_prefix_caching=False).hits()
+    assert "prefix caching is off" in repr(off).lower()
+    assert "multiples of" in repr(PLAN.hits())
+
+
+def test_the_page_of_the_public_names_is_up_to_date():
+    command = [sys.executable, "tools/api_page.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,104 @@
+"""A click resolves the new scenario once; what is legal is found after it, and remembered."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+
+import workbench as wb
+from workbench.core.errors import Refused
+from workbench.core.remedies import changed_plan
+from workbench.core.resolve import resolve
+from workbench.ui.panels import PANELS
+
+NEEDED_BY_TAB = {
+    "What if": 26,
+    "Backends by TP": 25,
+    "Offload and transfer": 17,
+    "Flex attention": 5,
+    "Versions": 5,
+}
+"""Resolutions that an open tab needs of its own, at most."""
+
+
+class Counter:
+    """Counts the resolutions of the thread that clicks, and of the others."""
+
+    def __init__(self):
+        self.threads = []
+
+    def __call__(self, *args, **options):
+        self.threads.append(threading.get_ident())
+        return resolve(*args, **options)
+
+    def of_click(self):
+        """Return the number since the last call in this thread."""
+        own = self.threads.count(threading.get_ident())
+        self.threads.clear()
+        return own
+
+
+@pytest.fixture
+def counter(monkeypatch):
+    """Count every resolution, whatever module calls it."""
+    counted = Counter()
+    for name, module in list(sys.modules.items()):
+        if name.startswith("workbench") and getattr(module, "resolve", None) is resolve:
+            monkeypatch.setattr(module, "resolve", counted)
+    monkeypatch.setattr("workbench.ui.session.resolve_model", counted)
+    return counted
+
+
+@pytest.mark.parametrize("title", [panel.title for panel in PANELS])
+def test_a_click_is_one_resolution_and_what_the_open_tab_needs(counter, title):
+    panel = wb.explore(model="qwen3.5-4b")
+    panel.open(title)
+    tensor_parallel = panel.controls["tensor_parallel"]
+    counter.of_click()
+    tensor_parallel.value = 2
+    assert 1 <= counter.of_click() <= 1 + NEEDED_BY_TAB.get(title, 0)
+
+
+def test_every_change_of_a_picker_is_one_resolution(counter):
+    panel = wb.explore(model="qwen3.5-4b", backend="FLASHINFER")
+    changes = {"kv_cache_dtype": "fp8", "compute_capability": "8.0", "block_size": "32"}
+    for field, value in changes.items():
+        control = panel.controls[field]
+        counter.of_click()
+        control.value = value
+        assert counter.of_click() == 1, field
+
+
+def test_a_scenario_that_was_there_before_has_its_legal_values_at_once(counter):
+    panel = wb.explore(model="qwen3.5-4b")
+    for size in (2, 1):
+        panel.controls["tensor_parallel"].value = size
+    control = panel.controls["tensor_parallel"]
+    counter.threads.clear()
+    control.value = 2
+    assert panel.controls["tensor_parallel"] is control  # waits for the values that are offered
+    assert len(counter.threads) == 1
+
+
+def test_remedies_are_tried_once_per_plan(counter):
+    """Two problems with the same candidates, and two views of them, resolve each of them once."""
+    plan = wb.resolve(model="qwen3.5-4b", block_size=15, kv_cache_memory_bytes="1 GiB")
+    assert plan.problems
+    tried = [changes for problem in plan.problems for changes in problem.candidates]
+    counter.threads.clear()
+    for _view in range(2):
+        for problem in plan.problems:
+            plan.remedies(problem)
+    assert 0 < len(counter.threads) <= len({str(sorted(one.items())) for one in tried})
+
+
+def test_what_was_tried_for_a_plan_is_not_that_of_an_equal_one():
+    first, second = (wb.resolve(model="qwen3.5-4b") for _ in range(2))
+    assert first == second
+    assert changed_plan(first, {"block_size": 32}) is changed_plan(first, {"block_size": 32})
+    assert changed_plan(first, {"block_size": 32}) is not changed_plan(second, {"block_size": 32})
+    for _again in range(2):
+        with pytest.raises(Refused):
+            changed_plan(first, {"tensor_parallel": 3})

@@ -1,0 +1,219 @@
+"""Verification: comparison, protocol and command; with a real vLLM if one is named.
+
+`pytest -m vllm` needs WORKBENCH_VLLM_PYTHON, the Python of an environment that has vLLM
+(tools/vllm_environment.py makes one).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.core.conformance import PLAN_FIELDS, cases, scenario_values
+from workbench.cli import app
+from workbench.core.errors import Refused
+from workbench.core.stages import hybrid_alignment
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.verification import COMPARED, Check, Report, Row, compare, nearest_rules
+from workbench.models import catalog_names
+from workbench.resolution import resolve
+from workbench.scenario import Scenario
+from workbench.scenario.random import random_scenarios
+from workbench.verify import check, explicit_fields, process, verify
+from workbench.verify.process import CannotVerifyError, Host, Outcome, query
+from workbench.views.verify import verification_html, verification_text
+
+PYTHON = os.environ.get("WORKBENCH_VLLM_PYTHON")
+RECORDED = {ours: theirs for theirs, ours in PLAN_FIELDS.items() if ours in COMPARED}
+"""Field of the comparison -> field of a recorded answer."""
+
+
+def recorded(case):
+    """A line of `tests/data/alignment.jsonl.gz` in the form of the probe's answers."""
+    output = case["output"]
+    if "error" in output:
+        return Outcome(refusal={"by": "", "type": "", "message": output["error"]["message"]})
+    answers = {ours: output[theirs] for ours, theirs in RECORDED.items()}
+    answers["validate_block_size_error"] = output["validate_block_size_error"]
+    return Outcome(answers=answers, functions=("recorded",))
+
+
+def checked(case):
+    return check(Scenario(**scenario_values(case)), recorded(case), "0.23")
+
+
+SOME = [*cases()[::9], *(case for case in cases() if "error" in case["output"])]
+
+
+def test_recorded_answers_of_vllm_show_no_difference():
+    found = [checked(case) for case in SOME]
+    assert {at: one.differences for at, one in enumerate(found) if one.differences} == {}
+    assert sum(len(one.rows) for one in found) > 15 * len(cases()) // 9
+
+
+def test_a_planted_wrong_rule_shows_where_it_acts(monkeypatch):
+    right = hybrid_alignment.smallest_base
+    monkeypatch.setattr(hybrid_alignment, "smallest_base", lambda sizes: 2 * right(sizes))
+    fields = {row.field for case in SOME for row in checked(case).differences}
+    assert {"block_size", "mamba_page_size_padded", "attention_page_size_bytes"} <= fields
+    assert not fields & {"mamba_page_size_bytes", "head_size", "mamba_cache_mode", "refusal"}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_every_changed_answer_is_a_difference(name):
+    case = next(case for case in cases() if "error" not in case["output"])
+    outcome = recorded(case)
+    changed = replace(
+        outcome, answers={**outcome.answers, name: ("changed", outcome.answers[name])}
+    )
+    one = check(Scenario(**scenario_values(case)), changed, "0.23")
+    assert [row.field for row in one.differences] == [name]
+
+
+def test_a_refusal_on_one_side_only_is_a_difference():
+    plan = resolve(Scenario())
+    row = compare(plan, {}, {"by": "f", "type": "ValueError", "message": "never"})[0]
+    assert (row.field, row.same) == ("refusal", False)
+    refused = Refused("code", "ours", field="model", vllm_text="begins like this")
+    assert not compare(refused, {}, None)[0].same
+    same = {"by": "f", "type": "ValueError", "message": "1 error: begins like this, and goes on"}
+    assert compare(refused, {}, same)[0].same
+
+
+def test_lines_that_the_hook_does_not_log_are_not_compared():
+    plan = resolve(Scenario(enable_prefix_caching=True))
+    lines = [line for line in plan.log_lines if line.startswith(("Setting", "Padding"))]
+    assert 0 < len(lines) < len(plan.log_lines)
+    assert compare(plan, {"log_lines": ["Using max model len 4", *lines]}, None)[0].same
+    assert not compare(plan, {"log_lines": lines[:1]}, None)[0].same
+
+
+@pytest.mark.parametrize(
+    ("version", "rules"),
+    [
+        ("0.23.0", "0.23"),
+        ("0.33.2+cpu", "0.33"),
+        ("0.26.1", "0.23"),
+        ("0.28.0", "0.23"),
+        ("0.29.0", "0.33"),
+        ("1.0.0", "0.33"),
+        ("dev", "0.33"),
+    ],
+)
+def test_the_nearest_rules_are_taken_and_named(version, rules):
+    assert nearest_rules(version, ["0.23", "before-37467", "0.33"]) == rules
+    report = Report(version, rules, {}, {}, ())
+    assert report.exact == (version[:4] == rules)
+    assert ("nearest" in verification_text(report)) == (not report.exact)
+
+
+def test_text_and_html_mark_differences_by_word_and_sign():
+    rows = (Row("block_size", 16, 32, same=False), Row("head_size", 128, 128, same=True))
+    one = Check({"model": "<b>"}, rows, ("Platform.update",), {"mamba_backend": "no class"})
+    report = Report("0.33.0", "0.33", {}, {"vllm._C": "an empty module"}, (one,))
+    text, html = verification_text(report), verification_html(report)
+    assert "block_size  16         32    NO" in text
+    assert "head_size   128        128   yes" in text
+    assert "not verified: mamba_backend (no class)" in text
+    assert "Platform.update" in text
+    assert "vllm._C: an empty module" in text
+    assert "<b>NO</b>" in html
+    assert "&lt;b&gt;" in html
+    assert "vllm._C" in html
+    assert report.to_dict()["differences"][0]["fields"] == [
+        {"field": "block_size", "workbench": 16, "vllm": 32}
+    ]
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
+    some = random_scenarios(400, 1, rules)
+    assert some == random_scenarios(400, 1, rules)
+    assert some != random_scenarios(400, 2, rules)
+    assert {one.model for one in some} == set(catalog_names())
+    assert {one.gdn_flashinfer_prefill for one in some} == {None, True, False}
+    assert None in {one.max_num_batched_tokens for one in some}
+    assert len({one.device_memory_bytes for one in some}) > 2
+    assert {one.platform for one in some} == {"cuda", "rocm", "xpu", "cpu"}
+    assert {one.rules for one in some} == {rules}
+    assert {one.mamba_cache_mode for one in some} == {None, *RULE_SETS[rules].cache_modes}
+
+
+def test_only_explicit_settings_of_a_scenario_are_reported():
+    scenario = Scenario(model="qwen3-8b", tensor_parallel=2)
+    assert explicit_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}
+
+
+def answers_of(monkeypatch, program):
+    """Run `program` in place of the probe, in a real process."""
+    monkeypatch.setattr(process, "BOOT", program.replace("{", "{{").replace("}", "}}"))
+    return query(sys.executable, Host("cpu"), [{}, {}])
+
+
+HELLO = 'import os; print(\'{"version": "0.1", "platform_class": "P", "stand_ins": {}}\')\n'
+
+
+def test_a_process_that_crashes_keeps_what_it_answered_and_says_so(monkeypatch):
+    answered = 'print(\'{"id": 0, "answers": {"block_size": 3}}\', flush=True)\n'
+    installed, outcomes = answers_of(monkeypatch, HELLO + answered + "os.abort()")
+    assert installed.version == "0.1"
+    assert outcomes[0].answers == {"block_size": 3}
+    assert "ended with status" in outcomes[1].failure
+
+
+@pytest.mark.slow
+def test_a_process_that_hangs_is_stopped(monkeypatch):
+    monkeypatch.setattr(process, "START_S", 15)  # enough for a Python that imports nothing
+    monkeypatch.setattr(process, "QUESTION_S", 0)
+    asleep = HELLO.replace("import os", "import time, sys") + "sys.stdout.flush(); time.sleep(3600)"
+    _, outcomes = answers_of(monkeypatch, asleep)
+    assert [one.failure for one in outcomes] == ["no answer within 15 s"] * 2
+
+
+def test_a_python_without_vllm_and_none_at_all_are_clear_errors():
+    with pytest.raises(CannotVerifyError, match="No module named 'vllm'") as raised:
+        verify([Scenario()])
+    assert raised.value.code == "vllm_not_importable"
+    with pytest.raises(CannotVerifyError, match="cannot be started"):
+        verify([Scenario()], "/nowhere/python")
+    done = CliRunner().invoke(app, ["verify", "qwen3-8b", "--python", "/nowhere/python"])
+    assert done.exit_code == 2
+
+
+def run_command(*arguments):
+    return CliRunner().invoke(app, ["verify", *arguments, "--python", PYTHON])
+
+
+needs_vllm = [
+    pytest.mark.vllm,
+    pytest.mark.skipif(PYTHON is None, reason="WORKBENCH_VLLM_PYTHON names no Python"),
+]
+
+
+@pytest.mark.parametrize("model", ["nemotron-3-nano-30b-a3b", "kimi-linear-48b-a3b", "lfm2-1.2b"])
+class TestRealVllm:
+    """Answers of a real vLLM, of any version."""
+
+    pytestmark = needs_vllm
+
+    def test_the_command_finds_no_difference(self, model):
+        done = run_command(model, "-s", "tensor_parallel=2", "--json")
+        report = json.loads(done.stdout)
+        assert report["differences"] == []
+        assert report["not_asked"] == []
+        assert report["compared_fields"] > 20
+        assert "Platform.update_block_size_for_backend" in report["asked"]  # words: ok
+        assert done.exit_code == 0
+
+    def test_a_planted_wrong_rule_is_found(self, model, monkeypatch):
+        right = hybrid_alignment.cdiv
+        monkeypatch.setattr(hybrid_alignment, "cdiv", lambda a, b: right(a, b) + 1)
+        done = run_command(model, "--json")
+        fields = [row["field"] for row in json.loads(done.stdout)["differences"][0]["fields"]]
+        assert "block_size" in fields
+        assert done.exit_code == 1

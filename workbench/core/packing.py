@@ -1,0 +1,54 @@
+"""How many bytes a packed KV-cache format takes: keys, values and scales of a token and head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+
+Packing = Callable[[int], int]
+"""Head size in elements -> bytes of one token's keys, values and scales of one head."""
+SCALE_BYTES: Final = 4
+FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
+NVFP4_GROUP: Final = 16
+"""Elements that share a scale byte in nvfp4."""
+ULTRAQUANT_GROUP: Final = 32
+
+
+def turboquant_slot_bytes(kv_cache_dtype: str, head_size: int) -> int:
+    """Return the bytes of one token's packed K and V of one head, rounded up to an even number."""
+    key_bits, value_bits = TURBOQUANT_BITS[kv_cache_dtype]
+    key = head_size if key_bits == 8 else cdiv(head_size * key_bits, 8) + 2
+    value = cdiv(head_size * value_bits, 8) + 4
+    return key + value + (key + value) % 2
+
+
+def ultraquant(head_size: int) -> int:
+    """Return four bits per element, and a scale byte for each of keys and values in a group."""
+    return head_size + 2 * (head_size // ULTRAQUANT_GROUP)
+
+
+def nvfp4(head_size: int) -> int:
+    """Return two elements per byte and one scale byte per group, for keys and for values."""
+    return 2 * (head_size // 2 + head_size // NVFP4_GROUP)
+
+
+def one_byte_with_scales(head_size: int) -> int:
+    """Return one byte per element, and a float32 scale of the keys and one of the values."""
+    return 2 * head_size + 2 * SCALE_BYTES
+
+
+def four_bits_with_scales(head_size: int) -> int:
+    """Return two elements per byte, and a float32 scale of the keys and one of the values."""
+    return 2 * (head_size // 2) + 2 * SCALE_BYTES
+
+
+TURBOQUANT: Final[Mapping[str, Packing]] = {
+    dtype: partial(turboquant_slot_bytes, dtype) for dtype in TURBOQUANT_BITS
+}
+PER_TOKEN_HEAD: Final[Mapping[str, Packing]] = dict.fromkeys(
+    PER_TOKEN_HEAD_DTYPES, one_byte_with_scales
+)

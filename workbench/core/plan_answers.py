@@ -1,0 +1,111 @@
+"""What a plan answers beyond its own fields: layouts, bytes, hits, offload, flex attention.
+
+Each method is the public entrance to one room of core, which is imported when it is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from workbench.core.byte_map.tensors import ByteMap
+    from workbench.core.capacity.occupancy import Waste
+    from workbench.core.flex.plan import FlexPlan
+    from workbench.core.layouts.shared_tensor import CacheViews
+    from workbench.core.offload.plan import Offload
+    from workbench.core.offload.transfer import Transfer
+    from workbench.core.plan import Plan
+    from workbench.core.prefix.answer import PrefixHits
+
+
+class PlanAnswers:
+    """The questions that a plan answers; mixed into `Plan`, which has the fields."""
+
+    __slots__ = ()
+
+    @property
+    def _plan(self) -> Plan:
+        return cast("Plan", self)
+
+    def figure(self, theme: str = "auto") -> Any:
+        """Return the plotly figure of an attention page and a state page, to scale."""
+        from workbench.views.pages.figure import page
+
+        return page(self._plan, theme=theme)
+
+    def layout(self, *, num_blocks: int, **options: Any) -> CacheViews:
+        """Return shape, strides and offset of every layer's view of one tensor.
+
+        num_blocks: manager blocks of the tensor. options: `runner`, `layout` ("NHD" or "HND"),
+        `connector`, `rule`, `group`, `layer`. Errors: LayoutError, also where vLLM stops before it
+        lays out anything.
+        """
+        from workbench.core.layouts.of_plan import plan_layout
+
+        return plan_layout(self._plan, num_blocks=num_blocks, **options)
+
+    def byte_map(self, *, num_blocks: int | None = None, **options: Any) -> ByteMap:
+        """Return the map from every byte of every tensor to its meaning, and back.
+
+        num_blocks: manager blocks, by default those of the plan's memory. options: as in `layout`.
+        Errors: LayoutError, also where a wrong rule makes bytes ambiguous.
+        """
+        from workbench.core.byte_map.of_plan import byte_map
+
+        return byte_map(self._plan, num_blocks=num_blocks, **options)
+
+    def requests_that_fit(self, prompt_tokens: int) -> int | None:
+        """Return how many requests of this length fit at once; None without a memory size.
+
+        Errors: ScenarioError for a prompt that no request of this plan may have.
+        """
+        from workbench.core.capacity.occupancy import requests_that_fit
+
+        return requests_that_fit(self._plan, self._plan.built_cache(), prompt_tokens)
+
+    def waste(self, prompt_tokens: int) -> Waste:
+        """Return where the bytes go that one request of this length reserves.
+
+        Errors: ScenarioError for a prompt that no request of this plan may have.
+        """
+        from workbench.core.capacity.occupancy import waste
+
+        return waste(self._plan, self._plan.built_cache(), prompt_tokens)
+
+    def hits(self) -> PrefixHits:
+        """Return what prefix caching can reuse: `.hit(prompt, shared)`, `.smallest_prefix()`.
+
+        Errors: ValueError when the plan has no cache.
+        """
+        from workbench.core.prefix.answer import PrefixHits
+
+        return PrefixHits.of(self._plan)
+
+    def offload(self, **request: Any) -> Offload:
+        """Return what vLLM's offload connector makes of this plan.
+
+        request: `cpu_bytes_to_use` (bytes over all ranks), `block_size` (tokens), and the other
+        fields of `OffloadRequest`. Errors: ValueError without a cache; ScenarioError for a world
+        size that no engine with this tensor parallelism has.
+        """
+        from workbench.core.offload.plan import OffloadRequest, offload
+
+        return offload(self._plan, OffloadRequest(**request))
+
+    def transfer(self, decode: Plan) -> Transfer:
+        """Compare this plan, which prefills, with the plan of a decode engine.
+
+        Errors: ValueError when a side has no kernel block.
+        """
+        from workbench.core.offload.transfer import transfer
+
+        return transfer(self._plan, decode)
+
+    def flex(self, shared_memory_bytes: int | None = None) -> FlexPlan | None:
+        """Return the flex attention's nested sizes; None with another backend.
+
+        shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them.
+        """
+        from workbench.core.flex.plan import flex_plan
+
+        return flex_plan(self._plan, shared_memory_bytes)

@@ -1,0 +1,82 @@
+"""When a backend of vLLM 0.23 is tried, and when it can do more: what its records refer to.
+
+Sources: `get_attn_backend_cls` of each platform and `_get_backend_priorities` of CUDA, 0.23; ROCm
+with AITER off, as it starts without environment variables.
+"""
+
+from __future__ import annotations
+
+from workbench.core.backends import LayerQuery
+
+FEW_HEADS = 16
+
+
+def flash_attention_3(query: LayerQuery) -> bool:
+    """Return whether version 3 runs, with fp8 caches and every batch in a graph: Hopper and XPU."""
+    return query.platform == "xpu" or query.major == 9
+
+
+def has_flash_attention_4(query: LayerQuery) -> bool:
+    """Return whether a build of FlashAttention 4 exists, whichever version the layer then uses."""
+    return query.major in {9, 10, 11}
+
+
+def newer_flash_attention(query: LayerQuery) -> bool:
+    """Return whether version 3 or 4 runs: Hopper, XPU, and SM10x unless batch-invariant."""
+    version_4 = query.major == 10 and not query.batch_invariant
+    return query.platform == "xpu" or query.major == 9 or version_4
+
+
+def trtllm_kernels(query: LayerQuery) -> bool:
+    """Return whether TRT-LLM's kernels run: SM10x, an integer number of query heads per KV head."""
+    attention = query.attention
+    sm10x = query.trtllm_kernels and query.major == 10
+    return sm10x and attention.num_heads % attention.num_kv_heads == 0
+
+
+def on_sm10x(query: LayerQuery) -> bool:
+    """Return whether the device is an SM10x."""
+    return query.major == 10
+
+
+def flashinfer_first(query: LayerQuery) -> bool:
+    """Return whether an SM10x has an fp8 cache or at most 16 heads per rank."""
+    few = query.kv_cache_dtype.startswith("fp8") or query.heads_per_rank <= FEW_HEADS
+    return query.major == 10 and few
+
+
+def chooses_tokens(query: LayerQuery) -> bool:
+    """Return whether attention is sparse: it reads chosen tokens only."""
+    return query.attention.is_sparse
+
+
+def reads_all_tokens(query: LayerQuery) -> bool:
+    """Return whether attention is dense: it reads all tokens."""
+    return not query.attention.is_sparse
+
+
+def packed_by_turboquant(query: LayerQuery) -> bool:
+    """Return whether the KV-cache dtype is one of TurboQuant's."""
+    return query.kv_cache_dtype.startswith("turboquant_")
+
+
+def float32_on_xpu(query: LayerQuery) -> bool:
+    """Return whether XPU runs a float32 model without TurboQuant."""
+    xpu = query.platform == "xpu" and not packed_by_turboquant(query)
+    return xpu and query.model_dtype == "float32"
+
+
+def plain_on_xpu(query: LayerQuery) -> bool:
+    """Return whether XPU runs attention other than MLA in half precision without TurboQuant."""
+    xpu = query.platform == "xpu" and not packed_by_turboquant(query)
+    return xpu and not query.attention.use_mla and query.model_dtype != "float32"
+
+
+def sparse_on_xpu(query: LayerQuery) -> bool:
+    """Return whether sparse attention runs on XPU without TurboQuant."""
+    return query.attention.is_sparse and not packed_by_turboquant(query)
+
+
+def dense_on_xpu(query: LayerQuery) -> bool:
+    """Return whether dense attention runs on XPU without TurboQuant."""
+    return not (query.attention.is_sparse or packed_by_turboquant(query))

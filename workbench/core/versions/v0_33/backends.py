@@ -1,0 +1,160 @@
+"""The attention backends of vLLM 0.33: those of 0.23 with what changed, and the new ones.
+
+Sources: `get_supported_kernel_block_sizes`, `get_preferred_block_size`, `supports_block_size`,
+`supports_*`, `customize_spec` and `supported_kv_cache_layouts` of every backend class in 0.33. The
+whole records are what `workbench backends --rules 0.33` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from workbench.core.backends import (
+    FP8_ANY,
+    FP8_E4M3,
+    UNQUANTIZED,
+    Backend,
+    Capabilities,
+    HeadSizes,
+    LayerQuery,
+    MultipleOf,
+    Rank,
+    never,
+)
+from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
+from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
+from workbench.core.versions.v0_23.conditions import (
+    newer_flash_attention,
+    on_sm10x,
+    reads_all_tokens,
+)
+from workbench.core.versions.v0_33 import conditions, flash_attention, layouts
+from workbench.core.versions.v0_33.new_backends import NEW
+
+M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
+XPU_MLA_HEAD = 576
+
+
+def fits_on_xpu(query: LayerQuery) -> bool:
+    """Return whether XPU runs dense MLA with heads of 576 that FlashAttention does not refuse."""
+    if not conditions.dense_for_request_on_xpu(query):
+        return False
+    flash = BACKENDS["FLASH_ATTN_MLA"]
+    against = flash.reasons_against(query, flash.supported_on["xpu"])
+    return query.attention.head_size == XPU_MLA_HEAD and not against
+
+
+def tried_on_xpu(query: LayerQuery) -> bool:
+    """Return whether the same holds without batch invariance."""
+    return fits_on_xpu(query) and not query.batch_invariant
+
+
+CHANGES: Mapping[str, Mapping[str, Any]] = {
+    "FLASH_ATTN": {
+        "with_float32_state": None,
+        "supports_mm_prefix": flash_attention.reads_prefixes,
+        "supported_on": {"xpu": M64},
+        "supported_when": flash_attention.KERNEL_BLOCKS,
+        "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
+        "large_head_sizes": (
+            HeadSizes(multiple_of=8, at_most=512),
+            flash_attention.reads_large_heads,
+        ),
+        "own_reason": flash_attention.fp8_needs_version,
+        "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
+        "on_request": conditions.honoured_on_xpu,
+    },
+    "FLASHINFER": {
+        "supported_when": ((conditions.large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
+        "capabilities": Capabilities(at_least=(8, 0), at_most=(12, 1)),
+        "own_reason": conditions.nvfp4_refusal,
+        "supports_sinks": conditions.trtllm_sinks,
+        "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *NVFP4_DTYPES),
+        "cache": layouts.FLASHINFER,
+        "orders_on": {10: ("LBHNC", "BLHNC")},
+        "packs": layouts.NVFP4,
+    },
+    "TRITON_ATTN": {
+        "kv_cache_dtypes": (
+            *UNQUANTIZED,
+            *FP8_ANY,
+            *PER_TOKEN_HEAD_DTYPES,
+            INT4_HEADS,
+        ),
+        "ranks": (
+            Rank("cuda", 40),
+            Rank("rocm", 30, reads_all_tokens),
+            Rank("xpu", 20, conditions.triton_on_xpu),
+        ),
+        "on_request": conditions.honoured_on_xpu,
+        "cache": layouts.TRITON_ATTN,
+        "packs": layouts.TRITON_PACKS,
+    },
+    "FLEX_ATTENTION": {"orders": ("LBNHC",)},
+    "TURBOQUANT": {"cache": layouts.TURBOQUANT, "orders": ("LBNHC",)},
+    "ROCM_ATTN": {
+        "supports_mm_prefix": never,
+        "cache": layouts.ROCM_ATTN,
+        "orders": ("LHBNC", "LBHNC"),
+    },
+    "ROCM_AITER_FA": {"cache": layouts.ROCM_AITER, "orders": ("LBHNC", "LHBNC")},
+    "ROCM_AITER_UNIFIED_ATTN": {
+        "supports_mm_prefix": never,
+        "dtypes": ("float16", "bfloat16"),
+        "cache": layouts.ROCM_AITER,
+        "orders": ("LBHNC", "LHBNC"),
+    },
+    "CPU_ATTN": {
+        "supported": M32,
+        "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY),
+        "cache": layouts.CPU_ATTN,
+        "orders": ("LBHNC",),
+    },
+    "FLASHMLA": {"ranks": (Rank("cuda", 50, conditions.not_on_sm12x),)},
+    "FLASHINFER_MLA": {
+        "ranks": (Rank("cuda", 10, on_sm10x), Rank("cuda", 60, conditions.not_on_sm12x)),
+    },
+    "TRITON_MLA": {
+        "ranks": (
+            Rank("cuda", 70),
+            Rank("rocm", 10, reads_all_tokens),
+            Rank("xpu", 20, conditions.dense_and_variant_on_xpu),
+        ),
+        "on_request": conditions.dense_for_request_on_xpu,
+    },
+    "FLASH_ATTN_MLA": {
+        "platforms": ("cuda", "xpu"),
+        "supported_on": {"xpu": M64},
+        "ranks": (Rank("cuda", 40, conditions.not_on_sm12x), Rank("xpu", 10, tried_on_xpu)),
+        "on_request": fits_on_xpu,
+    },
+    "FLASHMLA_SPARSE": {
+        "supported": M64,
+        "supported_when": ((conditions.quantized_on_sm10x, (64,)),),
+        "ranks": (Rank("cuda", 90, conditions.not_on_sm12x),),
+    },
+    "FLASHINFER_MLA_SPARSE": {
+        "supported": M32,
+        "ranks": (
+            Rank("cuda", 85, conditions.flashinfer_before_flashmla),
+            Rank("cuda", 95, on_sm10x),
+        ),
+    },
+    "ROCM_AITER_MLA_SPARSE": {"supported": (1, *M16), "orders": ("LBNHC", "LBHNC", "BLHNC")},
+    "CACHE_ONLY_ATTN": {"cache": layouts.HIDDEN_STATES},
+    "DEEPSEEK_V32_INDEXER": {"supported_on": {"rocm": (1, *M16)}, "cache": layouts.LATENT},
+    "SPARSE_SWA": {"supported": M32, "preferred": 256},
+}
+"""Name -> the fields that differ from 0.23."""
+
+
+def _as_in_0_33(backend: Backend) -> Backend:
+    """Return a backend of 0.23 as 0.33 has it: every view has the same axes, no name is forced."""
+    view = layouts.LATENT if backend.is_mla else layouts.USUAL
+    common = replace(backend, cache=None if backend.cache is None else view, layout=None)
+    return replace(common, **CHANGES.get(backend.name, {}))
+
+
+BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, NEW)

@@ -1,0 +1,231 @@
+"""A plan compared with the answers of a real vLLM, field by field.
+
+What is the same, and what is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan
+
+COMPARED = (
+    "is_hybrid",
+    "use_mla",
+    "model_dtype",
+    "kv_cache_dtype",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "enable_prefix_caching",
+    "mamba_cache_mode",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "num_kv_heads_per_rank",
+    "head_size",
+    "backend",
+    "backend_refused",
+    "mamba_backend",
+    "mamba_state_shapes",
+    "mamba_state_dtypes",
+    "mamba_page_size_bytes",
+    "attention_bytes_per_token",
+    "block_size",
+    "mamba_block_size",
+    "mamba_page_size_padded",
+    "attention_page_size_bytes",
+    "supported_kernel_block_sizes",
+    "kernel_block_size",
+    "validate_block_size_error",
+    "log_lines",
+)
+"""The fields that are compared, in the order of vLLM's start; names of the published plan."""
+
+HOOK_LINES = ("Setting ", "Padding ", "[XPU]")
+"""How the lines begin that the block-size hook logs; the plan has lines of other places too."""
+BACKEND_PROBLEMS = {"no_valid_backend", "backend_not_valid"}
+BUDGET_PROBLEM = "block_exceeds_token_budget"
+VERSION = re.compile(r"(\d+)\.(\d+)")
+SHOWN_MESSAGE = 300
+MAJOR = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One field, the workbench's value and vLLM's."""
+
+    field: str
+    ours: Any
+    theirs: Any
+    same: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """One scenario. Exactly one of three: rows, or a failure (vLLM could not be queried).
+
+    functions: what was called in vLLM. unanswered: field -> why it was not.
+    """
+
+    scenario: Mapping[str, Any]
+    rows: tuple[Row, ...] = ()
+    functions: tuple[str, ...] = ()
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    failure: str | None = None
+
+    @property
+    def differences(self) -> tuple[Row, ...]:
+        """Return the rows that are not the same."""
+        return tuple(row for row in self.rows if not row.same)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every scenario that one vLLM was queried about.
+
+    version: of the vLLM; rules: of the workbench that it was compared with; stand_ins: what stood
+    in for what that machine lacks; environment: versions alongside it.
+    """
+
+    version: str
+    rules: str
+    environment: Mapping[str, str]
+    stand_ins: Mapping[str, str]
+    checks: tuple[Check, ...]
+
+    def _repr_html_(self) -> str:
+        from workbench.views.verify import verification_html
+
+        return verification_html(self)
+
+    @property
+    def exact(self) -> bool:
+        """Return whether the rules are those of this very version, and not the nearest ones."""
+        return _pair(self.version) == _pair(self.rules)
+
+    @property
+    def differing(self) -> tuple[Check, ...]:
+        """Return the scenarios with a difference."""
+        return tuple(check for check in self.checks if check.differences)
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """Return the scenarios that could not be checked."""
+        return tuple(check for check in self.checks if check.failure is not None)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Return every vLLM function that was called, once, in order."""
+        return tuple(dict.fromkeys(name for check in self.checks for name in check.functions))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON-able values, with rows only of scenarios that differ."""
+        return {
+            "vllm": self.version,
+            "rules": self.rules,
+            "exact_rules": self.exact,
+            "environment": dict(self.environment),
+            "asked": list(self.functions),  # words: ok
+            "stand_ins": dict(self.stand_ins),
+            "scenarios": len(self.checks),
+            "compared_fields": sum(len(check.rows) for check in self.checks),
+            "not_asked": [
+                {"scenario": dict(check.scenario), "why": check.failure} for check in self.failed
+            ],
+            "differences": [
+                {
+                    "scenario": dict(check.scenario),
+                    "fields": [
+                        {"field": row.field, "workbench": row.ours, "vllm": row.theirs}
+                        for row in check.differences
+                    ],
+                }
+                for check in self.differing
+            ],
+        }
+
+
+def nearest_rules(version: str, names: Iterable[str]) -> str:
+    """Return the rule set for a vLLM version: its own, else the one of the nearest version.
+
+    Only names that are versions count; of two equally near ones the older. "dev" builds without a
+    number get the newest.
+    """
+    known = {pair: name for name in names if (pair := _pair(name)) is not None}
+    version_pair = _pair(version)
+    if version_pair is None:
+        return known[max(known)]
+    return known[min(sorted(known), key=lambda pair: _distance(pair, version_pair))]
+
+
+def _pair(version: str) -> tuple[int, int] | None:
+    found = VERSION.match(version)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+NOT_NATIVE = frozenset({"architecture_not_served"})
+"""Refusals where vLLM can answer with another library's model: nothing to compare."""
+
+
+def _distance(pair: tuple[int, int], other: tuple[int, int]) -> int:
+    """Return the distance in minor releases; another major number is further than any of them."""
+    return abs(MAJOR * (pair[0] - other[0]) + pair[1] - other[1])
+
+
+def compare(
+    outcome: Plan | Refused, answers: Mapping[str, Any], refusal: Mapping[str, str] | None
+) -> tuple[Row, ...]:
+    """Return the rows of one scenario; `answers` and `refusal` are vLLM's, sizes per rank.
+
+    A refusal is the same when vLLM's message holds the beginning that the workbench reports.
+    Fields that vLLM was not queried for have no row.
+    """
+    ours = {} if isinstance(outcome, Refused) else _ours(outcome)
+    rows = [
+        _row(name, ours[name], answers[name])
+        for name in COMPARED
+        if name in answers and name in ours
+    ]
+    if not isinstance(outcome, Refused) and refusal is None:
+        return tuple(rows)
+    return (_refusal_row(outcome, refusal), *rows)
+
+
+def _row(name: str, ours: Any, theirs: Any) -> Row:
+    if name == "log_lines":
+        theirs = [line for line in theirs if line.startswith(HOOK_LINES)]
+    same = ours == theirs
+    if name == "validate_block_size_error" and ours and theirs:
+        same = ours in theirs
+    return Row(name, ours, theirs, same)
+
+
+def _ours(plan: Plan) -> dict[str, Any]:
+    """Return the plan in the words of the comparison."""
+    codes = {problem.code: problem for problem in plan.problems}
+    budget = codes.get(BUDGET_PROBLEM)
+    return {
+        **Plan.to_dict(plan),
+        "backend_refused": bool(BACKEND_PROBLEMS & set(codes)),
+        "validate_block_size_error": budget.vllm_text if budget else None,
+        "log_lines": [line for line in plan.log_lines if line.startswith(HOOK_LINES)],
+    }
+
+
+def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> Row:
+    theirs = None if refusal is None else refusal["message"]
+    if isinstance(outcome, Refused) and outcome.code in NOT_NATIVE and outcome.vllm_text is None:
+        how = "runs through another library, as a model without states"
+        return Row("refusal", "no native implementation", theirs or how, same=True)
+    if isinstance(outcome, Refused):
+        said: tuple[str | None, ...] = (outcome.vllm_text,)
+        shown: Any = outcome.vllm_text or outcome.message
+    else:
+        said = tuple(problem.vllm_text for problem in outcome.problems)
+        shown = [text for text in said if text] or None
+    same = theirs is not None and any(text is not None and text in theirs for text in said)
+    return Row("refusal", shown, theirs and theirs[:SHOWN_MESSAGE], same)

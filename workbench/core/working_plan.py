@@ -1,0 +1,123 @@
+"""The working twin of a plan: stages read it, change it, and write the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, make_dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
+
+from workbench.core.backends import Backend, LayerQuery
+from workbench.core.block_sizes import BlockSize
+from workbench.core.layer_query import layer_query
+from workbench.core.model import Model
+from workbench.core.plan import Plan
+from workbench.core.problems import ERROR, Problem, Severity
+from workbench.core.rule_set import RuleSet
+from workbench.core.trace import Rule, Step
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
+
+STARTS = tuple(
+    (name, declared.start) for name, declared in Plan.declarations.items() if declared.start
+)
+"""Value -> what it begins with, where that follows from the settings and the rules."""
+
+_begin: Callable[..., None] = vars(
+    make_dataclass("_", [(one.name, Any, field(default=one.default)) for one in fields(Plan)])
+)["__init__"]
+"""Set every field to its default. The __init__ of a frozen dataclass takes five times as long."""
+
+_values_of = attrgetter(*(one.name for one in fields(Plan)))
+
+
+class WorkingPlan(Plan):
+    """A plan that is being decided: it has the fields of a plan, and they can be set.
+
+    Used inside `resolve`, never seen outside.
+    """
+
+    __slots__ = ()
+    # Both are needed for slots to be set without a call in Python.
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+    def __init__(self, model: Model, settings: Settings, rules: RuleSet) -> None:
+        _begin(self, model, settings, rules)
+        for name, start in STARTS:
+            setattr(self, name, start(self))
+
+    def copied(self, settings: Settings) -> Self:
+        """Return a copy for other settings, which must lead to the same values so far."""
+        other = object.__new__(type(self))
+        _begin(other, *_values_of(self))
+        other.settings = settings
+        return other
+
+    def finished(self) -> Plan:
+        """Return the plan, which is this object: from now on nothing of it can be set."""
+        self.__class__ = Plan  # type: ignore[assignment]  # without the setter
+        return self
+
+    def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
+        """Append one step to the trace."""
+        self.steps += (Step(rule, operands, result, note, self.rules.citations.get(rule)),)
+
+    def log(self, *lines: str) -> None:
+        """Append what vLLM prints."""
+        self.log_lines += lines
+
+    def problem(
+        self,
+        code: str,
+        field: str,
+        message: str,
+        *,
+        operands: Mapping[str, Any] | None = None,
+        severity: Severity = ERROR,
+        vllm_text: str | None = None,
+        candidates: tuple[Mapping[str, Any], ...] = (),
+    ) -> None:
+        """Record one problem."""
+        self.problems += (
+            Problem(
+                code=code,
+                severity=severity,
+                field=field,
+                message=message,
+                operands=operands or {},
+                vllm_text=vllm_text,
+                candidates=candidates,
+            ),
+        )
+
+    @property
+    def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:
+        """Return the backend of the first non-SSM layer and its kernel block sizes.
+
+        There must be one.
+        """
+        name, sizes = self.backends[0]
+        return self.rules.backends[name], sizes
+
+    @property
+    def backend_records(self) -> tuple[tuple[Backend, tuple[BlockSize, ...]], ...]:
+        """Return the backends of all non-SSM layers with their kernel block sizes."""
+        return tuple([(self.rules.backends[name], sizes) for name, sizes in self.backends])
+
+    def query(self) -> LayerQuery:
+        """Return what an attention layer requires of a backend.
+
+        Only an explicit block size is part of it.
+        """
+        return layer_query(self)
+
+
+class UntracedPlan(WorkingPlan):
+    """A plan that is being decided, without a trace."""
+
+    __slots__ = ()
+
+    def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
+        """Record nothing."""

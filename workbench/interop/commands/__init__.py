@@ -1,0 +1,1 @@
+"""vLLM command lines and Python code, in and out."""

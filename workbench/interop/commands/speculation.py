@@ -1,0 +1,85 @@
+"""`--speculative-config`: three scenario fields that are one JSON object, in and out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from workbench.core.model import Model
+from workbench.core.speculation import HIDDEN_STATES, MTP, MTP_ALIASES, NGRAM
+from workbench.core.stages.speculation import method_for
+from workbench.core.versions import RULE_SETS
+from workbench.scenario.fields import Settings
+
+SPECULATION = "speculative_config"
+HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
+DRAFT_MODEL = "<hub id or folder of the draft model>"
+NGRAM_TOKENS = 5
+"""vLLM's own window for ngram drafts, written out because some versions require it."""
+DRAFT_NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+"""Part of a draft model's name -> the method that vLLM takes for it, in its order."""
+PRINTED_METHOD = re.compile(r"\bmethod['\"]?\s*[=:]\s*['\"]([\w\[\]]+)['\"]")
+PRINTED_MODEL = re.compile(r"\bmodel['\"]?\s*[=:]\s*['\"]([^'\"]+)['\"]")
+PRINTED_TOKENS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
+
+
+def speculation_of(settings: Settings, model: Model) -> dict[str, Any]:
+    """Return which method drafts, and how many tokens; empty where nothing drafts.
+
+    The method is always written, with a placeholder for a checkpoint of its own. Layers whose
+    hidden states are kept take the method extract_hidden_states, and a connector that a person
+    chooses; only their number affects cache sizes, so the first ones are used. Source:
+    `SpeculativeConfig` and `ExtractHiddenStatesConfig`, 0.23 and 0.33.
+    """
+    count = {"num_speculative_tokens": settings.num_speculative_tokens}
+    if settings.hidden_state_layers:
+        ids = {HIDDEN_STATE_IDS: list(range(settings.hidden_state_layers))}
+        return {"method": HIDDEN_STATES, **count, "draft_model_config": {"hf_config": ids}}
+    rules = RULE_SETS[settings.rules].speculation
+    method = method_for(model, settings, rules)
+    if method is None:
+        return {}
+    drafts: dict[str, Any] = {"method": method, **count}
+    if method == NGRAM:
+        drafts["prompt_lookup_max"] = NGRAM_TOKENS
+    if method in rules.methods and rules.methods[method].needs_model:
+        drafts["model"] = DRAFT_MODEL
+    return drafts
+
+
+def speculative_method(method: object, model: object) -> str | None:
+    """Return the method that the object requests; None if vLLM derives none.
+
+    A deprecated name means mtp; without a method the draft model's name decides. Source:
+    `SpeculativeConfig.__post_init__`, 0.23 and 0.33.
+    """
+    if isinstance(method, str):
+        return MTP if method in MTP_ALIASES else method.strip("[]")
+    if not isinstance(model, str):
+        return None
+    name = model.casefold()
+    if name in {NGRAM, f"[{NGRAM}]"}:
+        return NGRAM
+    return next((found for part, found in DRAFT_NAMES.items() if part in name), "draft_model")
+
+
+def hidden_state_layers(drafts: dict[str, Any]) -> int | None:
+    """Return how many layers `extract_hidden_states` keeps; None where it is not configured."""
+    found: Any = drafts
+    for key in ("draft_model_config", "hf_config", HIDDEN_STATE_IDS):
+        found = found.get(key) if isinstance(found, dict) else None
+    return len(found) if isinstance(found, list) else None
+
+
+def printed_speculation(config: object) -> dict[str, Any]:
+    """Return the scenario fields of the object as a log prints it: a dict, or in its own form."""
+    text = str(config)
+    tokens, method, model = (
+        pattern.search(text) for pattern in (PRINTED_TOKENS, PRINTED_METHOD, PRINTED_MODEL)
+    )
+    found: dict[str, Any] = {} if tokens is None else {"num_speculative_tokens": int(tokens[1])}
+    name = speculative_method(method and method[1], model and model[1])
+    if name is not None and name != HIDDEN_STATES:
+        found["speculative_method"] = name
+    layers = hidden_state_layers(config) if isinstance(config, dict) else None
+    return found if layers is None else {**found, "hidden_state_layers": layers}

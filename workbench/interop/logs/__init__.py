@@ -1,0 +1,1 @@
+"""Start-up logs: read, explained, turned into a scenario."""

@@ -1,0 +1,133 @@
+"""Read values from vLLM's own dumps: `non-default args: {...}` and the engine's config line."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from workbench.interop.commands.argument_values import catalog_name, local_config
+from workbench.interop.commands.command_line import MATTERS
+from workbench.interop.commands.speculation import SPECULATION, printed_speculation
+from workbench.models import catalog_names, repository
+from workbench.scenario import FIELDS, MODEL, Field
+
+CLOSING = {"(": ")", "[": "]", "{": "}"}
+KEY = re.compile(r"""\s*,?\s*(?:'([^'\\]+)'\s*:|"([^"\\]+)"\s*:|([A-Za-z_]\w*)\s*=)\s*""")
+OBJECTS = {field.argument[0] for field in FIELDS.values() if field.argument[1]} - {SPECULATION}
+"""Names of objects with fields in them."""
+
+
+def entries(text: str) -> dict[str, Any]:
+    """Return the entries of a dict's or a dataclass's printed form, as far as they can be read.
+
+    Values that are not Python literals (objects, torch.bfloat16) stay text; an entry that is cut
+    off at the end of the text is omitted.
+    """
+    found: dict[str, Any] = {}
+    at = text.find("{") + 1 if text.lstrip().startswith("{") else 0
+    while (key := KEY.match(text, at)) is not None:
+        end = _end_of_value(text, key.end())
+        if end is None:
+            break
+        name = next(filter(None, key.groups()))
+        raw = text[key.end() : end].strip()
+        try:
+            found[name] = ast.literal_eval(raw)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            found[name] = raw
+        at = end
+    return found
+
+
+def _end_of_value(text: str, start: int) -> int | None:
+    """Return where the value that starts here ends; None if the text ends inside it."""
+    waiting: list[str] = []
+    quote = ""
+    at = start
+    while at < len(text):
+        mark = text[at]
+        if quote:
+            if mark == "\\":
+                at += 1
+            elif mark == quote:
+                quote = ""
+        elif mark in "'\"":
+            quote = mark
+        elif mark in CLOSING:
+            waiting.append(CLOSING[mark])
+        elif waiting and mark == waiting[-1]:
+            waiting.pop()
+        elif not waiting and mark in ",})]":
+            return at
+        at += 1
+    return None if quote or waiting else at
+
+
+def logged_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the scenario fields in a dump of arguments, of the engine or of a selector."""
+    values = {**values, **_inside_objects(values)}
+    read = {name: _read(field, values) for name, field in FIELDS.items()}
+    found = {name: value for name, value in read.items() if value is not None}
+    return {**found, **printed_speculation(values.get(SPECULATION))}
+
+
+def _inside_objects(values: dict[str, Any]) -> dict[str, Any]:
+    """Return `object.key` -> value for the keys of a dict or of a printed object."""
+    found: dict[str, Any] = {}
+    for name in OBJECTS:
+        inside = values.get(name)
+        if isinstance(inside, str):
+            inside = entries(inside[inside.find("(") + 1 :])
+        if isinstance(inside, dict):
+            found |= {f"{name}.{key}": value for key, value in inside.items()}
+    return found
+
+
+def _read(field: Field, values: dict[str, Any]) -> Any:
+    """Return the value of a field; None if nothing is said about it, or that a switch is off."""
+    given = next((values[name] for name in field.other_names if values.get(name) is not None), None)
+    if given is None:
+        return None
+    value = str(given) if field is MODEL else field.kind.read(given)
+    return None if value is False and field.default is False else value
+
+
+def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
+    """Return what changes sizes and has no field in a scenario, one sentence each."""
+    return tuple(
+        f"{name} = {str(values[name])[:80]}: not modelled here, although {why}."
+        for name, why in MATTERS.items()
+        if values.get(name) not in (None, 1, False, {}, [], "")
+    )
+
+
+def known_model(reference: str) -> tuple[str | None, str]:
+    """Return the catalog's name for a model as a log names it, and how sure that is.
+
+    A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning.
+    """
+    if name := catalog_name(reference) or local_config(reference):
+        return name, ""
+    last = re.sub(r"^models--[^-]+--", "", reference.rstrip("/").rpartition("/")[2]).casefold()
+    best = ""
+    for hub_id, name in _hub_names():
+        if last == hub_id:
+            return name, f"{reference} is assumed to be {name}, by the name of the folder."
+        if hub_id and last.startswith(hub_id) and len(hub_id) > len(best):
+            best, found = hub_id, name
+    if best:
+        return found, (
+            f"{reference} is assumed to be {found}: a checkpoint with another name can have "
+            "another config.json. Give its own config.json to be sure."
+        )
+    return None, ""
+
+
+def _hub_names() -> list[tuple[str, str]]:
+    names = []
+    for name in catalog_names():
+        last = (repository(name) or "").rpartition("/")[2].casefold()
+        names += [(last, name), (last.removesuffix("-bf16").removesuffix("-instruct"), name)]
+        names.append((name, name))
+    return names

@@ -1,0 +1,170 @@
+"""The fatal error with which a log ends, and whether the rules give the same one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.interop.logs.find import LoggedMessage
+from workbench.interop.logs.scenario import LogReading, Resolve, resolved
+from workbench.interop.logs.text import Line, bare, short
+from workbench.interop.logs.wrapped import JOINED_LINES
+
+STARTED = (
+    "Application startup complete",
+    "Uvicorn running on",
+    "Starting vLLM API server",
+    "Starting vLLM server on",
+)
+"""What vLLM prints when a start has succeeded."""
+LEVEL_BELOW_ERROR = re.compile(r"\b(?:INFO|WARNING|DEBUG)\b")
+EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)(?::|$)")
+"""The last line of a Python traceback."""
+FOLLOWING = (
+    "Engine core initialization failed",
+    "Engine process failed to start",
+    "WorkerProc initialization failed",
+    "Worker failed with error",
+    "ProcessRaisedException",
+)
+"""Errors that another process raises because the first one ended; the cause is above them."""
+MEMORY = "kv_cache_memory_bytes"
+ROUNDED = frozenset({"available_memory", "reserved_memory", "not_enough_memory"})
+"""Messages that print the memory rounded to 0.01 GiB."""
+HALF_A_HUNDREDTH_GIB = 2**30 // 200
+
+
+@dataclass(frozen=True, slots=True)
+class FatalEntry:
+    """The fatal error of a log.
+
+    text: what is shown; whole: the message with the lines after it and without any spaces, which a
+    wrapped line may have lost, for comparing. found: the known message; None for an exception that
+    is not one of them.
+    """
+
+    line: int
+    text: str
+    whole: str
+    found: LoggedMessage | None = None
+
+    def is_of(self, code: str, vllm_text: str | None) -> bool:
+        """Return whether a problem or a refusal of the rules is this error."""
+        if self.found is not None:
+            return self.found.message.matches_problem(code, vllm_text)
+        return vllm_text is not None and _first_sentence(vllm_text) in self.whole
+
+    def problem_of(self, reading: LogReading) -> str | None:
+        """Return the code with which the rules give this error; None if they do not."""
+        if reading.refusal is not None:
+            errors = [(reading.refusal.code, reading.refusal.vllm_text)]
+        else:
+            problems = reading.plan.errors if reading.plan is not None else ()
+            errors = [(problem.code, problem.vllm_text) for problem in problems]
+        return next((code for code, text in errors if self.is_of(code, text)), None)
+
+
+def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry | None:
+    """Return the fatal error with which a log ends; None for a start that went on.
+
+    A known message comes before any other exception: those that follow it are its consequences.
+    """
+    started = max(
+        (line.number for line in lines if any(mark in line.text for mark in STARTED)), default=0
+    )
+    fatal = [one for one in found if one.message.is_fatal and _is_error(one) and one.last > started]
+    if fatal:
+        last = max(fatal, key=lambda one: one.last)
+        return FatalEntry(last.last, last.text, _unspaced(last.line.text), last)
+    went_on = max((one.last for one in found), default=0)  # an exception before it was caught
+    exceptions = [
+        at
+        for at, line in enumerate(lines)
+        if line.number > max(started, went_on)
+        and EXCEPTION.match(bare(line.text))
+        and not LEVEL_BELOW_ERROR.search(_head(line.text))
+    ]
+    causes = [at for at in exceptions if not any(mark in lines[at].text for mark in FOLLOWING)]
+    if not exceptions:
+        return None
+    at = (causes or exceptions)[-1]
+    text = bare(lines[at].text)
+    if "ValidationError" in text and at + 1 < len(lines):
+        text = f"{text}: {bare(lines[at + 1].text)}"
+    joined = "".join(bare(line.text) for line in lines[at : at + JOINED_LINES])
+    return FatalEntry(lines[at].number, short(text), _unspaced(joined))
+
+
+def reproduced(
+    reading: LogReading, ending: FatalEntry, found: Iterable[LoggedMessage], resolve: Resolve
+) -> tuple[LogReading, str | None]:
+    """Return the scenario with which the rules give the error of the log, and their code for it.
+
+    Where the scenario as read does not give it, values are tried that the log allows as well: the
+    memory, which is printed rounded, and the fields that only the error itself implies. The
+    scenario as read and None where none of them does.
+    """
+    code = ending.problem_of(reading)
+    if code is not None or not reading.is_resolved:
+        return reading, code
+    for fields, note in _allowed(reading, ending, found):
+        tried = resolved(replace(reading, fields=fields, notes=(*reading.notes, note)), resolve)
+        if (code := ending.problem_of(tried)) is not None:
+            return tried, code
+    return reading, None
+
+
+def _allowed(
+    reading: LogReading, ending: FatalEntry, found: Iterable[LoggedMessage]
+) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield fields of other scenarios that contradict no line of the log, and a note on each."""
+    line = reading.from_lines.get(MEMORY)
+    printed = [one for one in found if one.message.name in ROUNDED and one.line.number == line]
+    if printed:
+        for size in _sizes(reading, is_checked=printed[0].message.is_fatal):
+            note = (
+                f"{MEMORY} = {size:,}: the log prints it rounded to 0.01 GiB. This size is printed "
+                "identically and gives the error of the log."
+            )
+            yield {**reading.fields, MEMORY: size}, note
+    implied = [name for name, number in reading.from_lines.items() if number == ending.line]
+    if implied:
+        note = (
+            f"Omitted {', '.join(implied)}: only the error itself implies a value, and the rules "
+            "give the error without it."
+        )
+        yield {name: value for name, value in reading.fields.items() if name not in implied}, note
+
+
+def _sizes(reading: LogReading, *, is_checked: bool) -> Iterator[int]:
+    """Yield memory sizes that print identically: the ends of the range, and a check's threshold.
+
+    is_checked: the size is the one that vLLM checks, which lacks the null block from 0.33 on.
+    """
+    size = reading.fields[MEMORY]
+    cache = reading.plan.cache if reading.plan is not None else None
+    held_back = cache.held_back_bytes if cache is not None else 0
+    size += held_back if is_checked else 0
+    low, high = max(0, size - HALF_A_HUNDREDTH_GIB), size + HALF_A_HUNDREDTH_GIB
+    turning = () if cache is None else (cache.needed_bytes - 1, cache.needed_bytes, 1, 0)
+    sizes = (size, *(held_back + at for at in turning), low, high)
+    yield from dict.fromkeys(at for at in sizes if low <= at <= high)
+
+
+def _is_error(one: LoggedMessage) -> bool:
+    return not LEVEL_BELOW_ERROR.search(_head(one.line.text))
+
+
+def _head(text: str) -> str:
+    return text[: max(0, text.find(bare(text)))]
+
+
+def _first_sentence(text: str) -> str:
+    """Return what every release prints; advice after it changes more often."""
+    return _unspaced(text.partition(". ")[0])
+
+
+def _unspaced(text: str) -> str:
+    return "".join(text.split())

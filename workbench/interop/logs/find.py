@@ -1,0 +1,134 @@
+"""Find the known messages of a log, and where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.core.registry import Registry
+from workbench.interop.logs.errors import ERRORS
+from workbench.interop.logs.losses import LOSSES
+from workbench.interop.logs.message import Message
+from workbench.interop.logs.setting_errors import SETTING_ERRORS
+from workbench.interop.logs.sizes import SIZES
+from workbench.interop.logs.start import START
+from workbench.interop.logs.text import MAX_REPEATS, Line, bare, is_begun, short
+from workbench.interop.logs.wrapped import continuation, dumps, width_of, windows
+
+MESSAGES: Registry[Message] = Registry("message", "log")
+"""Name -> message that is recognised."""
+
+for _message in (*START, *SIZES, *LOSSES, *ERRORS, *SETTING_ERRORS):
+    MESSAGES.add(_message.name, _message)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """One message with its values, its first line, and how often it occurs.
+
+    line: extended until it holds all values, also if it is wrapped. values: None if the line is
+    cut off before all of them. last: the number of the last line with the same message.
+    """
+
+    message: Message
+    line: Line
+    values: dict[str, Any] | None
+    times: int = 1
+    last: int = 0
+
+    @property
+    def text(self) -> str:
+        """Return the message without its head, shortened."""
+        return short(self.line.text)
+
+
+SHORTEST_BEGINNING = 16
+"""Fewest characters at the end of a paste that count as a message that was cut off."""
+
+
+def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
+    """Return every known message in the order of the log; identical ones of ranks count once."""
+    entries = tuple(MESSAGES.values())
+    begins = tuple({entry.begins for entry in entries})
+    width = width_of(lines)
+    found: dict[tuple[Any, ...], LoggedMessage] = {}
+    counts: dict[str, int] = {}
+    for at, line in enumerate(lines):
+        here = {begin for begin in begins if begin in line.text}
+        here |= _wrapped_begins(lines, at, begins)
+        if not here:
+            continue
+        for entry in entries:
+            if entry.begins not in here:
+                continue
+            values, text = _read(entry, lines, at, width)
+            if values is None and not entry.is_distinct:
+                continue
+            key = (entry.name, None if values is None else tuple(sorted(values.items())))
+            if key in found:
+                found[key] = replace(found[key], times=found[key].times + 1, last=line.number)
+            elif counts.get(entry.name, 0) < MAX_REPEATS:
+                counts[entry.name] = counts.get(entry.name, 0) + 1
+                found[key] = LoggedMessage(entry, Line(line.number, text), values, last=line.number)
+    read = {seen.line.number for seen in found.values() if seen.values is not None}
+    whole = []
+    for seen in found.values():
+        # Several messages begin identically: a line that matches one is not a cut-off other one.
+        if seen.values is None and seen.line.number in read:
+            continue
+        read.add(seen.line.number)
+        whole.append(seen)
+    return (*whole, *_begun(lines, entries))
+
+
+def _wrapped_begins(lines: list[Line], at: int, begins: tuple[str, ...]) -> set[str]:
+    """Return words of messages that begin in this line and are wrapped themselves."""
+    after = continuation(lines, at, 1)
+    if not after:
+        return set()
+    line, following = lines[at].text.rstrip(), bare(after[0])
+    reach = max(map(len, begins))
+    end, start = line[-reach:], following[:reach]
+    return {
+        begin
+        for begin in begins
+        if (begin in end + start or begin in f"{end} {start}")
+        and begin not in line
+        and begin not in following
+    }
+
+
+def _read(
+    entry: Message, lines: list[Line], at: int, width: int | None
+) -> tuple[dict[str, Any] | None, str]:
+    """Return values of the message whose `begins` is here, at least partly, and their text."""
+    text = lines[at].text
+    after = "".join(continuation(lines, at, 1))
+    is_cut = bool(after) and (
+        (width is not None and len(text.rstrip()) >= width - 1)
+        or (text[-1:].isdigit() and after[0].isdigit())
+    )
+    before = lines[at - 1].text if at and not is_begun(text) else ""
+    for window in dumps(lines, at) if entry.is_dump else windows(lines, at):
+        values = entry.read(window)
+        if values is None or (is_cut and window is text and entry.reads_to_the_end(text)):
+            continue
+        # The text before it can make it the end of another message.
+        return entry.read(f"{before.rstrip()} {bare(window)}") if before else values, window
+    if before and entry.read(before) is None:
+        for window in windows(lines, at - 1):  # it began a line before the words that find it
+            if (values := entry.read(window)) is not None:
+                return values, window
+    return entry.read(text), text
+
+
+def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[LoggedMessage, ...]:
+    """Return the message whose first characters end the log."""
+    last = next((line for line in reversed(lines) if line.text.strip()), None)
+    text = bare(last.text) if last else ""
+    if last is None or len(text) < SHORTEST_BEGINNING:
+        return ()
+    for entry in entries:
+        if entry.begins.startswith(text) and entry.begins != text:
+            return (LoggedMessage(entry, last, None, last=last.number),)
+    return ()

@@ -1,0 +1,155 @@
+"""Find what a log would have to state for the rules to give its fatal error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
+from workbench.core.platforms import PLATFORMS
+from workbench.core.trace import show
+from workbench.core.versions import RULE_SETS
+from workbench.interop.logs.candidates import CHANGES, FEW, CandidateScenario
+from workbench.interop.logs.failure import FatalEntry
+from workbench.interop.logs.report import DIFFERS, Failure, LogReport
+from workbench.interop.logs.scenario import LogReading, Resolve, resolved
+from workbench.scenario import FIELDS, Settings
+
+OF_THE_MACHINE = frozenset(
+    {
+        "kv_cache_memory_bytes",
+        "num_gpu_blocks_override",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+    }
+)
+"""Fields whose value the machine decides if no argument does."""
+SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFacts:
+    """Why the rules do not give the error of a log.
+
+    facts: one sentence each. scenes: scenarios with a fact added that do give it.
+    """
+
+    facts: tuple[str, ...]
+    scenes: tuple[CandidateScenario, ...] = ()
+
+
+def with_failure(
+    report: LogReport, ending: FatalEntry, code: str | None, resolve: Resolve
+) -> LogReport:
+    """Return the same with the fatal error; where no rule gives it, with what is missing."""
+    unknown = MissingFacts(())
+    if code is None:
+        unknown = missing(report, ending, resolve)
+    name = ending.found.message.name if ending.found is not None else None
+    failure = Failure(
+        line=ending.line,
+        text=ending.text,
+        message=name,
+        problem=code,
+        missing=unknown.facts,
+        has_scenario=report.reading.is_resolved,
+        has_other_numbers=any(
+            line.verdict == DIFFERS and line.message == name for line in report.lines
+        ),
+    )
+    return replace(report, failure=failure, scenes=(*unknown.scenes, *report.scenes))
+
+
+def missing(report: LogReport, ending: FatalEntry, resolve: Resolve) -> MissingFacts:
+    """Return what the log does not state, and the scenarios that give its error with it."""
+    reading = report.reading
+    if ending.found is not None and ending.found.values is None:
+        return MissingFacts(("the rest of the line: it is cut off",))
+    if not reading.is_resolved:
+        return MissingFacts(report.missing)
+    scenes = tuple(_scenes(reading, ending, resolve))
+    if scenes:
+        return MissingFacts(tuple(scene.text for scene in scenes), scenes)
+    if ending.found is None:
+        return MissingFacts(
+            ("a rule for this error: it is not one of those that the workbench knows",)
+        )
+    if not ending.found.message.codes and not ending.found.message.fields(
+        ending.found.values or {}
+    ):
+        return MissingFacts(("a rule for this error: no field of a scenario leads to it",))
+    names = ", ".join(name for name in _values(reading, ending) if _is_free(name, reading))
+    fact = (
+        f"a fact that leads to this error: one of {names}, which the log does not state, or a "
+        f"config.json that differs from the one of {reading.fields['model']}"
+    )
+    return MissingFacts((fact,))
+
+
+def _scenes(
+    reading: LogReading, ending: FatalEntry, resolve: Resolve
+) -> Iterator[CandidateScenario]:
+    """Yield scenarios with one fact added that give the error, at most one for every field."""
+    count = 0
+    for name, values in _values(reading, ending).items():
+        if not _is_free(name, reading):
+            continue
+        for value in values:
+            tried = resolved(replace(reading, fields={**reading.fields, name: value}), resolve)
+            if tried.fields.get(name) != value or ending.problem_of(tried) is None:
+                continue
+            words = f"{name} = {show(value)}"
+            yield CandidateScenario(
+                tried.fields,
+                words,
+                f"{name}: the log does not state it; with {words} the rules give this error",
+            )
+            count += 1
+            break
+        if count == FEW:
+            return
+
+
+def _is_free(name: str, reading: LogReading) -> bool:
+    """Return whether the log leaves a field open: its arguments are known only where printed."""
+    is_printed = FIELDS[name].flag.startswith("--") and name not in OF_THE_MACHINE
+    return name not in reading.from_lines and not (is_printed and reading.has_arguments)
+
+
+def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, ...]]:
+    """Return the values to try for every field, the numbers of the error itself first."""
+    rules = RULE_SETS[reading.fields["rules"]]
+    platform = PLATFORMS[reading.fields.get("platform", Settings().platform)]
+    tried: dict[str, tuple[Any, ...]] = {
+        **CHANGES,
+        "platform": tuple(PLATFORMS),
+        "compute_capability": platform.capabilities,
+        "backend": tuple(rules.backends),
+        "kv_cache_dtype": rules.kv_cache_dtypes,
+        "mamba_cache_mode": rules.cache_modes,
+        "dtype": MODEL_DTYPES,
+        "mamba_cache_dtype": STATE_DTYPES,
+        "mamba_ssm_cache_dtype": STATE_DTYPES,
+        "tensor_parallel": tuple(range(1, 17)),
+        "batch_invariant": (True,),
+        "kv_cache_layout": ("NHD", "HND"),
+        "trtllm_kernels": (True,),
+        "torch_version": ("2.8",),
+        "disable_hybrid_kv_cache_manager": (True,),
+        "hidden_state_layers": (1,),
+        "mamba_block_size": (128, 1024),
+        "max_num_batched_tokens": (2048,),
+        "max_num_seqs": (256, 1024),
+        "kv_cache_memory_bytes": SMALL_SIZES,
+        "num_gpu_blocks_override": (),
+    }
+    given = dict(ending.found.values or {}) if ending.found is not None else {}
+    given["num_gpu_blocks_override"] = given.pop("num_blocks", None)
+    own = {
+        name: tuple(chain((value,), tried.get(name, ())))
+        for name, value in given.items()
+        if name in FIELDS and value is not None
+    }
+    return {**own, **{name: values for name, values in tried.items() if name not in own}}

@@ -1,0 +1,181 @@
+"""Reconstruct the scenario of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from workbench.core.errors import Refused, WorkbenchError
+from workbench.core.plan import Plan
+from workbench.interop.logs.facts import entries, known_model, unfollowed
+from workbench.interop.logs.find import LoggedMessage
+from workbench.interop.logs.rules import rules_for
+
+Resolve = Callable[[Mapping[str, Any]], Plan]
+"""Scenario fields -> plan; WorkbenchError if there is none."""
+
+ARGUMENTS = "typed_arguments"
+SETTLED = "engine_config"
+BACKENDS = ("backend", "rocm_backend", "backend_in_words")
+"""Messages whose fields are handled separately: see `_with_backend`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogReading:
+    """The scenario fields that a log reports."""
+
+    version: str | None
+    fields: Mapping[str, Any]
+    """As a scenario takes them, also if vLLM refuses them."""
+    from_lines: Mapping[str, int]
+    """Field -> its line number."""
+    notes: tuple[str, ...]
+    plan: Plan | None = None
+    """Of `compared`, which are the fields without the refused ones, so that sizes can be compared
+    anyway; None if the model is unknown or there is no plan."""
+    refusal: WorkbenchError | None = None
+    """vLLM's answer to these fields."""
+    architecture: str | None = None
+    """The model class, if the log names it."""
+    has_arguments: bool = False
+    """The log prints the user's arguments, so every other field is its default."""
+    compared: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_resolved(self) -> bool:
+        """Return whether the rules have an answer to the fields: a plan or a refusal."""
+        return self.plan is not None or self.refusal is not None
+
+
+def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
+    """Return the scenario of a log, and its plan."""
+    seen = [one for one in found if one.values is not None]
+    version = _first(seen, "version")
+    rules, note = rules_for(version)
+    fields, from_lines, notes = _fields(seen)
+    notes = [*([note] if note else []), *notes]
+    fields = {**fields, "rules": rules}
+    architecture = _first(seen, "architecture")
+    has_arguments = any(one.message.name == ARGUMENTS for one in seen)
+    reading = LogReading(
+        version=version,
+        fields=fields,
+        from_lines=from_lines,
+        notes=tuple(notes),
+        architecture=architecture,
+        has_arguments=has_arguments,
+    )
+    if "model" not in fields:
+        return reading
+    name, assumed = known_model(str(fields["model"]))
+    if assumed:
+        notes.append(assumed)
+    if name is None:
+        notes.append(
+            f"{fields['model']} is not in the catalog (`workbench models`). Give the path of its "
+            "config.json as the model to compare the sizes."
+        )
+        return replace(reading, notes=tuple(notes))
+    known = replace(reading, fields={**fields, "model": name}, notes=tuple(notes))
+    return _with_backend(resolved(known, resolve), seen, resolve)
+
+
+def _first(seen: list[LoggedMessage], value: str) -> str | None:
+    return next(
+        (str(one.values[value]) for one in seen if one.values and value in one.values), None
+    )
+
+
+def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], list[str]]:
+    """Return fields by trust: the user's arguments, the engine's settings, then single lines."""
+    fields: dict[str, Any] = {}
+    from_lines: dict[str, int] = {}
+    notes: list[str] = []
+    for one in sorted(seen, key=_trust):
+        assert one.values is not None
+        if one.message.name in BACKENDS:
+            continue
+        for name, value in one.message.fields(one.values).items():
+            if fields.get(name, "auto") == "auto":
+                fields[name], from_lines[name] = value, one.line.number
+        for dump in ("arguments", "config"):
+            if dump in one.values and not notes:
+                notes += unfollowed(entries(str(one.values[dump])))
+    return fields, from_lines, notes
+
+
+def _trust(one: LoggedMessage) -> tuple[int, float, int]:
+    """Return the sort key: the user's settings, the engine's, single lines, then implied values.
+
+    Of the memory of several ranks the smallest counts.
+    """
+    assert one.values is not None
+    order = 1 if one.message.name == SETTLED else 2
+    if one.message.name == ARGUMENTS or one.message.is_explicit:
+        order = 0
+    elif one.message.is_fatal:
+        order = 3
+    return order, float(one.values.get("available_gib", 0)), one.line.number
+
+
+def resolved(reading: LogReading, resolve: Resolve) -> LogReading:
+    """Return the same with what the rules make of its fields.
+
+    A field with an invalid value is omitted. A field that vLLM refuses stays, and is omitted from
+    `compared` only.
+    """
+    fields, compared = dict(reading.fields), dict(reading.fields)
+    notes = list(reading.notes)
+    refusal: WorkbenchError | None = None
+    plan: Plan | None = None
+    while plan is None:
+        try:
+            plan = resolve(compared)
+        except WorkbenchError as error:
+            if refusal is None and isinstance(error, Refused):
+                refusal = error
+            if error.field not in compared or error.field in {"model", "rules"}:
+                refusal = refusal or error
+                notes.append(error.message)
+                break
+            value = compared.pop(error.field)
+            if isinstance(error, Refused):
+                notes.append(f"Omitted {error.field} = {value} to compare sizes: {error.message}")
+            else:
+                del fields[error.field]
+                notes.append(f"Omitted {error.field} = {value}: {error.message}")
+    from_lines = {name: line for name, line in reading.from_lines.items() if name in fields}
+    return replace(
+        reading,
+        fields=fields,
+        from_lines=from_lines,
+        notes=tuple(dict.fromkeys(notes)),
+        plan=plan,
+        refusal=refusal,
+        compared=compared if plan is not None else {},
+    )
+
+
+def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resolve) -> LogReading:
+    """Return the same with the backend that the log names, where the rules would choose another.
+
+    A list of candidates that FlashInfer leads names the device as well, which explains the choice.
+    """
+    one = next((one for one in seen if one.message.name in BACKENDS), None)
+    if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
+        return reading
+    named = one.message.fields(one.values)
+    if reading.plan.backend == named["backend"]:
+        return reading
+    device = {name: value for name, value in named.items() if name == "compute_capability"}
+    for changes in (device, {"backend": named["backend"]}) if device else ({**named},):
+        changed = replace(
+            reading,
+            fields={**reading.fields, **changes},
+            from_lines={**reading.from_lines, **dict.fromkeys(changes, one.line.number)},
+        )
+        tried = resolved(changed, resolve)
+        if tried.plan is not None and tried.plan.backend == named["backend"]:
+            return tried
+    return reading

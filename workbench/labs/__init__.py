@@ -1,0 +1,1 @@
+"""What launches or simulates, and what it returns."""

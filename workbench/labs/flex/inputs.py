@@ -1,0 +1,210 @@
+"""Convert a plan and an explicit batch to inputs of the flex kernels: shape, masks, requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.flex.batch import CAUSAL, CHUNKED, DOCUMENT, KINDS, PREFIX, WINDOW, mask_rule
+from workbench.core.flex.lab import AS_PLANNED, DTYPES, FlexShape
+from workbench.core.flex.plan import FlexPlan, required_flex_plan
+from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.kernels.mode import TritonMode, triton_mode
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.layout import Request, random_request
+from workbench.kernels.paged_flex.masks import Mask
+from workbench.kernels.paged_flex.settings import Settings, Tile
+
+TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
+INTERPRETER_STEPS = 4096
+"""Tiles of keys that numpy may multiply: about half a minute."""
+GPU_PAIRS = 2**28
+CPU_PAIRS = 2**24
+"""Pairs of one head and request that the float64 reference holds at once, eight bytes each."""
+TILE = re.compile(r"\s*(-?\d{1,9})\s*(?:x|\s|,)\s*(-?\d{1,9})\s*", re.ASCII | re.IGNORECASE)
+
+
+def shape_of(plan: Plan) -> FlexShape:
+    """Return one rank's attention layer.
+
+    Errors: ScenarioError without attention or a kernel block.
+    """
+    attention, block = plan.model.attention, plan.kernel_block_size
+    if attention is None or block is None:
+        raise ScenarioError(
+            "nothing_to_launch", "This plan has no attention layer with a kernel block."
+        )
+    ranks = plan.settings.tensor_parallel
+    heads = max(1, attention.num_heads // ranks)
+    return FlexShape(
+        heads=heads,
+        kv_heads=min(attention.kv_heads_per_rank(ranks), heads),
+        head_size=attention.head_size,
+        page_tokens=plan.block_size,
+        block_size=block,
+        dtype=plan.model_dtype,
+    )
+
+
+def sizes_of(plan: Plan) -> FlexPlan:
+    """Return mask blocks and tiles of a plan. Errors: ScenarioError with what vLLM refuses."""
+    flex = required_flex_plan(plan)
+    if flex.refusals:
+        first = flex.refusals[0]
+        raise ScenarioError(first.code, first.message, field=first.field)
+    return flex
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where kernels run in this process, and the launch's dtype; note: why it differs."""
+
+    mode: TritonMode
+    dtype: str
+    note: str = ""
+
+    @property
+    def is_gpu(self) -> bool:
+        """Return whether timing is possible."""
+        return self.mode.mode == "gpu"
+
+    @property
+    def device(self) -> str:
+        """Return the device's name."""
+        return self.mode.device or "CPU"
+
+
+def machine_for(planned: str, requested: str) -> Machine:
+    """Decide the dtype. Errors: ScenarioError for explicit bfloat16 in the interpreter.
+
+    "as planned" uses float16 instead of bfloat16 there, with a note.
+    """
+    mode = triton_mode()
+    if mode.mode == "unavailable":
+        raise ScenarioError("no_kernel_can_run", f"No kernel can run here: {mode.reason}.")
+    dtype = planned if requested == AS_PLANNED else requested
+    if dtype not in DTYPES:
+        raise ScenarioError(
+            "unknown_name", unknown_name_message("Dtype", dtype, DTYPES), field="dtype"
+        )
+    if dtype != "bfloat16" or mode.mode == "gpu":
+        return Machine(mode, dtype)
+    why = "Triton's interpreter silently computes wrong bfloat16 results"
+    if requested != AS_PLANNED:
+        raise ScenarioError(
+            "bfloat16_in_the_interpreter",
+            f"bfloat16 is refused: {why}. Use float16 or float32 here, or a GPU.",
+            field="dtype",
+        )
+    return Machine(mode, "float16", f"float16 in place of the plan's bfloat16: {why}")
+
+
+def kernel_mask(kind: str, size: int, requests: int) -> Mask:
+    """Return the device mask of a kind of `core.flex.batch`; all `requests` share its size."""
+    if kind not in KINDS:
+        raise ScenarioError("unknown_name", unknown_name_message("Mask", kind, KINDS), field="mask")
+    mask_rule(kind, size)  # refuses the same sizes as the mask's picture
+    if kind == PREFIX:
+        return masks.prefix_lm([[(0, size - 1)]] * requests)
+    if kind in {CAUSAL, DOCUMENT}:
+        return masks.causal() if kind == CAUSAL else masks.full()
+    return {WINDOW: masks.sliding_window, CHUNKED: masks.chunked}[kind](size)
+
+
+def with_tile(settings: Settings, text: str) -> Settings:
+    """Return `settings` with an explicit prefill tile, "64 x 32"; unchanged if it is empty.
+
+    Errors: ScenarioError if it is not a pair; PagedFlexError for a tile that no kernel supports.
+    """
+    sizes = tile_sizes(text)
+    if sizes is None:
+        return settings
+    tile = Tile(*sizes, settings.prefill.num_warps, settings.prefill.num_stages)
+    return replace(settings, prefill=tile, as_given=True)
+
+
+def tile_sizes(text: str) -> tuple[int, int] | None:
+    """Return (queries, keys) of an explicit tile; None if it is empty."""
+    if not text.strip():
+        return None
+    found = TILE.fullmatch(text)
+    if found is None:
+        raise ScenarioError(
+            "tile_not_readable",
+            f"Invalid tile {text[:40]!r}. Expected queries x keys, e.g. 64 x 32, or empty for the "
+            "default.",
+            field="tile",
+        )
+    return int(found[1]), int(found[2])
+
+
+def tile_text(settings: Settings) -> str:
+    """Describe the tiles."""
+    words = [f"prefill {settings.prefill.block_m} x {settings.prefill.block_n}"]
+    if settings.decode is not None:
+        decode = f"decode {settings.decode.block_m} x {settings.decode.block_n}"
+        split = f", split every {settings.split_tokens} keys" if settings.split_tokens else ""
+        words.append(decode + split)
+    return "; ".join(words)
+
+
+def random_requests(
+    batch: Sequence[BatchRequest], shape: FlexShape, dtype: str, seed: int = 0
+) -> list[Request]:
+    """Draw normal numbers for every request of the batch, in the shape of the plan."""
+    return [
+        random_request(
+            request.sequence_tokens,
+            request.query_tokens,
+            heads=shape.heads,
+            kv_heads=shape.kv_heads,
+            dim=shape.head_size,
+            dtype=TORCH_DTYPES[dtype],
+            seed=seed + index,
+        )
+        for index, request in enumerate(batch)
+    ]
+
+
+def tile_steps(batch: Sequence[BatchRequest], shape: FlexShape, settings: Settings) -> int:
+    """Return the most key tiles that a launch multiplies: programs times the keys of each."""
+    rows, keys = settings.prefill.block_m, settings.prefill.block_n
+    return shape.kv_heads * sum(
+        cdiv(request.query_tokens * shape.group, rows) * cdiv(request.sequence_tokens, keys)
+        for request in batch
+    )
+
+
+def check_size(
+    batch: Sequence[BatchRequest], machine: Machine, steps: int, *, most: int = INTERPRETER_STEPS
+) -> None:
+    """Refuse what would take minutes, or a reference that would not fit.
+
+    Errors: ScenarioError with the largest size that is allowed.
+    """
+    pairs = max(request.query_tokens * request.sequence_tokens for request in batch)
+    allowed = GPU_PAIRS if machine.is_gpu else CPU_PAIRS
+    if pairs > allowed:
+        longest = max(batch, key=lambda request: request.query_tokens * request.sequence_tokens)
+        raise ScenarioError(
+            "batch_too_large_to_check",
+            f"{longest.query_tokens:,} queries over {longest.sequence_tokens:,} keys are "
+            f"{pairs:,} pairs, and the float64 reference holds {allowed:,} of one head. Nearest "
+            f"valid: {allowed // longest.sequence_tokens:,} queries at this length.",
+            field="batch",
+        )
+    if machine.is_gpu or steps <= most:
+        return
+    raise ScenarioError(
+        "batch_too_large_to_interpret",
+        f"This launch multiplies {steps:,} tiles one by one in Triton's interpreter, which takes "
+        f"up to {most:,}: make the batch about {cdiv(steps, most)} times smaller, the heads fewer "
+        "with tensor parallelism, or use a GPU.",
+        field="batch",
+    )

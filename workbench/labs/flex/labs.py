@@ -1,0 +1,112 @@
+"""The labs of flex attention: a new one is an entry here and its function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.core.flex.batch import predicted_orders
+from workbench.core.flex.lab import AS_PLANNED, DTYPES, KERNELS, OrderLab
+from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.labs.flex.mistakes import FLEX_MISTAKES
+from workbench.labs.lab import Choices, Lab, LabInput
+
+MOST_OFFERED = 200
+
+
+def _requests(batch: Sequence[BatchRequest]) -> Choices:
+    return tuple(
+        (f"{i}: {one.query_tokens:,} queries over {one.sequence_tokens:,} keys", i)
+        for i, one in enumerate(batch[:MOST_OFFERED])
+    )
+
+
+DTYPE = LabInput(
+    name="dtype",
+    label="dtype",
+    tip="The dtype of queries, keys and values",
+    choices=(AS_PLANNED, *DTYPES),
+)
+
+FLEX_LABS = (
+    Lab(
+        title="Launch",
+        button="Launch batch",
+        tip="Run this batch, and compare it with float64",
+        home="workbench.labs.flex.launch:launch_flex",
+        explained="The batch above runs in the shape of one rank of this plan, with random numbers "
+        "on random pages: on a GPU if there is one, else interpreted, or eager for torch's path. "
+        "The result is compared with float64; a second run fills everything that must not be read "
+        "with NaN.",
+        inputs=(
+            LabInput(
+                name="kernel", label="Kernel", tip="Which kernel is launched", choices=KERNELS
+            ),
+            DTYPE,
+            LabInput(name="tile", label="Tile", tip="Queries x keys, e.g. 64 x 32; empty: default"),
+        ),
+    ),
+    Lab(
+        title="Same bits",
+        button="Compare bits",
+        tip="Run the request under every batch composition and compare",
+        home="workbench.labs.flex.bits:bit_lab",
+        explained="One request of the batch above is computed alone, then in random batches with "
+        "the other requests and two extra ones, between padding requests, on permuted pages, with "
+        "other page sizes and in chunks. Every other bit is counted and located, under our two "
+        "ways to choose tiles, and under a control that chooses them by the size of the batch.",
+        inputs=(
+            LabInput(
+                name="subject",
+                label="Request",
+                tip="The request that is computed in every way",
+                of_batch=_requests,
+            ),
+            DTYPE,
+            LabInput(
+                name="batches", label="Batches", tip="How many random batches", default=4, most=200
+            ),
+        ),
+    ),
+    Lab(
+        title="Tile order",
+        button="Compare orders",
+        tip="Add the request up in the predicted orders",
+        home="workbench.labs.flex.order:order_lab",
+        takes_batch=False,
+        before=lambda: OrderLab(predicted_orders()),
+    ),
+    Lab(
+        title="Against torch",
+        button="Compare masks",
+        tip="Compare every pair of the mask, and every block, with torch's own",
+        home="workbench.labs.flex.masks:mask_lab",
+        explained="The mask of the batch above, over blocks of this plan, is built by torch's "
+        "create_mask and as a real BlockMask, and compared with the plain model of the tab Mask.",
+    ),
+    Lab(
+        title="Build cost",
+        button="Measure builds",
+        tip="Time both builds of the block mask on this machine",
+        home="workbench.labs.flex.build_cost:cost_lab",
+        explained="Both builds of the block mask of the batch above are timed on the CPU of this "
+        "machine, while the pool grows: the generic build evaluates every pair of token and slot, "
+        "the direct one lists pages from the block table.",
+    ),
+    Lab(
+        title="Mistakes",
+        button="Try it",
+        tip="Trigger the mistake, then run a correct launch",
+        home="workbench.labs.flex.mistakes:make_flex_mistake",
+        explained="Each mistake is actually triggered and rejected with the allowed values; a "
+        "correct launch afterwards shows that nothing broke.",
+        inputs=(
+            LabInput(
+                name="mistake",
+                label="Mistake",
+                tip="What is done wrong",
+                choices=tuple(FLEX_MISTAKES),
+            ),
+        ),
+        takes_batch=False,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Block tables: a batch on the real kernels, step by step."""

@@ -1,0 +1,115 @@
+"""Block-table mistakes made on purpose, on the groups and the pool of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
+from workbench.labs.tables.blocks import Growth, HeldBlocks, Request, check_lengths, table_groups
+
+if TYPE_CHECKING:
+    from workbench.kernels.block_table.landings import Damage, Landing, Scene
+
+MAX_TOKENS = 30_000
+"""Every token of a scene is looked at one by one."""
+
+Requests = Sequence[BatchRequest]
+
+
+def _wrong_size(plan: Plan, batch: Requests) -> Damage:
+    from workbench.kernels.block_table.damage import slots_with_manager_size
+
+    return slots_with_manager_size(scene_of(plan, batch))
+
+
+def _one_stride(plan: Plan, batch: Requests) -> Damage:
+    from workbench.kernels.block_table.damage import gather_with_one_stride
+
+    return gather_with_one_stride(scene_of(plan, batch))
+
+
+def _generator(plan: Plan, batch: Requests) -> Damage:
+    """Pass a generator for a batch with its first request twice."""
+    from workbench.kernels.block_table.damage import generator_consumed_twice
+
+    return generator_consumed_twice(scene_of(plan, [batch[0], batch[0]]))
+
+
+MISTAKES: Mapping[str, Callable[[Plan, Requests], Damage]] = {
+    "slots computed with the manager block size": _wrong_size,
+    "one stride used for all groups": _one_stride,
+    "a generator consumed twice": _generator,
+}
+"""Name -> what makes it."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableMistake:
+    """A mistake that was made, with what it did to every token of the batch."""
+
+    damage: Damage
+
+    @property
+    def harmed(self) -> tuple[Landing, ...]:
+        """Return the tokens that are not in their own slot."""
+        return self.damage.harmed
+
+    def __repr__(self) -> str:
+        tokens = len(self.damage.landings)
+        return f"{self.damage.title}: {len(self.harmed):,} of {tokens:,} tokens in another slot"
+
+    def _repr_html_(self) -> str:
+        from workbench.views.tables.text import damage_html
+
+        return damage_html(self.damage)
+
+
+def make_mistake(plan: Plan, batch: Requests, name: str) -> TableMistake:
+    """Run the correct and the wrong kernels on this batch, and compare every token.
+
+    Errors: ScenarioError for an unknown name, or a batch of more than MAX_TOKENS tokens; as
+    `TableSession.launch` for a batch that the plan's pool or its rows cannot hold.
+    """
+    if name not in MISTAKES:
+        raise ScenarioError(
+            "unknown_name", unknown_name_message("Mistake", name, MISTAKES), field="mistake"
+        )
+    tokens = sum(request.sequence_tokens for request in batch)
+    if tokens > MAX_TOKENS:
+        raise ScenarioError(
+            "batch_too_long",
+            f"{tokens:,} tokens are too many to check one by one; the limit is {MAX_TOKENS:,}. "
+            "Use a smaller batch, for example 3q1s2000.",
+            field="batch",
+        )
+    return TableMistake(MISTAKES[name](plan, batch))
+
+
+def scene_of(plan: Plan, batch: Requests) -> Scene:
+    """Return the batch with the blocks that a session's start gives it, in the plan's pool.
+
+    Errors: PoolIsEmptyError, TableSessionError.
+    """
+    from workbench.kernels.block_table.landings import Scene
+
+    groups = table_groups(plan)
+    held = HeldBlocks(plan, groups)
+    wanted = [
+        Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
+        for row, request in enumerate(batch)
+    ]
+    check_lengths(plan, wanted)
+    held.check(wanted, None)
+    for growth in wanted:
+        held.grow(growth)
+    return Scene(
+        tuple(shape for _group, shape in groups),
+        tuple(growth.tokens for growth in wanted),
+        tuple(tuple(map(tuple, held.of[row])) for row in range(len(wanted))),
+        held.pool.num_blocks,
+        held.is_sample,
+    )

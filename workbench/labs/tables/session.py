@@ -1,0 +1,270 @@
+"""Requests moved step by step through real block tables; every step is checked by the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import EXAMPLE, BatchRequest, as_batch
+from workbench.core.tables.step import AccessCounts, StepRow, TableStep
+from workbench.kernels.block_table.api import BlockTables, PathName
+from workbench.kernels.block_table.reference import ReferenceTables
+from workbench.kernels.block_table.traffic import counted_traffic
+from workbench.kernels.mode import triton_mode
+from workbench.labs.tables.blocks import (
+    Growth,
+    HeldBlocks,
+    Request,
+    TableSessionError,
+    check_lengths,
+    table_groups,
+)
+from workbench.labs.tables.mistakes import MISTAKES, TableMistake, make_mistake
+from workbench.labs.tables.reading import first_mismatch, group_steps
+
+__all__ = ["TableSession", "TableSessionError"]
+
+SPARE_ROWS = 4
+"""Rows of the tables beyond the batch, so that requests can be admitted and moved."""
+
+
+class TableSession:
+    """A batch over the groups of a plan; rows of the batch are in the order of admission.
+
+    Each method that changes something stages the writes, launches one step and returns it. Errors:
+    TableSessionError, PoolIsEmptyError and the kernels' BlockTableError; the requests are then as
+    before.
+    """
+
+    def __init__(
+        self, plan: Plan, batch: Sequence[BatchRequest] | str = EXAMPLE, path: PathName = "fast"
+    ) -> None:
+        self.plan = plan
+        batch = as_batch(batch)
+        self._groups = table_groups(plan)
+        self._held = HeldBlocks(plan, self._groups)
+        self._rows = len(batch) + SPARE_ROWS
+        tokens = sum(request.query_tokens for request in batch)
+        shapes = [shape for _group, shape in self._groups]
+        self.tables = BlockTables(
+            shapes,
+            max_requests=self._rows,
+            max_tokens=max(plan.max_num_batched_tokens, tokens),
+            num_blocks=self._held.pool.num_blocks,
+            path=path,
+        )
+        self._oracle = ReferenceTables(shapes, max_requests=self._rows)
+        self._batch: list[Request] = []
+        self._waiting: list[Request] = []
+        self._pending = tuple(batch)
+
+    @property
+    def requests(self) -> tuple[int, ...]:
+        """Return the rows of the requests of the batch, in its order."""
+        return tuple(request.row for request in self._batch)
+
+    @property
+    def live_rows(self) -> tuple[int, ...]:
+        """Return the rows of all requests, including those that wait."""
+        return tuple(request.row for request in (*self._batch, *self._waiting))
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """Return the mistakes that `mistake` can make, by name."""
+        return tuple(MISTAKES)
+
+    def mistake(self, name: str) -> TableMistake:
+        """Run the correct and the wrong kernels on this batch, and compare every token.
+
+        Errors: as `make_mistake`.
+        """
+        return make_mistake(self.plan, self._pending, name)
+
+    def launch(self) -> TableStep:
+        """Admit the whole batch: computed tokens are already there, the new ones get slots."""
+        wanted = [
+            Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
+            for row, request in enumerate(self._pending)
+        ]
+        return self._step(f"start {len(wanted)} requests", wanted)
+
+    def admit(self, request: BatchRequest | str) -> TableStep:
+        """Add a request in the lowest free row; the others decode a token."""
+        request = as_batch(request)[0] if isinstance(request, str) else request
+        free = self.free_rows
+        if not free:
+            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
+        new = Growth(Request(free[0], 0), request.sequence_tokens, request.query_tokens)
+        return self._step(f"admit a request in row {free[0]}", [*self._decoding(1), new])
+
+    def decode(self, tokens: int = 1) -> TableStep:
+        """Add `tokens` tokens to every request; a new block where one is full."""
+        if tokens < 1:
+            raise TableSessionError(f"Invalid number of tokens {tokens}. Expected at least 1.")
+        return self._step(f"decode {tokens}", self._decoding(tokens))
+
+    def finish(self, row: int) -> TableStep:
+        """Remove the request in `row`: its blocks become free, the batch is one row shorter."""
+        ending = self._find(row)
+        kept = [growth for growth in self._decoding(1) if growth.request is not ending]
+        return self._step(f"finish request {row}", kept, ending)
+
+    def shrink(self) -> TableStep:
+        """Schedule only the first half; the others keep their blocks and wait, their rows are 0."""
+        half = -(-len(self._batch) // 2)
+        waiting = self._batch[half:]
+        step = self._step(f"shrink the batch to {half}", self._decoding(1)[:half])
+        self._waiting = [*waiting, *self._waiting]
+        return step
+
+    def grow_back(self) -> TableStep:
+        """Schedule all requests again; those that waited are at the end."""
+        back = [Growth(request, request.tokens + 1, 1) for request in self._waiting]
+        step = self._step("schedule all again", [*self._decoding(1), *back])
+        self._waiting = []
+        return step
+
+    def move(self, source: int, target: int | None = None) -> TableStep:
+        """Move a request to a free row, by default the last, as vLLM's runners do to close gaps."""
+        request = self._find(source)
+        if not self.free_rows:
+            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
+        if target is None:
+            target = self.free_rows[-1]
+        if target not in self.free_rows:
+            raise TableSessionError(f"row {target} is not free; free rows: {list(self.free_rows)}")
+        wanted = self._decoding(1)
+        self._check(wanted, None)
+        for tables in (self.tables, self._oracle):
+            tables.move(source, target)
+            tables.clear(source)
+        self._held.move(source, target)
+        request.row = target
+        return self._step(f"move request {source} to row {target}", wanted)
+
+    @property
+    def free_rows(self) -> tuple[int, ...]:
+        """Return the rows of the tables without a request."""
+        return tuple(row for row in range(self._rows) if row not in self.live_rows)
+
+    def _decoding(self, tokens: int) -> list[Growth]:
+        return [Growth(request, request.tokens + tokens, tokens) for request in self._batch]
+
+    def _find(self, row: int) -> Request:
+        for request in (*self._batch, *self._waiting):
+            if request.row == row:
+                return request
+        raise TableSessionError(f"no request in row {row}; live rows: {list(self.live_rows)}")
+
+    def _step(
+        self, title: str, wanted: Sequence[Growth], ending: Request | None = None
+    ) -> TableStep:
+        """Grow the requests in `wanted`, which become the batch, end one, and launch."""
+        self._check(wanted, ending)
+        if ending is not None:
+            self._waiting = [request for request in self._waiting if request is not ending]
+            self._held.give_back(ending.row)
+            for tables in (self.tables, self._oracle):
+                tables.clear(ending.row)
+        self._batch = [growth.request for growth in wanted]
+        for growth in wanted:
+            self._grow(growth)
+        starts, positions = [0], list[int]()
+        for growth in wanted:
+            starts.append(starts[-1] + growth.new_tokens)
+            positions += range(growth.tokens - growth.new_tokens, growth.tokens)
+        counted = self._launch(starts, positions)
+        self._oracle.apply()
+        rows = tuple(
+            StepRow(growth.request.row, growth.new_tokens, growth.tokens) for growth in wanted
+        )
+        return self._read(title, rows, starts, positions, counted)
+
+    def _check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
+        """Refuse an impossible step before anything is changed."""
+        if not wanted:
+            raise TableSessionError("no requests would remain: start a new batch")
+        check_lengths(self.plan, wanted)
+        new_tokens = sum(growth.new_tokens for growth in wanted)
+        if new_tokens > self.tables.max_tokens:
+            raise TableSessionError(
+                f"{new_tokens:,} new tokens in one step are above the token budget "
+                f"({self.tables.max_tokens:,})"
+            )
+        self._held.check(wanted, ending)
+
+    def _grow(self, growth: Growth) -> None:
+        """Give a request blocks for its tokens, and stage them for both tables."""
+        row = growth.request.row
+        new, replaced = self._held.grow(growth)
+        for tables in (self.tables, self._oracle):
+            if replaced:
+                tables.overwrite(row, self._held.of[row])
+            else:
+                tables.append(row, new)
+        growth.request.tokens = growth.tokens
+
+    def _launch(self, starts: list[int], positions: list[int]) -> AccessCounts | None:
+        def step() -> None:
+            self.tables.step(self.requests, starts, positions)
+
+        if triton_mode().mode != "interpreter":
+            step()
+            return None
+        with counted_traffic() as traffic:
+            step()
+        return AccessCounts(
+            traffic.launches, traffic.programs, traffic.loads, traffic.stores, traffic.bytes
+        )
+
+    def _read(
+        self,
+        title: str,
+        rows: tuple[StepRow, ...],
+        starts: list[int],
+        positions: list[int],
+        counted: AccessCounts | None,
+    ) -> TableStep:
+        mode = triton_mode()
+        step = TableStep(
+            title=title,
+            path=self.tables.path_name,
+            mode=mode.mode,
+            device=mode.device or "CPU",
+            target=_target() if mode.mode == "gpu" else None,
+            rows=rows,
+            groups=group_steps(self.plan, self._groups, self.tables, rows, self._held.of),
+            positions=tuple(positions),
+            owners=tuple(
+                row for row, (first, end) in enumerate(pairwise(starts)) for _ in range(first, end)
+            ),
+            free_blocks=self._held.pool.free_blocks,
+            mismatch=None,
+            counted=counted,
+            is_sample_pool=self._held.is_sample,
+        )
+        mismatch = first_mismatch(
+            step.groups,
+            self.tables,
+            self._oracle.gather(self.requests, self._rows),
+            self._oracle.slot_mappings(self.requests, starts, positions, self.tables.max_tokens),
+        )
+        timed = mode.mode == "gpu" and mismatch is None
+        return replace(step, mismatch=mismatch, gpu_us=self._gpu_us() if timed else None)
+
+    def _gpu_us(self) -> float:
+        """Return the median time of the step's launches; called only on a GPU, after the check."""
+        from triton.testing import do_bench
+
+        milliseconds: float = do_bench(self.tables.launch, return_mode="median")
+        return milliseconds * 1000
+
+
+def _target() -> str:
+    """Return triton's compile target on this GPU, for example "cuda 90" or "hip gfx942"."""
+    from triton.runtime import driver
+
+    found = driver.active.get_current_target()
+    return f"{found.backend} {found.arch}"

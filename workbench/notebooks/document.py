@@ -1,0 +1,135 @@
+"""Read and write a notebook file, and identify its cells."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.json_text import parse_json
+from workbench.notebooks.errors import NotebookFileError
+
+NOTEBOOK = FileUse("notebook", 64 * 2**20, "path")
+MAX_NOTEBOOK_DEPTH = 200
+"""Outputs hold data of any shape; figures and tables have some twenty levels."""
+
+Notebook = Mapping[str, Any]
+Cell = Mapping[str, Any]
+
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_MARKER_TAG = "papermill-error-cell-tag"
+_INJECTED_TAG = "injected-parameters"
+
+
+def read_notebook(path: Path) -> dict[str, Any]:
+    """Return the notebook as plain data. Raises NotebookFileError: missing, or not format 4."""
+    try:
+        notebook = parse_json(read_text(path, NOTEBOOK), most_depth=MAX_NOTEBOOK_DEPTH)
+    except FileError as error:
+        near = sorted(other.name for other in path.parent.glob("*.ipynb"))
+        there = f" Notebooks in that folder: {', '.join(near)}." if near else ""
+        message = f"{error.message}{there}"
+        raise NotebookFileError("notebook_missing", message, field="path") from error
+    except ValueError as error:
+        raise _not_a_notebook(path, f"it is not JSON ({error})") from error
+    match notebook:
+        case {"cells": list(), "nbformat": 4}:
+            return dict(notebook)
+        case {"cells": list()}:
+            number = notebook.get("nbformat")
+            raise _not_a_notebook(path, f"its nbformat is {number!r}, but 4 is required")
+    raise _not_a_notebook(path, "it has no list of cells")
+
+
+def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
+    message = (
+        f"{path} is not a notebook: {why}. Save it from JupyterLab, or convert it with jupytext."
+    )
+    return NotebookFileError("not_a_notebook", message, field="path")
+
+
+def notebook_text(notebook: Notebook) -> str:
+    """Return the text of the file, laid out as Jupyter lays it out."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def joined(text: object) -> str:
+    """Return a text that the format may store as a list of lines."""
+    return "".join(map(str, text)) if isinstance(text, list) else str(text or "")
+
+
+def source_of(cell: Cell) -> str:
+    """Return the cell's source as one string."""
+    return joined(cell.get("source"))
+
+
+def tags_of(cell: Cell) -> tuple[str, ...]:
+    """Return the cell's tags."""
+    return tuple(cell.get("metadata", {}).get("tags", ()))
+
+
+def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
+    """Return cells with their positions in the *source* notebook.
+
+    papermill adds cells: its error notes are skipped, and the injected parameters carry the
+    position of the parameters cell that they follow.
+    """
+    numbered: list[tuple[int, Cell]] = []
+    position = -1
+    for cell in notebook["cells"]:
+        if _MARKER_TAG in tags_of(cell):
+            continue
+        if _INJECTED_TAG not in tags_of(cell):
+            position += 1
+        numbered.append((max(position, 0), cell))
+    return tuple(numbered)
+
+
+def first_cells(notebook: Notebook, last: int) -> dict[str, Any]:
+    """Return the notebook up to a position. Raises NotebookFileError without such a cell."""
+    count = len(notebook["cells"])
+    if not 0 <= last < count:
+        message = f"Invalid cell {last}. Expected 0 to {count - 1}, counted from the top."
+        raise NotebookFileError("no_such_cell", message, field="to_cell")
+    return {**notebook, "cells": notebook["cells"][: last + 1]}
+
+
+def code_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
+    """Return the code cells among `numbered_cells`."""
+    cells = numbered_cells(notebook)
+    return tuple((index, cell) for index, cell in cells if cell.get("cell_type") == "code")
+
+
+def plain(text: str) -> str:
+    """Return text without terminal colours."""
+    return _ANSI.sub("", text)
+
+
+def python_text(source: str) -> str:
+    """Return the cell's source as the Python that IPython would run (magics become calls)."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager().transform_cell(source)
+
+
+def parse_cell(source: str) -> ast.Module:
+    """Return the syntax tree of a cell. Raises SyntaxError."""
+    return ast.parse(python_text(source))
+
+
+def first_line(source: str) -> str:
+    """Return the first line that is not empty, cut to 80 characters."""
+    return next((line.strip() for line in source.splitlines() if line.strip()), "")[:80]
+
+
+def excerpt(source: str, trace: str, source_lines: int = 12, trace_lines: int = 12) -> str:
+    """Return the start of a cell's source above the end of a traceback."""
+    code = source.rstrip().splitlines()
+    shown = code[:source_lines] + (["..."] if len(code) > source_lines else [])
+    tail = plain(trace).rstrip().splitlines()
+    kept = (["..."] if len(tail) > trace_lines else []) + tail[-trace_lines:]
+    return "\n".join([*(f"> {line}" for line in shown), *kept])

@@ -1,0 +1,163 @@
+"""Start the worker process, wait for it, and always end its kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.notebooks.document import Notebook, notebook_text, plain
+from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE
+from workbench.notebooks.kernel_start import START_TIMEOUT_S, STARTS, socket_folder
+from workbench.notebooks.offline import PROXIES
+from workbench.notebooks.results import RESULTS_VARIABLE
+from workbench.notebooks.widget_state import without_widget_state
+from workbench.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome
+
+GRACE_S = 30.0
+_CLOSING_S = 60.0
+_RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """The output of the worker; `executed` is None if it wrote no notebook."""
+
+    outcome: Outcome
+    duration_s: float
+    executed: dict[str, Any] | None
+    results_path: Path
+    hidden_errors: tuple[dict[str, str], ...]
+    log: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def execute(
+    notebook: Notebook,
+    parameters: dict[str, Any],
+    *,
+    cwd: Path,
+    work: Path,
+    kernel: str,
+    timeout_s: float,
+    hash_seed: int,
+) -> Execution:
+    """Run the notebook with `cwd` as its folder and `work`, an empty folder, for everything else.
+
+    `timeout_s`: for all cells together. A cell that ignores an interrupt for GRACE_S loses its
+    kernel; a worker that still does not return is ended with it.
+    """
+    # Widget state of an earlier run must not pass for that of this one.
+    (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
+    start = time.monotonic()
+    with socket_folder() as sockets:
+        request = {
+            "parameters": parameters,
+            "cwd": str(cwd),
+            "kernel_name": kernel,
+            "timeout_s": timeout_s,
+            "start_timeout": START_TIMEOUT_S,
+            "grace_s": GRACE_S,
+            "socket_folder": sockets,
+        }
+        (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        limit_s = STARTS * START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S
+        in_time = _run_worker(work, limit_s, hash_seed)
+    return Execution(
+        outcome=_outcome(work, in_time=in_time),
+        duration_s=time.monotonic() - start,
+        executed=_json_or_none(work / OUTPUT),
+        results_path=work / _RESULTS,
+        hidden_errors=_hidden_errors(work / _HIDDEN),
+        log=_log(work / _LOG),
+        parameters=parameters,
+    )
+
+
+def _environment(work: Path, hash_seed: int) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if name.casefold() not in PROXIES}
+    return {
+        **kept,
+        "PYTHONHASHSEED": str(hash_seed),
+        RESULTS_VARIABLE: str(work / _RESULTS),
+        HIDDEN_ERRORS_VARIABLE: str(work / _HIDDEN),
+        "WORKBENCH_STRICT": "1",
+        "HF_HUB_OFFLINE": "1",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+
+
+def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
+    """Return whether the worker ended by itself within the limit."""
+    command = [sys.executable, "-m", "workbench.notebooks.worker", "request.json"]
+    with (work / _LOG).open("wb") as log:
+        worker = subprocess.Popen(
+            command,
+            cwd=work,
+            env=_environment(work, hash_seed),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C reaches this process alone, which then ends worker and kernel in order.
+            start_new_session=True,
+        )
+        try:
+            worker.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            _end_with_children(worker)
+    return True
+
+
+def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
+    """Kill a worker that still runs; its kernel runs in a session of its own."""
+    if worker.poll() is not None:
+        return
+    import psutil
+
+    family = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(worker.pid)
+        family = [process, *process.children(recursive=True)]
+    for each in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    worker.wait()
+
+
+def _outcome(work: Path, *, in_time: bool) -> Outcome:
+    if not in_time:
+        return Outcome("timeout", "the worker process did not return, and was ended")
+    found = _json_or_none(work / OUTCOME)
+    return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
+
+
+def _json_or_none(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _log(path: Path) -> str:
+    """Return what worker and kernel printed, without what a kernel prints on every start."""
+    lines = plain(path.read_text(encoding="utf-8", errors="replace")).splitlines()
+    return "\n".join(line for line in lines if not line.startswith("[IPKernelApp] WARNING"))
+
+
+def _hidden_errors(path: Path) -> tuple[dict[str, str], ...]:
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    errors = []
+    for line in text.splitlines():
+        # A kernel that was killed may leave half a line.
+        with contextlib.suppress(ValueError):
+            errors.append(json.loads(line))
+    return tuple(errors)

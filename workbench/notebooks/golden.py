@@ -1,0 +1,112 @@
+"""Goldens: the last recorded results of every case of a matrix, one file per notebook.
+
+A golden shows that nothing changed, not that it is right: values from other sources are in
+`expect` of the matrix file, and no command rewrites them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from workbench.access.files import FileError, FileUse
+from workbench.notebooks.errors import NotebookMatrixError
+from workbench.notebooks.expectations import Golden
+from workbench.notebooks.matrix import Case, Matrix
+from workbench.notebooks.problems import NotebookResult
+from workbench.notebooks.results_check import comparable
+from workbench.notebooks.strict import Strict, read_strict
+
+GOLDEN = FileUse("file of goldens", 64 * 2**20, "goldens")
+Cases = Mapping[str, Mapping[str, Any]]
+
+
+class GoldenCase(Strict):
+    """What a case gave, and with which parameters."""
+
+    parameters: dict[str, Any]
+    results: dict[str, Any]
+
+
+class GoldenFile(Strict):
+    """The goldens of one notebook, by the names of its cases."""
+
+    format: Literal[1]
+    cases: dict[str, GoldenCase]
+
+
+def read_goldens(path: Path) -> Cases:
+    """Return case -> {"parameters", "results"}; empty if there is no such file.
+
+    Raises NotebookMatrixError if the file is not valid.
+    """
+    if not path.exists():
+        return {}
+    try:
+        found = read_strict(path, GOLDEN, GoldenFile)
+    except FileError as error:
+        raise NotebookMatrixError("golden_file", error.message, field="goldens") from None
+    except ValueError as error:
+        message = (
+            f"{path} is not a file of goldens: {error}. Delete it and record it with "
+            "--update-goldens."
+        )
+        raise NotebookMatrixError("golden_file", message, field="goldens") from error
+    return {name: case.model_dump() for name, case in found.cases.items()}
+
+
+def write_goldens(path: Path, new: Cases, keep: Iterable[str]) -> None:
+    """Put new cases into the file; of the other cases only `keep` stay."""
+    kept = {name: case for name, case in read_goldens(path).items() if name in set(keep)}
+    cases = dict(sorted({**kept, **new}.items()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"format": 1, "cases": cases}, ensure_ascii=False, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def golden_of(matrix: Matrix, case: Case) -> Golden | None:
+    """Return the golden of a case; None if its notebook has none."""
+    if case.golden_path is None:
+        return None
+    stored = read_goldens(case.golden_path).get(case.name, {})
+    return Golden(
+        parameters=stored.get("parameters"),
+        results=stored.get("results"),
+        file=case.golden_path.relative_to(matrix.path.parent).as_posix(),
+        update=matrix.command(case, "--update-goldens"),
+    )
+
+
+def record_goldens(
+    matrix: Matrix, runs: Iterable[tuple[Case, NotebookResult]], *, whole: bool
+) -> None:
+    """Record these runs; remove goldens of removed cases if all cases were run."""
+    new: dict[Path, dict[str, dict[str, Any]]] = {}
+    for case, run in runs:
+        if case.golden_path and run.results is not None:
+            kept = comparable(run.results, case.expectations.volatile)
+            entry = {"parameters": dict(run.parameters), "results": kept}
+            new.setdefault(case.golden_path, {})[case.name] = entry
+    names = _names_of_goldens(matrix)
+    for path, cases in new.items():
+        write_goldens(path, cases, names[path] if whole else read_goldens(path))
+
+
+def orphans(matrix: Matrix) -> Iterator[str]:
+    """Return one line for each golden without a case."""
+    for path, names in _names_of_goldens(matrix).items():
+        for gone in sorted(read_goldens(path).keys() - names):
+            yield (
+                f"stale_golden: {path.name} has {gone!r}, which is not a case of the matrix: "
+                "remove it, or run the whole matrix with --update-goldens"
+            )
+
+
+def _names_of_goldens(matrix: Matrix) -> dict[Path, set[str]]:
+    names: dict[Path, set[str]] = {}
+    for case in matrix.cases:
+        if case.golden_path:
+            names.setdefault(case.golden_path, set()).add(case.name)
+    return names

@@ -1,0 +1,125 @@
+"""The form of a matrix file, TOML or JSON: which notebooks, which parameters, which budgets."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from workbench.core.errors import unknown_name_message
+from workbench.notebooks.expectations import Budgets
+from workbench.notebooks.schema import results_schema
+from workbench.notebooks.strict import Strict
+
+Parameters = dict[str, Any]
+CASE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+
+class CaseTable(Strict):
+    """One run: parameters over those of its notebook, and results known from elsewhere.
+
+    `expect_null`: results that have to be null, for which TOML has no word.
+    """
+
+    parameters: Parameters = {}
+    expect: dict[str, Any] = {}
+    expect_null: list[str] = []
+    quick: bool = False
+    budgets: Budgets = Budgets()
+
+
+class SkipTable(Strict):
+    """Combinations of the axes that are excluded, with the reason, which every report shows."""
+
+    when: Parameters = Field(min_length=1)
+    reason: str = Field(min_length=10)
+
+
+class NotebookTable(Strict):
+    """The runs of one notebook: `cases` by name, and every combination of the values of `axes`.
+
+    `quick`: names of combinations that also belong to the quick part; `expect`: of every run;
+    `results`: the schema of its records, a type or a JSON Schema per name; `volatile`: results
+    that a golden does not keep; `gpu_cells`: how many cells need a GPU and say when they skip.
+    """
+
+    parameters: Parameters = {}
+    expect: dict[str, Any] = {}
+    axes: dict[str, list[Any]] = {}
+    quick: list[str] = []
+    skip: list[SkipTable] = []
+    cases: dict[str, CaseTable] = {}
+    results: Annotated[dict[str, str | dict[str, Any]], AfterValidator(results_schema)] = {}
+    volatile: list[str] = []
+    golden: bool = True
+    gpu_cells: int = Field(default=0, ge=0)
+    budgets: Budgets = Budgets()
+    timeout_s: float | None = Field(default=None, gt=0)
+
+    def combinations(self) -> Iterator[tuple[str, Parameters, str]]:
+        """Yield every combination of the axes: its name, its values, why it is excluded or ""."""
+        for values in itertools.product(*self.axes.values()) if self.axes else ():
+            given = dict(zip(self.axes, values, strict=True))
+            reasons = (skip.reason for skip in self.skip if skip.when.items() <= given.items())
+            yield _axes_name(given), given, next(reasons, "")
+
+    def runs(self) -> list[tuple[str, CaseTable]]:
+        """Return the cases and the combinations that are not excluded, by name."""
+        combined = [
+            (name, CaseTable(parameters=values, quick=name in self.quick))
+            for name, values, reason in self.combinations()
+            if not reason
+        ]
+        return [*self.cases.items(), *combined]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = [name for name, _ in self.runs()]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"case {name!r} is named twice")
+            if not re.match(CASE_NAME, name):
+                raise ValueError(f"case {name!r} may hold letters, digits and . _ -")
+        combined = names[len(self.cases) :]
+        for name in self.quick:
+            if name not in combined:
+                raise ValueError(f"quick: {unknown_name_message('Combination', name, combined)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_skips(self) -> Self:
+        every = [values.items() for _, values, _ in self.combinations()]
+        for skip in self.skip:
+            if not any(skip.when.items() <= values for values in every):
+                raise ValueError(f"skip: {skip.when} is not a combination of its axes")
+        return self
+
+
+class DefaultsTable(Strict):
+    """Defaults for every notebook."""
+
+    parameters: Parameters = {}
+    budgets: Budgets = Budgets()
+    timeout_s: float = Field(default=600, gt=0)
+
+
+class MatrixTable(Strict):
+    """A whole file; its paths are relative to its folder.
+
+    `notebooks`: patterns, of which every match needs an entry in `notebook`; `goldens`: a folder.
+    """
+
+    format: Literal[1]
+    notebooks: list[str] = ["*.ipynb"]
+    goldens: str = "goldens"
+    defaults: DefaultsTable = DefaultsTable()
+    notebook: dict[str, NotebookTable] = Field(min_length=1)
+
+
+def _axes_name(values: Parameters) -> str:
+    """Return the combination's name: its values, with characters allowed in a file name."""
+    words = (re.sub(r"[^A-Za-z0-9._]+", "-", str(value)).strip("-.") for value in values.values())
+    return "-".join(word or "empty" for word in words)

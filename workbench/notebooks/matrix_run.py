@@ -1,0 +1,172 @@
+"""Run a matrix: cases in parallel, every failure kept, goldens compared or recorded again."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from workbench.notebooks.errors import NotebookError
+from workbench.notebooks.expectations import Golden
+from workbench.notebooks.golden import golden_of, orphans, record_goldens
+from workbench.notebooks.matrix import Case, ExcludedCase, Matrix
+from workbench.notebooks.problems import NotebookProblem, NotebookResult, ProblemKind
+from workbench.notebooks.runner import run_notebook
+from workbench.notebooks.source_rules import COMMON_RULES, check_notebook_source
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case and its run; `rerun`: the command that repeats it."""
+
+    case: Case
+    run: NotebookResult
+    rerun: str
+
+    @property
+    def ok(self) -> bool:
+        """Return whether nothing was found."""
+        return self.run.ok
+
+    def report(self) -> str:
+        """Return text for a terminal: the run's own, under the case's name, with the command."""
+        if self.ok:
+            return f"{self.case.case_id}: {self.run.report().partition(': ')[2]}"
+        return f"{self.case.case_id}\n{self.run.report()}\n  case: {self.rerun}"
+
+
+@dataclass(frozen=True)
+class MatrixReport:
+    """All the cases that were run, in the order of the matrix."""
+
+    results: tuple[CaseResult, ...]
+    duration_s: float
+    problems: tuple[str, ...] = ()
+    excluded: tuple[ExcludedCase, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Return whether every case passed and the goldens belong to cases."""
+        return not self.problems and all(result.ok for result in self.results)
+
+    @property
+    def failed(self) -> tuple[CaseResult, ...]:
+        """Return the cases with a problem."""
+        return tuple(result for result in self.results if not result.ok)
+
+    def reasons(self, name: str) -> list[str]:
+        """Return every reason of all runs, of `skipped_gpu_cells` or `failed_kernel_starts`."""
+        return [reason for result in self.results for reason in result.run.numbers[name]]
+
+    def summary(self) -> str:
+        """Return counts in a few lines, and reasons.
+
+        Passed, failed, GPU cells skipped, kernels started again, combinations excluded.
+        """
+        count, failed = len(self.results), len(self.failed)
+        skipped = self.reasons("skipped_gpu_cells")
+        return "\n".join(
+            [
+                f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s",
+                f"{len(skipped)} GPU cells skipped",
+                *(f"  {number} x {reason}" for reason, number in Counter(skipped).items()),
+                *(
+                    f"kernel started again: {each.case.case_id}: {'; '.join(starts)}"
+                    for each in self.results
+                    if (starts := each.run.failed_starts)
+                ),
+                *(f"excluded: {each.case_id}: {each.reason}" for each in self.excluded),
+                *self.problems,
+            ]
+        )
+
+
+def run_matrix(
+    matrix: Matrix,
+    cases: Sequence[Case] | None = None,
+    *,
+    output_dir: str | Path,
+    workers: int = 1,
+    update_goldens: bool = False,
+    time_scale: float = 1.0,
+    done: Callable[[CaseResult], None] = lambda _: None,
+) -> MatrixReport:
+    """Run the cases (all unless given), `workers` at a time, each in a kernel of its own.
+
+    The executed notebooks, without widget state, and their results go to `output_dir`.
+    `time_scale` multiplies the budgets of time, for a machine slower than CI's; `done` is called
+    after each run. With `update_goldens` the results of runs that are otherwise good become the
+    goldens. Raises NotebookMatrixError for a broken file of goldens.
+    """
+    chosen = matrix.cases if cases is None else tuple(cases)
+    start = time.monotonic()
+
+    def run(case: Case) -> CaseResult:
+        golden = None if update_goldens else golden_of(matrix, case)
+        result = run_case(matrix, case, output_dir, golden=golden, time_scale=time_scale)
+        done(result)
+        return result
+
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        results = tuple(pool.map(run, chosen))
+    whole = {case.case_id for case in chosen} >= {case.case_id for case in matrix.cases}
+    if update_goldens:
+        good = [(each.case, each.run) for each in results if each.ok]
+        record_goldens(matrix, good, whole=whole)
+    return MatrixReport(
+        results=results,
+        duration_s=time.monotonic() - start,
+        problems=tuple(orphans(matrix)) if whole else (),
+        excluded=matrix.excluded if whole else (),
+    )
+
+
+def run_case(
+    matrix: Matrix,
+    case: Case,
+    output_dir: str | Path,
+    *,
+    golden: Golden | None,
+    time_scale: float = 1.0,
+) -> CaseResult:
+    """Run one case. Misuse, such as a parameter that does not exist, is a problem of the case."""
+    wanted = replace(
+        case.expectations,
+        golden=golden,
+        budgets=case.expectations.budgets.scaled(time_scale),
+    )
+    try:
+        found = check_notebook_source(case.notebook, COMMON_RULES)
+        run = (
+            _not_run(case, *found)
+            if found
+            else run_notebook(
+                case.notebook,
+                case.parameters,
+                output_dir=output_dir,
+                timeout_s=case.timeout_s,
+                keep_widget_state=False,
+                name=case.stem,
+                expectations=wanted,
+            )
+        )
+    except NotebookError as error:
+        kind = cast("ProblemKind", error.code)
+        run = _not_run(case, NotebookProblem(kind, None, error.message))
+    return CaseResult(case, run, matrix.command(case))
+
+
+def _not_run(case: Case, *problems: NotebookProblem) -> NotebookResult:
+    return NotebookResult(
+        path=case.notebook,
+        output_path=case.notebook,
+        results=None,
+        skipped=(),
+        duration_s=0.0,
+        problems=problems,
+        parameters=case.parameters,
+    )

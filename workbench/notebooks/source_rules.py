@@ -1,0 +1,154 @@
+"""The house rules of a notebook's source, checked without running it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from workbench.notebooks.document import (
+    Notebook,
+    code_cells,
+    notebook_text,
+    numbered_cells,
+    parse_cell,
+    read_notebook,
+    source_of,
+    tags_of,
+)
+from workbench.notebooks.errors import NotebookParameterError
+from workbench.notebooks.parameters import inspect_parameters, parameter_cell
+from workbench.notebooks.problems import NotebookProblem
+from workbench.notebooks.usage import unused_parameters
+
+Rule = Callable[[Notebook], Iterator[NotebookProblem]]
+KERNEL = "python3"
+FEWEST_CELLS, MOST_CELLS = 10, 25
+LONGEST_BODY_LINES = 10
+LARGEST_SOURCE_BYTES = 100_000
+_TOOLS = r"(?:pip3?|uv|conda|mamba|micromamba|apt|apt-get|brew)\b"
+_INSTALL = re.compile(
+    rf"^\s*[!%]\s*(?:sudo\s+)?(?:(?:\S*python[\d.]*|\{{[^}}]+\}})\s+-m\s+)?{_TOOLS}", re.MULTILINE
+)
+_SHELL_CELL = re.compile(r"^\s*(?:%%(?:bash|sh|script|!)|%%!)")
+_INSTALL_IN_SHELL = re.compile(rf"^[^#\n]*\b{_TOOLS}[^#\n]*\b(?:install|add)\b", re.MULTILINE)
+
+
+def check_notebook_source(
+    path: str | os.PathLike[str], rules: tuple[Rule, ...] = ()
+) -> tuple[NotebookProblem, ...]:
+    """Return every rule that the notebook's source breaks; the house rules unless given.
+
+    Raises NotebookFileError if the file is missing or is not a notebook.
+    """
+    notebook = read_notebook(Path(path))
+    return tuple(problem for rule in rules or RULES for problem in rule(notebook))
+
+
+def _leftovers(notebook: Notebook) -> Iterator[NotebookProblem]:
+    fix = "clear outputs before committing, or run nbstripout"
+    for key in ("widgets", "papermill"):
+        if key in notebook["metadata"]:
+            yield NotebookProblem("leftover", None, f"metadata.{key} is left from a run: {fix}")
+    for index, cell in code_cells(notebook):
+        for key in ("outputs", "execution_count"):
+            if cell.get(key):
+                yield NotebookProblem("leftover", index, f"{key} is left from a run: {fix}")
+    for index, cell in numbered_cells(notebook):
+        if "injected-parameters" in tags_of(cell):
+            message = "injected parameters are left: delete the cell"
+            yield NotebookProblem("leftover", index, message)
+
+
+def _kernelspec(notebook: Notebook) -> Iterator[NotebookProblem]:
+    found = notebook["metadata"].get("kernelspec", {}).get("name")
+    if found != KERNEL:
+        message = f"the kernelspec is {found!r}, but only {KERNEL!r} exists everywhere"
+        yield NotebookProblem("kernelspec", None, message)
+
+
+def _parameters_cell(notebook: Notebook) -> Iterator[NotebookProblem]:
+    try:
+        inspect_parameters(notebook)
+    except NotebookParameterError as error:
+        yield NotebookProblem("parameters_cell", None, error.message)
+
+
+def _parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
+    broken = tuple(_parameters_cell(notebook))
+    if broken:
+        yield from broken
+        return
+    index, _ = parameter_cell(notebook)
+    for parameter in inspect_parameters(notebook):
+        written = {"type": parameter.annotation, "comment": parameter.comment}
+        lacking = " and no ".join(name for name, text in written.items() if not text)
+        if lacking:
+            line = f"{parameter.name} = {parameter.default}"
+            message = f"`{line}` has no {lacking}: `name: type = value  # comment`"
+            yield NotebookProblem("parameter_style", index, message)
+    yield from unused_parameters(notebook)
+
+
+def _cell_count(notebook: Notebook) -> Iterator[NotebookProblem]:
+    count = len(notebook["cells"])
+    if not FEWEST_CELLS <= count <= MOST_CELLS:
+        message = f"{count} cells; {FEWEST_CELLS} to {MOST_CELLS} make one question"
+        yield NotebookProblem("cell_count", None, message)
+
+
+def _functions(notebook: Notebook) -> Iterator[NotebookProblem]:
+    for index, cell in code_cells(notebook):
+        try:
+            tree = parse_cell(source_of(cell))
+        except SyntaxError as error:
+            message = f"not valid Python: {error.msg}, line {error.lineno}"
+            yield NotebookProblem("syntax", index, message, source_of(cell))
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+                if lines > LONGEST_BODY_LINES:
+                    message = f"the body of {node.name} has {lines} lines, {LONGEST_BODY_LINES} fit"
+                    yield NotebookProblem("long_function", index, message)
+
+
+def _installs(notebook: Notebook) -> Iterator[NotebookProblem]:
+    for index, cell in code_cells(notebook):
+        source = source_of(cell)
+        pattern = _INSTALL_IN_SHELL if _SHELL_CELL.match(source) else _INSTALL
+        found = pattern.search(source)
+        if found:
+            message = "a notebook must not install packages: declare the package in pyproject.toml"
+            yield NotebookProblem("install", index, message, found[0].strip())
+
+
+def _title(notebook: Notebook) -> Iterator[NotebookProblem]:
+    cells = numbered_cells(notebook)
+    texts = [(i, source_of(cell)) for i, cell in cells if cell.get("cell_type") == "markdown"]
+    lines = [(index, line.strip()) for index, text in texts for line in text.splitlines()]
+    index, heading = next(((i, line) for i, line in lines if line.startswith("#")), (None, ""))
+    if not heading.endswith("?"):
+        message = f"the title is {heading!r}; the first heading has to be a question (?)"
+        yield NotebookProblem("title", index, message)
+
+
+def _size(notebook: Notebook) -> Iterator[NotebookProblem]:
+    size = len(notebook_text(notebook).encode())
+    if size > LARGEST_SOURCE_BYTES:
+        message = (
+            f"the source has {size:,} bytes, {LARGEST_SOURCE_BYTES:,} are allowed: pictures and "
+            "data belong into files, and outputs are not committed"
+        )
+        yield NotebookProblem("too_large", None, message)
+
+
+COMMON_RULES: tuple[Rule, ...] = (_leftovers, _size, _parameters_cell)
+"""Rules for every notebook that a matrix runs, in any project."""
+
+RULES: tuple[Rule, ...] = (
+    *(_leftovers, _size, _kernelspec, _parameters),
+    *(_cell_count, _functions, _installs, _title),
+)

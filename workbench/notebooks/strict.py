@@ -1,0 +1,52 @@
+"""Read a TOML or JSON file into a strict form, with every mistake named in one message."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from workbench.access.files import FileUse, read_text
+from workbench.access.json_text import parse_json
+from workbench.core.errors import nearest_names
+
+
+class Strict(BaseModel):
+    """Allows only declared fields, and no conversion from text to number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+Form = TypeVar("Form", bound=Strict)
+
+
+def read_strict(path: Path, use: FileUse, form: type[Form]) -> Form:
+    """Return the file's content. Raises FileError, and ValueError that says what is wrong."""
+    text = read_text(path, use)
+    try:
+        document = tomllib.loads(text) if path.suffix == ".toml" else parse_json(text)
+    except (ValueError, RecursionError) as error:
+        language = "TOML" if path.suffix == ".toml" else "JSON (a TOML file ends with .toml)"
+        raise ValueError(f"it is not {language}: {error}") from error
+    try:
+        return form.model_validate(document)
+    except ValidationError as error:
+        raise ValueError("; ".join(map(_mistake, error.errors()))) from error
+
+
+def _mistake(mistake: Any) -> str:
+    """Return where a mistake is, the value, and what is allowed."""
+    where = ".".join(map(str, mistake["loc"])) or "the top"
+    match mistake["type"]:
+        case "extra_forbidden":
+            fields = {name for form in Strict.__subclasses__() for name in form.model_fields}
+            near = nearest_names(mistake["loc"][-1], fields, count=1)
+            return f"{where} is not a field" + (f"; nearest: {near[0]}" if near else "")
+        case "missing":
+            return f"{where} is missing"
+        case "value_error":
+            return f"{where}: {mistake['ctx']['error']}"
+        case _:
+            return f"{where} is {mistake['input']!r:.80}: {mistake['msg']}"

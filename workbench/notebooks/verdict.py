@@ -1,0 +1,125 @@
+"""All problems of one run: the list of checks, each of which looks for one thing.
+
+Without a check in CHECKS its broken notebooks would pass; tests/notebooks/test_mutations.py
+disables each check in turn and expects its broken notebook to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import get_args
+
+from workbench.notebooks.budget_checks import artifact_size, over_memory, over_time
+from workbench.notebooks.document import code_cells, excerpt, source_of
+from workbench.notebooks.evidence import Evidence
+from workbench.notebooks.problems import MEANINGS, HiddenKind, NotebookProblem
+from workbench.notebooks.result_checks import (
+    expected_values,
+    golden_results,
+    recorded_results,
+    result_schema,
+    skipped_cells,
+)
+from workbench.notebooks.usage import unused_parameters
+
+Check = Callable[[Evidence], Iterator[NotebookProblem]]
+
+
+def problems_of(evidence: Evidence) -> tuple[NotebookProblem, ...]:
+    """Return what every check found, most important first."""
+    found = (problem for check in CHECKS for problem in check(evidence))
+    return tuple(dict.fromkeys(found))
+
+
+def run_ended(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find a run out of time, a dead kernel, a run that never began."""
+    outcome = evidence.execution.outcome
+    index, source = _last_started(evidence)
+    if outcome.kind == "timeout":
+        detail = f"; {outcome.message}" if outcome.message else ""
+        limit = f"{evidence.timeout_s:g} s, the limit for all cells"
+        interrupted = [problem for problem in evidence.shown if _is_interrupt(problem)]
+        text = interrupted[-1].excerpt if interrupted else excerpt(source, "")
+        yield NotebookProblem("timeout", index, f"still running after {limit}{detail}", text)
+    elif outcome.kind in {"kernel_died", "not_run"}:
+        detail = f": {outcome.message}" if outcome.kind == "not_run" else ""
+        text = excerpt(source, evidence.execution.log)
+        yield NotebookProblem(outcome.kind, index, MEANINGS[outcome.kind] + detail, text)
+
+
+def cell_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find cells that raised; `run_ended` reports the interrupt of a cell out of time."""
+    errors = [problem for problem in evidence.shown if problem.kind == "cell_error"]
+    outcome = evidence.execution.outcome
+    if outcome.kind == "cell_error" and not errors:
+        yield NotebookProblem("cell_error", None, outcome.message)
+    late = outcome.kind == "timeout"
+    yield from (problem for problem in errors if not (late and _is_interrupt(problem)))
+
+
+def shown_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find errors that did not stop a cell: in streams, in Output widgets, in panels."""
+    yield from (problem for problem in evidence.shown if problem.kind != "cell_error")
+
+
+def hidden_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find what the guard recorded in the kernel and no cell shows.
+
+    Threads and tasks that failed outside a cell, tasks that outlived the last cell, and attempts
+    to reach another machine, also those whose error was swallowed.
+    """
+    for kind in get_args(HiddenKind):
+        for error in evidence.execution.hidden_errors:
+            last = error["error"].splitlines()[-1]
+            shown = any(each.kind == kind and last in each.excerpt for each in evidence.shown)
+            if error["kind"] == kind and not shown:
+                text = excerpt("", error["traceback"])
+                yield NotebookProblem(kind, None, f"{MEANINGS[kind]}: {error['error']}", text)
+
+
+def guarded(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find a kernel in which the guard could not work, so its findings stay hidden."""
+    if "guard_error" in evidence.record:
+        message = (
+            "the kernel could not watch its threads and tasks: install the workbench where the "
+            f"kernel runs ({evidence.record['guard_error']})"
+        )
+        yield NotebookProblem("unguarded", None, message)
+
+
+def parameters_read(evidence: Evidence) -> Iterator[NotebookProblem]:
+    """Find parameters that no later cell reads."""
+    if evidence.whole:
+        yield from unused_parameters(evidence.source)
+
+
+CHECKS: tuple[Check, ...] = (
+    run_ended,
+    cell_errors,
+    shown_errors,
+    hidden_errors,
+    guarded,
+    recorded_results,
+    result_schema,
+    expected_values,
+    golden_results,
+    skipped_cells,
+    over_time,
+    over_memory,
+    artifact_size,
+    parameters_read,
+)
+
+
+def _is_interrupt(problem: NotebookProblem) -> bool:
+    return problem.message.startswith("KeyboardInterrupt")
+
+
+def _last_started(evidence: Evidence) -> tuple[int | None, str]:
+    executed = evidence.execution.executed
+    started = [
+        (index, source_of(cell))
+        for index, cell in (code_cells(executed) if executed else ())
+        if cell["metadata"].get("papermill", {}).get("start_time")
+    ]
+    return started[-1] if started else (None, "")

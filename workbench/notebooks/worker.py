@@ -1,0 +1,116 @@
+"""The process that papermill runs in: `python -m workbench.notebooks.worker request.json`.
+
+A process of its own, because papermill changes the working directory of the whole process and
+the kernel inherits its environment: two runs in one process would mix both. Reads the arguments
+of `run`, writes the executed notebook and `Outcome` next to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import psutil
+
+INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
+REMOVAL_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended: `cell_error` leaves its evidence in the executed notebook."""
+
+    kind: Literal["ok", "cell_error", "timeout", "kernel_died", "not_run"]
+    message: str = ""
+
+
+def run(*, timeout_s: float, grace_s: float, **settings: Any) -> Outcome:
+    """Execute INPUT into OUTPUT, both in the working directory.
+
+    `settings`: of papermill, and `socket_folder`: where the kernel's sockets are; None for TCP.
+    """
+    # jsonschema would build a grammar of IRIs for a second; no notebook has a format to check.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    from workbench.notebooks.engine import ENGINE_NAME, Deadline
+
+    deadline = Deadline(timeout_s, grace_s)
+    try:
+        papermill.execute_notebook(
+            INPUT,
+            OUTPUT,
+            engine_name=ENGINE_NAME,
+            language="python",
+            progress_bar=False,
+            deadline=deadline,
+            **settings,
+        )
+    except PapermillExecutionError as error:
+        if error.ename == "KeyboardInterrupt" and deadline.passed():
+            return Outcome("timeout")
+        return Outcome("cell_error", f"{error.ename}: {error.evalue}")
+    except CellTimeoutError as error:
+        return Outcome("timeout", str(error))
+    except DeadKernelError as error:
+        return Outcome("kernel_died", str(error))
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, the caller gets a result
+        return Outcome("not_run", f"{type(error).__name__}: {error}")
+    return Outcome("ok")
+
+
+def _stop_when_orphaned(parent: int) -> None:
+    """Stop like Ctrl-C, which also ends the kernel, once the parent process is gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _end_kernels() -> None:
+    """Kill what is left: an interrupted start leaves a kernel that its manager does not know."""
+    left = psutil.Process().children(recursive=True)
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(left, timeout=REMOVAL_S)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder into which a kernel that is just ending may still put its sockets."""
+    end = time.monotonic() + REMOVAL_S
+    while folder.exists() and time.monotonic() < end:
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(0.05)
+
+
+def main() -> None:
+    """Run the request named on the command line."""
+    # A shell that starts its jobs in the background has them ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    outcome_path = Path(OUTCOME).absolute()
+    try:
+        outcome = run(**request)
+    finally:
+        _end_kernels()
+        # The process that made it may be gone.
+        if request["socket_folder"] is not None:
+            _remove(Path(request["socket_folder"]))
+    outcome_path.write_text(json.dumps(dataclasses.asdict(outcome)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

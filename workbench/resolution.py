@@ -1,0 +1,31 @@
+"""Resolve a scenario: read its model, and ask the rules what vLLM decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core import resolve as rules
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan
+from workbench.core.remedies import Remedy, remedies_for_refusal
+from workbench.models import load_model
+from workbench.scenario import Scenario
+
+
+def resolve(scenario: Scenario | None = None, **fields: Any) -> Plan:
+    """Return what vLLM decides for a scenario: block sizes, pages, kernel block, trace, problems.
+
+    fields: of the scenario, for example `resolve(model="qwen3.5-4b", tensor_parallel=2)`; they win
+    over those of `scenario`. Errors: ScenarioError for a field that is invalid; ConfigError when
+    the model cannot be read; Refused when vLLM refuses the configuration before any size exists.
+    Later failures are values in `plan.problems`.
+    """
+    if fields:
+        scenario = Scenario(**fields) if scenario is None else scenario.replace(**fields)
+    scenario = scenario or Scenario()
+    return rules.resolve(load_model(scenario.model), scenario)
+
+
+def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
+    """Return tried changes of a refused scenario that lift the refusal, best first."""
+    return remedies_for_refusal(load_model(scenario.model), scenario, refusal)

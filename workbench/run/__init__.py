@@ -1,1 +1,0 @@
-"""Code that runs things: notebooks, environments, kernels, sweeps and their results."""

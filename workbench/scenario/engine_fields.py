@@ -1,0 +1,154 @@
+"""The fields that most people pick: model, place, dtypes, blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.platforms import PLATFORMS
+from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
+from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.models import catalog_names, load_model
+from workbench.scenario.field import Field, any_word, declare, mostly
+from workbench.scenario.kinds import ModelReference, Switch, Words, dtype_name
+from workbench.scenario.numbers import Bytes, Integer
+
+TOKENS = "tokens"
+DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
+MODEL = Field(
+    name="model",
+    default=DEFAULT_MODEL,
+    kind=ModelReference(),
+    label="Model",
+    tip="Model of the catalog (`workbench models`)",
+    flag="--model",
+    also=("model_tag",),
+    offer=lambda _settings, _model: catalog_names(),
+    examples=lambda _field, _chosen, _rules: catalog_names(),
+)
+"""The field that is not one of the settings."""
+
+
+def _enum_member(text: str) -> str:
+    """Return the member of any printed enum: `a`, `Enum.A`, `<Enum.A: 'module.path'>`."""
+    return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
+
+
+def _backends(rules: RuleSet) -> tuple[str, ...]:
+    return tuple(name for name, backend in rules.backends.items() if backend.is_selectable)
+
+
+def _backends_of_model(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
+    """Return the backends of the platform for the model's kind of attention."""
+    attention = load_model(chosen["model"]).attention
+    names = [
+        name
+        for name, backend in rules.backends.items()
+        if attention is not None
+        and backend.is_selectable
+        and chosen["platform"] in backend.platforms
+        and backend.is_mla == attention.use_mla
+        and not backend.is_sparse
+    ]
+    return mostly(None, names, 0.3)
+
+
+@dataclass(frozen=True)
+class EngineFields:
+    """The fields of the section that is always open."""
+
+    platform: str = declare(
+        "cuda",
+        Words(tuple(PLATFORMS), normal=lambda text: text if text in PLATFORMS else None),
+        "Platform",
+        "Platform that vLLM runs on",
+        also=("device_config",),
+        examples=("cuda", "cuda", *PLATFORMS),
+    )
+    backend: str | None = declare(
+        None,
+        Words(_backends, normal=_enum_member),
+        "Backend",
+        "--attention-backend",
+        flag="--attention-backend",
+        also=("--attention-config.backend", "VLLM_ATTENTION_BACKEND"),
+        only_legal=True,
+        examples=_backends_of_model,
+    )
+    tensor_parallel: int = declare(
+        1,
+        Integer(high=1024),
+        "Tensor parallel",
+        "--tensor-parallel-size, a divisor of the number of attention heads",
+        flag="--tensor-parallel-size",
+        also=("tp",),
+        offer=lambda _settings, model: (1,) if model is None else tensor_parallel_sizes(model),
+        only_legal=True,
+        examples=(1, 1, 2, 4, 8),
+        sweep=(1, 2, 4, 8),
+    )
+    kv_cache_dtype: str = declare(
+        "auto",
+        Words(lambda rules: rules.kv_cache_dtypes, normal=dtype_name),
+        "KV-cache dtype",
+        "--kv-cache-dtype; auto is the model's dtype",
+        flag="--kv-cache-dtype",
+        only_legal=True,
+        examples=any_word,
+        sweep=("auto", "fp8"),
+    )
+    block_size: int | None = declare(
+        None,
+        Integer(step=16),
+        "Block size",
+        "--block-size, in tokens (alignment granularity, not a cap)",
+        unit=TOKENS,
+        flag="--block-size",
+        examples=(None, None, None, 16, 32, 64, 128, 256, 528),
+        sweep=(None, 16, 32, 64, 128, 256),
+    )
+    enable_prefix_caching: bool | None = declare(
+        None,
+        Switch(),
+        "Prefix caching",
+        "--enable-prefix-caching, or --no-enable-prefix-caching",
+        flag="--enable-prefix-caching",
+        only_legal=True,
+        examples=(None, True, True, False),
+        sweep=(False, True),
+    )
+    mamba_cache_mode: str | None = declare(
+        None,
+        Words(lambda rules: rules.cache_modes),
+        "Cache mode",
+        "--mamba-cache-mode: which states prefix caching keeps",
+        flag="--mamba-cache-mode",
+        only_legal=True,
+        examples=any_word,
+        sweep=(None, "align", "all"),
+    )
+    max_model_len: int | None = declare(
+        None,
+        Integer(named={"auto": -1}),
+        "Max model len",
+        "--max-model-len, in tokens; -1 for the longest that fits into the memory",
+        unit=TOKENS,
+        flag="--max-model-len",
+        also=("max_seq_len",),
+        examples=(None, 2048, 4096),
+    )
+    kv_cache_memory_bytes: int | None = declare(
+        None,
+        Bytes(),
+        "KV memory",
+        "--kv-cache-memory-bytes per rank, for example 20 GiB or 80 GB; replaces the memory budget",
+        flag="--kv-cache-memory-bytes",
+    )
+    rules: str = declare(
+        DEFAULT,
+        Words(lambda _rules: tuple(RULE_SETS)),
+        "vLLM rules",
+        "vLLM version whose rules decide",
+        also=("vllm",),
+    )

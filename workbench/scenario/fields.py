@@ -1,0 +1,43 @@
+"""The table of scenario fields.
+
+A field is declared once, whole, in the class of its section: `declare(default, kind, label, tip)`
+and what `Field` lists. Settings, validation, the JSON schema, the pickers of the panel, vLLM's
+command line and logs, random scenarios and sweeps read the table. Names are vLLM's where vLLM has
+one. None means "the engine chooses".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from workbench.scenario.engine_fields import MODEL, EngineFields
+from workbench.scenario.field import Field, declared
+from workbench.scenario.flex_fields import FlexFields
+from workbench.scenario.memory_fields import MemoryFields
+from workbench.scenario.more_fields import MoreFields
+
+SECTIONS = {
+    "": EngineFields,
+    "More settings": MoreFields,
+    "Memory budget of one device": MemoryFields,
+    "Flex attention": FlexFields,
+}
+"""Title of a section of the panel -> its fields, in order; the first is always open."""
+
+
+@dataclass(frozen=True)
+class Settings(FlexFields, MemoryFields, MoreFields, EngineFields):
+    """One scenario without its model. Values are not checked here: `Scenario` does that."""
+
+
+FIELDS: Mapping[str, Field] = MappingProxyType(
+    {MODEL.name: MODEL}
+    | {
+        name: field
+        for title, record in SECTIONS.items()
+        for name, field in declared(record, title).items()
+    }
+)
+"""Name -> declaration of every field of a scenario."""

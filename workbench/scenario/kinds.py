@@ -1,0 +1,240 @@
+"""Kinds of scenario fields: how a value is written, checked, offered and published."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.errors import ScenarioError, shown, unknown_name_message
+from workbench.core.groups.layer_specs import WINDOWS
+from workbench.core.versions import RULE_SETS, RuleSet
+
+JsonSchema = dict[str, Any]
+
+
+DTYPE_NAMES = {"half": "float16", "float": "float32"}
+"""Other names of a dtype on vLLM's command line."""
+
+
+class Kind:
+    """What the values of a field are; the base is any text.
+
+    expected: what the error of a value of another type asks for; item: the same for an element.
+    """
+
+    expected = "a string"
+    item = "a string"
+    unit = ""
+    is_number = False
+    is_listed = False
+
+    def clean(self, name: str, value: Any) -> Any:
+        """Return what a scenario stores for a value as a person may write it."""
+        return value
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """Check a value of the right type. Errors: ScenarioError with the nearest valid one."""
+
+    def hint(self, given: object) -> str:
+        """Return a sentence with the valid value nearest to one of another type, or nothing."""
+        return ""
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """Return the JSON schema of a value."""
+        return {"type": ["string", "null"] if nullable else "string"}
+
+    def words(self, rules: str) -> tuple[str, ...] | None:
+        """Return the words that a rule set accepts; None for another kind."""
+        return None
+
+    def candidates(self, rules: str) -> tuple[Any, ...]:
+        """Return the values that a picker lists, without None."""
+        return self.words(rules) or ()
+
+    def read(self, value: Any) -> Any:
+        """Return the value that vLLM's command line or log gives, as a scenario has it.
+
+        None means that it says nothing about the field.
+        """
+        return value
+
+    def write(self, value: Any) -> Any:
+        """Return the value of vLLM's argument; True and False are the two forms of a switch."""
+        return value
+
+    def parse(self, name: str, text: str) -> Any:
+        """Return the value of a text that a person entered, None for an empty one."""
+        return text.strip() or None
+
+    def format(self, value: Any) -> str:
+        """Return the text that `parse` reads back."""
+        return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class ModelReference(Kind):
+    """A model: a name, or the object of a config.json."""
+
+    expected = "a name, a path or a config object"
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        text = "catalog name, path of a config.json, hub id, or the config object"
+        return {"type": ["string", "object"], "description": text}
+
+
+@dataclass(frozen=True)
+class Words(Kind):
+    """One of some words.
+
+    of: the words, or a function of the rule set. of_any_version: words of every version are
+    accepted, because the plan says what to do in a version without one. normal: the word that vLLM
+    means with another form of it; None for one that says nothing about the field.
+    """
+
+    of: tuple[str, ...] | Callable[[RuleSet], tuple[str, ...]]
+    of_any_version: bool = False
+    normal: Callable[[str], str | None] = str
+    is_listed = True
+
+    def words(self, rules: str) -> tuple[str, ...]:
+        """See `Kind.words`."""
+        return self.of(RULE_SETS[rules]) if callable(self.of) else self.of
+
+    def all_words(self) -> tuple[str, ...]:
+        """Return the words of every version."""
+        return tuple(dict.fromkeys(word for rules in RULE_SETS for word in self.words(rules)))
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        _require(name, value, self.all_words() if self.of_any_version else self.words(rules))
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {"enum": [*self.all_words(), *([None] if nullable else [])]}
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`."""
+        return self.normal(str(value))
+
+
+class Capability(Words):
+    """A compute capability such as "9.0"; the number 9.0 is accepted too."""
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`; a capability that no device has may be longer than a float."""
+        if not isinstance(value, int | float):
+            return value
+        try:
+            return f"{value:.1f}"
+        except OverflowError:
+            return shown(value)
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {
+            "type": ["string", "number", "null"],
+            "description": f"on cuda one of {', '.join(self.all_words())}; not read elsewhere",
+        }
+
+
+@dataclass(frozen=True)
+class Switch(Kind):
+    """On or off. on, off: the values of vLLM's flag, if it is not a switch itself."""
+
+    expected = "true or false"
+    is_listed = True
+    on: str | bool = True
+    off: str | bool = False
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {"type": ["boolean", "null"] if nullable else "boolean"}
+
+    def candidates(self, rules: str) -> tuple[Any, ...]:
+        """See `Kind.candidates`."""
+        return (True, False)
+
+    def read(self, value: Any) -> bool:
+        """See `Kind.read`; an environment variable is on with "1"."""
+        return bool(value in (self.on, "1"))
+
+    def write(self, value: Any) -> Any:
+        """See `Kind.write`."""
+        return self.on if value else self.off
+
+
+@dataclass(frozen=True)
+class Version(Kind):
+    """A version such as "2.9", "2.9.1+cu130" or "2.9.0.dev20250901"."""
+
+    pattern: str = r"\d{1,4}\.\d{1,4}([.+-].*)?"
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        if not re.fullmatch(self.pattern, value, re.ASCII):
+            text = f"Invalid {name} {shown(value)}. Expected a version such as 2.9 or 2.9.1+cu130."
+            raise ScenarioError("wrong_type", text, field=name)
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {**super().schema(nullable=nullable), "pattern": f"^{self.pattern}$"}
+
+
+class Layers(Kind):
+    """Numbers of layers, or the word for all sliding ones."""
+
+    expected = "a list of layer numbers"
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`; numbers become texts."""
+        if not isinstance(value, list | tuple):
+            return value
+        return tuple(str(layer) if type(layer) is int else layer for layer in value)
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        for layer in value:
+            if not re.fullmatch(r"\d{1,5}", layer, re.ASCII) and layer != WINDOWS:
+                near = WINDOWS if layer[:1].isalpha() else 0
+                raise ScenarioError(
+                    "unknown_name",
+                    f"Invalid {name} entry {shown(layer)}. Expected a layer number such as 0, or "
+                    f"{WINDOWS} for all sliding layers. Nearest valid value: {near}.",
+                    field=name,
+                )
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        item = {"type": "string", "description": f'a layer number, or "{WINDOWS}"'}
+        return {"type": ["array", "null"], "items": item}
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`."""
+        layers = value if isinstance(value, list | tuple) else str(value).split(",")
+        return tuple(map(str, layers)) or None
+
+    def write(self, value: Any) -> Any:
+        """See `Kind.write`."""
+        return list(value)
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`."""
+        return tuple(filter(None, map(str.strip, text.split(",")))) or None
+
+    def format(self, value: Any) -> str:
+        """See `Kind.format`."""
+        return ", ".join(value or ())
+
+
+def dtype_name(text: str) -> str:
+    """Return the name of a dtype, of which `torch.bfloat16` and `half` are other forms."""
+    name = text.removeprefix("torch.")
+    return DTYPE_NAMES.get(name, name)
+
+
+def _require(name: str, value: Any, allowed: Collection[str]) -> None:
+    if value not in allowed:
+        raise ScenarioError("unknown_name", unknown_name_message(name, value, allowed), field=name)

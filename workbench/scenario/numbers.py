@@ -1,0 +1,211 @@
+"""Kinds of scenario fields that are numbers: counts, bytes, shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.core.errors import ScenarioError, shown
+from workbench.scenario.kinds import JsonSchema, Kind
+from workbench.scenario.sizes import integer_value, parse_bytes
+
+MAX_TOKENS = 2**31 - 1
+MAX_BYTES = 2**50
+SMALLEST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Integer(Kind):
+    """An integer from low to high.
+
+    named: further values by the word that vLLM's command line takes for them. step: the nearest
+    valid value is a multiple of it.
+    """
+
+    expected = "an integer"
+    is_number = True
+    low: int = 1
+    high: int = MAX_TOKENS
+    named: Mapping[str, int] = field(default_factory=dict)
+    step: int = 1
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        if self.low <= value <= self.high or value in self.named.values():
+            return
+        raise ScenarioError(
+            "out_of_range",
+            f"Invalid {name} {shown(value)}. Expected an integer from {self.low} to {self.high}. "
+            f"Nearest valid value: {self._nearest(value)}.",
+            field=name,
+        )
+
+    def hint(self, given: object) -> str:
+        """See `Kind.hint`."""
+        try:
+            value = int(float(given))  # type: ignore[arg-type]
+        except (TypeError, ValueError, OverflowError):
+            return ""
+        return f" Nearest valid value: {self._nearest(value)}."
+
+    def _nearest(self, value: int) -> int:
+        inside = min(max(value, self.low), self.high)
+        return max(self.step, inside // self.step * self.step) if self.step > 1 else inside
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        number = {
+            "type": ["integer", "null"] if nullable else "integer",
+            "minimum": self.low,
+            "maximum": self.high,
+        }
+        further = [{"const": value} for value in self.named.values()]
+        return {"anyOf": [number, *further]} if further else number
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`."""
+        if not isinstance(value, str):
+            return value
+        return self.named.get(value, integer_value(value))
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`; commas between thousands are accepted."""
+        plain = text.strip().replace(",", "")
+        if not plain:
+            return None
+        try:
+            return int(plain)
+        except ValueError:
+            raise ScenarioError(
+                "wrong_type",
+                f"Invalid {name} {shown(plain)}. Expected an integer, or empty for the engine's "
+                f"choice.{self.hint(plain)}",
+                field=name,
+            ) from None
+
+
+WITH_UNIT = {"type": "string", "description": 'with a unit: "20 GiB"'}
+
+
+@dataclass(frozen=True)
+class Bytes(Integer):
+    """A size in bytes; a text with its unit, such as "20 GiB", is accepted too."""
+
+    unit = "bytes"
+    low: int = 0
+    high: int = MAX_BYTES
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`."""
+        return parse_bytes(value, name) if isinstance(value, str) else value
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`; a small size where only large ones exist has lost its unit."""
+        if 0 < value < self.low:
+            parse_bytes(str(value), name)
+        super().check(name, value, rules)
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {"anyOf": [super().schema(nullable=nullable), WITH_UNIT]}
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`; a number without its unit is refused, not guessed."""
+        return parse_bytes(text, name)
+
+    def format(self, value: Any) -> str:
+        """See `Kind.format`."""
+        return "" if value is None else f"{value} B"
+
+
+@dataclass(frozen=True)
+class BytesPerRank(Kind):
+    """One size in bytes per rank."""
+
+    unit = "bytes"
+    expected = "a list with one size per rank"
+    item = "an integer"
+    size: Bytes = field(default_factory=Bytes)
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`."""
+        if not isinstance(value, list | tuple):
+            return value
+        return tuple(self.size.clean(name, size) for size in value)
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        low, high = self.size.low, self.size.high
+        if value and all(low <= size <= high for size in value):
+            return
+        nearest = [min(max(size, low), high) for size in value] or None
+        raise ScenarioError(
+            "out_of_range",
+            f"Invalid {name} {shown(value)}. Expected one size per rank, from {low} to {high} "
+            f"bytes. Nearest valid value: {nearest}.",
+            field=name,
+        )
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {
+            "type": ["array", "null"],
+            "minItems": 1,
+            "items": self.size.schema(nullable=False),
+        }
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`; the sizes are separated by commas."""
+        if not text.strip():
+            return None
+        sizes = (self.size.parse(name, size) for size in text.split(","))
+        return tuple(size for size in sizes if size is not None)
+
+    def format(self, value: Any) -> str:
+        """See `Kind.format`."""
+        return ", ".join(map(self.size.format, value or ()))
+
+
+class Share(Kind):
+    """A share of something: above 0, at most 1."""
+
+    expected = "a number"
+    is_number = True
+
+    def check(self, name: str, value: Any, rules: str) -> None:
+        """See `Kind.check`."""
+        if 0 < value <= 1:
+            return
+        raise ScenarioError(
+            "out_of_range",
+            f"Invalid {name} {shown(value)}. Expected above 0 and at most 1. "
+            f"Nearest valid value: {1 if value > 1 else SMALLEST_SHARE}."
+            + (f" {value:g} % is {value / 100:g}." if 1 < value <= 100 else ""),
+            field=name,
+        )
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        number = ["number", "null"] if nullable else "number"
+        return {"type": number, "exclusiveMinimum": 0, "maximum": 1}
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`; a text that is not a number stays, and the scenario refuses it."""
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return value
+
+    def parse(self, name: str, text: str) -> Any:
+        """See `Kind.parse`."""
+        if not text.strip():
+            return None
+        if isinstance(share := self.read(text), float):
+            return share
+        raise ScenarioError(
+            "wrong_type",
+            f"Invalid {name} {shown(text.strip())}. Expected a number above 0 and at most 1, or "
+            "empty for the engine's choice.",
+            field=name,
+        )

@@ -1,0 +1,136 @@
+"""The scenario: the user's settings, checked at the boundary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass
+
+from workbench.access.json_text import json_or_word, parse_json
+from workbench.core.errors import ScenarioError, nearest_names, shown
+from workbench.scenario.engine_fields import DEFAULT_MODEL
+from workbench.scenario.fields import FIELDS, Settings
+
+OTHER_NAMES = {other: name for name, field in FIELDS.items() for other in field.other_names}
+"""Suggested in errors, never accepted."""
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid", strict=True))
+class _StrictFields(Settings):
+    """The fields with their types, strictly checked: no "16", no 16.0, no True for a number."""
+
+    model: str | dict[str, Any] = DEFAULT_MODEL
+
+
+class Scenario(_StrictFields):
+    """One configuration to resolve: a model, and the settings for it.
+
+    model: a catalog name, a path of a config.json, a hub id, or the config object itself.
+    None (JSON null) means "the engine chooses". Sizes are in tokens. `compute_capability` is read
+    on CUDA only. Frozen; `replace` gives a changed copy; `to_json` and `from_json` round-trip.
+    Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
+    """
+
+    def __init__(self, /, **values: Any) -> None:
+        if unknown := [name for name in values if name not in FIELDS]:
+            raise _unknown_field(unknown[0])
+        cleaned = {name: FIELDS[name].kind.clean(name, value) for name, value in values.items()}
+        try:
+            super().__init__(**cleaned)
+        except ValidationError as error:
+            raise _wrong_type_error(error) from None
+        for name, field in FIELDS.items():
+            if getattr(self, name) != field.default:
+                field.check(self)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some fields changed, checked again."""
+        return type(self)(**{**self.to_dict(), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field by name."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    def to_json(self) -> str:
+        """Return one line of JSON, as `workbench resolve --batch` reads it."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the scenario with these fields; ScenarioError if it is not an object."""
+        if not isinstance(values, Mapping):
+            raise ScenarioError(
+                "scenario_not_object",
+                "Invalid scenario. Expected an object with named fields; got a "
+                f"{type(values).__name__}.",
+            )
+        scenario = cls(**{str(name): value for name, value in values.items()})
+        if "model" not in values:
+            raise ScenarioError(
+                "missing_field",
+                "The scenario has no model. Expected a catalog name (`workbench models`), the path "
+                "of a config.json, a hub id, or the config object itself.",
+                field="model",
+            )
+        return scenario
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the scenario in one JSON object."""
+        try:
+            values = parse_json(text, pairs=_unique_fields)
+        except ScenarioError:
+            raise
+        except ValueError as error:
+            raise ScenarioError("scenario_not_json", f"Not a JSON object: {error}.") from None
+        return cls.from_dict(values)
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these fields; a field given twice is an error."""
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            message = f"{shown(name)} is given twice."
+            raise ScenarioError("duplicate_field", message, field=name[:80])
+        values[name] = value
+    return values
+
+
+def _unknown_field(given: str) -> ScenarioError:
+    name = given[:80]
+    near = (OTHER_NAMES[name],) if name in OTHER_NAMES else nearest_names(name, FIELDS)
+    hint = f" Nearest: {', '.join(near)}." if near else ""
+    return ScenarioError(
+        "unknown_field",
+        f"A scenario has no field {shown(given)}.{hint} Fields: {', '.join(FIELDS)}.",
+        field=name,
+    )
+
+
+def _wrong_type_error(error: ValidationError) -> ScenarioError:
+    first = error.errors()[0]
+    name, *inside = first["loc"]
+    kind = FIELDS[str(name)].kind
+    is_item = bool(inside) and isinstance(inside[-1], int)
+    expected, given = kind.item if is_item else kind.expected, first["input"]
+    hint = "" if is_item else kind.hint(given)
+    return ScenarioError(
+        "wrong_type",
+        f"Invalid {name} {shown(given)} ({type(given).__name__}). Expected {expected}.{hint}",
+        field=str(name),
+    )
+
+
+def value_of(name: str, text: str) -> Any:
+    """Return a value written as text: JSON where it is JSON, else the bare word.
+
+    Only a field of numbers takes a number: "0.23" and "9.0" are names.
+    """
+    value = json_or_word(text)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    takes_numbers = name in FIELDS and FIELDS[name].kind.is_number
+    return text if is_number and not takes_numbers else value

@@ -1,0 +1,97 @@
+"""Sizes as text: "20 GiB" and "20 GB" are not the same number of bytes; "16k" is 16,000."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from workbench.core.errors import ScenarioError, shown
+
+UNITS = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+    "tib": 2**40,
+}
+"""Unit (lower case) -> bytes."""
+
+SIZE = re.compile(
+    r"([0-9]{1,3}(?:[,_][0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE
+)
+SMALLEST_BARE = 10**6
+"""A bare number below this is more likely a forgotten unit than a count of bytes."""
+MULTIPLIERS = {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
+}
+"""Letter after a number on vLLM's command line -> factor."""
+SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+
+
+def integer_value(text: str) -> int | str:
+    """Return the integer in "4096", "16k" (16,000) or "16K" (16,384), as vLLM reads it.
+
+    Any other text is returned unchanged; the scenario then refuses it.
+    """
+    if found := SHORT_NUMBER.fullmatch(text.strip()):
+        return int(float(found.group(1)) * MULTIPLIERS[found.group(2)])
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def parse_bytes(text: str, field: str = "size") -> int | None:
+    """Return the bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
+
+    Errors: ScenarioError for anything else, also for a small number without a unit.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    found = SIZE.fullmatch(text)
+    unit = found.group(2).lower() if found else ""
+    if found is None or (unit and unit not in UNITS):
+        raise ScenarioError(
+            "wrong_type",
+            f"Invalid {field} {shown(text)}. Expected a size such as 20 GiB or 80 GB."
+            + ("" if found is None else _nearest_units(found.group(1), unit)),
+            field=field,
+        )
+    number = float(found.group(1).replace(",", "").replace("_", ""))
+    if not unit and number < SMALLEST_BARE:
+        raise ScenarioError(
+            "unit_missing",
+            f"Invalid {field} {shown(text)}: the unit is missing. "
+            f"Expected for example {number:g} GiB ({int(number * 2**30):,} bytes) or "
+            f"{number:g} GB ({int(number * 10**9):,} bytes).",
+            field=field,
+        )
+    size = number * UNITS[unit or "b"]
+    if math.isinf(size):
+        raise ScenarioError(
+            "out_of_range",
+            f"Invalid {field} {shown(text)}: it is unrealistically large. "
+            "Expected a size such as 20 GiB. Nearest valid value: 1 TiB.",
+            field=field,
+        )
+    return int(size)
+
+
+def _nearest_units(number: str, unit: str) -> str:
+    """Return the two units that begin with the same letter; empty for another letter."""
+    letter = unit[:1].upper()
+    if f"{letter}b".lower() not in UNITS:
+        return ""
+    return f" Nearest: {number} {letter}iB or {number} {letter}B."

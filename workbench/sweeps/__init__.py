@@ -1,0 +1,1 @@
+"""Sweeps: many scenarios resolved, or many kernel configurations measured."""

@@ -1,0 +1,91 @@
+"""The Pareto front of a sweep: points that no other point beats in every goal."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.sweeps.row import PER_GPU
+from workbench.sweeps.table import SweepTable
+
+GOALS: Mapping[str, int] = {
+    PER_GPU: 1,
+    "smallest_prefix_tokens": -1,
+    "waste_share": -1,
+}
+"""Column -> 1 where more is better, -1 where less is.
+
+Concurrency grows with the number of GPUs, so it is compared per GPU. The smallest cacheable prefix
+is a length and waste a share: neither grows with the GPUs.
+"""
+SAMPLE = 256
+"""Rows whose front is taken first: it beats nearly all of the others."""
+
+
+def pareto(table: SweepTable, goals: Mapping[str, int] = GOALS) -> npt.NDArray[np.int64]:
+    """Return the kept points that no kept point beats, best in the first goal first.
+
+    A point beats another if it is nowhere worse and somewhere better; of equal ones the first
+    represents all. What a point does not have (no memory size, no prefix that is found again) is
+    the worst. Errors: ValueError for an unknown goal, or without any.
+    """
+    if not goals or goals.keys() - GOALS.keys():
+        raise ValueError(f"goals are some of {', '.join(GOALS)}; got {', '.join(goals) or 'none'}.")
+    kept = np.flatnonzero(table.is_kept)
+    if not len(kept):
+        return kept
+    costs = np.stack([_cost(table, kept, name, sign) for name, sign in goals.items()], axis=1)
+    return kept[undominated(costs)]
+
+
+def _cost(
+    table: SweepTable, kept: npt.NDArray[np.int64], name: str, sign: int
+) -> npt.NDArray[np.float64]:
+    """Return a column as costs: less is better, infinity where there is nothing."""
+    found = table.values(name, kept).astype(np.float64)
+    missing = np.isnan(found) | (found == -1)
+    return np.where(missing, np.inf, -sign * found)
+
+
+def undominated(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Return the rows that no row beats, in ascending order of costs; of equal ones the first.
+
+    costs: [point, goal], of at most three goals; less is better.
+    """
+    points, goals = costs.shape
+    padded = np.zeros((points, len(GOALS)))
+    padded[:, :goals] = costs
+    left = np.arange(points)
+    some = padded[np.linspace(0, points - 1, min(points, SAMPLE)).astype(np.intp)]
+    for row in some[_front(some)]:
+        found = padded[left]
+        beaten = (found >= row).all(axis=1) & (found > row).any(axis=1)
+        left = left[~beaten]
+    return left[_front(padded[left])]
+
+
+def _front(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:
+    """Return the same row by row: only an earlier one in sorted order can beat a row.
+
+    The second and third costs of the rows so far are kept as stairs: the one ascends, the
+    other descends.
+    """
+    second: list[float] = []
+    third: list[float] = []
+    found = []
+    order = np.lexsort(costs.T[::-1])
+    for index, (_first, two, three) in zip(order.tolist(), costs[order].tolist(), strict=True):
+        at = bisect_right(second, two)
+        if at and third[at - 1] <= three:
+            continue
+        found.append(index)
+        end = at
+        while end < len(third) and third[end] >= three:
+            end += 1
+        if at and second[at - 1] == two:
+            at -= 1
+        second[at:end], third[at:end] = [two], [three]
+    return np.array(found, dtype=np.intp)

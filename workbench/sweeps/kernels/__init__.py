@@ -1,0 +1,1 @@
+"""Kernel sweeps: configurations to measure, where and how they run, and which one wins."""

@@ -1,0 +1,102 @@
+"""What a results file says about the best flex settings of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from workbench.sweeps.kernels.flex_kernels import settings_of
+from workbench.sweeps.kernels.winners import OF_POINT, Winner, winners
+from workbench.sweeps.store import Row
+from workbench.sweeps.store.row import canonical
+
+LAYER = ("head_dim", "group", "block_size", "dtype")
+"""Fields of a configuration that describe the measured layer, not a choice of the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestFlex:
+    """Winners of one device and one kind of layer, as plain values by name.
+
+    layer: head_size, gqa, page_tokens, dtype. best: one entry a batch; see `FlexBest` of interop.
+    """
+
+    layer: Mapping[str, Any]
+    provenance: Mapping[str, str]
+    best: tuple[Mapping[str, Any], ...]
+
+
+def best_flex(rows: Iterable[Row], *, bitwise: bool) -> tuple[BestFlex, ...]:
+    """Return one entry per device and kind of layer, of the kernel measured last there."""
+    groups: dict[tuple[str, str], dict[str, list[Row]]] = {}
+    for row in rows:
+        config = row.key.config_values
+        if config.get("kernel") == "flex" and config["bitwise"] == bitwise:
+            layer = canonical({name: config[name] for name in LAYER})
+            versions = groups.setdefault((row.key.device, layer), {})
+            versions.setdefault(row.key.kernel_hash, []).append(row)
+    newest = (max(found.values(), key=_measured_at) for _, found in sorted(groups.items()))
+    found = (_best(own, bitwise=bitwise) for own in newest)
+    return tuple(one for one in found if one is not None)
+
+
+def _best(rows: Sequence[Row], *, bitwise: bool) -> BestFlex | None:
+    buckets = tuple(dict.fromkeys(row.key.config_values["bucket"] for row in rows))
+    found = winners(rows, buckets, bitwise=bitwise)
+    if set(found) != set(buckets):
+        return None
+    newest = max(rows, key=lambda row: row.measured_at)
+    config = newest.key.config_values
+    provenance = {name: str(newest.provenance.get(name, "")) for name in ("driver", "torch")}
+    return BestFlex(
+        layer={
+            "head_size": config["head_dim"],
+            "gqa": config["group"],
+            "page_tokens": config["block_size"],
+            "dtype": config["dtype"],
+        },
+        provenance={
+            **provenance,
+            "device_name": newest.key.device,
+            "triton": str(newest.provenance.get("triton", "")),
+            "kernel_hash": newest.key.kernel_hash,
+            "measured_at": datetime.fromtimestamp(newest.measured_at, UTC).isoformat(
+                "T", "seconds"
+            ),
+        },
+        best=tuple(_entry(rows, bucket, one) for bucket, one in found.items()),
+    )
+
+
+def _entry(rows: Sequence[Row], bucket: str, found: Winner) -> dict[str, Any]:
+    """Return what the kernel launches for this batch, and the row with its time."""
+    own = [row for row in rows if _is_of(row, bucket, found.config)]
+    row = min(own, key=lambda row: row.median_s or 0.0)
+    config, settings = row.key.config_values, settings_of(found.config)
+    is_decode = settings.decode and config["queries"] * config["group"] <= settings.decode.block_m
+    tile = settings.decode if settings.decode and is_decode else settings.prefill
+    return {
+        "q_len": config["queries"],
+        "kv_len": config["tokens"],
+        "block_m": tile.block_m,
+        "block_n": tile.block_n,
+        "q_block_size": tile.block_m,
+        "kv_block_size": tile.block_n,
+        "num_warps": tile.num_warps,
+        "num_stages": tile.num_stages,
+        "median_us": round(1e6 * (row.median_s or 0.0), 3),
+        "n": row.n or 0,
+        "bitwise": bool(row.bitwise),
+    }
+
+
+def _is_of(row: Row, bucket: str, config: Mapping[str, Any]) -> bool:
+    config_values = row.key.config_values
+    own = {name: value for name, value in config_values.items() if name not in OF_POINT}
+    return config_values["bucket"] == bucket and own == config and row.median_s is not None
+
+
+def _measured_at(rows: Sequence[Row]) -> float:
+    return max(row.measured_at for row in rows)

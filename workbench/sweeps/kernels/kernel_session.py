@@ -1,0 +1,169 @@
+"""Kernel sweeps ready to start: on GPUs here or of a cluster, or small in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from workbench.sweeps.kernels import flex_kernels, table_kernels
+from workbench.sweeps.kernels.execute import Sweep
+from workbench.sweeps.kernels.fitting import Candidates
+from workbench.sweeps.kernels.place import Place, here
+from workbench.sweeps.kernels.winners import Shape, Winner, keys, winner, winners
+from workbench.sweeps.store import ResultStore, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is worth measuring here: configurations, and the batches that they are measured on."""
+
+    candidates: Candidates
+    shapes: tuple[Shape, ...]
+
+    @property
+    def configs(self) -> tuple[dict[str, Any], ...]:
+        """Return the configurations that are legal and fit."""
+        return self.candidates.configs
+
+    def first(self, count: int) -> Chosen:
+        """Return the same with no more than so many configurations, for a try."""
+        few = replace(self.candidates, configs=self.configs[:count])
+        return Chosen(few, self.shapes)
+
+
+EVERY = "all batches together"
+"""Bucket of the best single configuration, by geometric mean over all buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWinners:
+    """Bucket -> its winner, for one device and version of a kernel; EVERY is a bucket, too."""
+
+    device: str
+    kernel_hash: str
+    winners: Mapping[str, Winner]
+
+
+@dataclass(frozen=True, slots=True)
+class SweptKernel:
+    """A kernel that sweeps know."""
+
+    name: str
+    title: str
+    fields: tuple[str, ...]
+    """What is chosen for it, in the order of a table."""
+    one_for_all: bool
+    """A program picks its configuration once, so one has to win over all batches; otherwise only in
+    bitwise mode."""
+    measure: str
+    choose: Callable[[str | None, bool], Chosen]
+    hash_of: Callable[[], str]
+
+    def chosen(self, place: Place | None = None, *, bitwise: bool = False) -> Chosen:
+        """Return what is worth measuring at a place (this machine if none is given).
+
+        For a GPU this compiles for a minute or more; the GPU need not be here.
+        """
+        return self.choose((place or here()).target, bitwise)
+
+    def sweep(
+        self,
+        store: ResultStore,
+        chosen: Chosen,
+        *,
+        rounds: int = 1,
+        place: Place | None = None,
+        on_row: Callable[[Row], None] | None = None,
+    ) -> Sweep:
+        """Return the sweep over these, at a place (this machine if none is given)."""
+        at = place or here()
+        wanted = keys(self.name, chosen.configs, chosen.shapes, at.device, self.hash_of(), rounds)
+        return Sweep(store, wanted, self.measure, at.lanes, on_row=on_row)
+
+    def rows(self, store: ResultStore, device: str | None = None) -> tuple[Row, ...]:
+        """Return what a store holds of this kernel, whichever version; needs no GPU."""
+        return tuple(
+            row for row in store.rows(device) if row.key.config_values.get("kernel") == self.name
+        )
+
+    def winners(self, rows: Iterable[Row], *, bitwise: bool = False) -> tuple[KernelWinners, ...]:
+        """Return the winners per device and version of the kernel; nothing without any times."""
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            mode = row.key.config_values.get("bitwise", bitwise)
+            if mode == bitwise:
+                groups.setdefault((row.key.device, row.key.kernel_hash), []).append(row)
+        found = []
+        for (device, version), own in sorted(groups.items()):
+            buckets = tuple(dict.fromkeys(row.key.config_values["bucket"] for row in own))
+            best = winners(own, buckets, bitwise=bitwise or self.one_for_all)
+            if best and not (bitwise or self.one_for_all):
+                one = winner(own, buckets)
+                best |= {} if one is None else {EVERY: one}
+            if best:
+                found.append(KernelWinners(device, version, best))
+        return tuple(found)
+
+
+def _choose_flex(target: str | None, bitwise: bool) -> Chosen:
+    if target is None:
+        found = flex_kernels.candidates(
+            flex_kernels.SMALL_AXES, target=None, bitwise=bitwise, model=flex_kernels.SMALL_MODEL
+        )
+        return Chosen(found, flex_kernels.SMALL_BUCKETS)
+    return Chosen(flex_kernels.candidates(target=target, bitwise=bitwise), flex_kernels.BUCKETS)
+
+
+def _choose_tables(target: str | None, _bitwise: bool) -> Chosen:
+    axes = table_kernels.AXES if target else table_kernels.SMALL_AXES
+    found = table_kernels.candidates(axes, target=target)
+    return Chosen(found, table_kernels.shapes(reduced=target is None))
+
+
+def _flex_hash() -> str:
+    from workbench.sweeps.kernels.flex_measure import kernel_hash
+
+    return kernel_hash()
+
+
+def _table_hash() -> str:
+    from workbench.sweeps.kernels.table_measure import kernel_hash
+
+    return kernel_hash()
+
+
+KERNELS: Mapping[str, SweptKernel] = {
+    kernel.name: kernel
+    for kernel in (
+        SweptKernel(
+            "flex",
+            title="paged flex attention",
+            fields=("block_m", "block_n", "num_warps", "decode_n", "split_tokens"),
+            one_for_all=False,
+            measure=flex_kernels.MEASURE,
+            choose=_choose_flex,
+            hash_of=_flex_hash,
+        ),
+        SweptKernel(
+            "block-table",
+            title="block tables, fast path",
+            fields=tuple(table_kernels.AXES),
+            one_for_all=True,
+            measure=table_kernels.MEASURE,
+            choose=_choose_tables,
+            hash_of=_table_hash,
+        ),
+    )
+}
+"""Name -> kernel."""
+
+
+def kernel_named(name: str) -> SweptKernel:
+    """Return the kernel of this name. Errors: ValueError with the names that there are."""
+    if name in KERNELS:
+        return KERNELS[name]
+    near = get_close_matches(name, KERNELS, 1)
+    hint = f" Nearest: {near[0]}." if near else ""
+    raise ValueError(f"No kernel {name!r} is swept.{hint} Kernels: {', '.join(KERNELS)}.")

@@ -1,0 +1,114 @@
+"""What is swept: settings, and the fields that vary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from workbench.core.errors import ScenarioError, nearest_names
+from workbench.core.model import Model
+from workbench.scenario.fields import Settings
+
+FIELDS = tuple(field.name for field in dataclasses.fields(Settings))
+MODEL = "model"
+MAX_POINTS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Space:
+    """Every combination of the values of some fields, the other fields as in `settings`.
+
+    models: name -> model; several of them are an axis too, the outermost. axes: field -> values.
+    illegal: settings that no scenario may have, as (fields and values, code).
+    Errors: ScenarioError for an unknown field, an axis without values, or too many points.
+    """
+
+    models: Mapping[str, Model]
+    settings: Settings
+    axes: Mapping[str, Sequence[Any]]
+    illegal: tuple[tuple[Mapping[str, Any], str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the axes; keep each value once, and plain settings."""
+        if not self.models:
+            raise ScenarioError("missing_field", "A sweep needs a model.", field=MODEL)
+        for field, values in self.axes.items():
+            _check_axis(field, values)
+        once = {field: tuple(dict.fromkeys(values)) for field, values in self.axes.items()}
+        plain = Settings(**{name: getattr(self.settings, name) for name in FIELDS})
+        object.__setattr__(self, "axes", once)
+        object.__setattr__(self, "settings", plain)
+        if self.size > MAX_POINTS:
+            raise ScenarioError(
+                "out_of_range",
+                f"The sweep has {self.size:,} points; at most {MAX_POINTS:,} are held at once. "
+                "Take values away from its longest axis, or sweep in parts.",
+                field=max(once, key=lambda field: len(once[field])),
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the number of models, then of values on every axis."""
+        return (len(self.models), *(len(values) for values in self.axes.values()))
+
+    @property
+    def size(self) -> int:
+        """Return how many points there are."""
+        return prod(self.shape)
+
+    def changes(self, index: int) -> dict[str, Any]:
+        """Return what a point sets: the model's name and the fields that vary."""
+        places = (int(place) for place in np.unravel_index(index, self.shape))
+        every = (tuple(self.models), *self.axes.values())
+        values = (axis[place] for axis, place in zip(every, places, strict=True))
+        return dict(zip((MODEL, *self.axes), values, strict=True))
+
+    def point(self, index: int) -> tuple[Model, Settings]:
+        """Return the model and the settings of one point."""
+        return next(self.points(index, index + 1))
+
+    def points(self, start: int, stop: int) -> Iterator[tuple[Model, Settings]]:
+        """Yield the model and the settings of consecutive points.
+
+        The settings are made without their constructor: it costs as much as half a resolution.
+        """
+        places = np.unravel_index(np.arange(start, stop), self.shape)
+        every = (tuple(self.models.values()), *self.axes.values())
+        columns = [
+            [axis[place] for place in along.tolist()]
+            for axis, along in zip(every, places, strict=True)
+        ]
+        fields, same = tuple(self.axes), vars(self.settings)
+        for model, *values in zip(*columns, strict=True):
+            settings = object.__new__(Settings)
+            vars(settings).update(same)
+            vars(settings).update(zip(fields, values, strict=True))
+            yield model, settings
+
+    def illegal_code(self, settings: Settings) -> str | None:
+        """Return the code of what no scenario may have, if these settings have it."""
+        for values, code in self.illegal:
+            if all(getattr(settings, field) == value for field, value in values.items()):
+                return code
+        return None
+
+
+def _check_axis(field: str, values: Sequence[Any]) -> None:
+    if field not in FIELDS:
+        near = ", ".join(nearest_names(field, FIELDS))
+        raise ScenarioError(
+            "unknown_field",
+            f"A sweep has no axis {field[:80]!r}. Nearest: {near or ', '.join(FIELDS)}.",
+            field=field[:80],
+        )
+    if not values:
+        raise ScenarioError(
+            "missing_field",
+            f"The axis {field} has no values: give at least one.",
+            field=field,
+        )

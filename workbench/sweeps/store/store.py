@@ -1,0 +1,218 @@
+"""The results store: committed as soon as measured, resumed by measuring what is missing.
+
+SQLite with a write-ahead log and `synchronous=FULL`: a row that `put` returned for is on the disk.
+One store may be used by several processes; each opens its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from workbench.sweeps.store.file import DAMAGE, damaged, opened
+from workbench.sweeps.store.row import Key, Row, StoreError, checksum, packed
+
+LEASE_S = 120.0
+KEY = "WHERE config_hash = ? AND device = ? AND kernel_hash = ? AND round = ?"
+HAS_RESULT = f"SELECT 1 FROM results {KEY}"  # noqa: S608  (constants only, as below)
+HAS_CLAIM = f"SELECT 1 FROM claims {KEY}"  # noqa: S608
+IS_HELD = HAS_CLAIM + " AND expires_at > ? AND worker <> ?"
+CLAIM = "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?, ?)"
+UNCLAIM = f"DELETE FROM claims {KEY}"  # noqa: S608
+READ = "SELECT config_hash, device, kernel_hash, round, body, checksum FROM results "
+COUNT = "UPDATE totals SET value = value + ? WHERE name = 'results'"
+NAMES = ("config_hash", "device", "kernel_hash", "round")
+
+
+class ResultStore:
+    """A results file. Usable from several threads; close it, or use it in a `with`.
+
+    path: created when missing. read_only: nothing is written, not even a quarantine. notes: what a
+    person has to know, such as why the file is read-only. Errors: StoreError.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        found = opened(self.path, read_only=read_only)
+        self._connection, self.read_only = found.connection, found.read_only
+        self._notes = list(found.notes)
+        self._lock = threading.RLock()
+        self.quarantined = 0
+        self.worker = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what you need to know about this file."""
+        return tuple(self._notes)
+
+    def put(self, row: Row) -> bool:
+        """Commit one row; it is on the disk when this returns. False: the key is already there.
+
+        The first result of a key stays: measuring twice is another round. Errors: StoreError.
+        """
+        columns = row.key.columns
+        with self._writing() as connection:
+            added = connection.execute(
+                "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", packed(row)
+            ).rowcount
+            connection.execute(COUNT, (added,))
+            connection.execute(UNCLAIM, columns)
+        return bool(added)
+
+    def claim(self, key: Key, lease_s: float = LEASE_S) -> bool:
+        """Reserve a key for this store object until the lease ends.
+
+        False: done, or claimed elsewhere.
+
+        Claiming again prolongs the lease: that is the heartbeat. Errors: StoreError.
+        """
+        columns, now = key.columns, time.time()
+        with self._writing() as connection:
+            if connection.execute(HAS_RESULT, columns).fetchone():
+                return False
+            if connection.execute(IS_HELD, (*columns, now, self.worker)).fetchone():
+                return False
+            connection.execute(CLAIM, (*columns, self.worker, now + lease_s))
+        return True
+
+    def release(self, key: Key) -> None:
+        """Give a claim of this store object back without a result."""
+        with self._writing() as connection:
+            connection.execute(UNCLAIM + " AND worker = ?", (*key.columns, self.worker))
+
+    def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
+        """Return the keys without an intact row, in order: what a resumed sweep measures."""
+        present: set[bytes] = set()
+        bad = []
+        with self._reading() as connection:
+            for raw in connection.execute(READ):
+                identity = _identity(raw)
+                if identity is None:
+                    bad.append(raw)
+                else:
+                    present.add(identity)
+        if bad:
+            self._put_away(bad)
+        return tuple(key for key in keys if key.identity not in present)
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row of a key; None if there is none, or none that is intact."""
+        for body in self._intact(KEY, key.columns):
+            return Row.from_dict(json.loads(body))
+        return None
+
+    def rows(self, device: str | None = None, kernel_hash: str | None = None) -> tuple[Row, ...]:
+        """Return every intact row, or those of a device and a kernel, in the order of their keys.
+
+        Damaged rows go into quarantine (`quarantined` counts them) and are never returned.
+        """
+        requested = {"device": device, "kernel_hash": kernel_hash}
+        given = {name: value for name, value in requested.items() if value is not None}
+        where = " AND ".join(f"{name} = ?" for name in given)
+        found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
+        return tuple(Row.from_dict(json.loads(body)) for body in found)
+
+    def lost(self) -> int:
+        """Count committed rows that are neither there nor in quarantine: the file is damaged."""
+        with self._reading() as connection:
+            [[written]] = connection.execute("SELECT value FROM totals WHERE name = 'results'")
+            [[there]] = connection.execute("SELECT count(*) FROM results")
+        if not isinstance(written, int):
+            raise damaged(self.path, ValueError("its count of rows is not a number"))
+        return max(0, written - there)
+
+    def close(self) -> None:
+        """Close the file; closing twice is fine."""
+        with self._lock:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
+        """Yield the JSON of every row with a valid checksum, and quarantine the others.
+
+        A damaged file can show the same row twice: it is returned once.
+        """
+        good: dict[bytes, bytes] = {}
+        bad = []
+        with self._reading() as connection:
+            for raw in connection.execute(READ + where, values):
+                identity = _identity(raw)
+                if identity is None or good.setdefault(identity, raw[4]) != raw[4]:
+                    bad.append(raw)
+        if bad:
+            self._put_away(bad)
+        return tuple(good.values())
+
+    def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
+        self.quarantined += len(bad)
+        self._notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
+        if self.read_only:
+            return
+        with self._writing() as connection:
+            for raw in bad:
+                connection.execute(
+                    "INSERT INTO quarantine VALUES (?, ?, ?, ?, ?, ?, ?)", (*raw, time.time())
+                )
+                same = [_is_stored(name, value) for name, value in zip(NAMES, raw, strict=False)]
+                query = f"DELETE FROM results WHERE {' AND '.join(same)}"  # noqa: S608  (names)
+                removed = connection.execute(query, raw[: len(NAMES)]).rowcount
+                connection.execute(COUNT, (-removed,))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except DAMAGE as error:
+                raise damaged(self.path, error) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold one transaction that excludes other processes."""
+        if self.read_only:
+            why = " ".join(self._notes) or "it was opened read-only."
+            raise StoreError(f"{self.path.name} takes no results: {why}")
+        with self._reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+
+def _identity(raw: tuple[Any, ...]) -> bytes | None:
+    """Return `Key.identity` of an intact row; None for a damaged one with arbitrary columns."""
+    config_hash, device, kernel_hash, number, body, written = raw
+    try:
+        identity = b"%b\0%b\0%b\0%d" % (config_hash, device, kernel_hash, number)
+        is_intact = type(number) is int and checksum(identity, body) == written
+    except TypeError:
+        return None
+    return identity if is_intact else None
+
+
+def _is_stored(name: str, value: Any) -> str:
+    """Return SQL that finds a value as it was read, damaged or not, without the index."""
+    return f"+{name} IS CAST(? AS TEXT)" if isinstance(value, bytes) else f"+{name} IS ?"

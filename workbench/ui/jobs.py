@@ -1,0 +1,136 @@
+"""The job runner of a panel: work leaves the callback's thread, and its result is shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from html import escape
+from typing import Any, TypeVar
+
+import ipywidgets as widgets
+
+from workbench.core.errors import ScenarioError, WorkbenchError
+from workbench.kernels.block_table.errors import BlockTableError
+from workbench.kernels.inspection import InspectionError
+from workbench.kernels.mode import TritonModeError
+from workbench.labs.jobs import KERNELS, Job, Stopped, launch
+from workbench.ui.pieces import button
+from workbench.ui.session import Guarded, guarded
+from workbench.views.html import document, refusal_html
+
+Result = TypeVar("Result")
+REFUSED = (WorkbenchError, BlockTableError, InspectionError, TritonModeError)
+"""Errors that say what you can change; any other is a defect of ours."""
+
+
+class JobRunner:
+    """The jobs of a panel's buttons. The newest wins; the previous one is requested to stop.
+
+    on_refusal: called after a refusal, to mark what is shown as stale. on_end: called in the
+    thread of the newest job after all of it. lane: see `workbench.labs.jobs.launch`.
+    """
+
+    def __init__(
+        self,
+        owner: Guarded,
+        on_refusal: Callable[[], None] = lambda: None,
+        on_end: Callable[[], None] = lambda: None,
+        lane: str = KERNELS,
+    ) -> None:
+        self.session, self.show_error = owner.session, owner.show_error
+        self._on_refusal, self._on_end, self._lane = on_refusal, on_end, lane
+        self._lock = threading.RLock()
+        self._job: Job | None = None
+        self.pending: Future[None] | None = None
+        self.status = widgets.HTML()
+        self.stop_button = button("Stop", "Stop the running job.")
+        self.stop_button.disabled = True
+        self.stop_button.on_click(self._stop_pressed)
+
+    def start(
+        self,
+        work: Callable[[Job], Result],
+        done: Callable[[Result], None],
+        busy: str = "Running ...",
+    ) -> None:
+        """Run `work` in the thread of the lane, then `done` with its result, there too."""
+        job = Job()
+        job.report = partial(self._report, job)
+        with self._lock:
+            self.cancel()
+            self._job = job
+            self.stop_button.disabled = False
+            self.status.value = _paragraph(busy)
+            self.pending = launch(partial(self._run, job, work, done), self._lane)
+
+    def cancel(self) -> None:
+        """Request the running job to stop; it notices between two launches."""
+        with self._lock:
+            if self._job is not None:
+                self._job.stop()
+                self.status.value = _paragraph("Stopping ...")
+
+    def refuse(self, error: Exception) -> None:
+        """Show a refusal, also of an input; what was shown before stays, and is stale."""
+        if not isinstance(error, WorkbenchError):
+            error = ScenarioError("not_done", str(error))
+        self.status.value = document(refusal_html(error))
+        self._on_refusal()
+
+    def wait(self, timeout_s: float = 300.0) -> bool:
+        """Wait until everything that was started has been shown; return False if it has not."""
+        try:
+            if self.pending is not None:
+                self.pending.exception(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    @guarded
+    def _stop_pressed(self, _button: Any) -> None:
+        self.cancel()
+
+    def _report(self, job: Job, text: str) -> None:
+        if not job.stopping:
+            self._say(job, _paragraph(text))
+
+    def _say(self, job: Job, text: str) -> None:
+        with self._lock:
+            if self._job is job:
+                self.status.value = text
+
+    @guarded
+    def _run(self, job: Job, work: Callable[[Job], Result], done: Callable[[Result], None]) -> None:
+        try:
+            shown = self._outcome(job, work, done)
+            if self._job is job:
+                shown()
+        finally:
+            with self._lock:
+                newest = self._job is job
+                if newest:
+                    self._job = None
+                    self.stop_button.disabled = True
+            if newest:
+                self._on_end()
+
+    def _outcome(
+        self, job: Job, work: Callable[[Job], Result], done: Callable[[Result], None]
+    ) -> Callable[[], None]:
+        """Do the work; return the function that shows the result, or why there is none."""
+        try:
+            job.check()  # it may have waited for the job that it replaces
+            result = work(job)
+        except Stopped:
+            return partial(self._say, job, _paragraph("Stopped."))
+        except REFUSED as error:
+            return partial(self.refuse, error)
+        finally:
+            self._say(job, "")
+        return partial(done, result)
+
+
+def _paragraph(text: str) -> str:
+    return document(f"<p>{escape(text)}</p>")

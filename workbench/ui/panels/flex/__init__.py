@@ -1,0 +1,1 @@
+"""The tab of flex attention and its parts."""

@@ -1,0 +1,1 @@
+"""The tab of pages: the byte map and the pool."""

@@ -1,0 +1,199 @@
+"""The part of the tab "Tuning" that measures: rows as they arrive, Stop, and go on tomorrow."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, wait
+from dataclasses import asdict, dataclass
+from functools import partial
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from workbench.access.app_mode import output_path
+from workbench.core.errors import ScenarioError
+from workbench.labs.jobs import MEASUREMENTS, Job
+from workbench.sweeps.kernels.cluster import ClusterError, cluster
+from workbench.sweeps.kernels.execute import Sweep
+from workbench.sweeps.kernels.kernel_session import KERNELS, Chosen, SweptKernel
+from workbench.sweeps.kernels.lanes import LaneLostError, in_thread
+from workbench.sweeps.kernels.place import Place, here
+from workbench.sweeps.store import ResultStore, Row, StoreError
+from workbench.ui.jobs import JobRunner
+from workbench.ui.panels.panel import error_html
+from workbench.ui.session import RecordedError, Session, guarded
+from workbench.views import html
+from workbench.views.sweeps.progress import (
+    export_hint,
+    measured_html,
+    note_html,
+    progress_text,
+    winners_html,
+)
+
+REFRESH_S = 0.25
+READ_ONLY = "Nothing is measured; this is what the file holds."
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request: where results are kept and points are measured, and of what."""
+
+    path: str
+    where: str
+    kernel: SweptKernel
+    bitwise: bool
+
+
+class KernelTuning:
+    """Controls, a progress bar, the newest rows of a kernel sweep, and who wins."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sweep: Sweep | None = None
+        self._rows: list[dict[str, Any]] = []
+        self.jobs = JobRunner(self, lane=MEASUREMENTS)
+        self.jobs.stop_button.description = "Stop measuring"
+        self.kernel = widgets.Dropdown(
+            options=[(kernel.title, name) for name, kernel in KERNELS.items()],
+            description="Swept kernel",
+            tooltip="Which kernel is measured",
+            style={"description_width": "initial"},
+        )
+        self.file = widgets.Text(
+            value="results.db",
+            description="Results in",
+            tooltip="What is in the file already is not measured again",
+            continuous_update=False,
+            layout=widgets.Layout(width="360px"),
+        )
+        self.where = widgets.Text(
+            placeholder="this machine",
+            description="Measure on",
+            tooltip="This machine, or the address of a Dask scheduler: tcp://host:8786",
+            continuous_update=False,
+        )
+        self.bitwise = widgets.Checkbox(
+            description="equal bits",
+            tooltip="One configuration for every batch, so that bits do not depend on it",
+            indent=False,
+            layout=widgets.Layout(width="auto"),
+        )
+        self.start = widgets.Button(description="Measure kernel")
+        self.bar = widgets.IntProgress(layout=widgets.Layout(width="180px"))
+        self._text, self._table, self._notes, self._winners = (widgets.HTML() for _ in range(4))
+        controls = [self.start, self.jobs.stop_button, self.bar, self._text]
+        row = widgets.Layout(flex_flow="row wrap")
+        self.widget = widgets.VBox(
+            [
+                widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
+                widgets.HBox([self.kernel, self.where, self.file, self.bitwise], layout=row),
+                widgets.HBox(controls, layout=row),
+                self.jobs.status,
+                self._notes,
+                self._winners,
+                self._table,
+            ]
+        )
+        self.start.on_click(self._start)
+        self.kernel.observe(self._other_kernel, names="value")
+
+    def show_error(self, error: RecordedError) -> None:
+        """See `workbench.ui.session.Guarded`."""
+        self.jobs.status.value = error_html(error)
+
+    @guarded
+    def _other_kernel(self, _change: Any) -> None:
+        self.bitwise.disabled = KERNELS[self.kernel.value].one_for_all
+
+    @guarded
+    def _start(self, _button: Any) -> None:
+        """Start the newest request; what is measured is stopped, and its points stay missing."""
+        kernel = KERNELS[self.kernel.value]
+        bitwise = self.bitwise.value and not kernel.one_for_all
+        request = _Request(self.file.value.strip(), self.where.value.strip(), kernel, bitwise)
+        self.jobs.start(
+            partial(self._run, request),
+            partial(self._show_stored, request),
+            "Choosing what is legal and fits ...",
+        )
+
+    def _run(self, request: _Request, job: Job) -> list[Row]:
+        """Measure what is missing in the file; return all its rows of this kernel."""
+        for part in (self._text, self._notes, self._winners, self._table):
+            part.value = ""
+        self._rows.clear()
+        self.bar.value = 0
+        try:
+            with ResultStore(output_path(request.path, ".db")) as store:
+                notes = (*store.notes, READ_ONLY) if store.read_only else store.notes
+                self._notes.value = note_html(notes)
+                if not store.read_only:
+                    self._measure(store, request, job)
+                return list(request.kernel.rows(store))
+        except (StoreError, ClusterError, LaneLostError) as error:
+            raise ScenarioError("not_measured", str(error)) from error
+        finally:
+            self.sweep = None
+
+    def _measure(self, store: ResultStore, request: _Request, job: Job) -> None:
+        def choose() -> tuple[Place, Chosen]:
+            place = cluster(request.where) if request.where else here()
+            return place, request.kernel.chosen(place, bitwise=request.bitwise)
+
+        choosing = in_thread(choose)
+        while not wait([choosing], REFRESH_S).done:
+            if job.stopping:
+                choosing.add_done_callback(_close_place)
+                self._text.value = "Stopped before anything was measured."
+                return
+        place, chosen = choosing.result()
+        with place:
+            notes = f"; on {place.device}; {chosen.candidates.skipped_text}"
+            kernel, arrived = request.kernel, self._arrived
+            self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=arrived)
+            job.report("Measuring ...")
+            sweep.start()
+            while not sweep.join(REFRESH_S):
+                if job.stopping:
+                    sweep.stop()
+                self._show(sweep, kernel, notes)
+            state = "Stopped at " if job.stopping else "Done: "
+            self._show(sweep, kernel, notes, state)
+            if sweep.error is not None:
+                raise sweep.error
+
+    def _arrived(self, row: Row) -> None:
+        self._rows.append(row.to_dict())
+
+    def _show(self, sweep: Sweep, kernel: SweptKernel, notes: str, state: str = "") -> None:
+        at = sweep.progress
+        self.bar.max, self.bar.value = max(1, at.total), at.done
+        left = None if state else at.remaining_s
+        text = progress_text(at.done, at.total, at.per_second, left, at.failed)
+        resumed = f", {at.resumed:,} of them from before" if at.resumed else ""
+        self._text.value = state + text + resumed + escape(notes)
+        self._table.value = measured_html(self._rows, ("bucket", *kernel.fields))
+
+    def _show_stored(self, request: _Request, rows: list[Row]) -> None:
+        """Everything that the file holds of this kernel, newest first, and who wins."""
+        stored, kernel = sorted(rows, key=lambda row: row.measured_at), request.kernel
+        self._table.value = measured_html(
+            [row.to_dict() for row in stored], ("bucket", *kernel.fields)
+        )
+        shown = [
+            winners_html(
+                f"{one.device}, kernel {one.kernel_hash}",
+                {bucket: asdict(found) for bucket, found in one.winners.items()},
+                kernel.fields,
+            )
+            for one in kernel.winners(stored, bitwise=request.bitwise)
+        ]
+        if shown and kernel.name == "flex":
+            shown.append(export_hint(request.path, bitwise=request.bitwise))
+        self._winners.value = "".join(shown)
+
+
+def _close_place(choosing: Future[tuple[Place, Chosen]]) -> None:
+    if choosing.exception() is None:
+        choosing.result()[0].close()

@@ -1,0 +1,132 @@
+"""Compare the workbench with an installed vLLM on the same scenarios."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from workbench.core.errors import Refused
+from workbench.core.plan import Plan
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.verification import Check, Report, compare, nearest_rules
+from workbench.models import catalog_config, catalog_names, load_model
+from workbench.models.catalog import repository
+from workbench.models.hub import download_config
+from workbench.models.json_file import read_config
+from workbench.resolution import resolve
+from workbench.scenario import Scenario
+from workbench.verify.process import CannotVerifyError, Host, Installation, Outcome, query, question
+
+
+def installed_version(python: str | None = None) -> Installation:
+    """Return the vLLM that a Python has (None: this one). Errors: CannotVerifyError."""
+    return query(python, Host("cpu"), ())[0]
+
+
+def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None = None) -> Report:
+    """Compare plans with what the vLLM of `python` decides (None: this Python).
+
+    scenarios: a plan, a scenario, or several scenarios.
+
+    The scenarios get the rules of that version, or of the nearest one that there are rules for;
+    the report says which. Needs no GPU: the platform of each scenario is emulated.
+    Errors: CannotVerifyError when no vLLM answers; ConfigError for a model that cannot be read.
+    """
+    if isinstance(scenarios, Plan):
+        scenarios = (scenarios.scenario,)
+    elif isinstance(scenarios, Scenario):
+        scenarios = (scenarios,)
+    outcomes: dict[int, Outcome] = {}
+    installed: Installation | None = None
+    stand_ins: dict[str, str] = {}
+    for host, places in _by_host(scenarios).items():
+        questions = [_question(scenarios[at]) for at in places]
+        installed, answers = query(python, host, questions)
+        outcomes.update(zip(places, answers, strict=True))
+        stand_ins.update(installed.stand_ins)
+    if installed is None:
+        installed = installed_version(python)
+    rules = nearest_rules(installed.version, RULE_SETS)
+    return Report(
+        version=installed.version,
+        rules=rules,
+        environment={
+            "python": installed.python,
+            "torch": installed.torch,
+            "transformers": installed.transformers,
+        },
+        stand_ins=stand_ins,
+        checks=tuple(check(scenario, outcomes[at], rules) for at, scenario in enumerate(scenarios)),
+    )
+
+
+def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
+    """Compare one scenario under `rules` with what vLLM answered."""
+    fields = explicit_fields(scenario)
+    if theirs.failure is not None:
+        return Check(fields, failure=theirs.failure, functions=tuple(theirs.functions))
+    ours: Plan | Refused
+    try:
+        ours = resolve(scenario.replace(rules=rules))
+    except Refused as refusal:
+        ours = refusal
+    rows = compare(ours, theirs.answers, theirs.refusal)
+    return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
+
+
+def explicit_fields(scenario: Scenario) -> dict[str, Any]:
+    """Return the fields that differ from a scenario with nothing but its model."""
+    plain = Scenario(model=scenario.model).to_dict()
+    return {
+        name: value
+        for name, value in scenario.to_dict().items()
+        if name == "model" or value != plain[name]
+    }
+
+
+def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:
+    hosts: dict[Host, list[int]] = {}
+    for at, scenario in enumerate(scenarios):
+        hosts.setdefault(Host.of(scenario), []).append(at)
+    return hosts
+
+
+def _question(scenario: Scenario) -> dict[str, Any]:
+    model = load_model(scenario.model)
+    return question(model, scenario, _config(scenario.model))
+
+
+def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the object of a config.json that `load_model` has read already."""
+    if not isinstance(reference, str):
+        return reference
+    name = reference.casefold()
+    hub_ids = {(repository(known) or "").casefold(): known for known in catalog_names()}
+    if name in catalog_names() or name in hub_ids:
+        return catalog_config(hub_ids.get(name, name))
+    path = Path(reference).expanduser()
+    return read_config(path) if path.exists() else download_config(reference)
+
+
+__all__ = [
+    "CannotVerifyError",
+    "check",
+    "installed_version",
+    "verify",
+]
+
+
+class _Callable(ModuleType):
+    """The package itself: `wb.verify(plan)` and `workbench.verify` are one name."""
+
+    def __call__(
+        self, scenarios: Plan | Scenario | Sequence[Scenario], python: str | None = None
+    ) -> Report:
+        """Call `verify`."""
+        return verify(scenarios, python)
+
+
+sys.modules[__name__].__class__ = _Callable

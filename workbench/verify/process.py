@@ -1,0 +1,199 @@
+"""Query the vLLM of another Python: one process per platform, one line per question and answer.
+
+vLLM is never imported here. The code that runs there is `workbench.verify.vllm_probe`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench.access.app_mode import check_python
+from workbench.core.errors import WorkbenchError
+from workbench.core.model import Model
+from workbench.core.platforms import capability_of
+from workbench.core.speculation import MTP, NGRAM
+from workbench.core.stages.speculation import method_for
+from workbench.core.versions import RULE_SETS
+from workbench.scenario.fields import Settings
+
+START_S = 180
+"""Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
+QUESTION_S = 10
+BOOT = (
+    "import sys; sys.path[:] = [*filter(None, sys.path), {folder!r}]; import vllm_probe; "
+    "sys.path.remove({folder!r}); vllm_probe.main()"
+)
+"""The working folder, first on the path, is removed: its files must not be imported."""
+FOLDER = Path(__file__).parent
+QUOTED_LINES = 3
+COPIED = (
+    "backend",
+    "tensor_parallel",
+    "dtype",
+    "kv_cache_dtype",
+    "mamba_cache_dtype",
+    "mamba_ssm_cache_dtype",
+    "enable_prefix_caching",
+    "mamba_cache_mode",
+    "block_size",
+    "mamba_block_size",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "device_memory_bytes",
+    "num_speculative_tokens",
+    "gdn_flashinfer_prefill",
+)
+"""Settings that a question contains unchanged."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The machine and the environment that one process simulates. Capability: None outside CUDA."""
+
+    platform: str
+    capability: tuple[int, int] | None = None
+    trtllm_kernels: bool = False
+    batch_invariant: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings) -> Host:
+        """Return the host that a scenario describes."""
+        return cls(
+            settings.platform,
+            capability_of(settings),
+            settings.trtllm_kernels,
+            settings.batch_invariant,
+        )
+
+    def to_json(self) -> str:
+        """Return the argument of the process."""
+        return json.dumps(asdict(self))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one question, as the process writes it: answered, refused, or failed.
+
+    answers: field -> vLLM's value, including those before a refusal. functions: what was called.
+    unanswered: field -> why vLLM could not answer. refusal: {"by", "type", "message"}.
+    failure: why vLLM answered nothing.
+    """
+
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    functions: Sequence[str] = ()
+    unanswered: Mapping[str, str] = field(default_factory=dict)
+    refusal: Mapping[str, str] | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Installation:
+    """The vLLM that answered, as the process writes it, and the stand-ins for what is missing."""
+
+    version: str
+    torch: str = ""
+    transformers: str = ""
+    python: str = ""
+    platform_class: str = ""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+
+class CannotVerifyError(WorkbenchError):
+    """vLLM cannot answer: the Python, its vLLM, or a package that vLLM needs is missing."""
+
+
+def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the question for vLLM about one scenario: the config.json and the explicit settings.
+
+    Attention sinks are included, since only a built layer would know them. Every method except
+    mtp is sent as ngram, which needs neither a second checkpoint nor another package: the answers
+    depend only on the number of tokens.
+    """
+    method = method_for(model, settings, RULE_SETS[settings.rules].speculation)
+    return {
+        "speculative_method": MTP if method == MTP else NGRAM,
+        **{name: getattr(settings, name) for name in COPIED},
+        "has_sinks": model.attention is not None and model.attention.has_sinks,
+        "config": dict(config),
+    }
+
+
+def query(
+    python: str | None, host: Host, questions: Sequence[Mapping[str, Any]]
+) -> tuple[Installation, tuple[Outcome, ...]]:
+    """Return the answers to `questions`, in order, from one process of `python` (None: this one).
+
+    A question whose process crashed or took too long gives a failure; so do those after it.
+    Errors: CannotVerifyError if not even its version is available; AppRefusal.
+    """
+    if python is not None:
+        check_python(python)
+    program = python or sys.executable
+    command = [program, "-c", BOOT.format(folder=str(FOLDER)), host.to_json()]
+    lines = "".join(json.dumps({"id": at, **given}) + "\n" for at, given in enumerate(questions))
+    limit_s = START_S + QUESTION_S * len(questions)
+    try:
+        done = subprocess.run(
+            command,
+            input=lines.encode(),
+            capture_output=True,
+            timeout=limit_s,
+            check=False,
+            # A checkout on this path would hide packages of vLLM's own, such as `kernels`.
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        )
+    except OSError as error:
+        raise CannotVerifyError(
+            "python_not_found",
+            f"{program} cannot be started ({error.strerror}). Name the Python of an environment "
+            "that has vLLM, for example --python ~/vllm/bin/python.",
+            field="python",
+        ) from None
+    except subprocess.TimeoutExpired as expired:
+        return _read(expired.stdout or b"", len(questions), f"no answer within {limit_s} s")
+    why = f"the process ended with status {done.returncode}"
+    if done.returncode:
+        why += f": {_last_lines(done.stderr)}"
+    return _read(done.stdout, len(questions), why, program)
+
+
+def _read(
+    output: bytes, count: int, why: str, program: str = ""
+) -> tuple[Installation, tuple[Outcome, ...]]:
+    hello, *messages = tuple(_messages(output)) or ({},)
+    if "version" not in hello:
+        raise CannotVerifyError(
+            "vllm_not_importable",
+            f"The vLLM of {program or 'this Python'} does not answer: {hello.get('failure', why)}. "
+            "Install it there, or name another environment's Python with --python; "
+            "tools/vllm_environment.py makes one that needs no GPU.",
+            field="python",
+        )
+    given: dict[int, Outcome] = {}
+    for message in messages:
+        hello["stand_ins"] |= message.pop("stand_ins", {})
+        at = message.pop("id")
+        given[at] = Outcome(**message)
+    return Installation(**hello), tuple(given.get(at, Outcome(failure=why)) for at in range(count))
+
+
+def _messages(output: bytes) -> Iterable[dict[str, Any]]:
+    """Yield the complete lines; a process that was stopped may leave half of one."""
+    for line in output.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def _last_lines(errors: bytes) -> str:
+    lines = errors.decode("utf-8", "replace").strip().splitlines()
+    return " | ".join(line.strip() for line in lines[-QUOTED_LINES:])

@@ -1,0 +1,279 @@
+"""The machine that a probe simulates: an absent platform, and stand-ins for the rest.
+
+The compiled parts of a vLLM wheel need CUDA's libraries. Those that are in the wheel and cannot be
+loaded are replaced by empty modules, so that the Python code that imports them can run; calling
+one would fail, and no question does. Every stand-in is reported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .device import CAPABILITIES, pinned
+
+DEVICE_MEMORY_BYTES = 80 * 2**30
+"""While modules are imported; then every question has its own."""
+PLATFORM_CLASSES = {
+    "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
+    "rocm": ("vllm.platforms.rocm", "RocmPlatform"),
+    "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
+    "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
+}
+OPTIONAL_PACKAGES = {
+    "cuda": ("b12x", "flashinfer", "tokenspeed_mla"),
+    "xpu": ("vllm_xpu_kernels",),
+}
+"""Packages of kernels, taken for installed on their platform: only what they compute is missing."""
+PROCESSORS = 132
+"""Multiprocessors; sizes of work buffers that no question covers depend on it."""
+GFX = "gfx942"
+
+
+class CannotAnswer(BaseException):
+    """This environment lacks something that vLLM needs before it can answer.
+
+    Not an Exception: vLLM would catch it and report something else.
+    """
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads an extension, or an empty module where it cannot be loaded."""
+
+    def __init__(self, real: importlib.abc.Loader, machine: Machine) -> None:
+        self.real, self.machine = real, machine
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        try:
+            return self.real.create_module(spec)
+        except ImportError as error:
+            self.machine.record_stand_in(spec.name, f"an empty module ({error})")
+            module = types.ModuleType(spec.name)
+            module.__dict__["is_stand_in"] = True
+            return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if "is_stand_in" not in module.__dict__:
+            self.real.exec_module(module)
+
+
+class _Nothing:
+    """Whatever a kernel package would have offered; of no use but to be imported."""
+
+    def __init_subclass__(cls, **_options: Any) -> None:
+        return
+
+
+class _Empty(importlib.abc.Loader):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []
+        module.__dict__["__getattr__"] = _name_of_nothing
+
+
+def _name_of_nothing(name: str) -> type:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (_Nothing,), {})
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
+        if fullname.partition(".")[0] in packages:
+            found = importlib.machinery.PathFinder.find_spec(fullname, path)
+            if found is None:
+                self.machine.record_stand_in(fullname, "an empty module (not installed)")
+                found = importlib.machinery.ModuleSpec(fullname, _Empty(), is_package=True)
+            return found
+        if not fullname.startswith("vllm."):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if found is None or not isinstance(found.loader, importlib.machinery.ExtensionFileLoader):
+            return None
+        found.loader = _Loader(found.loader, self.machine)
+        return found
+
+
+class Machine:
+    """The simulated platform and its stand-ins. `news`: the stand-ins since the last call."""
+
+    def __init__(self, host: dict[str, Any]) -> None:
+        self.host = host
+        self.platform: Any = None
+        self.device_memory_bytes = DEVICE_MEMORY_BYTES
+        self._stand_ins: dict[str, str] = {}
+        self._reported = 0
+
+    def record_stand_in(self, name: str, what: str) -> None:
+        """Record one stand-in."""
+        self._stand_ins[name] = what
+
+    def news(self) -> dict[str, str]:
+        """Return the stand-ins that were not reported yet."""
+        new = dict(list(self._stand_ins.items())[self._reported :])
+        self._reported = len(self._stand_ins)
+        return new
+
+    def describe(self) -> dict[str, Any]:
+        """Return versions, the platform, and the stand-ins so far."""
+        import torch
+        import vllm
+
+        return {
+            "version": vllm.__version__,
+            "python": sys.version.split()[0],
+            "torch": torch.__version__,
+            "transformers": importlib.metadata.version("transformers"),
+            "platform_class": type(self.platform).__mro__[1].__qualname__,
+            "stand_ins": self.news(),
+        }
+
+
+def play(host: dict[str, Any]) -> Machine:
+    """Make vLLM believe in `host`: platform, capability ([major, minor] or null), and switches.
+
+    Errors: whatever importing vLLM or its platform class raises.
+    """
+    os.environ.update(
+        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", CUDA_VISIBLE_DEVICES="", VLLM_PLUGINS=""
+    )
+    if host.get("batch_invariant"):
+        os.environ["VLLM_BATCH_INVARIANT"] = "1"
+    if importlib.util.find_spec("vllm") is None:
+        raise ModuleNotFoundError("No module named 'vllm'")
+    machine = Machine(host)
+    sys.meta_path.insert(0, _Finder(machine))
+    import torch
+    import vllm.platforms
+
+    _image_operators(machine, torch)
+    name = host["platform"]
+    if name in {"cuda", "rocm"}:
+        _play_properties(machine, torch)
+    if name == "cpu":
+        _play_cpu(machine, torch)
+    module, class_name = PLATFORM_CLASSES[name]
+    machine.platform = pinned(getattr(importlib.import_module(module), class_name), machine)()
+    vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
+    machine.record_stand_in("the device", f"vLLM's {class_name} with its capability pinned")
+    _trtllm_kernels(machine)
+    _triton_names(machine)
+    _without_compiled_answers(machine)
+    return machine
+
+
+def _image_operators(machine: Machine, torch: Any) -> None:
+    """Import torchvision even if its library does not load: image models import it.
+
+    It describes its operators at import, and a build for CUDA has none with a torch for CPUs.
+    """
+    real = torch.library.register_fake
+
+    def describe(name: Any, *rest: Any, **options: Any) -> Any:
+        namespace, _, operator = str(name).partition("::")
+        if namespace != "torchvision" or hasattr(torch.ops.torchvision, operator):
+            return real(name, *rest, **options)
+        machine.record_stand_in(
+            str(name), "an operator without description (its library did not load)"
+        )
+        return lambda function: function
+
+    torch.library.register_fake = describe
+    try:
+        importlib.import_module("torchvision")
+    except ImportError:
+        return  # a model that needs it will fail with its own message
+    finally:
+        torch.library.register_fake = real
+
+
+def _play_properties(machine: Machine, torch: Any) -> None:
+    """Set what torch says of the device; ROCm reads its architecture during an import."""
+    major, minor = machine.host.get("capability") or CAPABILITIES[machine.host["platform"]]
+    properties = types.SimpleNamespace(
+        name="played",
+        major=major,
+        minor=minor,
+        gcnArchName=GFX,
+        total_memory=machine.device_memory_bytes,
+        multi_processor_count=PROCESSORS,
+    )
+    torch.cuda.get_device_properties = lambda *_: properties
+    torch.cuda.current_device = lambda: 0
+    machine.record_stand_in(
+        "torch.cuda.get_device_properties", "those of the device that is played"
+    )
+    for name in ("empty", "zeros", "ones"):
+        setattr(torch, name, _without_memory(getattr(torch, name)))
+    machine.record_stand_in("tensors on cuda", "tensors without memory (some are made at import)")
+
+
+def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same function, but tensors on the simulated device have no memory."""
+
+    def made(*shape: Any, device: Any = None, **options: Any) -> Any:
+        place = "meta" if str(device).startswith("cuda") else device
+        return make(*shape, device=place, **options)
+
+    return made
+
+
+def _trtllm_kernels(machine: Machine) -> None:
+    """Set whether TRT-LLM kernels are available: vLLM would look for them on the network."""
+    flashinfer: Any = importlib.import_module("vllm.utils.flashinfer")
+    there = bool(machine.host.get("trtllm_kernels"))
+    flashinfer.has_nvidia_artifactory = lambda: there
+    machine.record_stand_in("vllm.utils.flashinfer.has_nvidia_artifactory", f"says {there}")
+    if hasattr(flashinfer, "has_flashinfer_sm90_nope_mla"):
+        # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
+        flashinfer.has_flashinfer_sm90_nope_mla = lambda: True
+        machine.record_stand_in("vllm.utils.flashinfer.has_flashinfer_sm90_nope_mla", "says True")
+
+
+def _triton_names(machine: Machine) -> None:
+    """Let vLLM's placeholder for Triton, used without a GPU, accept every data type."""
+    utils = importlib.import_module("vllm.triton_utils")
+    if not utils.HAS_TRITON:
+        utils.tl.__getattr__ = lambda _name: None
+        machine.record_stand_in("triton.language", "vLLM's place-holder, with every name")
+
+
+def _play_cpu(machine: Machine, torch: Any) -> None:
+    """Pin the features that vLLM reads from a CPU, so that every machine gives equal answers.
+
+    AMX tiles are available where MLA kernels need them; before that vLLM only disabled features.
+    """
+    amx = importlib.util.find_spec("vllm.v1.attention.backends.mla.amx_mla") is not None
+    pins = {"_is_amx_tile_supported": amx, "_is_avx512_bf16_supported": True}
+    for name, value in pins.items():
+        if hasattr(torch.cpu, name):
+            setattr(torch.cpu, name, lambda value=value: value)
+            machine.record_stand_in(f"torch.cpu.{name}", f"says {value}")
+
+
+def _without_compiled_answers(machine: Machine) -> None:
+    """Answer import-time queries for compiled weight kernels: none are here."""
+    try:
+        operators = importlib.import_module("vllm._custom_ops")
+    except ImportError:
+        return
+    for name in dir(operators):
+        if "supports_" in name or name.endswith("_supported"):
+            setattr(operators, name, lambda *_, **__: False)
+            machine.record_stand_in(f"vllm._custom_ops.{name}", "says False")

@@ -1,0 +1,1 @@
+"""The map of every byte of a pool, and who owns which."""

@@ -1,0 +1,142 @@
+"""Descriptions of a byte, a segment and a place in the page map."""
+
+from __future__ import annotations
+
+from workbench.core.byte_map.groups import GroupBytes, Meaning
+from workbench.core.byte_map.of_plan import ByteMap
+from workbench.core.byte_map.segments import (
+    BLOCK,
+    HEAD,
+    KERNEL_BLOCK,
+    PART,
+    STRETCH,
+    VALUE,
+    Segment,
+)
+from workbench.core.groups.layer_classes import layer_number
+
+HIDDEN = "hidden state"
+NAMED_LAYERS = 4
+"""More layers than this are counted, not named."""
+
+
+def byte_words(pool: ByteMap, tensor: int, byte: int) -> tuple[str, ...]:
+    """Describe a byte: one sentence for its place, one for every kind of group that shares it.
+
+    Errors: LayoutError for a tensor or a byte that does not exist.
+    """
+    found = pool.at(tensor, byte)
+    lines = [f"Byte {byte:,} of tensor {tensor} is byte {found.page_byte:,} of page {found.page}."]
+    layer = pool.tensor(tensor).groups[0].layer
+    if layer in pool.places:
+        order = pool.places[layer].where.name
+        lines.append(
+            f"The tensor is a place in the one allocation: there it is byte "
+            f"{pool.address(layer, byte):,} (order {order})."
+        )
+    for groups in sharing_groups(pool, tensor):
+        meaning = found.of_group(groups[0].number)
+        lines.append(f"To {layers_text(groups)} it is {meaning_words(meaning)}.")
+    for group, there in pool.elsewhere(tensor, byte):
+        words = meaning_words(group.meaning(there))
+        lines.append(f"{layers_text((group,)).capitalize()} overlaps it: there it is {words}.")
+    return tuple(lines)
+
+
+def meaning_words(meaning: Meaning) -> str:
+    """Return a text like "K of block 1, kernel block 2, token 37 (5 of the kernel block), ..."."""
+    if meaning.is_padding:
+        return f"padding of block {meaning.block}"
+    words = [f"{meaning.part} of block {meaning.block}"]
+    if meaning.kernel_block is not None:
+        words += [
+            f"kernel block {meaning.kernel_block}",
+            f"token {meaning.token} ({meaning.kernel_token} of the kernel block)",
+        ]
+    if meaning.head is not None:
+        words.append(f"head {meaning.head}")
+    last = meaning.last_value
+    both = "" if last == meaning.value else f" and {last}"
+    index = f" at {list(meaning.state_index)}" if meaning.state_index else ""
+    words.append(f"value{'s' if both else ''} {meaning.value}{both}{index}")
+    if not both:
+        words.append(f"byte {meaning.byte_in_value} of it")
+    place = f": misplaced, it is in page {meaning.page}" if meaning.is_misplaced else ""
+    return ", ".join(words) + place
+
+
+def segment_words(segment: Segment) -> str:
+    """Describe what all bytes of a segment have in common, for a hover text."""
+    first, last, detail = segment.first, segment.last, segment.detail
+    blocks = _span("block", first.block, last.block)
+    words = [f"<b>{class_text(segment)}</b> of {blocks}"]
+    if detail not in {BLOCK, STRETCH}:
+        if first.kernel_block is not None:
+            words.append(_span("kernel block", first.kernel_block, last.kernel_block))
+        if first.token is not None:
+            words.append(_span("token", first.token, last.token))
+        if first.head is not None and last.head is not None:
+            words.append(_span("head", first.head, last.head))
+        if detail == VALUE and first.value is not None:
+            words.append(_span("value", first.value, last.last_value))
+        if first.state_index:
+            words.append(f"from {list(first.state_index)}")
+    if segment.is_misplaced:
+        words.append(f"<b>misplaced</b>: in {_span('page', first.page, last.page)}")
+    size = segment.stop - segment.start
+    span = f"bytes {segment.start:,} to {segment.stop - 1:,} ({size:,})"
+    return "<br>".join([", ".join(words), span])
+
+
+def class_text(segment: Segment) -> str:
+    """Return the part, or both parts where a segment has several."""
+    first, last = segment.first.part, segment.last.part
+    return first if first == last else f"{first} to {last}"
+
+
+def label(segment: Segment, *, with_block: bool) -> str:
+    """Return the few letters inside a bar."""
+    first, detail = segment.first, segment.detail
+    if segment.is_padding:
+        return "padding"
+    kernel = "state" if first.kernel_block is None else f"kernel block {first.kernel_block}"
+    block = f" {first.block}" if with_block else ""
+    coarse = {
+        STRETCH: "",
+        BLOCK: f"block {first.block}",
+        KERNEL_BLOCK: kernel,
+        PART: f"{first.part}{block}",
+        VALUE: f"{first.value}",
+    }
+    if detail in coarse:
+        return coarse[detail]
+    if first.state_index:
+        outer = "row" if first.head is None else "head"
+        return f"{first.part} {outer} {first.state_index[0]}"
+    if detail == HEAD and first.head is not None:
+        return f"t{first.kernel_token} h{first.head}"
+    return f"{first.part} {first.kernel_token}"
+
+
+def sharing_groups(pool: ByteMap, tensor: int) -> tuple[tuple[GroupBytes, ...], ...]:
+    """Return the groups that share a tensor, those with equal views together; attention first."""
+    found: dict[object, list[GroupBytes]] = {}
+    for group in sorted(pool.tensor(tensor).groups, key=lambda group: group.is_state):
+        found.setdefault((group.parts, group.kernel_blocks), []).append(group)
+    return tuple(tuple(groups) for groups in found.values())
+
+
+def layers_text(groups: tuple[GroupBytes, ...]) -> str:
+    """Return a text like "attention layer 3" or "state layers 0, 1, 2"."""
+    kind = "state" if groups[0].is_state else "attention"
+    kind = "hidden states" if groups[0].parts[0].name == HIDDEN else kind
+    numbers = [str(layer_number(group.layer)) for group in groups]
+    shown = ", ".join(numbers[:NAMED_LAYERS]) + (", ..." if len(numbers) > NAMED_LAYERS else "")
+    return f"{kind} layer{'' if len(numbers) == 1 else 's'} {shown}"
+
+
+def _span(what: str, first: int, last: int | None) -> str:
+    if last is None or first == last:
+        return f"{what} {first:,}"
+    low, high = sorted((first, last))
+    return f"{what}s {low:,} to {high:,}"

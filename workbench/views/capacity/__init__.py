@@ -1,0 +1,1 @@
+"""Groups, memory, what fits and what is wasted."""

@@ -1,0 +1,1 @@
+"""Flex attention: sizes, masks, launches, bits."""

@@ -1,0 +1,115 @@
+"""Flex attention of a plan in words and tables: sizes, refusals, targets, the cost of a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from workbench.core.flex.build import Visits
+from workbench.core.flex.plan import FlexPlan
+from workbench.core.flex.sizes import FlexRefusal
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text
+
+
+class TargetLimit(NamedTuple):
+    """Shared memory of one device: as vLLM reads it, and as one program can really use it.
+
+    seen_bytes chooses the tiles; limit_bytes is where a program stops fitting.
+    """
+
+    title: str
+    seen_bytes: int
+    limit_bytes: int
+
+
+def flex_html(flex: FlexPlan) -> str:
+    """Return the three sizes, the build, and what stops it."""
+    q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
+    tile = "none" if flex.tiles is None else f"{flex.tiles.block_m} x {flex.tiles.block_n}"
+    memory = flex.shared_memory_bytes
+    rows = [
+        ("cache block", f"{flex.cache_block_size:,}", "kernel block of the plan"),
+        ("mask block", f"{q:,} x {kv:,}", "queries x keys; one entry of the mask"),
+        ("tile", tile, "BLOCK_M x BLOCK_N; one step of the kernel"),
+        ("build", flex.build, BUILDS[flex.build]),
+        (
+            "tiles chosen for",
+            "no limit" if memory is None else bytes_text(memory),
+            "opt-in shared memory, as vLLM reads it",
+        ),
+        (
+            "batch invariant",
+            "yes" if flex.batch_invariant else "no",
+            "yes: tiles of 16, and no variant without edge masks",
+        ),
+    ]
+    return document(
+        table(("size", "tokens", "what it is"), [tuple(map(escape, row)) for row in rows]),
+        *map(refusal_html, flex.refusals),
+    )
+
+
+BUILDS = {
+    "direct": "pages are listed from the block table",
+    "generic": "every pair of query and slot is evaluated",
+}
+
+
+def refusal_html(refusal: FlexRefusal) -> str:
+    """Return one refusal: both numbers, and the message of vLLM or torch."""
+    message = ""
+    if refusal.vllm_text:
+        kind = refusal.exception or "torch, while it compiles"
+        message = (
+            f'<div class="wb-faint">{escape(kind)}: <code>{escape(refusal.vllm_text)}</code></div>'
+        )
+    return (
+        f'<div class="wb-problem" data-code="{escape(refusal.code)}" data-severity="error">'
+        f'<b class="wb-badge">✕ error</b>{escape(refusal.message)}{message}</div>'
+    )
+
+
+def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
+    """Return the tiles of every target, and whether keys or queries alone exceed its shared memory.
+
+    The bytes are derived, not measured, and a lower bound: they can exclude a tile, never admit it.
+    """
+    rows = []
+    for target, flex in plans:
+        tiles, keys = flex.tiles, flex.key_tile_bytes
+        shown = "refused" if tiles is None else f"{tiles.block_m} x {tiles.block_n}"
+        excess = flex.too_large(target.limit_bytes)
+        fits = "" if keys is None else "not excluded" if excess is None else "✕ too large"
+        rows.append(
+            (
+                escape(target.title),
+                bytes_text(target.limit_bytes),
+                shown,
+                "" if keys is None else bytes_text(keys),
+                fits,
+            )
+        )
+    return document(
+        table(("device", "shared memory", "tile", "one tile of keys", "fits"), rows),
+        '<p class="wb-faint">One tile of keys is the least that a program keeps: derived from the '
+        "sizes, not measured. A kernel needs more, so that a tile which is not excluded may still "
+        "not fit.</p>",
+    )
+
+
+def visits_html(found: Visits, dropped: int) -> str:
+    """Return the cost of a mask, in blocks and pairs."""
+    share = found.pairs / found.evaluated_pairs if found.evaluated_pairs else 0
+    rows = [
+        ("KV blocks visited", f"{found.visited:,}"),
+        ("of them without any visible key", f"{found.wasted:,}"),
+        ("loaded by another group before", f"{found.repeated:,}"),
+        ("dropped as listed twice", f"{dropped:,}"),
+        ("pairs computed", f"{found.evaluated_pairs:,}"),
+        ("visible pairs", f"{found.pairs:,} ({share:.1%})"),
+    ]
+    if found.missed:
+        rows.append(("✕ visible, but never visited: a wrong result", f"{found.missed:,}"))
+    return document(table(("mask", "count"), rows))

@@ -1,0 +1,1 @@
+"""What prefix caching reuses."""

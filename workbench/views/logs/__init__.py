@@ -1,0 +1,1 @@
+"""Explained start-up logs."""

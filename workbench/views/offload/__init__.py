@@ -1,0 +1,1 @@
+"""Offload to host memory, and transfer from prefill to decode."""

@@ -1,0 +1,1 @@
+"""Both pages to scale, block sizes over backends, and layouts as text."""

@@ -1,0 +1,246 @@
+"""The page-alignment figure: attention page and mamba page to scale, padding and kernel blocks."""
+
+from __future__ import annotations
+
+from math import prod
+
+import plotly.graph_objects as go
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.plan import Plan
+from workbench.views.caption import of_plan
+from workbench.views.palette import (
+    ATTENTION,
+    ATTENTION_BEFORE,
+    CONV,
+    CURRENT,
+    LEGEND_BELOW,
+    PADDING,
+    RECURRENT,
+    THEMES,
+)
+from workbench.views.units import bytes_text, percent_text, tokens_text
+
+MAMBA_ROW, ATTENTION_ROW, BEFORE = range(3)
+ROW_NAMES = ("mamba page", "attention page", "before alignment")
+HALF_BAR = 0.34
+MAX_RULES = 300
+"""More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
+
+
+@of_plan
+def page(plan: Plan, theme: str = "auto") -> go.Figure:
+    """Draw the attention page and the mamba page of `plan` to scale, one below the other.
+
+    Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled.
+    """
+    return go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
+
+
+def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
+    """Return the eight traces of the figure, always all of them; empty if a plan lacks the part."""
+    conv, recurrent = state_bytes(plan)
+    return [
+        _before(plan),
+        _bar(
+            "K and V" if not _is_mla(plan) else "latent KV",
+            ATTENTION_ROW,
+            plan.attention_page_size_bytes,
+            ATTENTION,
+            f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes = "
+            f"{bytes_text(plan.attention_page_size_bytes)}",
+        ),
+        _bar("conv state", MAMBA_ROW, conv, CONV, _state_text(plan, 0)),
+        _bar("recurrent state", MAMBA_ROW, recurrent, RECURRENT, _state_text(plan, -1)),
+        _bar(
+            "padding",
+            MAMBA_ROW,
+            plan.padding_bytes or None,
+            PADDING,
+            f"{bytes_text(plan.padding_bytes)}: {percent_text(plan.padding_percent)} of the state",
+            pattern="/",
+        ),
+        _kernel_rules(plan, theme),
+        _state_end(plan),
+        go.Scatter(x=[0], y=[None], xaxis="x2", showlegend=False, hoverinfo="skip"),
+    ]
+
+
+def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
+    """Return axes, title and colours that go with `page_traces`."""
+    colours = THEMES[theme]
+    pages = (plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes)
+    end = max(filter(None, pages), default=1) * 1.02
+    tok = page_token_bytes(plan)
+    axis = {"gridcolor": colours.grid, "zeroline": False, "linecolor": colours.grid}
+    return go.Layout(
+        title={
+            "text": page_title(plan),
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 0.97,
+            "yanchor": "top",
+            "font": {"size": 15},
+        },
+        barmode="stack",
+        height=350,
+        margin={"l": 120, "r": 30, "t": 100, "b": 110},
+        **colours.surface,
+        legend=LEGEND_BELOW,
+        hoverlabel={"align": "left"},
+        xaxis={**axis, "title": {"text": "bytes per rank"}, "range": [0, end], "tickformat": ","},
+        xaxis2={
+            **axis,
+            "overlaying": "x",
+            "side": "top",
+            "title": {"text": "tokens of one attention layer" if tok else ""},
+            "range": [0, end / tok] if tok else [0, 1],
+            "visible": bool(tok),
+            "showgrid": False,
+            "tickmode": "auto",
+            "nticks": 10,
+            "tickformat": ",d",
+        },
+        yaxis={
+            **axis,
+            "tickmode": "array",
+            "tickvals": list(range(len(ROW_NAMES))),
+            "ticktext": list(ROW_NAMES),
+            "range": row_range(plan),
+            "showgrid": False,
+            "fixedrange": True,
+        },
+    )
+
+
+def row_range(plan: Plan) -> list[float]:
+    """Return the range of rows that the plan has, so that no empty one is drawn."""
+    low = MAMBA_ROW if plan.mamba_page_size_bytes else ATTENTION_ROW
+    high = MAMBA_ROW
+    if plan.attention_page_size_bytes:
+        high = BEFORE if preferred_block_size(plan) else ATTENTION_ROW
+    return [low - 0.5, max(low, high) + 0.5]
+
+
+def preferred_block_size(plan: Plan) -> int | None:
+    """Return phase 1's block size of a hybrid, the one that the alignment then raises."""
+    if not plan.is_hybrid or not plan.attention_bytes_per_token:
+        return None
+    return next((s.result for s in plan.steps if s.rule.name == "preferred_block_size"), None)
+
+
+def page_title(plan: Plan) -> str:
+    """Return one line above the figure."""
+    if not plan.attention_page_size_bytes:
+        return "<b>state of one request</b> in one layer"
+    words = [f"<b>{tokens_text(plan.block_size)}</b> in a block"]
+    if plan.kernel_blocks_per_block:
+        many = "" if plan.kernel_blocks_per_block == 1 else "s"
+        words.append(
+            f"{plan.kernel_blocks_per_block} kernel block{many} of {plan.kernel_block_size:,}"
+        )
+    if plan.is_hybrid and plan.mamba_page_size_bytes:
+        words.append(f"padding {percent_text(plan.padding_percent)}")
+    return ", ".join(words)
+
+
+def page_token_bytes(plan: Plan) -> int | None:
+    """Return the bytes of one token in the attention page, None without attention.
+
+    Not always what the alignment counts: fp8_ds_mla packs 656 bytes where that counts 576.
+    """
+    page_bytes = plan.attention_page_size_bytes
+    return None if page_bytes is None else page_bytes // plan.block_size
+
+
+def state_bytes(plan: Plan) -> tuple[int | None, int | None]:
+    """Return bytes of (conv, recurrent) state in one page; None for a missing state."""
+    sizes = dict.fromkeys(("conv", "recurrent"))
+    if plan.model.state is not None:
+        for part, shape, dtype in zip(
+            plan.model.state.parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True
+        ):
+            sizes[part] = prod(shape) * FLOAT_BYTES[dtype]
+    return sizes["conv"], sizes["recurrent"]
+
+
+def _is_mla(plan: Plan) -> bool:
+    return plan.model.attention is not None and plan.model.attention.use_mla
+
+
+def _bar(
+    name: str, row: int, size: int | None, colour: str, text: str, pattern: str = ""
+) -> go.Bar:
+    return go.Bar(
+        name=name,
+        y=[row],
+        x=[size],
+        orientation="h",
+        width=2 * HALF_BAR,
+        marker={
+            "color": colour,
+            "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6},
+            "line": {"width": 0},
+        },
+        hovertemplate=f"<b>{name}</b><br>{text}<extra></extra>",
+        showlegend=size is not None,
+    )
+
+
+def _before(plan: Plan) -> go.Bar:
+    """Draw the page of a block before any alignment enlarged it."""
+    size = None
+    text = ""
+    preferred, per_token = preferred_block_size(plan), page_token_bytes(plan)
+    if preferred is not None and per_token:
+        size = preferred * per_token
+        text = f"{tokens_text(preferred)} = {bytes_text(size)}"
+    return _bar("attention page before alignment", BEFORE, size, ATTENTION_BEFORE, text)
+
+
+def _state_text(plan: Plan, index: int) -> str:
+    if not plan.mamba_state_shapes:
+        return ""
+    shape, dtype = plan.mamba_state_shapes[index], plan.mamba_state_dtypes[index]
+    return (
+        f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(prod(shape) * FLOAT_BYTES[dtype])}"
+    )
+
+
+def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
+    """Draw lines between kernel blocks, across the attention bar."""
+    blocks, page_bytes = plan.kernel_blocks_per_block or 1, plan.attention_page_size_bytes or 0
+    x: list[float | None] = []
+    y: list[float | None] = []
+    if 1 < blocks <= MAX_RULES:
+        for number in range(1, blocks):
+            x += [page_bytes * number / blocks] * 2 + [None]
+            y += [ATTENTION_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR, None]
+    return go.Scatter(
+        name=f"kernel blocks of {plan.kernel_block_size} tokens",
+        x=x,
+        y=y,
+        mode="lines",
+        line={"width": 1 if blocks > 60 else 2, "color": THEMES[theme].rule},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+
+
+def _state_end(plan: Plan) -> go.Scatter:
+    """Draw where the unpadded state ends, through both pages."""
+    own = plan.mamba_page_size_bytes if plan.attention_page_size_bytes else None
+    rows = (MAMBA_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR)
+    needed = ""
+    if own and plan.attention_bytes_per_token:
+        needed = f" = {own / plan.attention_bytes_per_token:,.2f} tokens"
+    return go.Scatter(
+        name=f"state ends{needed}",
+        x=[own] * len(rows) if own else [],
+        y=list(rows) if own else [],
+        mode="lines",
+        line={"color": CURRENT, "width": 2, "dash": "dot"},
+        hovertemplate=f"state ends at {bytes_text(own)}{needed}<extra></extra>",
+        showlegend=bool(own),
+    )

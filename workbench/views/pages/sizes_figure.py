@@ -1,0 +1,114 @@
+"""Block size over tensor parallelism, one small chart per backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from workbench.core.plan import Plan
+from workbench.core.what_if.grid import Grid, is_same_choice
+from workbench.views.palette import ATTENTION, CURRENT, THEMES
+from workbench.views.units import percent_text, tokens_text
+
+MAX_COLUMNS = 4
+
+
+def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") -> go.Figure:
+    """Draw small multiples of the block size in tokens: one chart per grid row, one bar per column.
+
+    The bar of `current` is outlined; a refused configuration has a cross and its reason instead.
+    """
+    columns = min(len(grid.rows), MAX_COLUMNS) or 1
+    lines = -(-len(grid.rows) // columns) or 1
+    figure = make_subplots(
+        rows=lines,
+        cols=columns,
+        subplot_titles=[str(row) for row in grid.rows],
+        shared_yaxes=True,
+        vertical_spacing=0.36 / max(lines, 2),
+    )
+    for position, row in enumerate(grid.rows):
+        place = {"row": position // columns + 1, "col": position % columns + 1}
+        figure.add_trace(_bars(grid, row, current), **place)
+        figure.add_trace(_crosses(grid, row), **place)
+    colours = THEMES[theme]
+    figure.update_layout(
+        height=120 + 180 * lines,
+        margin={"l": 60, "r": 20, "t": 90, "b": 50},
+        **colours.surface,
+        showlegend=False,
+        title={
+            "text": "<b>block size in tokens</b>"
+            "<br><sup>orange: this scenario; crossed: vLLM would not start</sup>",
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 0.94,
+            "yanchor": "top",
+            "font": {"size": 15},
+        },
+    )
+    figure.update_annotations(font_size=12)
+    figure.update_xaxes(type="category", showgrid=False)
+    label = grid.column_label.replace("_", " ")
+    for column in range(1, columns + 1):
+        figure.update_xaxes(title_text=label, row=lines, col=column)
+    figure.update_yaxes(gridcolor=colours.grid, rangemode="tozero", tickformat=",")
+    for line in range(1, lines + 1):
+        figure.update_yaxes(title_text="tokens", row=line, col=1)
+    return figure
+
+
+def _bars(grid: Grid, row: object, current: Plan | None) -> go.Bar:
+    cells = [grid.cell(row, column) for column in grid.columns]
+    plans = [cell.plan for cell in cells]
+    same = [
+        current is not None and plan is not None and is_same_choice(plan, current) for plan in plans
+    ]
+    return go.Bar(
+        x=[str(column) for column in grid.columns],
+        y=[None if plan is None else plan.block_size for plan in plans],
+        text=["" if plan is None else f"{plan.block_size:,}" for plan in plans],
+        textposition="outside",
+        cliponaxis=False,
+        marker={
+            "color": [CURRENT if chosen else ATTENTION for chosen in same],
+            "pattern": {"shape": ["x" if plan and plan.errors else "" for plan in plans]},
+        },
+        customdata=[_hover(plan) for plan in plans],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+
+
+def _crosses(grid: Grid, row: object) -> go.Scatter:
+    refused = [column for column in grid.columns if grid.cell(row, column).plan is None]
+    return go.Scatter(
+        x=[str(column) for column in refused],
+        y=[0] * len(refused),
+        mode="markers+text",
+        text=["refused"] * len(refused),
+        textposition="top center",
+        marker={"symbol": "x", "size": 10, "color": CURRENT},
+        customdata=[grid.cell(row, column).refused for column in refused],
+        hovertemplate="refused: %{customdata}<extra></extra>",
+        cliponaxis=False,
+    )
+
+
+def _hover(plan: Plan | None) -> str:
+    if plan is None:
+        return ""
+    lines = [
+        tokens_text(plan.block_size),
+        f"kernel block {tokens_text(plan.kernel_block_size)}",
+        f"padding {percent_text(plan.padding_percent)}",
+    ]
+    lines += [f"{problem.severity}: {problem.code}" for problem in plan.problems]
+    return "<br>".join(lines)
+
+
+def sized_columns(plan: Plan, candidates: Sequence[int] = (1, 2, 4, 8)) -> tuple[int, ...]:
+    """Return the tensor-parallel sizes to show, the plan's own one included."""
+    return tuple(sorted({*candidates, plan.settings.tensor_parallel}))

@@ -1,0 +1,1 @@
+"""Sweeps: rows, trade-offs, progress, and why one point is better."""

@@ -1,0 +1,196 @@
+"""The points of a sweep as rows: which columns there are, and how a value is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from workbench.scenario.fields import Settings
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text
+
+Row = Mapping[str, Any]
+"""One point: `point` (its number), `sets` (field -> value), what follows, `refused`, `problems`."""
+
+MEASURES: Mapping[str, str] = {
+    "concurrency_per_gpu": "concurrency per GPU",
+    "max_concurrency": "concurrency",
+    "smallest_prefix_tokens": "smallest cacheable prefix",
+    "waste_share": "waste",
+    "block_size": "block size",
+    "kernel_block_size": "kernel block",
+    "page_size_bytes": "page",
+    "num_blocks": "blocks",
+}
+"""Column -> what people call it."""
+SHORT: Mapping[str, str] = {
+    "tensor_parallel": "TP",
+    "kv_cache_dtype": "KV dtype",
+    "enable_prefix_caching": "prefix caching",
+    "mamba_cache_mode": "cache mode",
+    "mamba_cache_dtype": "conv dtype",
+    "mamba_ssm_cache_dtype": "state dtype",
+    "num_speculative_tokens": "drafts",
+    "speculative_method": "draft method",
+    "kv_cache_memory_bytes": "KV memory",
+    "max_num_batched_tokens": "token budget",
+    "block_size": "block size",
+    "smallest_prefix_tokens": "prefix",
+}
+"""What fits above a column; fields that are not here keep their name."""
+IN_TABLE = (
+    "concurrency_per_gpu",
+    "max_concurrency",
+    "smallest_prefix_tokens",
+    "waste_share",
+    "block_size",
+    "num_blocks",
+)
+UNITS = {
+    "concurrency_per_gpu": "requests",
+    "max_concurrency": "requests",
+    "smallest_prefix_tokens": "tokens",
+    "waste_share": "share",
+}
+PER_GPU_NOTE = (
+    "Points are compared by concurrency per GPU (requests of full length that fit, divided by "
+    "tensor_parallel), smallest cacheable prefix and waste. The last two do not grow with the "
+    "number of GPUs."
+)
+MORE_THERE = (
+    "Each GPU holds fewer weights at a larger tensor_parallel, so a real server has more memory "
+    "for its KV cache there"
+)
+MEMORY_NOTES = {
+    "kv_cache_memory_bytes": "Assumed: the same KV-cache memory on every GPU for every "
+    f"tensor_parallel. {MORE_THERE}.",
+    "weights_bytes": "Assumed: the same weights_bytes on every GPU for every tensor_parallel. "
+    f"{MORE_THERE}: set weights_bytes for each.",
+    "num_gpu_blocks_override": "Assumed: the same number of blocks for every tensor_parallel, "
+    "whatever memory they take.",
+}
+"""Where the size of the pool comes from -> what a sweep over tensor_parallel assumes of it."""
+SHOWN_ROWS = 15
+MIB, GIB = 2**20, 2**30
+
+
+def value_text(name: str, value: Any, *, is_setting: bool = False) -> str:
+    """Return a value for people: a dash for what a point does not have.
+
+    is_setting: None is the engine's choice.
+    """
+    if value is None:
+        return "engine's" if is_setting else "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "waste_share":
+        return f"{value:.2%}"
+    if name.endswith("_bytes") and isinstance(value, int):
+        whole = is_setting and value and value % MIB == 0
+        return f"{value / GIB:g} GiB" if whole else bytes_text(value)
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def short_name(field: str) -> str:
+    """Return a field as it appears above a narrow column."""
+    return SHORT.get(field, field.replace("_", " "))
+
+
+def axes_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return what the points set; the model only where there are several."""
+    if not rows:
+        return ()
+    several = len({str(row["sets"].get("model")) for row in rows}) > 1
+    return tuple(name for name in rows[0]["sets"] if name != "model" or several)
+
+
+def comparison_notes(scenario: Settings, axes: Collection[str]) -> tuple[str, ...]:
+    """Return what is compared per GPU, and what is assumed of the memory where the GPUs vary."""
+    if "tensor_parallel" not in axes:
+        return (PER_GPU_NOTE,)
+    given = [name for name in MEMORY_NOTES if getattr(scenario, name) is not None or name in axes]
+    if "num_gpu_blocks_override" in given:
+        given = ["num_gpu_blocks_override"]
+    return (PER_GPU_NOTE, *(MEMORY_NOTES[name] for name in given[:1]))
+
+
+def notes_html(notes: Iterable[str]) -> str:
+    """Return notes as faint paragraphs."""
+    return document(*(f'<p class="wb-faint">{escape(note)}</p>' for note in notes))
+
+
+def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
+    """Return the first rows as a table; a sign marks the Pareto front. front: point numbers."""
+    if not rows:
+        return document("<p>No point is left: every one is illegal or equals another one.</p>")
+    axes = axes_of(rows)
+    marked = set(front)
+    settings = (f"set: {escape(short_name(name))}" for name in axes)
+    header = ("", "point", *(MEASURES[name] for name in IN_TABLE), "backend", *settings)
+    body = [
+        (
+            "◆" if row["point"] in marked else "",
+            str(row["point"]),
+            *(_cell(value_text(name, row[name])) for name in IN_TABLE),
+            _cell(value_text("backend_used", row["backend_used"])),
+            *(_cell(value_text(name, row["sets"][name], is_setting=True)) for name in axes),
+        )
+        for row in rows[:SHOWN_ROWS]
+    ]
+    left = len(rows) - SHOWN_ROWS
+    note = f"; {left:,} more are not shown" if left > 0 else ""
+    return document(
+        f'<div style="overflow-x: auto">{table(header, body)}</div>',
+        f'<p class="wb-faint">◆ no other point is better in everything{note}</p>',
+    )
+
+
+def _cell(text: str) -> str:
+    return f'<span style="white-space: nowrap">{escape(text)}</span>'
+
+
+def counts_html(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
+    """Return how many points there are, and how many were omitted for which reason."""
+    items = "".join(f"<li><code>{escape(code)}</code>: {n:,}</li>" for code, n in reasons.items())
+    why = f"<details><summary>why illegal</summary><ul>{items}</ul></details>" if items else ""
+    return document(
+        f"<p><b>{counts['points']:,}</b> points: <b>{counts['kept']:,}</b> kept, "
+        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one"
+        f"{_missing(counts)}</p>",
+        why,
+    )
+
+
+def _missing(counts: Mapping[str, int]) -> str:
+    missing = counts.get("missing", 0)
+    return f", {missing:,} not reached before it was stopped" if missing else ""
+
+
+def counts_text(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
+    """Return the same for a terminal."""
+    first = (
+        f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
+        f"{counts['identical']:,} identical to an earlier one{_missing(counts)}"
+    )
+    return "\n".join([first, *(f"  illegal, {code}: {n:,}" for code, n in reasons.items())])
+
+
+def sweep_text(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
+    """Rows under each other for a terminal: a star for what no other point beats."""
+    marked = set(front)
+    axes = axes_of(rows)
+    lines = []
+    for row in rows:
+        sets = ", ".join(f"{n}={value_text(n, row['sets'][n], is_setting=True)}" for n in axes)
+        results = ", ".join(
+            f"{name} {value_text(column, row[column])}"
+            for column, name in MEASURES.items()
+            if row[column] is not None
+        )
+        lines.append(
+            f"{'*' if row['point'] in marked else ' '} {row['point']:>6}  {sets}: {results}"
+        )
+    return "\n".join(lines) or "No point is left."

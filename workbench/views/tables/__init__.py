@@ -1,0 +1,1 @@
+"""Block tables and slots of a step."""

@@ -1,0 +1,234 @@
+"""Two rule sets compared: text, tables, and the catalog's matrix of upgrades."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from workbench.core.trace import Step, show
+from workbench.core.versions import RULE_SETS
+from workbench.core.what_if.differences import Comparison, Difference, Outcome
+from workbench.core.what_if.facts import FACTS
+from workbench.views.html import document, table
+from workbench.views.units import bytes_text
+
+
+def value_text(value: Any, unit: str) -> str:
+    """Return one number of the comparison with its unit."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if unit == "bytes":
+        return bytes_text(value)
+    number = f"{value:,.2f}" if isinstance(value, float) else show(value)
+    return f"{number}{unit}" if unit == "x" else f"{number} {unit}".rstrip()
+
+
+def why_text(difference: Difference) -> str:
+    """Return the step where the results diverge, on both sides, and the newer rule's source."""
+    step = difference.after or difference.before
+    if step is None:
+        return "how layers are grouped and blocks are counted"
+    before, after = difference.before, difference.after
+    sides = f"{_side(before, after)} -> {_side(after, before)}"
+    return f"{step.rule.title}: {sides} ({step.source})"
+
+
+def _side(step: Step | None, other: Step | None) -> str:
+    """Return the result, and the operands that the other side does not have."""
+    if step is None:
+        return "no such step"
+    known = {} if other is None else other.operands
+    operands = ", ".join(
+        f"{name}={show(value)}"
+        for name, value in step.operands.items()
+        if name not in known or known[name] != value
+    )
+    details = "; ".join(filter(None, (operands, step.note)))
+    return f"{show(step.result)} ({details})" if details else show(step.result)
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Return whether it starts, and if not, why."""
+    title = RULE_SETS[outcome.rules].title
+    if outcome.refused is not None:
+        return f"{title}: refused. {outcome.refused}"
+    if outcome.errors:
+        return f"{title}: would not start ({', '.join(outcome.errors)})"
+    return f"{title}: starts"
+
+
+def differences_text(comparison: Comparison) -> str:
+    """Return the comparison for a terminal."""
+    old, new = comparison.old.rules, comparison.new.rules
+    lines = [f"{comparison.model.name}: {old} -> {new}", ""]
+    lines += [f"  {outcome_text(outcome)}" for outcome in (comparison.old, comparison.new)]
+    if not comparison.differences and comparison.old.plan and comparison.new.plan:
+        lines += ["", "No number of this scenario changes."]
+    labels: dict[str, str] = {}
+    for difference in comparison.differences:
+        unit, why = difference.fact.unit, why_text(difference)
+        change = f"{value_text(difference.old, unit)} -> {value_text(difference.new, unit)}"
+        shown = f"as for {labels[why]}" if why in labels else why
+        labels.setdefault(why, difference.fact.label)
+        lines += ["", f"  {difference.fact.label}: {change}"]
+        lines += [f"    why: {shown}", f"    means: {difference.means}"]
+    if comparison.traits:
+        lines += ["", "For every scenario:"]
+        for trait in comparison.traits:
+            lines.append(f"  {trait.label}: {trait.old} -> {trait.new}. {trait.means}")
+    return "\n".join(lines)
+
+
+def differences_html(comparison: Comparison) -> str:
+    """Return the comparison as tables: facts that change, then what changes for every scenario."""
+    old, new = comparison.old.rules, comparison.new.rules
+    verdicts = "".join(
+        f"<p>{_mark(outcome)} {escape(outcome_text(outcome))}</p>"
+        for outcome in (comparison.old, comparison.new)
+    )
+    parts = [verdicts]
+    if comparison.differences:
+        rows = [
+            (
+                f"<b>{escape(difference.fact.label)}</b>",
+                escape(value_text(difference.old, difference.fact.unit)),
+                escape(value_text(difference.new, difference.fact.unit)),
+                escape(difference.means),
+                f'<span class="wb-faint">{escape(why_text(difference))}</span>',
+            )
+            for difference in comparison.differences
+        ]
+        parts.append(table(("", old, new, "what it means", "where the results diverge"), rows))
+    elif comparison.old.plan and comparison.new.plan:
+        parts.append("<p>No number of this scenario changes.</p>")
+    if comparison.traits:
+        traits = [
+            tuple(map(escape, (trait.label, trait.old, trait.new, trait.means)))
+            for trait in comparison.traits
+        ]
+        parts.append("<details><summary>What changes for every scenario</summary>")
+        parts.append(table(("", old, new, "what it means"), traits) + "</details>")
+    return document(*parts)
+
+
+def _mark(outcome: Outcome) -> str:
+    return "✓" if outcome.starts else "✕"
+
+
+def differences_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return the comparison as JSON-able values, with stable names."""
+    return {
+        "model": comparison.model.name,
+        "from": _outcome_dict(comparison.old),
+        "to": _outcome_dict(comparison.new),
+        "differences": [
+            {
+                "name": difference.fact.name,
+                "unit": difference.fact.unit,
+                "from": difference.old,
+                "to": difference.new,
+                **_step_dict(difference.after or difference.before),
+                "means": difference.means,
+            }
+            for difference in comparison.differences
+        ],
+        "traits": [
+            {"label": trait.label, "from": trait.old, "to": trait.new, "means": trait.means}
+            for trait in comparison.traits
+        ],
+    }
+
+
+def _step_dict(step: Step | None) -> dict[str, str | None]:
+    if step is None:
+        return {"step": None, "source": None}
+    return {"step": step.rule.name, "source": step.source}
+
+
+def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "rules": outcome.rules,
+        "starts": outcome.starts,
+        "errors": list(outcome.errors),
+        "refused": outcome.refused,
+    }
+
+
+MATRIX_FACTS = tuple(
+    fact
+    for fact in FACTS
+    if fact.name
+    in {
+        "enable_prefix_caching",
+        "block_size",
+        "kernel_block_size",
+        "mamba_page_size_bytes",
+        "padding_percent",
+        "smallest_prefix",
+        "max_concurrency",
+    }
+)
+"""What the matrix over the catalog shows of every model."""
+
+
+def matrix_cell(comparison: Comparison, name: str) -> str:
+    """Return one cell: empty where nothing changes, else both values."""
+    found = next((entry for entry in comparison.differences if entry.fact.name == name), None)
+    if found is None:
+        return ""
+    unit = "" if found.fact.unit in {"tokens", "bytes"} else found.fact.unit
+    if found.fact.unit == "bytes":
+        return f"{found.old:,} -> {found.new:,}"
+    return f"{value_text(found.old, unit)} -> {value_text(found.new, unit)}"
+
+
+def verdict_cell(comparison: Comparison) -> str:
+    """Return how the upgrade changes whether it starts."""
+    was, now = comparison.old.starts, comparison.new.starts
+    if was and now:
+        return "starts"
+    if was:
+        return "stops: " + ", ".join(comparison.new.errors)
+    return "starts now" if now else "does not start in either"
+
+
+def matrix_rows(comparisons: Iterable[Comparison]) -> list[tuple[str, ...]]:
+    """Return header and rows of the matrix: which models change with an upgrade, and how."""
+    header = ("model", "verdict", *(fact.label for fact in MATRIX_FACTS))
+    return [
+        header,
+        *(
+            (
+                comparison.model.name,
+                verdict_cell(comparison),
+                *(matrix_cell(comparison, fact.name) for fact in MATRIX_FACTS),
+            )
+            for comparison in comparisons
+        ),
+    ]
+
+
+def matrix_text(comparisons: Sequence[Comparison]) -> str:
+    """Return the matrix for a terminal: one line per model, only what changes."""
+    lines = []
+    for comparison in comparisons:
+        changes = [
+            f"{fact.label} {cell}"
+            for fact in MATRIX_FACTS
+            if (cell := matrix_cell(comparison, fact.name))
+        ]
+        if not changes and comparison.old.plan and comparison.new.plan:
+            changes = ["no number changes"]
+        text = "; ".join((verdict_cell(comparison), *changes))
+        lines.append(f"{comparison.model.name:26} {text}")
+    return "\n".join(lines)
+
+
+def matrix_html(comparisons: Sequence[Comparison]) -> str:
+    """Return the matrix as a table."""
+    header, *rows = matrix_rows(comparisons)
+    shown = [(f"<b>{escape(row[0])}</b>", *map(escape, row[1:])) for row in rows]
+    return document(table(header, shown))
