@@ -6,38 +6,25 @@ from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 
 KV_HEAD_FIELDS = (
-    "n_head_kv",
-    "num_kv_heads",
-    "num_key_value_heads",
-    "multi_query_group_num",
+    *("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num"),
     "num_attention_groups",
 )
 """Read in this order; the first one present counts (vLLM 0.23, total KV heads)."""
 
 MLA_MODEL_TYPES = frozenset(
     {
-        "AXK1",
-        "bailing_hybrid",
-        "deepseek_mtp",
-        "deepseek_v2",
-        "deepseek_v3",
-        "deepseek_v32",
-        "deepseek_v4",
-        "glm4_moe_lite",
-        "glm_moe_dsa",
-        "kimi_k2",
-        "kimi_linear",
-        "longcat_flash",
-        "pangu_ultra_moe",
+        *("AXK1", "bailing_hybrid", "deepseek_mtp", "deepseek_v2", "deepseek_v3", "deepseek_v32"),
+        *("deepseek_v4", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear"),
+        *("longcat_flash", "pangu_ultra_moe"),
     }
 )
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
 SOFT_CAPPED = {"gemma2": 50.0}
+"""model_type -> the cap of attention scores if config.json has none; null means no cap."""
 ROPE_IS_HEAD_DIM = frozenset({"glm4_moe_lite"})
 """Classes where `head_dim` is another name of `qk_rope_head_dim`, and wins (transformers 5)."""
-"""model_type -> the cap of attention scores if config.json has none; null means no cap."""
 
 
 def read_attention(fields: Fields) -> Attention:

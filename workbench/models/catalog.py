@@ -73,13 +73,13 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
 def _named_model(reference: str) -> Model:
     if reference.casefold() in catalog_names():
         return _catalog_model(reference.casefold())
-    if _looks_like_path(reference):
+    path = _path(reference)
+    if path is not None:
         check_model(reference)
-        path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
         return read_model(read_config(path), _file_label(path))
-    by_hub_id = _catalog_by_hub_id().get(reference.casefold())
-    if by_hub_id is not None:
-        return _catalog_model(by_hub_id)
+    for name, hub_id in _hub_ids().items():
+        if reference.casefold() == hub_id.casefold():
+            return _catalog_model(name)
     if HUB_ID.fullmatch(reference):
         check_model(reference)
         return read_model(download_config(reference), reference)
@@ -87,19 +87,9 @@ def _named_model(reference: str) -> Model:
 
 
 @lru_cache(maxsize=1)
-def _catalog_hub_ids() -> tuple[tuple[str, str], ...]:
-    """Return (hub id, catalog name) pairs from each file's `_source.repo`."""
-    sources = [(catalog_config(name).get("_source"), name) for name in catalog_names()]
-    return tuple(
-        (source["repo"], name)
-        for source, name in sources
-        if isinstance(source, Mapping) and isinstance(source.get("repo"), str)
-    )
-
-
-@lru_cache(maxsize=1)
-def _catalog_by_hub_id() -> dict[str, str]:
-    return {hub_id.casefold(): name for hub_id, name in _catalog_hub_ids()}
+def _hub_ids() -> dict[str, str]:
+    """Return the hub id of each catalog name."""
+    return {name: catalog_config(name)["_source"]["repo"] for name in catalog_names()}
 
 
 def repository(reference: str | Mapping[str, Any]) -> str | None:
@@ -111,21 +101,24 @@ def repository(reference: str | Mapping[str, Any]) -> str | None:
     if not isinstance(reference, str):
         named = reference.get("_name_or_path")
         return named if isinstance(named, str) and named else None
-    for hub_id, name in _catalog_hub_ids():
+    for name, hub_id in _hub_ids().items():
         if reference.casefold() in {name, hub_id.casefold()}:
             return hub_id
-    if _looks_like_path(reference):
-        path = Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
+    path = _path(reference)
+    if path is not None:
         if path.is_dir():
             return str(path)
         return str(path.parent) if path.name == "config.json" else None
     return reference if HUB_ID.fullmatch(reference) else None
 
 
-def _looks_like_path(reference: str) -> bool:
+def _path(reference: str) -> Path | None:
+    """Return what looks like a path as one; None for other references."""
     if "\0" in reference or len(reference) > 4096:
-        return False
-    return reference.startswith((".", "/", "~")) or reference.endswith(".json")
+        return None
+    if not reference.startswith((".", "/", "~")) and not reference.endswith(".json"):
+        return None
+    return Path(os.path.expanduser(reference))  # noqa: PTH111  (Path's raises without a home)
 
 
 def _file_label(path: Path) -> str:

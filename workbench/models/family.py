@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.model import Attention, Layer
@@ -12,11 +13,12 @@ from workbench.models.attention import read_attention
 from workbench.models.fields import Fields
 
 Layers = tuple[Layer, ...]
+Part = int | str | tuple[str, int]
+AnyState = TypeVar("AnyState", bound=State)
 
 
 def nothing(_fields: Fields) -> None:
     """Return None: the family does not have this part."""
-    return
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ class Family:
 
 FAMILIES: dict[str, Family] = {}
 """model_type -> family."""
+
+
+def read_state(kind: Callable[..., AnyState], fields: Fields, **parts: Part) -> AnyState:
+    """Return a state: each part a number, or a field, with its default where the class has one."""
+
+    def value(part: Part) -> int:
+        if isinstance(part, int):
+            return part
+        return fields.integer(part) if isinstance(part, str) else fields.integer(*part)
+
+    return kind(**{name: value(part) for name, part in parts.items()})
 
 
 def register(*families: Family) -> None:

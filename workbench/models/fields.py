@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from workbench.core.errors import ConfigError, nearest_names
+from workbench.core.errors import ConfigError, nearest_names, shown
 from workbench.core.trace import show
 from workbench.models.config_defaults import defaults_of
 
@@ -30,7 +31,6 @@ LATER_SPELLING: Final = (
     "transformers before that may stop at them."
 )
 REQUIRED: Final = object()
-Number = TypeVar("Number", int, float)
 
 
 class Fields:
@@ -74,7 +74,7 @@ class Fields:
         """Return the error for a value of the wrong kind."""
         return ConfigError(
             "config_wrong_value",
-            f"Invalid {self.pointer(key)} {_short(value)}. Expected {allowed}.",
+            f"Invalid {self.pointer(key)} {shown(value)}. Expected {allowed}.",
             field=self.pointer(key),
         )
 
@@ -117,32 +117,39 @@ class Fields:
         maximum: int = MAX_INTEGER,
     ) -> int:
         """Return an integer field within [minimum, maximum]; `default` is the config class's."""
-        value = self.raw(key)
-        name = name or key
+        value = self._found(key, default, name)
         if value is None:
-            if default is REQUIRED:
-                raise self.missing(key, name)
-            self.note(name, default, f"the family's default ({key} is absent)")
             return default  # type: ignore[no-any-return]
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.wrong(key, value, "an integer")
         if not minimum <= value <= maximum:
             raise self.wrong(key, value, f"between {minimum} and {maximum}")
-        self.note(name, value, self._where(key))
+        self.note(name or key, value, self._where(key))
         return value
 
     def number(self, key: str, default: float, *, name: str | None = None) -> float:
         """Return a positive, finite number."""
-        value = self.raw(key)
-        name = name or key
+        value = self._found(key, default, name)
         if value is None:
-            self.note(name, default, f"the family's default ({key} is absent)")
             return default
+        self.note(name or key, self.positive(key, value), self._where(key))
+        return value  # type: ignore[no-any-return]
+
+    def positive(self, key: str, value: object) -> float:
+        """Return `value`, which `key` has, if it is a positive, finite number."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(key, value, "a number")
         if not 0 < value <= MAX_INTEGER:
             raise self.wrong(key, value, f"above 0 and at most {MAX_INTEGER}")
-        self.note(name, value, self._where(key))
+        return value
+
+    def _found(self, key: str, default: Any, name: str | None) -> Any:
+        """Return a field that is present; else None, and record the default."""
+        value, name = self.raw(key), name or key
+        if value is None:
+            if default is REQUIRED:
+                raise self.missing(key, name)
+            self.note(name, default, f"the family's default ({key} is absent)")
         return value
 
     def word(self, key: str, allowed: Sequence[str], *, name: str | None = None) -> str | None:
@@ -164,7 +171,8 @@ class Fields:
             raise self.wrong(key, value, "a list with one entry per layer")
         if len(value) > MAX_LAYERS:
             raise self.wrong(key, value, f"at most {MAX_LAYERS} layers")
-        words = both_spellings(allowed)
+        later = {RENAMED_KINDS[one]: kind for one, kind in allowed.items() if one in RENAMED_KINDS}
+        words = {**later, **allowed}
         result = []
         for position, entry in enumerate(value):
             known = isinstance(entry, str | int) and not isinstance(entry, bool)
@@ -206,9 +214,8 @@ class Fields:
             raise self.missing(key, "the layer geometry")
         if not isinstance(value, Mapping):
             raise self.wrong(key, value, "an object")
-        child = Fields.__new__(Fields)
-        child.top, child.text, child.origins = self.top, value, self.origins
-        child.defaults, child.listed_layers, child.remarks = {}, 0, self.remarks
+        child = copy(self)
+        child.text, child.defaults = value, {}
         child.prefix = f"{self.prefix}/{key}" if self.prefix else key
         return child
 
@@ -216,21 +223,3 @@ class Fields:
         if key not in self.text:
             return f"the family's default ({key} is absent)"
         return f"{self.prefix.replace('/', '.')}.{key}" if self.prefix else key
-
-
-def both_spellings(allowed: Mapping[Any, str]) -> Mapping[Any, str]:
-    """Return `allowed` with the later names of its words."""
-    renamed = {RENAMED_KINDS[word]: kind for word, kind in allowed.items() if word in RENAMED_KINDS}
-    return {**renamed, **allowed}
-
-
-def _short(value: object) -> str:
-    """Return a value in a few words, in time that does not grow with it."""
-    if isinstance(value, Mapping):
-        return f"an object with {len(value)} fields"
-    if isinstance(value, list | tuple):
-        return f"a list of {len(value)} entries"
-    if isinstance(value, int) and abs(value) >= 10**40:
-        return "a huge integer"
-    text = repr(value[:80] if isinstance(value, str) else value)
-    return text if len(text) <= 80 else text[:77] + "..."

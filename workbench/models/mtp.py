@@ -7,7 +7,7 @@ these types a version drafts with is in `core/speculation.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
 
 from workbench.core.model import FULL, Layer, Mtp
 from workbench.models.fields import MAX_LAYERS, Fields
@@ -17,34 +17,33 @@ ATTENTION = frozenset({"*", "attention", "full_attention"})
 """Nemotron-H's names of a layer with attention, in its pattern and in its list."""
 
 
-class _Declared(NamedTuple):
-    """How a family declares its MTP layers, one with full attention per prediction.
+def _one_each(
+    fields: Fields,
+    model_type: str,
+    first: int,
+    *,
+    key: str = COUNT,
+    default: int = 0,
+    is_named_apart: bool = False,
+) -> Mtp:
+    """Return one layer with full attention per prediction, numbered from `first`.
 
-    key: the field with their number; default: its value if absent, None for no such layers.
-    is_named_apart: vLLM numbers them from 0 again, instead of after the model's own.
+    key: the field with their number; default: its value if absent. is_named_apart: vLLM numbers
+    them from 0 again, instead of after the model's own.
     """
-
-    key: str = COUNT
-    default: int | None = None
-    is_named_apart: bool = False
-
-    def read(self, fields: Fields, model_type: str, first: int) -> Mtp:
-        """Return the layers, numbered from `first`."""
-        key = self.key
-        if key == COUNT and not fields.has(key) and fields.has("num_mtp_layers"):
-            key = "num_mtp_layers"  # another name of it in transformers
-        is_declared = fields.has(key)
-        count = self.default or 0
-        if is_declared:
-            count = fields.integer(key, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
-        return Mtp(
-            model_type=model_type,
-            layers=tuple(Layer(first + index, FULL) for index in range(count)),
-            first_index=0 if self.is_named_apart else first,
-            predictions=count if is_declared else None,
-            is_nested=bool(fields.prefix),
-            chained=count if is_declared and self.key == COUNT else 1,
-        )
+    if key == COUNT and not fields.has(key) and fields.has("num_mtp_layers"):
+        key = "num_mtp_layers"  # another name of it in transformers
+    is_declared, count = fields.has(key), default
+    if is_declared:
+        count = fields.integer(key, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
+    return Mtp(
+        model_type=model_type,
+        layers=tuple(Layer(first + index, FULL) for index in range(count)),
+        first_index=0 if is_named_apart else first,
+        predictions=count if is_declared else None,
+        is_nested=bool(fields.prefix),
+        chained=count if is_declared and key != QWEN_COUNT else 1,
+    )
 
 
 def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
@@ -55,10 +54,9 @@ def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
     kinds = fields.raw("mtp_layers_block_type") or fields.raw("mtp_hybrid_override_pattern") or "*E"
     if not isinstance(kinds, str | list):
         raise fields.wrong("mtp_layers_block_type", kinds, "a list with a word per layer")
-    layers = tuple(Layer(first + at, FULL) for at, kind in enumerate(kinds) if kind in ATTENTION)
     return Mtp(
         model_type=model_type,
-        layers=layers,
+        layers=tuple(Layer(first + at, FULL) for at, kind in enumerate(kinds) if kind in ATTENTION),
         first_index=0,
         predictions=count,
         max_predictions=1,
@@ -78,36 +76,26 @@ def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
     )
 
 
-QWEN_NEXT = _Declared(default=1, is_named_apart=True)
-QWEN = _Declared(QWEN_COUNT, default=1, is_named_apart=True)
+_qwen = partial(_one_each, key=QWEN_COUNT, default=1, is_named_apart=True)
 READERS: dict[str, Callable[[Fields, str, int], Mtp | None]] = {
-    **dict.fromkeys(
-        (
-            "bailing_hybrid",
-            "deepseek_v3",
-            "deepseek_v32",
-            "ernie4_5_moe",
-            "glm4_moe",
-            "glm4_moe_lite",
-            "glm_moe_dsa",
-            "pangu_ultra_moe",
-        ),
-        _Declared().read,
-    ),
-    **dict.fromkeys(("nemotron_h", "nemotron_h_puzzle"), _nemotron),
-    **dict.fromkeys(
-        (
-            "intern_s2_preview",
-            "interns2_mobius",
-            "qwen3_5",
-            "qwen3_5_moe",
-            "qwen3_5_moe_text",
-            "qwen3_5_text",
-        ),
-        QWEN.read,
-    ),
+    "bailing_hybrid": _one_each,
+    "deepseek_v3": _one_each,
+    "deepseek_v32": _one_each,
+    "ernie4_5_moe": _one_each,
+    "glm4_moe": _one_each,
+    "glm4_moe_lite": _one_each,
+    "glm_moe_dsa": _one_each,
+    "intern_s2_preview": _qwen,
+    "interns2_mobius": _qwen,
     "longcat_flash": _longcat,
-    "qwen3_next": QWEN_NEXT.read,
+    "nemotron_h": _nemotron,
+    "nemotron_h_puzzle": _nemotron,
+    "pangu_ultra_moe": _one_each,
+    "qwen3_5": _qwen,
+    "qwen3_5_moe": _qwen,
+    "qwen3_5_moe_text": _qwen,
+    "qwen3_5_text": _qwen,
+    "qwen3_next": partial(_one_each, default=1, is_named_apart=True),
 }
 """model_type of the whole file -> its reader."""
 

@@ -14,11 +14,7 @@ from workbench.models.architecture import read_architecture
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
-from workbench.models.lengths import (
-    default_max_model_len,
-    derived_max_model_len,
-    yarn_as_written,
-)
+from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
 
@@ -63,9 +59,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
         quantization=quantization_method(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
-        derived_max_model_len=derived_max_model_len(fields),
-        yarn_as_written=yarn_as_written(fields),
-        default_max_model_len=default_max_model_len(fields),
+        **read_lengths(fields)._asdict(),
         chunk_size=_chunk_size(fields),
         num_hidden_layers=_layer_count(fields, layers),
         mtp=read_mtp(fields, _layer_count(fields, layers)),

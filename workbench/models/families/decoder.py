@@ -1,14 +1,23 @@
-"""Ordinary decoders for comparison with hybrids: dense, MoE, sliding-window, MLA."""
+"""Decoders for comparison with hybrids: dense, MoE, sliding-window, MLA, searched blocks.
+
+In an architecture of the Llama-Nemotron kind every block has its own number of KV heads, or no
+attention and then no cache. Source: `nemotron_nas.py` of 0.23.
+"""
 
 from __future__ import annotations
 
-from workbench.core.model import CHUNKED, FULL, SLIDING, Layer
+from collections.abc import Mapping
+from dataclasses import replace
+
+from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
+from workbench.models.attention import read_attention
 from workbench.models.family import Family, register
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import first_list, to_layers
+from workbench.models.layer_lists import Words, listed
 
-WORDS: dict[object, str] = {kind: kind for kind in (FULL, SLIDING, CHUNKED)}
-MLA_WORDS: dict[object, str] = {**WORDS, "deepseek_sparse_attention": FULL}
+BLOCKS = "block_configs"
+WORDS: Words = {kind: kind for kind in (FULL, SLIDING, CHUNKED)}
+MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
 
 ORDINARY = {
@@ -54,47 +63,93 @@ SLIDING_DECODERS = {
     "gemma3": ("Gemma3ForConditionalGeneration",),
     "gemma3_text": ("Gemma3ForCausalLM",),
 }
-ALTERNATING = {
-    "gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3": 6, "gemma3_text": 6,
-}  # fmt: skip
+ALTERNATING = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3": 6, "gemma3_text": 6}
 """model_type -> every n-th layer is full attention, the others slide."""
 
 
-def _listed_or(
-    fields: Fields, period: int | None, words: dict[object, str] = WORDS
-) -> tuple[Layer, ...]:
-    kinds = first_list(fields, ("layer_types",), words)
-    if kinds is not None:
-        return to_layers(kinds)
+def _one_kind(fields: Fields) -> list[str]:
     count = fields.layer_count()
-    if period is None:
-        return to_layers([_single_kind(fields)] * count)
-    period = fields.integer("sliding_window_pattern", period)
-    return to_layers([SLIDING if (index + 1) % period else FULL for index in range(count)])
-
-
-def _single_kind(fields: Fields) -> str:
     slides = fields.has("sliding_window") and fields.raw("use_sliding_window") is not False
-    return SLIDING if slides else FULL
+    return [SLIDING if slides else FULL] * count
 
 
-def _ordinary_layers(fields: Fields) -> tuple[Layer, ...]:
-    return _listed_or(fields, None)
+def _alternating(fields: Fields) -> list[str]:
+    count = fields.layer_count()
+    period = ALTERNATING.get(fields.model_type, ALTERNATING["gemma3"])
+    period = fields.integer("sliding_window_pattern", period)
+    return [SLIDING if (index + 1) % period else FULL for index in range(count)]
 
 
-def _mla_layers(fields: Fields) -> tuple[Layer, ...]:
-    return _listed_or(fields, None, MLA_WORDS)
+def _block_kv_heads(fields: Fields) -> tuple[int | None, ...]:
+    """Return the KV heads of every searched block, None for one without attention."""
+    blocks = fields.raw(BLOCKS)
+    if blocks is None:
+        raise fields.missing(BLOCKS, "the KV heads of every block")
+    if not isinstance(blocks, list) or not blocks:
+        raise fields.wrong(BLOCKS, blocks, "a list of blocks")
+    if len(blocks) != (count := fields.layer_count()):
+        raise fields.contradiction(BLOCKS, f"{len(blocks)} entries for num_hidden_layers = {count}")
+    return tuple(_of_block(fields, number, block) for number, block in enumerate(blocks))
 
 
-def _alternating_layers(fields: Fields) -> tuple[Layer, ...]:
-    model_type = fields.model_type if fields.model_type in ALTERNATING else "gemma3"
-    return _listed_or(fields, ALTERNATING[model_type])
+def _of_block(fields: Fields, number: int, block: object) -> int | None:
+    attention = block.get("attention") if isinstance(block, Mapping) else None
+    if not isinstance(attention, Mapping):
+        raise fields.contradiction(BLOCKS, f"block {number} does not declare its attention")
+    if attention.get("no_op") is True:
+        return None
+    heads, group = fields.integer("num_attention_heads"), attention.get("n_heads_in_group")
+    if isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= heads:
+        raise fields.contradiction(
+            BLOCKS, f"n_heads_in_group of block {number} must be from 1 to {heads}"
+        )
+    # The configuration convertor of 0.23: query heads by the heads that share one KV head.
+    return heads // group
+
+
+def _searched_layers(fields: Fields) -> tuple[Layer, ...]:
+    found = _block_kv_heads(fields)
+    first = next((heads for heads in found if heads is not None), None)
+    return tuple(
+        Layer(number, FULL, None if heads == first else heads)
+        for number, heads in enumerate(found)
+        if heads is not None
+    )
+
+
+def _searched_attention(fields: Fields) -> Attention:
+    found = [heads for heads in _block_kv_heads(fields) if heads is not None]
+    attention = read_attention(fields)
+    if not found:
+        return attention
+    fields.note("num_kv_heads", found[0], f"{BLOCKS}, the first block with attention")
+    return replace(attention, num_kv_heads=found[0])
 
 
 register(
-    Family("decoder", model_types=ORDINARY, layers=_ordinary_layers, is_hybrid=False),
-    Family("mla_decoder", model_types=MLA, layers=_mla_layers, is_hybrid=False),
     Family(
-        "sliding_decoder", model_types=SLIDING_DECODERS, layers=_alternating_layers, is_hybrid=False
+        "decoder",
+        model_types=ORDINARY,
+        layers=listed({"layer_types": WORDS}, _one_kind),
+        is_hybrid=False,
+    ),
+    Family(
+        "mla_decoder",
+        model_types=MLA,
+        layers=listed({"layer_types": MLA_WORDS}, _one_kind),
+        is_hybrid=False,
+    ),
+    Family(
+        "sliding_decoder",
+        model_types=SLIDING_DECODERS,
+        layers=listed({"layer_types": WORDS}, _alternating),
+        is_hybrid=False,
+    ),
+    Family(
+        "searched_decoder",
+        model_types={"nemotron-nas": ("DeciLMForCausalLM",)},
+        layers=_searched_layers,
+        attention=_searched_attention,
+        is_hybrid=False,
     ),
 )

@@ -1,0 +1,240 @@
+"""Families with linear attention: gated delta nets, Kimi's, lightning, short convolutions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.model import FULL, SSM, Attention, Layer
+from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
+from workbench.models.attention import read_attention
+from workbench.models.family import Family, read_state, register
+from workbench.models.fields import Fields
+from workbench.models.layer_lists import Words, first_list, listed, to_layers
+
+LISTED: dict[str, Words] = {"layer_types": {"linear_attention": SSM, "full_attention": FULL}}
+CONVOLUTIONS: dict[str, Words] = {"layer_types": {"conv": SSM, "full_attention": FULL}}
+NUMBERS: Words = {0: SSM, 1: FULL}
+LIGHTNING = {"attn_type_list": NUMBERS, "decoder_attention_types": NUMBERS, **LISTED}
+KIMI_KEY = "linear_attn_config"
+KIMI_FLAT_KEYS = ("layer_types", "linear_num_heads")
+"""Fields of the configuration class since transformers 5.16, which flattens the nested object."""
+
+
+def _every(fields: Fields, interval: int = 4) -> list[str]:
+    """Return full attention in every fourth layer, as vLLM 0.23 has it whatever is declared."""
+    return [SSM if (index + 1) % interval else FULL for index in range(fields.layer_count())]
+
+
+def _olmo_layers(fields: Fields) -> tuple[Layer, ...]:
+    """Return every fourth layer as full without a list, and the last one if there is none."""
+    kinds = list(first_list(fields, LISTED) or ())
+    if not fields.has("layer_types"):
+        kinds = _every(fields)
+        if FULL not in kinds:
+            kinds[-1] = FULL
+    if len(set(kinds)) == 1:
+        raise fields.contradiction("layer_types", "both kinds of layers are needed")
+    return to_layers(kinds)
+
+
+def _olmo_state(fields: Fields) -> GatedDeltaNet:
+    """Compute absent dimensions: heads as in attention, keys 3/4 of a head, values twice."""
+    heads = fields.integer("num_attention_heads")
+    key_heads = fields.integer("linear_num_key_heads", heads)
+    key_dim = int(0.75 * fields.integer("hidden_size") / key_heads)
+    value_heads = fields.integer("linear_num_value_heads", heads)
+    key_dim = fields.integer("linear_key_head_dim", key_dim)
+    return read_state(
+        GatedDeltaNet,
+        fields,
+        num_key_heads=key_heads,
+        num_value_heads=value_heads,
+        key_head_dim=key_dim,
+        value_head_dim=("linear_value_head_dim", 2 * key_dim),
+        conv_kernel=("linear_conv_kernel_dim", 4),
+    )
+
+
+def _olmo_attention(fields: Fields) -> Attention:
+    """Return the attention geometry; a head_dim in the file is not read."""
+    attention = read_attention(fields)
+    size = fields.integer("hidden_size") // attention.num_heads
+    fields.note("head_size", size, "hidden_size // num_attention_heads")
+    return replace(attention, head_size=size)
+
+
+def _is_flat(fields: Fields) -> bool:
+    """Return whether only Kimi's flat fields are there; vLLM reads the nested object."""
+    return not fields.has(KIMI_KEY) and any(fields.has(key) for key in KIMI_FLAT_KEYS)
+
+
+def _kimi_layers(fields: Fields) -> tuple[Layer, ...]:
+    if _is_flat(fields):
+        layers = listed(LISTED)(fields)
+        fields.remarks.append(
+            f"{KIMI_KEY} is absent, and its values are read from the fields that transformers 5.16 "
+            f"has instead. vLLM 0.23 and 0.33 read {KIMI_KEY} and stop without it."
+        )
+        return layers
+    count = fields.layer_count()
+    linear = fields.child(KIMI_KEY)
+    # Kimi's lists count layers from 1.
+    delta = linear.index_list("kda_layers", count, first=1)
+    if delta is None:
+        raise linear.missing("kda_layers", "the kinds of layers")
+    full = linear.index_list("full_attn_layers", count, first=1)
+    if full is not None and (full & delta or len(full | delta) != count):
+        raise linear.contradiction(
+            "full_attn_layers", f"with kda_layers it must name each of the {count} layers once"
+        )
+    return to_layers([SSM if index in delta else FULL for index in range(count)])
+
+
+def _kimi_state(fields: Fields) -> KimiDeltaAttention:
+    place, prefix, conv = fields, "linear_", "linear_conv_kernel_dim"
+    if not _is_flat(fields):
+        place, prefix, conv = fields.child(KIMI_KEY), "", "short_conv_kernel_size"
+    return read_state(
+        KimiDeltaAttention,
+        place,
+        num_heads=place.integer(f"{prefix}num_heads", name="kda_num_heads"),
+        head_dim=place.integer(f"{prefix}head_dim", name="kda_head_dim"),
+        conv_kernel=(conv, 4),
+    )
+
+
+def _lfm2_kinds(fields: Fields) -> list[str]:
+    count = fields.layer_count()
+    attention = fields.index_list("full_attn_idxs", count)
+    return [FULL if attention is None or index in attention else SSM for index in range(count)]
+
+
+def _wide_conv(fields: Fields) -> ShortConv:
+    """Return a convolution as wide as the model, which LFM2 has with experts and with images."""
+    width = fields.integer("hidden_size", name="conv_dim")
+    return read_state(ShortConv, fields, conv_dim=width, conv_kernel=("conv_L_cache", 3))
+
+
+def _bailing_kinds(fields: Fields) -> list[str]:
+    size = fields.integer("layer_group_size", 1, minimum=-1)
+    numbers = range(1, fields.layer_count() + 1)
+    return [FULL if size <= 0 or number % size == 0 else SSM for number in numbers]
+
+
+def _lightning_state(fields: Fields) -> LinearAttention:
+    return LinearAttention(
+        fields.integer("num_attention_heads", name="linear_num_heads"),
+        fields.integer("head_dim", name="linear_head_dim"),
+    )
+
+
+def _head_or_share(fields: Fields) -> LinearAttention:
+    if fields.has("head_dim"):
+        return _lightning_state(fields)
+    heads = fields.integer("num_attention_heads", name="linear_num_heads")
+    size = fields.integer("hidden_size") // heads
+    fields.note("linear_head_dim", size, "hidden_size // num_attention_heads")
+    return LinearAttention(heads, size)
+
+
+def _bailing_state(fields: Fields) -> LinearAttention:
+    state = _head_or_share(fields)
+    return replace(state, mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head"))
+
+
+_delta_state = partial(
+    read_state,
+    GatedDeltaNet,
+    num_key_heads="linear_num_key_heads",
+    num_value_heads="linear_num_value_heads",
+    key_head_dim=("linear_key_head_dim", 128),
+    value_head_dim=("linear_value_head_dim", 128),
+    conv_kernel=("linear_conv_kernel_dim", 4),
+)
+
+register(
+    Family(
+        "qwen3_next",
+        model_types={"qwen3_next": ("Qwen3NextForCausalLM",)},
+        layers=listed(LISTED, _every),
+        state=_delta_state,
+    ),
+    Family(
+        "qwen3_5",
+        model_types={
+            "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
+            "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
+            "qwen3_5_text": ("Qwen3_5ForCausalLM",),
+            "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
+        },
+        layers=listed(
+            LISTED,
+            lambda fields: _every(fields, fields.integer("full_attention_interval", 4)),
+        ),
+        state=_delta_state,
+        ssm_cache_dtype=lambda fields: fields.word(
+            "mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype"
+        ),
+    ),
+    Family(
+        "olmo_hybrid",
+        model_types={"olmo_hybrid": ("OlmoHybridForCausalLM",)},
+        layers=_olmo_layers,
+        state=_olmo_state,
+        attention=_olmo_attention,
+    ),
+    Family(
+        "kimi_linear",
+        model_types={"kimi_linear": ("KimiLinearForCausalLM",)},
+        layers=_kimi_layers,
+        state=_kimi_state,
+        names_attention_layers=False,
+    ),
+    Family(
+        "lfm2",
+        model_types={"lfm2": ("Lfm2ForCausalLM",)},
+        layers=listed(CONVOLUTIONS, _lfm2_kinds),
+        state=partial(read_state, ShortConv, conv_dim="conv_dim", conv_kernel=("conv_L_cache", 3)),
+    ),
+    Family(
+        "lfm2_moe",
+        model_types={"lfm2_moe": ("Lfm2MoeForCausalLM",)},
+        layers=listed(CONVOLUTIONS),
+        state=_wide_conv,
+    ),
+    Family(
+        "lfm2_vl",
+        model_types=dict.fromkeys(("lfm2_vl", "lfm2-vl"), ("Lfm2VlForConditionalGeneration",)),
+        layers=listed(CONVOLUTIONS, _lfm2_kinds),
+        state=_wide_conv,
+    ),
+    Family(
+        "minimax_text_01",
+        model_types={
+            "minimax_text_01": ("MiniMaxText01ForCausalLM",),
+            "minimax_m1": ("MiniMaxM1ForCausalLM",),
+        },
+        layers=listed(LIGHTNING, lambda fields: [FULL] * fields.layer_count()),
+        state=_lightning_state,
+    ),
+    Family(
+        "minimax",
+        model_types={"minimax": ("MiniMaxForCausalLM",)},
+        # The default of transformers for an absent list.
+        layers=listed(
+            LIGHTNING,
+            lambda fields: [SSM if index % 2 else FULL for index in range(fields.layer_count())],
+        ),
+        state=_head_or_share,
+    ),
+    Family(
+        "bailing_hybrid",
+        # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
+        model_types={"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
+        layers=lambda fields: to_layers(_bailing_kinds(fields)),
+        state=_bailing_state,
+        names_attention_layers=False,
+    ),
+)

@@ -1,0 +1,269 @@
+"""Families with Mamba layers: Jamba, Bamba and its relatives, PLaMo2, Nemotron-H, Zamba2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from workbench.core.dtypes import STATE_DTYPES
+from workbench.core.model import FULL, SSM, Attention, Layer
+from workbench.core.states import Mamba1, Mamba2, State
+from workbench.models.attention import read_attention
+from workbench.models.family import Family, Part, nothing, read_state, register
+from workbench.models.fields import Fields
+from workbench.models.layer_lists import (
+    BOTH,
+    NEITHER,
+    Words,
+    check_length,
+    first_list,
+    listed,
+    to_layers,
+)
+
+WORDS: Words = {"mamba": SSM, "attention": FULL}
+NEMOTRON_WORDS: Words = {**WORDS, "moe": NEITHER, "mlp": NEITHER}
+NEMOTRON_PATTERN: Words = {"M": SSM, "*": FULL, "-": NEITHER, "E": NEITHER}
+ZAMBA_WORDS: Words = {"mamba": SSM, "hybrid": BOTH}
+ZAMBA_LAYERS = 54
+ZAMBA_HYBRID = frozenset({6, 12, 18, 24, 30, 36, 42, 47, 51})
+"""Layers with attention when config.json has no list."""
+
+
+def _expanded(fields: Fields, key: str = "mamba_expand") -> int:
+    """Return the channels of the state space: the hidden size, expanded."""
+    inner = int(fields.number(key, 2) * fields.integer("hidden_size"))
+    fields.note("intermediate_size", inner, f"{key} * hidden_size")
+    return inner
+
+
+def _check_filled(fields: Fields, key: str, inner: int, heads: int, head_dim: int) -> None:
+    if heads * head_dim != inner:
+        origin = fields.origins["intermediate_size"]
+        raise fields.contradiction(
+            key, f"{heads} heads of {head_dim} do not fill {inner} channels ({origin})"
+        )
+
+
+def _mamba2(
+    fields: Fields, inner: int, heads: int, head_dim: int, groups: Part, state: Part, conv: Part
+) -> Mamba2:
+    return read_state(
+        Mamba2,
+        fields,
+        intermediate_size=inner,
+        n_groups=groups,
+        num_heads=heads,
+        head_dim=head_dim,
+        state_size=state,
+        conv_kernel=conv,
+    )
+
+
+def _jamba_layers(fields: Fields) -> tuple[Layer, ...]:
+    period = fields.integer("attn_layer_period", 8)
+    offset = fields.integer("attn_layer_offset", 4, minimum=0)
+    if offset >= period:
+        raise fields.contradiction(
+            "attn_layer_offset", f"{offset} never occurs in a period of {period} layers"
+        )
+    count = fields.layer_count()
+    return to_layers([FULL if index % period == offset else SSM for index in range(count)])
+
+
+def _jamba_state(fields: Fields) -> Mamba1:
+    return read_state(
+        Mamba1,
+        fields,
+        intermediate_size=_expanded(fields),
+        state_size=("mamba_d_state", 16),
+        conv_kernel=("mamba_d_conv", 4),
+    )
+
+
+def _bamba_state(fields: Fields) -> Mamba2:
+    """Return state geometry in Bamba's field names (also Granite 4 and Falcon-H1)."""
+    if fields.model_type == "falcon_h1" and fields.has("mamba_d_ssm"):
+        inner = fields.integer("mamba_d_ssm", name="intermediate_size")
+    else:
+        inner = _expanded(fields)
+    heads = fields.integer("mamba_n_heads", 128)
+    if fields.raw("mamba_d_head") in (None, "auto"):
+        head_dim = inner // heads
+        fields.note("head_dim", head_dim, "intermediate size // mamba_n_heads")
+    else:
+        head_dim = fields.integer("mamba_d_head")
+    _check_filled(fields, "mamba_d_head", inner, heads, head_dim)
+    rest = ("mamba_n_groups", 1), ("mamba_d_state", 256), ("mamba_d_conv", 4)
+    return _mamba2(fields, inner, heads, head_dim, *rest)
+
+
+def _bamba_layers(fields: Fields) -> tuple[Layer, ...]:
+    count = fields.layer_count()
+    attention = fields.index_list("attn_layer_indices", count) or frozenset()
+    return to_layers([FULL if index in attention else SSM for index in range(count)])
+
+
+def _granite_is_ordinary(fields: Fields) -> bool:
+    """Return whether every listed layer is attention, as in granite-4.0-micro."""
+    return set(first_list(fields, {"layer_types": WORDS}) or ()) == {FULL}
+
+
+def _plamo_layers(fields: Fields) -> tuple[Layer, ...]:
+    count, step = fields.layer_count(), fields.integer("mamba_step", minimum=2)
+    if count <= step // 2:
+        return to_layers([SSM] * (count - 1) + [FULL])
+    return to_layers([FULL if index % step == step // 2 else SSM for index in range(count)])
+
+
+def _plamo_state(fields: Fields) -> Mamba2:
+    heads = fields.integer("mamba_num_heads")
+    head_dim = fields.integer("hidden_size_per_head", name="head_dim")
+    state = _mamba2(fields, heads * head_dim, heads, head_dim, 0, "mamba_d_state", "mamba_d_conv")
+    return replace(state, checks_groups=False)
+
+
+def _pure_state(fields: Fields) -> Mamba2:
+    inner = _expanded(fields, "expand")
+    heads, head_dim = fields.integer("num_heads", 128), fields.integer("head_dim", 64)
+    _check_filled(fields, "num_heads", inner, heads, head_dim)
+    rest = ("n_groups", 8), ("state_size", 128), ("conv_kernel", 4)
+    return _mamba2(fields, inner, heads, head_dim, *rest)
+
+
+def _nemotron_state(fields: Fields) -> Mamba2:
+    heads, head_dim = fields.integer("mamba_num_heads"), fields.integer("mamba_head_dim")
+    rest = ("n_groups", 8), ("ssm_state_size", 128), ("conv_kernel", 4)
+    return _mamba2(fields, heads * head_dim, heads, head_dim, *rest)
+
+
+def _nemotron_state_dtype(fields: Fields) -> str:
+    """Return float32 unless the checkpoint says otherwise."""
+    requested = fields.word("mamba_ssm_cache_dtype", STATE_DTYPES)
+    if requested is None:
+        fields.note("mamba_ssm_cache_dtype", "float32", "the family's default")
+    return requested or "float32"
+
+
+def _zamba_kinds(fields: Fields) -> list[str]:
+    kinds = [BOTH if index in ZAMBA_HYBRID else SSM for index in range(ZAMBA_LAYERS)]
+    check_length(fields, "layers_block_type", kinds)
+    fields.note("layers", f"{ZAMBA_LAYERS} layers", "the family's default pattern")
+    return kinds
+
+
+def _zamba_attention(fields: Fields) -> Attention:
+    """Return the shared block's geometry: two hidden states, heads of 2 * hidden / heads."""
+    heads = fields.integer("num_attention_heads", name="num_heads")
+    size = 2 * fields.integer("hidden_size") // heads
+    if not size:
+        raise fields.contradiction("num_attention_heads", f"{heads} heads, and no element for each")
+    attention = read_attention(fields)
+    fields.note("head_size", size, "2 * hidden_size // num_attention_heads")
+    return Attention(num_heads=heads, num_kv_heads=attention.num_kv_heads, head_size=size)
+
+
+def _zamba_state(fields: Fields) -> Mamba2:
+    inner, heads = _expanded(fields), fields.integer("n_mamba_heads", 8)
+    fields.note("head_dim", inner // heads, "intermediate size // n_mamba_heads")
+    rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
+    return _mamba2(fields, inner, heads, inner // heads, *rest)
+
+
+def _pure(
+    name: str, model_types: dict[str, tuple[str, ...]], state: Callable[[Fields], State]
+) -> Family:
+    """Return a family of SSM layers alone."""
+    return Family(
+        name,
+        model_types=model_types,
+        layers=lambda fields: to_layers([SSM] * fields.layer_count()),
+        state=state,
+        attention=nothing,
+        is_hybrid=False,
+        is_attention_free=True,
+        supports_all_mode=True,
+    )
+
+
+register(
+    Family(
+        "jamba",
+        model_types={"jamba": ("JambaForCausalLM",)},
+        layers=_jamba_layers,
+        state=_jamba_state,
+        supports_all_mode=True,
+    ),
+    _pure(
+        "mamba",
+        {"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
+        partial(
+            read_state,
+            Mamba1,
+            intermediate_size="intermediate_size",
+            state_size=("state_size", 16),
+            conv_kernel=("conv_kernel", 4),
+        ),
+    ),
+    Family(
+        "bamba",
+        model_types={"bamba": ("BambaForCausalLM",)},
+        layers=_bamba_layers,
+        state=_bamba_state,
+        supports_all_mode=True,
+    ),
+    Family(
+        "granitemoehybrid",
+        model_types={"granitemoehybrid": ("GraniteMoeHybridForCausalLM",)},
+        layers=listed(
+            {"layer_types": WORDS, "layers_block_type": WORDS},
+            lambda fields: [SSM] * fields.layer_count(),
+        ),
+        state=_bamba_state,
+        supports_all_mode=True,
+        is_ordinary=_granite_is_ordinary,
+    ),
+    Family(
+        "falcon_h1",
+        model_types={"falcon_h1": ("FalconH1ForCausalLM",)},
+        layers=lambda fields: to_layers([BOTH] * fields.layer_count()),
+        state=_bamba_state,
+        supports_all_mode=True,
+        names_attention_layers=False,
+    ),
+    Family(
+        "plamo2",
+        model_types={"plamo2": ("Plamo2ForCausalLM",)},
+        layers=_plamo_layers,
+        state=_plamo_state,
+        names_attention_layers=False,
+    ),
+    _pure("mamba2", {"mamba2": ("Mamba2ForCausalLM",)}, _pure_state),
+    Family(
+        "nemotron_h",
+        model_types={
+            "nemotron_h": ("NemotronHForCausalLM",),
+            "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",),
+        },
+        layers=listed(
+            {
+                "layers_block_type": NEMOTRON_WORDS,
+                "layer_types": NEMOTRON_WORDS,
+                "hybrid_override_pattern": NEMOTRON_PATTERN,
+            }
+        ),
+        state=_nemotron_state,
+        supports_all_mode=True,
+        ssm_cache_dtype=_nemotron_state_dtype,
+    ),
+    Family(
+        "zamba2",
+        model_types={"zamba2": ("Zamba2ForCausalLM",)},
+        layers=listed({"layers_block_type": ZAMBA_WORDS, "layer_types": ZAMBA_WORDS}, _zamba_kinds),
+        state=_zamba_state,
+        attention=_zamba_attention,
+        supports_all_mode=True,
+        names_attention_layers=False,
+    ),
+)
