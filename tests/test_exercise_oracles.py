@@ -9,9 +9,10 @@ from workbench.core.errors import ScenarioError
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.offload.plan import OffloadRequest
 from workbench.core.offload.units import resolved_block_sizes
-from workbench.exercises import EXERCISES, Exercise, add
+from workbench.exercises import EXERCISES
 from workbench.exercises.alignment import ORDER, resolve_in_order
 from workbench.exercises.compare import plain
+from workbench.exercises.exercise import exercise as register
 from workbench.exercises.solutions import SOLUTIONS
 from workbench.labs.cache_views import check_ownership
 
@@ -113,5 +114,6 @@ def test_an_order_that_is_none_is_refused(order):
 
 
 def test_a_name_is_an_exercise_once():
+    again = register(3, "again")
     with pytest.raises(ValueError, match="twice"):
-        add(Exercise("slot_of", 3, "again", lambda: 1))
+        again(EXERCISES["slot_of"].oracle)

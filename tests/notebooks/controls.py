@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.notebooks.expectations import Budgets, Expectations, Golden
-from workbench.notebooks.schema import results_schema
+from workbench.notebooks.matrix_file import results_schema
 
 UPDATE = "workbench notebook run --matrix m.toml --only good::a --update-goldens"
 GOOD_PARAMETERS = {"count": 3}

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from workbench.notebooks import guard
-from workbench.notebooks.offline import is_local
 
 
 @pytest.fixture
@@ -132,7 +131,7 @@ def test_a_task_of_a_cell_that_goes_on_is_recorded_and_a_librarys_is_not(recorde
 
 NETWORK = """
 import json, socket, sys, urllib.request
-from workbench.notebooks.offline import refuse_network
+from workbench.notebooks.guard import refuse_network
 
 found = []
 refuse_network(lambda kind, error: found.append([kind, str(error)]))
@@ -182,4 +181,4 @@ def test_the_network_is_refused_and_this_machine_is_not():
     ],
 )
 def test_what_this_machine_is(host, local):
-    assert is_local(host) is local
+    assert guard.is_local(host) is local

@@ -8,7 +8,7 @@ import pytest
 from workbench.notebooks import NotebookMatrixError, read_matrix
 from workbench.notebooks.expectations import ARTIFACT_KIB
 from workbench.notebooks.golden import orphans, read_goldens, write_goldens
-from workbench.notebooks.results_check import same_value
+from workbench.notebooks.result_checks import same_value
 
 GOOD = """
 format = 1
@@ -55,9 +55,7 @@ def test_cases_and_combinations(matrix_file):
     assert plain.expectations.values == {"strict": "1", "total": 10, "label": None}
     assert first.parameters == {"smoke": True, "count": 1, "label": "a"}
     assert [case.case_id for case in matrix.select(quick=True)] == ids[:2]
-    assert [(each.case_id, each.reason) for each in matrix.excluded] == [
-        ("good::b-2", "two and b do not go together")
-    ]
+    assert matrix.excluded == {"good::b-2": "two and b do not go together"}
     budgets = plain.expectations.budgets
     assert (budgets.time_s, first.expectations.budgets.time_s) == (5, 60)
     assert (budgets.cell_time_s, budgets.memory_mib, budgets.size_kib) == (9, 500, ARTIFACT_KIB)

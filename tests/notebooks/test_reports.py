@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from workbench.notebooks import CellTime, Expectations, NotebookProblem, NotebookResult
-from workbench.notebooks.matrix import Case, ExcludedCase
+from workbench.notebooks.matrix import Case
 from workbench.notebooks.matrix_run import CaseResult, MatrixReport
-from workbench.notebooks.reports import write_index, write_junit
 
 ODD = 'a < b & "c"\x00\nsecond line'
 
@@ -43,13 +42,13 @@ def report(tmp_path):
         result("good", cells=cells, skipped=("no GPU", "no GPU")),
         result("bad", problems=(NotebookProblem("cell_error", 1, ODD),), failed_starts=("died",)),
     )
-    excluded = (ExcludedCase("part/n::other", "not together"),)
+    excluded = {"part/n::other": "not together"}
     return MatrixReport(results, 2.5, problems=("stale",), excluded=excluded)
 
 
 def test_junit_has_every_run_and_every_number(report, tmp_path):
     path = tmp_path / "new" / "junit.xml"
-    write_junit(report, path)
+    report.write("junit.xml", path)
     suite = ET.parse(path).getroot().find("testsuite")
     counts = {name: suite.get(name) for name in ("tests", "failures", "skipped", "time")}
     assert counts == {"tests": "4", "failures": "2", "skipped": "1", "time": "2.500"}
@@ -87,7 +86,7 @@ def bad_text(report):
 
 def test_the_page_shows_failures_first_and_escapes_texts(report, tmp_path):
     path = tmp_path / "out" / "index.html"
-    write_index(report, path)
+    report.write("index.html", path)
     page = path.read_text(encoding="utf-8")
     assert "<title>Notebooks: 1 of 2 failed</title>" in page
     assert page.index("✗ cell_error, kernel started again") < page.index("✓ ok")

@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.notebooks.usage import names_read, unused_parameters
+from workbench.notebooks.parameters import names_read, unused_parameters
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,23 @@
+from types import MappingProxyType
+
 import pytest
 
-from workbench.notebooks.evidence import Evidence
+from workbench.notebooks.evidence import Evidence, ResultsRecord
 from workbench.notebooks.execute import Execution
 from workbench.notebooks.expectations import Budgets, Expectations
 from workbench.notebooks.problems import NotebookProblem
-from workbench.notebooks.results_check import ResultsRecord
 from workbench.notebooks.verdict import problems_of
 from workbench.notebooks.worker import Outcome
 
 NO_RESULTS = ResultsRecord(None, problems=(NotebookProblem("no_results", None, "none"),))
+NO_NOTEBOOK = MappingProxyType({})
 
 
 @pytest.fixture
 def kinds(tmp_path, with_parameters):
-    def judge(outcome, executed=None, hidden=(), recorded=NO_RESULTS, expected=None, **known):
+    def judge(
+        outcome, executed=NO_NOTEBOOK, hidden=(), recorded=NO_RESULTS, expected=None, **known
+    ):
         execution = Execution(Outcome(*outcome), 1.0, executed, tmp_path, hidden, "log line")
         wanted = Expectations(values=expected or {}, gpu_cells=known.pop("gpu_cells", None))
         source = with_parameters("smoke: bool = True  # small", "smoke")

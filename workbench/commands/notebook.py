@@ -104,7 +104,6 @@ def _run_matrix(
     path: Path, output: Path, junit: Path | None, chosen: dict[str, Any], **options: Any
 ) -> bool:
     from workbench.notebooks import read_matrix, run_matrix
-    from workbench.notebooks.reports import write_index, write_junit
 
     matrix = read_matrix(path)
     cases = matrix.select(**chosen)
@@ -117,9 +116,9 @@ def _run_matrix(
         done=lambda result: typer.echo(result.report()),
         **options,
     )
-    write_index(report, output / "index.html")
+    report.write("index.html", output / "index.html")
     if junit is not None:
-        write_junit(report, junit)
+        report.write("junit.xml", junit)
     typer.echo(report.summary())
     typer.echo(f"index: {output / 'index.html'}")
     return report.ok

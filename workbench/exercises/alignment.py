@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.core.stages import attention_bytes, backend_choice, block_size, hybrid_alignment
 from workbench.core.versions import RULE_SETS, V0_23
-from workbench.exercises.exercise import Exercise, add
+from workbench.exercises.exercise import Inputs, exercise
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -51,46 +50,25 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
         RULE_SETS.remove(name)
 
 
+def _alignments(random: Random) -> Inputs:
+    yield 1024, 64, 16  # fits exactly
+    yield 1025, 64, 16  # one byte more
+    yield 1, 64, 16
+    yield from ((533_504, 512, 32), (2_146_304, 4096, 16), (2_146_304, 4096, 64))
+    yield 2_097_152, 4096, 16
+    for _ in range(50):
+        step, tok = 16 << random.randrange(6), 64 * random.randrange(1, 65)
+        exact = step * tok * random.randrange(1, 40)
+        yield exact + random.choice((0, 1, -1, 640)), tok, step
+
+
+@exercise(1, "the aligned block size", _alignments)
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int) -> int:
     """Return the smallest multiple of the step whose tokens hold the state's bytes."""
     return step_tokens * cdiv(mamba_page_bytes, step_tokens * token_bytes)
 
 
-def _alignments(random: Random) -> Iterator[dict[str, Any]]:
-    names = tuple(aligned_block_size.__annotations__)[:-1]
-    for operands in (
-        (1024, 64, 16),  # fits exactly
-        (1025, 64, 16),  # one byte more
-        (1, 64, 16),
-        (533_504, 512, 32),
-        (2_146_304, 4096, 16),
-        (2_146_304, 4096, 64),
-        (2_097_152, 4096, 16),
-    ):
-        yield dict(zip(names, operands, strict=True))
-    for _ in range(50):
-        step, tok = 16 << random.randrange(6), 64 * random.randrange(1, 65)
-        exact = step * tok * random.randrange(1, 40)
-        yield dict(zip(names, (exact + random.choice((0, 1, -1, 640)), tok, step), strict=True))
-
-
+@exercise(1, "the order of the three steps")
 def start_order() -> tuple[str, ...]:
     """Return the order in which the alignment knows its granularity, and nothing overwrites it."""
     return ORDER
-
-
-add(
-    Exercise(
-        "aligned_block_size",
-        lesson=1,
-        title="the aligned block size",
-        oracle=aligned_block_size,
-        inputs=_alignments,
-    ),
-    Exercise(
-        "start_order",
-        lesson=1,
-        title="the order of the three steps",
-        oracle=start_order,
-    ),
-)

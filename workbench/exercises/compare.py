@@ -13,6 +13,10 @@ from workbench.core.trace import show
 MOST_ENTRIES = 100_000
 """Most entries of a learner's answer that are read: it may be endless."""
 LONGEST_TEXT = 300
+KINDS = (
+    *((bool, "yes or no"), (int, "an integer"), (Number, "a number"), (str, "text")),
+    (frozenset, "a set, which has no order"),
+)
 
 
 def plain(value: Any) -> Any:
@@ -86,18 +90,12 @@ def described(value: Any) -> str:
 
 def kind_of(value: Any) -> str:
     """Return what a value is, in a few words."""
-    if isinstance(value, bool):
-        return "yes or no"
-    if isinstance(value, int):
-        return "an integer"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, frozenset):
-        return "a set, which has no order"
     if isinstance(value, tuple):
         many = "entry" if len(value) == 1 else "entries"
         return f"a list of {len(value)} {many}" if value else "an empty list"
-    return "a number" if isinstance(value, Number) else f"a {type(value).__name__}"
+    return next(
+        (words for kind, words in KINDS if isinstance(value, kind)), f"a {type(value).__name__}"
+    )
 
 
 def difference(found: Any, wanted: Any) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.core.registry import Registry
 
-Inputs = Callable[[Random], Iterable[Mapping[str, Any]]]
+Inputs = Iterator[tuple[Any, ...]]
+"""The operands of every hidden call, in the order of the parameters."""
+Oracle = TypeVar("Oracle", bound=Callable[..., Any])
 SEED = 37467
 """All learners get the same hidden inputs, so that verdicts can be discussed."""
 
@@ -22,15 +24,19 @@ SEED = 37467
 class Exercise:
     """One exercise of a lesson."""
 
-    name: str
     lesson: int
     title: str
     oracle: Callable[..., Any]
     """Returns the right answer; the function that a learner writes has its parameters."""
-    inputs: Inputs | None = None
+    inputs: Callable[[Random], Inputs] | None
     """The hidden inputs, simplest first; None: a question, whose oracle takes nothing."""
-    unordered: bool = False
+    unordered: bool
     """The entries may come in any order."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the function that a learner writes."""
+        return self.oracle.__name__
 
     @property
     def is_question(self) -> bool:
@@ -40,7 +46,7 @@ class Exercise:
     @property
     def hints(self) -> tuple[str, ...]:
         """Return the hints, from a first nudge to nearly the answer; none of them is the answer."""
-        return _hints()[self.name]
+        return tuple(_hints()[self.name])
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -48,21 +54,32 @@ class Exercise:
         return tuple(inspect.signature(self.oracle).parameters)
 
     def hidden(self) -> tuple[Mapping[str, Any], ...]:
-        """Return the operands of every call; one empty set for a question."""
-        return ({},) if self.inputs is None else tuple(self.inputs(Random(SEED)))  # noqa: S311
+        """Return the operands of every call by name; one empty set for a question."""
+        every = [()] if self.inputs is None else self.inputs(Random(SEED))  # noqa: S311
+        return tuple(dict(zip(self.parameters, operands, strict=True)) for operands in every)
 
 
 @cache
-def _hints() -> dict[str, tuple[str, ...]]:
+def _hints() -> dict[str, list[str]]:
     text = (resources.files("workbench.exercises") / "hints.json").read_text(encoding="utf-8")
-    return {name: tuple(hints) for name, hints in json.loads(text).items()}
+    return json.loads(text)
 
 
 EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
 """Name -> exercise, in the order of the lessons."""
 
 
-def add(*exercises: Exercise) -> None:
-    """Register exercises under their names; a name that is already used is a ValueError."""
-    for exercise in exercises:
-        EXERCISES.add(exercise.name, exercise)
+def exercise(
+    lesson: int,
+    title: str,
+    inputs: Callable[[Random], Inputs] | None = None,
+    *,
+    unordered: bool = False,
+) -> Callable[[Oracle], Oracle]:
+    """Register the decorated oracle under its name. Errors: ValueError for a name in use."""
+
+    def register(oracle: Oracle) -> Oracle:
+        EXERCISES.add(oracle.__name__, Exercise(lesson, title, oracle, inputs, unordered))
+        return oracle
+
+    return register

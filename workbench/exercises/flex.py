@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
-from typing import Any
 
 from workbench.core.flex.batch import order_inversion, stale_batch
 from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule, PagedBatch
 from workbench.core.flex.sizes import FlexFields, mask_blocks
-from workbench.exercises.exercise import Exercise, add
+from workbench.exercises.exercise import Inputs, exercise
 
 
+def _pairs(_random: Random) -> Inputs:
+    for block in (16, 8, 32, 64, 128, 1, 24, 48, 528, 1056, 1024):
+        for tile in (None, 1, 8, 16, 32, 64):
+            yield block, tile
+
+
+@exercise(5, "which mask blocks are accepted", _pairs)
 def is_accepted(mask_block: int, tile: int | None) -> bool:
     """Return whether vLLM accepts this mask block with this tile; None: no tile is set."""
     explicit = FlexFields(block_m=tile, q_block_size=mask_block)
     return mask_blocks(explicit, 16, small=True).refusal is None
 
 
+def _rows(random: Random) -> Inputs:
+    yield [[4, 11]], 2
+    yield [[8, 10, 11, 5], [4, 4, 11, 0]], 3
+    yield [[1, 2, 3], [1, 2, 3]], 2
+    yield [[0, 5, 0], [6, 5, 0]], 3
+    for _ in range(30):
+        count, width = random.randrange(1, 5), random.randrange(1, 6)
+        rows = [[random.randrange(12) for _ in range(width)] for _ in range(count)]
+        yield rows, random.randrange(1, width + 1)
+
+
+@exercise(5, "the order of a group's KV blocks", _rows)
 def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
     """Return KV blocks of one group of queries, in the order of the direct build.
 
@@ -37,54 +56,12 @@ def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
     return list(direct_build(batch, MaskRule(causal=False), len(rows)).visits[0])
 
 
+@exercise(5, "whether the bits differ")
 def bits_differ() -> list[bool]:
     """Return whether request 2's bits differ from those alone: [as in 0.23, columns pruned]."""
-    from dataclasses import replace
-
     from workbench.labs.flex.order import order_bits
 
     batch = stale_batch()
     found = order_inversion(batch, request=2, q_block_size=16)
     orders = (found, replace(found, batched=found.pruned))
     return [order_bits(batch, order).different > 0 for order in orders]
-
-
-def _pairs(_random: Random) -> Iterator[dict[str, Any]]:
-    tiles = (None, 1, 8, 16, 32, 64)
-    blocks = (16, 8, 32, 64, 128, 1, 24, 48, 528, 1056, 1024)
-    yield from ({"mask_block": block, "tile": tile} for block in blocks for tile in tiles)
-
-
-def _rows(random: Random) -> Iterator[dict[str, Any]]:
-    yield {"rows": [[4, 11]], "columns": 2}
-    yield {"rows": [[8, 10, 11, 5], [4, 4, 11, 0]], "columns": 3}
-    yield {"rows": [[1, 2, 3], [1, 2, 3]], "columns": 2}
-    yield {"rows": [[0, 5, 0], [6, 5, 0]], "columns": 3}
-    for _ in range(30):
-        count, width = random.randrange(1, 5), random.randrange(1, 6)
-        rows = [[random.randrange(12) for _ in range(width)] for _ in range(count)]
-        yield {"rows": rows, "columns": random.randrange(1, width + 1)}
-
-
-add(
-    Exercise(
-        "is_accepted",
-        lesson=5,
-        title="which mask blocks are accepted",
-        oracle=is_accepted,
-        inputs=_pairs,
-    ),
-    Exercise(
-        "listed_blocks",
-        lesson=5,
-        title="the order of a group's KV blocks",
-        oracle=listed_blocks,
-        inputs=_rows,
-    ),
-    Exercise(
-        "bits_differ",
-        lesson=5,
-        title="whether the bits differ",
-        oracle=bits_differ,
-    ),
-)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from workbench.core.layouts.hybrid_rewrite import interleaved
 from workbench.core.layouts.shapes import (
@@ -18,7 +17,7 @@ from workbench.core.layouts.shapes import (
 )
 from workbench.core.layouts.view import View, contiguous_strides
 from workbench.core.versions import V0_23
-from workbench.exercises.exercise import Exercise, add
+from workbench.exercises.exercise import Inputs, exercise
 
 Shape = tuple[int, ...]
 AXES = (KV, NUM_BLOCKS, TOKENS, HEADS, "head_size")
@@ -48,6 +47,11 @@ def cache_shape(
     return CacheShape(backend, cache, CacheGeometry(block_size, num_kv_heads, head_size))
 
 
+def _block_counts(_random: Random) -> Inputs:
+    yield from ((count,) for count in range(1, 13))
+
+
+@exercise(2, "which halves of which blocks are misplaced", _block_counts, unordered=True)
 def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
     """Return the halves of blocks that are in another block's page, K and V outermost.
 
@@ -57,59 +61,29 @@ def misplaced_halves(num_blocks: int) -> list[tuple[str, int]]:
     return [(kind, block) for i, (kind, block) in enumerate(places) if i // 2 != block]
 
 
-def rewritten_strides(shape: Shape) -> tuple[int, ...]:
-    """Return the strides of a contiguous (2, blocks, ...) cache after the rewrite."""
-    return interleaved(
-        View(AXES[: len(shape)], shape, contiguous_strides(shape), 0, "bfloat16")
-    ).strides
+def _backends(random: Random) -> Inputs:
+    for name in ("ROCM_ATTN", "TRITON_ATTN", "FLASHINFER", "CPU_ATTN", "TRITON_MLA"):
+        yield (cache_shape(name),)
+        yield (cache_shape(name, 16 * random.randrange(1, 9), random.choice((1, 2, 4))),)
 
 
+@exercise(2, "the dimension that counts blocks", _backends)
 def block_dimension(cache_shape: Callable[[int], Shape]) -> int:
     """Return which dimension counts the blocks, found by querying the backend."""
     return cache_shape(BLOCK_SENTINEL).index(BLOCK_SENTINEL)
 
 
-def _block_counts(_random: Random) -> Iterator[dict[str, Any]]:
-    yield from ({"num_blocks": count} for count in range(1, 13))
-
-
-def _shapes(random: Random) -> Iterator[dict[str, Any]]:
-    yield {"shape": (2, 2, 16, 2, 8)}
-    yield {"shape": (2, 3, 16, 2, 8)}
+def _shapes(random: Random) -> Inputs:
+    yield ((2, 2, 16, 2, 8),)
+    yield ((2, 3, 16, 2, 8),)
     for _ in range(30):
         blocks, heads = random.randrange(1, 9), random.choice((1, 2, 4, 8))
-        yield {"shape": (2, blocks, 16 * random.randrange(1, 5), heads, 8 * random.randrange(1, 9))}
+        yield ((2, blocks, 16 * random.randrange(1, 5), heads, 8 * random.randrange(1, 9)),)
 
 
-def _backends(random: Random) -> Iterator[dict[str, Any]]:
-    for name in ("ROCM_ATTN", "TRITON_ATTN", "FLASHINFER", "CPU_ATTN", "TRITON_MLA"):
-        yield {"cache_shape": cache_shape(name)}
-        yield {
-            "cache_shape": cache_shape(name, 16 * random.randrange(1, 9), random.choice((1, 2, 4)))
-        }
-
-
-add(
-    Exercise(
-        "misplaced_halves",
-        lesson=2,
-        title="which halves of which blocks are misplaced",
-        oracle=misplaced_halves,
-        inputs=_block_counts,
-        unordered=True,
-    ),
-    Exercise(
-        "block_dimension",
-        lesson=2,
-        title="the dimension that counts blocks",
-        oracle=block_dimension,
-        inputs=_backends,
-    ),
-    Exercise(
-        "rewritten_strides",
-        lesson=2,
-        title="the strides after the rewrite",
-        oracle=rewritten_strides,
-        inputs=_shapes,
-    ),
-)
+@exercise(2, "the strides after the rewrite", _shapes)
+def rewritten_strides(shape: Shape) -> tuple[int, ...]:
+    """Return the strides of a contiguous (2, blocks, ...) cache after the rewrite."""
+    return interleaved(
+        View(AXES[: len(shape)], shape, contiguous_strides(shape), 0, "bfloat16")
+    ).strides

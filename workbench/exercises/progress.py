@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, overload
+from typing import Literal
+
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from workbench.access.files import FileError, FileUse, read_bytes
 from workbench.access.json_text import parse_json
@@ -18,7 +18,6 @@ from workbench.exercises.exercise import EXERCISES
 
 VARIABLE = "WORKBENCH_PROGRESS"
 """The environment variable that names another file."""
-VERSION = 1
 PROGRESS = FileUse("progress file", 2**20, VARIABLE)
 
 
@@ -41,25 +40,10 @@ class Entry:
         return f"{'✓' if self.solved else '…'} lesson {self.lesson}, {self.title}: {tried}"
 
 
-class Progress(Sequence[Entry]):
+class Progress(tuple[Entry, ...]):
     """All exercises and their state; prints as a list, shows itself as a table."""
 
-    def __init__(self, entries: Sequence[Entry], path: Path) -> None:
-        self._entries = tuple(entries)
-        self.path = path
-
-    @overload
-    def __getitem__(self, index: int) -> Entry: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Entry, ...]: ...
-    def __getitem__(self, index: int | slice) -> Entry | tuple[Entry, ...]:
-        return self._entries[index]
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
+    __slots__ = ()
 
     @property
     def solved(self) -> tuple[str, ...]:
@@ -98,13 +82,12 @@ def progress_path() -> Path:
 
 def progress() -> Progress:
     """Return what is solved so far. Errors: ProgressError for an unreadable file."""
-    path = progress_path()
-    kept = _read(path)
-    entries = [
-        Entry(name, exercise.lesson, exercise.title, *kept.get(name, (0, False)))
+    kept = _read(progress_path())
+    entries = (
+        Entry(name, exercise.lesson, exercise.title, **dict(kept.get(name, _UNTRIED)))
         for name, exercise in EXERCISES.items()
-    ]
-    return Progress(sorted(entries, key=lambda entry: entry.lesson), path)
+    )
+    return Progress(sorted(entries, key=lambda entry: entry.lesson))
 
 
 def reset_progress() -> Progress:
@@ -121,10 +104,9 @@ def record(name: str, *, solved: bool) -> None:
     """Record one checked answer; a solved exercise stays solved. Errors: ProgressError."""
     path = progress_path()
     kept = _read(path)
-    tries, before = kept.get(name, (0, False))
-    kept[name] = (tries + 1, before or solved)
-    exercises = {key: {"tries": n, "solved": done} for key, (n, done) in sorted(kept.items())}
-    text = json.dumps({"version": VERSION, "exercises": exercises}, indent=1)
+    before = kept.get(name, _UNTRIED)
+    kept[name] = _Tried(tries=before.tries + 1, solved=before.solved or solved)
+    text = _File(version=1, exercises=dict(sorted(kept.items()))).model_dump_json(indent=1)
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,33 +118,36 @@ def record(name: str, *, solved: bool) -> None:
         raise _unusable(path, f"cannot be written: {error.strerror}") from None
 
 
-def _read(path: Path) -> dict[str, tuple[int, bool]]:
-    """Return name -> (tries, solved); names of removed exercises are kept."""
+class _Tried(BaseModel, strict=True):
+    """How often an exercise was checked, and whether an answer was right."""
+
+    tries: NonNegativeInt
+    solved: bool
+
+
+_UNTRIED = _Tried(tries=0, solved=False)
+
+
+class _File(BaseModel, strict=True):
+    """The progress file; names of removed exercises are kept."""
+
+    version: Literal[1]
+    exercises: dict[str, _Tried]
+
+
+def _read(path: Path) -> dict[str, _Tried]:
     try:
         if not path.exists():
             return {}
-        found = parse_json(read_bytes(path, PROGRESS))
-        return {name: _entry(entry) for name, entry in _exercises(found).items()}
+        return _File.model_validate(parse_json(read_bytes(path, PROGRESS))).exercises
     except FileError as error:
         raise _unusable(path, f"cannot be used ({error.message})") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise _unusable(path, f"is damaged: {where}: {first['msg']}") from None
     except ValueError as error:
         raise _unusable(path, f"is damaged: {error}") from None
-
-
-def _exercises(found: Any) -> dict[str, Any]:
-    if not isinstance(found, dict) or not isinstance(found.get("exercises"), dict):
-        raise ValueError("it is not an object with exercises")  # noqa: TRY004  (damage)
-    if found.get("version") != VERSION:
-        raise ValueError(f"version {found.get('version')!r}, but {VERSION} is known")
-    return found["exercises"]
-
-
-def _entry(entry: Any) -> tuple[int, bool]:
-    tries = entry.get("tries") if isinstance(entry, dict) else None
-    solved = entry.get("solved") if isinstance(entry, dict) else None
-    if type(tries) is not int or tries < 0 or type(solved) is not bool:
-        raise ValueError(f"{json.dumps(entry)[:60]} lacks tries and solved")
-    return tries, solved
 
 
 def _unusable(path: Path, what: str) -> ProgressError:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import gcd, lcm, prod
-from typing import Any
+
+from workbench.exercises.exercise import EXERCISES
 
 
 def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int) -> int:
@@ -16,7 +17,7 @@ def aligned_block_size(mamba_page_bytes: int, token_bytes: int, step_tokens: int
     return steps * step_tokens
 
 
-START_ORDER = ["backend", "preferred block", "alignment"]
+start_order = ["backend", "preferred block", "alignment"]
 """Lesson 1: the table of the backend first, the step that only raises last."""
 
 
@@ -86,7 +87,7 @@ def listed_blocks(rows: Sequence[Sequence[int]], columns: int) -> list[int]:
     return [block for block in seen if block != 0]
 
 
-BITS_DIFFER = [True, False]
+bits_differ = [True, False]
 """Lesson 5: 11, 4 is another sum than 4, 11; pruned, the order is the one it has alone."""
 
 
@@ -95,20 +96,5 @@ def printed_tokens(num_blocks: int, blocks_per_request: int, max_model_len: int)
     return int(num_blocks / blocks_per_request * max_model_len)
 
 
-SOLUTIONS: Mapping[str, Any] = {
-    "aligned_block_size": aligned_block_size,
-    "start_order": START_ORDER,
-    "misplaced_halves": misplaced_halves,
-    "block_dimension": block_dimension,
-    "rewritten_strides": rewritten_strides,
-    "expand_blocks": expand_blocks,
-    "slot_of": slot_of,
-    "counts_and_ids": counts_and_ids,
-    "page_bytes": page_bytes,
-    "hash_block_size": hash_block_size,
-    "is_accepted": is_accepted,
-    "listed_blocks": listed_blocks,
-    "bits_differ": BITS_DIFFER,
-    "printed_tokens": printed_tokens,
-}
-"""Name of the exercise -> its solution."""
+SOLUTIONS = {name: globals()[name] for name in EXERCISES}
+"""Name of the exercise -> its solution, which has that name in this module."""

@@ -18,31 +18,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench.notebooks.errors import (
-        NotebookError,
-        NotebookFileError,
-        NotebookMatrixError,
-        NotebookParameterError,
-        NotebookResultsError,
-    )
     from workbench.notebooks.expectations import Budgets, Expectations
     from workbench.notebooks.matrix import read_matrix
     from workbench.notebooks.matrix_run import run_matrix
     from workbench.notebooks.parameters import NotebookParameter, inspect_parameters
-    from workbench.notebooks.problems import CellTime, NotebookProblem, NotebookResult
+    from workbench.notebooks.problems import (
+        CellTime,
+        NotebookError,
+        NotebookFileError,
+        NotebookMatrixError,
+        NotebookParameterError,
+        NotebookProblem,
+        NotebookResult,
+        NotebookResultsError,
+    )
     from workbench.notebooks.results import record_results, write_results
     from workbench.notebooks.runner import run_notebook
     from workbench.notebooks.scan import scan_notebook
     from workbench.notebooks.source_rules import check_notebook_source
 
 _NAMES = {
-    "errors": """NotebookError NotebookFileError NotebookMatrixError NotebookParameterError
-        NotebookResultsError""",
     "expectations": "Budgets Expectations",
     "matrix": "read_matrix",
     "matrix_run": "run_matrix",
     "parameters": "NotebookParameter inspect_parameters",
-    "problems": "CellTime NotebookProblem NotebookResult",
+    "problems": """CellTime NotebookError NotebookFileError NotebookMatrixError
+        NotebookParameterError NotebookProblem NotebookResult NotebookResultsError""",
     "results": "record_results write_results",
     "runner": "run_notebook",
     "scan": "scan_notebook",

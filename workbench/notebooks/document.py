@@ -1,17 +1,18 @@
-"""Read and write a notebook file, and identify its cells."""
+"""Read and write a notebook file; identify its cells, and the models of its widget state."""
 
 from __future__ import annotations
 
 import ast
+import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from workbench.access.files import FileError, FileUse, read_text
 from workbench.access.json_text import parse_json
-from workbench.notebooks.errors import NotebookFileError
+from workbench.notebooks.problems import NotebookFileError
 
 NOTEBOOK = FileUse("notebook", 64 * 2**20, "path")
 MAX_NOTEBOOK_DEPTH = 200
@@ -20,6 +21,8 @@ MAX_NOTEBOOK_DEPTH = 200
 Notebook = Mapping[str, Any]
 Cell = Mapping[str, Any]
 
+_VIEW_MIME = "application/vnd.jupyter.widget-view+json"
+_REFERENCE = re.compile(r"^IPY_MODEL_(\w+)$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _MARKER_TAG = "papermill-error-cell-tag"
 _INJECTED_TAG = "injected-parameters"
@@ -32,8 +35,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
     except FileError as error:
         near = sorted(other.name for other in path.parent.glob("*.ipynb"))
         there = f" Notebooks in that folder: {', '.join(near)}." if near else ""
-        message = f"{error.message}{there}"
-        raise NotebookFileError("notebook_missing", message, field="path") from error
+        raise NotebookFileError("notebook_missing", error.message + there, field="path") from error
     except ValueError as error:
         raise _not_a_notebook(path, f"it is not JSON ({error})") from error
     match notebook:
@@ -63,7 +65,7 @@ def joined(text: object) -> str:
 
 
 def source_of(cell: Cell) -> str:
-    """Return the cell's source as one string."""
+    """Return the cell's source as one text."""
     return joined(cell.get("source"))
 
 
@@ -80,7 +82,7 @@ def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
     """
     numbered: list[tuple[int, Cell]] = []
     position = -1
-    for cell in notebook["cells"]:
+    for cell in notebook.get("cells", ()):
         if _MARKER_TAG in tags_of(cell):
             continue
         if _INJECTED_TAG not in tags_of(cell):
@@ -100,8 +102,7 @@ def first_cells(notebook: Notebook, last: int) -> dict[str, Any]:
 
 def code_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
     """Return the code cells among `numbered_cells`."""
-    cells = numbered_cells(notebook)
-    return tuple((index, cell) for index, cell in cells if cell.get("cell_type") == "code")
+    return tuple(each for each in numbered_cells(notebook) if each[1].get("cell_type") == "code")
 
 
 def plain(text: str) -> str:
@@ -133,3 +134,51 @@ def excerpt(source: str, trace: str, source_lines: int = 12, trace_lines: int = 
     tail = plain(trace).rstrip().splitlines()
     kept = (["..."] if len(tail) > trace_lines else []) + tail[-trace_lines:]
     return "\n".join([*(f"> {line}" for line in shown), *kept])
+
+
+Models = Mapping[str, Mapping[str, Any]]
+
+
+def widget_models(notebook: Notebook) -> Models:
+    """Return model id -> model, with its `model_name` and `state`."""
+    widgets = notebook.get("metadata", {}).get("widgets", {})
+    return {
+        model_id: model
+        for bundle in widgets.values()
+        for model_id, model in bundle.get("state", {}).items()
+    }
+
+
+def cells_of_models(notebook: Notebook, models: Models) -> dict[str, int]:
+    """Return model id -> first cell that displays it, by itself or inside other widgets."""
+    found: dict[str, int] = {}
+    for index, cell in code_cells(notebook):
+        views = (output.get("data", {}).get(_VIEW_MIME) for output in cell.get("outputs", ()))
+        open_ids = [view["model_id"] for view in views if view]
+        while open_ids:
+            model_id = open_ids.pop()
+            if model_id not in found:
+                found[model_id] = index
+                open_ids += _references(models.get(model_id, {}).get("state"))
+    return found
+
+
+def _references(value: object) -> Iterator[str]:
+    if isinstance(value, str) and (match := _REFERENCE.match(value)):
+        yield match[1]
+    elif isinstance(value, list | Mapping):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _references(item)
+
+
+def without_widget_state(notebook: Notebook) -> dict[str, Any]:
+    """Return the notebook without widget state, and without views that need it.
+
+    Text, HTML and figures of an output stay. One plotly widget brings five megabytes of script.
+    """
+    clean = copy.deepcopy(dict(notebook))
+    clean["metadata"].pop("widgets", None)
+    for cell in clean["cells"]:
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop(_VIEW_MIME, None)
+    return clean

@@ -4,14 +4,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from workbench.access.files import FileError, FileUse, read_start
 from workbench.notebooks.document import Notebook, code_cells, first_line, source_of
 from workbench.notebooks.execute import Execution
 from workbench.notebooks.expectations import Expectations
 from workbench.notebooks.problems import CellTime, NotebookProblem
-from workbench.notebooks.results_check import ResultsRecord
 from workbench.notebooks.scan import scan_notebook
+from workbench.notebooks.strict import Strict, read_strict
+
+RESULTS = FileUse("results file", 64 * 2**20)
+
+
+class ResultsFile(Strict):
+    """What `write_results` writes."""
+
+    schema_version: Literal[1]
+    results: dict[str, Any]
+    skipped: list[Annotated[str, Field(min_length=1)]]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsRecord:
+    """The results of a notebook; `problems` state why `results` is None."""
+
+    results: dict[str, Any] | None
+    skipped: tuple[str, ...] = ()
+    problems: tuple[NotebookProblem, ...] = ()
+
+
+def read_results(path: Path) -> ResultsRecord:
+    """Return the recorded results; a missing or malformed file is a problem, not an error."""
+    if not path.exists():
+        why = "the notebook recorded no results: end it with `record_results(name=value, ...)`"
+        return ResultsRecord(None, problems=(NotebookProblem("no_results", None, why),))
+    start = ""
+    try:
+        start = read_start(path, 500, RESULTS).decode(errors="replace")
+        found = read_strict(path, RESULTS, ResultsFile)
+    except ValueError as error:
+        why = error.message if isinstance(error, FileError) else str(error)
+        message = f"the results file is malformed: {why}; write it with `record_results`"
+        problem = NotebookProblem("bad_results", None, message, start)
+        return ResultsRecord(None, problems=(problem,))
+    return ResultsRecord(found.results, tuple(found.skipped))
 
 
 @dataclass(frozen=True)
@@ -34,8 +74,7 @@ class Evidence:
     @cached_property
     def shown(self) -> tuple[NotebookProblem, ...]:
         """Return errors in the executed notebook's cells, streams and widget state."""
-        executed = self.execution.executed
-        return scan_notebook(executed) if executed else ()
+        return scan_notebook(self.execution.executed)
 
     @property
     def stopped(self) -> bool:
@@ -51,7 +90,6 @@ class Evidence:
     @cached_property
     def cells(self) -> tuple[CellTime, ...]:
         """Return what each executed code cell took, in the order of the notebook."""
-        executed = self.execution.executed
         return tuple(
             CellTime(
                 cell_index=index,
@@ -60,18 +98,12 @@ class Evidence:
                 peak_bytes=record.get("peak_bytes", 0),
                 added_bytes=record.get("added_bytes", 0),
             )
-            for index, cell in (code_cells(executed) if executed else ())
+            for index, cell in code_cells(self.execution.executed)
             if (record := cell["metadata"].get("papermill", {})).get("duration") is not None
         )
 
     @property
-    def peak_bytes(self) -> int:
-        """Return the highest memory of the kernel and its children."""
-        return int(self.record.get("peak_bytes", 0))
-
-    @property
     def record(self) -> dict[str, Any]:
         """Return what the engine wrote into the metadata of the executed notebook."""
-        executed = self.execution.executed or {"metadata": {}}
-        record: dict[str, Any] = executed["metadata"].get("papermill", {})
+        record: dict[str, Any] = self.execution.executed.get("metadata", {}).get("papermill", {})
         return record

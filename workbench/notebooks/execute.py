@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.notebooks.document import Notebook, notebook_text, plain
-from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE
+from workbench.notebooks.document import Notebook, notebook_text, plain, without_widget_state
+from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE, PROXIES
 from workbench.notebooks.kernel_start import START_TIMEOUT_S, STARTS, socket_folder
-from workbench.notebooks.offline import PROXIES
 from workbench.notebooks.results import RESULTS_VARIABLE
-from workbench.notebooks.widget_state import without_widget_state
-from workbench.notebooks.worker import INPUT, OUTCOME, OUTPUT, Outcome
+from workbench.notebooks.worker import INPUT, OUTCOME, OUTPUT, REQUEST, Outcome
 
 GRACE_S = 30.0
 _CLOSING_S = 60.0
@@ -27,11 +25,11 @@ _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
 
 @dataclass(frozen=True)
 class Execution:
-    """The output of the worker; `executed` is None if it wrote no notebook."""
+    """The output of the worker; `executed` is empty if it wrote no notebook."""
 
     outcome: Outcome
     duration_s: float
-    executed: dict[str, Any] | None
+    executed: dict[str, Any]
     results_path: Path
     hidden_errors: tuple[dict[str, str], ...]
     log: str
@@ -66,13 +64,13 @@ def execute(
             "grace_s": GRACE_S,
             "socket_folder": sockets,
         }
-        (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        (work / REQUEST).write_text(json.dumps(request), encoding="utf-8")
         limit_s = STARTS * START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S
         in_time = _run_worker(work, limit_s, hash_seed)
     return Execution(
         outcome=_outcome(work, in_time=in_time),
         duration_s=time.monotonic() - start,
-        executed=_json_or_none(work / OUTPUT),
+        executed=_json(work / OUTPUT),
         results_path=work / _RESULTS,
         hidden_errors=_hidden_errors(work / _HIDDEN),
         log=_log(work / _LOG),
@@ -81,9 +79,8 @@ def execute(
 
 
 def _environment(work: Path, hash_seed: int) -> dict[str, str]:
-    kept = {name: text for name, text in os.environ.items() if name.casefold() not in PROXIES}
     return {
-        **kept,
+        **{name: text for name, text in os.environ.items() if name.casefold() not in PROXIES},
         "PYTHONHASHSEED": str(hash_seed),
         RESULTS_VARIABLE: str(work / _RESULTS),
         HIDDEN_ERRORS_VARIABLE: str(work / _HIDDEN),
@@ -95,10 +92,9 @@ def _environment(work: Path, hash_seed: int) -> dict[str, str]:
 
 def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
     """Return whether the worker ended by itself within the limit."""
-    command = [sys.executable, "-m", "workbench.notebooks.worker", "request.json"]
     with (work / _LOG).open("wb") as log:
         worker = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "workbench.notebooks.worker"],
             cwd=work,
             env=_environment(work, hash_seed),
             stdin=subprocess.DEVNULL,
@@ -135,16 +131,16 @@ def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
 def _outcome(work: Path, *, in_time: bool) -> Outcome:
     if not in_time:
         return Outcome("timeout", "the worker process did not return, and was ended")
-    found = _json_or_none(work / OUTCOME)
+    found = _json(work / OUTCOME)
     return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
 
 
-def _json_or_none(path: Path) -> dict[str, Any] | None:
+def _json(path: Path) -> dict[str, Any]:
+    """Return the object that the worker wrote; empty if it did not, or was ended meanwhile."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
 
 
 def _log(path: Path) -> str:

@@ -29,13 +29,10 @@ class Budgets(Strict):
 
     def over(self, other: Budgets) -> Budgets:
         """Return the budgets that are set here, and those of `other` for the rest."""
-        return Budgets(
-            **{
-                name: value
-                for each in (other, self)
-                for name, value in each.model_dump(exclude_unset=True, exclude_none=True).items()
-            }
+        own, others = (
+            each.model_dump(exclude_unset=True, exclude_none=True) for each in (self, other)
         )
+        return Budgets(**{**others, **own})
 
     def scaled(self, factor: float) -> Budgets:
         """Return the same budgets with `factor` times the seconds."""

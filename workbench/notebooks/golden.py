@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from workbench.access.files import FileError, FileUse
-from workbench.notebooks.errors import NotebookMatrixError
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.matrix import Case, Matrix
-from workbench.notebooks.problems import NotebookResult
-from workbench.notebooks.results_check import comparable
+from workbench.notebooks.problems import NotebookMatrixError, NotebookResult
+from workbench.notebooks.result_checks import comparable
 from workbench.notebooks.strict import Strict, read_strict
 
 GOLDEN = FileUse("file of goldens", 64 * 2**20, "goldens")

@@ -1,30 +1,48 @@
-"""Inside the kernel: record failures outside cells in a file that the runner reads.
+"""Inside the kernel: refuse the network, and record failures outside cells for the runner.
 
 A background thread prints its traceback, which is lost once its cell has ended; a failed task
 that is never awaited reports this only when it is collected. Both are recorded here, and so are
-tasks that never end and attempts to reach the network. Standard library only, as every notebook
-kernel that the runner starts imports this.
+tasks that never end and attempts to reach the network: a notebook that downloads something passes
+on the machine of its author and fails, or changes its numbers, everywhere else. Standard library
+only, as every notebook kernel that the runner starts imports this.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
 import json
 import logging
 import math
 import os
+import socket
+import sys
 import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-
-from workbench.notebooks.offline import refuse_network
+from typing import Any
+from urllib.parse import urlsplit
 
 HIDDEN_ERRORS_VARIABLE = "WORKBENCH_HIDDEN_ERRORS"
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy", "no_proxy")
+"""Variables that the runner removes: a proxy on this machine would hide where a request goes."""
+_LOCAL = frozenset({"", "localhost", "localhost.localdomain", "ip6-localhost"})
 _lock = threading.Lock()
 _known_threads: set[int | None] = set()
 _TURN_S = 0.02
 _CELL_FILES = ("ipykernel_", "<ipython-input-")
+
+
+class NetworkUseError(ConnectionError):
+    """Raised when code tries to use the network; code that handles the error still works."""
+
+
+def start() -> None:
+    """Install the recorder, and refuse the network permanently: an audit hook cannot be removed."""
+    install()
+    refuse_network(_record)
 
 
 def install() -> None:
@@ -41,12 +59,6 @@ def install() -> None:
     logging.getLogger("asyncio").addHandler(_NeverRetrieved(logging.ERROR))
 
 
-def start() -> None:
-    """Install the recorder, and refuse the network permanently: an audit hook cannot be removed."""
-    install()
-    refuse_network(_record)
-
-
 class _NeverRetrieved(logging.Handler):
     """Records asyncio's "exception was never retrieved", from any event loop."""
 
@@ -60,60 +72,90 @@ class _NeverRetrieved(logging.Handler):
 
 
 async def settle(grace_s: float = 1.0) -> None:
-    """Wait a moment after the last cell for running work, then look for failed tasks.
-
-    The moment is counted in turns, each of which lets the threads run: on a busy machine, a
-    deadline can pass while the whole process is waiting for a processor.
-    """
-    loop = asyncio.get_running_loop()
+    """Wait a moment after the last cell for running work, then look for failed tasks."""
     await asyncio.sleep(0.05)
+    # Counted in turns, each of which lets the threads run: on a busy machine, a deadline can
+    # pass while the whole process is waiting for a processor.
     for _turn in range(math.ceil(grace_s / _TURN_S)):
-        if not _still_working():
+        if not any(map(_still_works, threading.enumerate())):
             break
         await asyncio.sleep(_TURN_S)
     gc.collect()
-    for task in _failed_and_unread():
-        error = task.exception()
-        if error is not None:
+    # asyncio reports collected tasks only: a variable may keep a failed one alive.
+    futures = [item for item in gc.get_objects() if issubclass(type(item), asyncio.Future)]
+    for future in futures:
+        if getattr(future, "_log_traceback", False) and (error := future.exception()):
             _record("asyncio_task", error)
-    for task in _never_awaited(loop):
+    for task in filter(_is_the_notebooks_own, asyncio.all_tasks()):
         name = getattr(task.get_coro(), "__qualname__", task.get_name())
         _record("pending_task", RuntimeError(f"{name} was still running after the last cell"))
 
 
-def _never_awaited(loop: asyncio.AbstractEventLoop) -> tuple[asyncio.Task[object], ...]:
-    """Return running tasks of the notebook's own coroutines; others may keep running."""
-    found = []
-    for task in asyncio.all_tasks(loop):
-        code = getattr(task.get_coro(), "cr_code", None)
-        if code is not None and any(part in code.co_filename for part in _CELL_FILES):
-            found.append(task)
-    return tuple(found)
+def _still_works(thread: threading.Thread) -> bool:
+    return thread.ident not in _known_threads and not thread.daemon and thread.is_alive()
 
 
-def _still_working() -> bool:
-    return any(
-        thread.ident not in _known_threads and not thread.daemon and thread.is_alive()
-        for thread in threading.enumerate()
-    )
-
-
-def _failed_and_unread() -> tuple[asyncio.Future[object], ...]:
-    """Return failed tasks that a variable keeps alive: asyncio reports collected ones only."""
-    futures = [item for item in gc.get_objects() if issubclass(type(item), asyncio.Future)]
-    return tuple(future for future in futures if getattr(future, "_log_traceback", False))
+def _is_the_notebooks_own(task: asyncio.Task[object]) -> bool:
+    """Return whether a cell has defined the coroutine; tasks of libraries may keep running."""
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and any(part in code.co_filename for part in _CELL_FILES)
 
 
 def _record(kind: str, error: BaseException) -> None:
     path = os.environ.get(HIDDEN_ERRORS_VARIABLE)
     if path is None:
         return
-    line = json.dumps(
-        {
-            "kind": kind,
-            "error": "".join(traceback.format_exception_only(error)).strip(),
-            "traceback": "".join(traceback.format_exception(error)),
-        }
-    )
+    found = {
+        "kind": kind,
+        "error": "".join(traceback.format_exception_only(error)).strip(),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
     with _lock, Path(path).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+        file.write(json.dumps(found) + "\n")
+
+
+def refuse_network(record: Callable[[str, BaseException], None]) -> None:
+    """Refuse every connection and look-up outside this machine, permanently.
+
+    `record(kind, error)` is called first, so that code that swallows the error is found too.
+    """
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        host = _host(event, arguments)
+        if host is not None and not is_local(host):
+            error = NetworkUseError(
+                f"{event} to {host!r}: a notebook runs offline; commit the data that it needs"
+            )
+            try:
+                raise error
+            except NetworkUseError:
+                record("network_use", error)
+            raise error
+
+    sys.addaudithook(watch)
+
+
+def _host(event: str, arguments: tuple[Any, ...]) -> str | None:
+    """Return the host that an audit event names; None if the event is not of the network."""
+    if event in {"socket.connect", "socket.sendto"}:
+        address = arguments[1]
+        return str(address[0]) if isinstance(address, tuple) else None
+    if event in {"socket.getaddrinfo", "socket.gethostbyname"}:
+        host = arguments[0]
+        return host.decode(errors="replace") if isinstance(host, bytes) else str(host or "")
+    if event == "urllib.Request":
+        address = urlsplit(str(arguments[0]))
+        return address.hostname or "" if address.scheme not in {"file", "data"} else None
+    return None
+
+
+def is_local(host: str) -> bool:
+    """Return whether the name or address means this machine."""
+    name = host.rstrip(".").casefold()
+    if name in _LOCAL or name == socket.gethostname().casefold():
+        return True
+    try:
+        address = ipaddress.ip_address(name.split("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified

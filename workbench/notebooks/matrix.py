@@ -11,10 +11,9 @@ from typing import Any
 
 from workbench.access.files import FileError, FileUse
 from workbench.core.errors import unknown_name_message
-from workbench.notebooks.errors import NotebookMatrixError
 from workbench.notebooks.expectations import Expectations
 from workbench.notebooks.matrix_file import MatrixTable, NotebookTable
-from workbench.notebooks.problems import near_path
+from workbench.notebooks.problems import NotebookMatrixError, near_path
 from workbench.notebooks.strict import read_strict
 
 MATRIX = FileUse("matrix file", 4 * 2**20, "matrix")
@@ -44,20 +43,12 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class ExcludedCase:
-    """A combination of axes that is not run, and why."""
-
-    case_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Matrix:
-    """`path`: of the file; `cases` in its order; `excluded`: combinations skipped with a reason."""
+    """`path`: of the file; `cases` in its order; `excluded`: id of a skipped case -> the reason."""
 
     path: Path
     cases: tuple[Case, ...]
-    excluded: tuple[ExcludedCase, ...] = ()
+    excluded: Mapping[str, str]
 
     def select(self, patterns: Sequence[str] = (), *, quick: bool = False) -> tuple[Case, ...]:
         """Return cases whose id matches one of the patterns (`*` and `?`), or contains it.
@@ -98,17 +89,19 @@ def read_matrix(path: str | Path) -> Matrix:
     except ValueError as error:
         raise _matrix_error(source, str(error)) from error
     _check_notebooks(source, table)
-    cases: list[Case] = []
-    excluded: list[ExcludedCase] = []
-    for name, entry in table.notebook.items():
-        stem = PurePosixPath(name).with_suffix("")
-        cases += _cases(source.parent, table, name, entry)
-        excluded += [
-            ExcludedCase(f"{stem}::{combination}", reason)
+    entries = table.notebook.items()
+    return Matrix(
+        source,
+        tuple(
+            case for name, entry in entries for case in _cases(source.parent, table, name, entry)
+        ),
+        {
+            f"{PurePosixPath(name).with_suffix('')}::{combination}": reason
+            for name, entry in entries
             for combination, _, reason in entry.combinations()
             if reason
-        ]
-    return Matrix(source, tuple(cases), tuple(excluded))
+        },
+    )
 
 
 def _check_notebooks(source: Path, table: MatrixTable) -> None:
@@ -116,8 +109,7 @@ def _check_notebooks(source: Path, table: MatrixTable) -> None:
     paths = (path for pattern in table.notebooks for path in folder.glob(pattern))
     found = {path.relative_to(folder).as_posix() for path in paths}
     found = {name for name in found if ".ipynb_checkpoints" not in name}
-    without = sorted(found - table.notebook.keys())
-    if without:
+    if without := sorted(found - table.notebook.keys()):
         why = f"no entry for {', '.join(without)}: add [notebook.{without[0]!r}] with its cases"
         raise _matrix_error(source, why, "no_entry")
     for name in table.notebook:

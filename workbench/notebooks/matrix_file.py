@@ -4,18 +4,51 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
 from workbench.core.errors import unknown_name_message
 from workbench.notebooks.expectations import Budgets
-from workbench.notebooks.schema import results_schema
 from workbench.notebooks.strict import Strict
 
 Parameters = dict[str, Any]
 CASE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+def results_schema(fields: Mapping[str, str | Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a notebook's results: every name is required, no other allowed.
+
+    A field is a JSON Schema, or short: "integer", "integer|null". Raises ValueError for one that
+    is neither.
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    schema = {
+        "type": "object",
+        "properties": {name: _field(name, written) for name, written in fields.items()},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = ".".join(str(part) for part in error.path)
+        raise ValueError(f"{where}: {error.message}") from error
+    return schema
+
+
+def _field(name: str, written: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(written, str):
+        return written
+    types = written.split("|")
+    if unknown := [each for each in types if each not in TYPES]:
+        allowed = ", ".join(TYPES)
+        raise ValueError(f"Invalid type {unknown[0]!r} of {name}. Expected {allowed}, joined by |.")
+    return {"type": types if len(types) > 1 else types[0]}
 
 
 class CaseTable(Strict):
@@ -63,16 +96,18 @@ class NotebookTable(Strict):
         """Yield every combination of the axes: its name, its values, why it is excluded or ""."""
         for values in itertools.product(*self.axes.values()) if self.axes else ():
             given = dict(zip(self.axes, values, strict=True))
+            # characters allowed in a file name
+            words = (re.sub(r"[^A-Za-z0-9._]+", "-", str(value)).strip("-.") for value in values)
             reasons = (skip.reason for skip in self.skip if skip.when.items() <= given.items())
-            yield _axes_name(given), given, next(reasons, "")
+            yield "-".join(word or "empty" for word in words), given, next(reasons, "")
 
     def runs(self) -> list[tuple[str, CaseTable]]:
         """Return the cases and the combinations that are not excluded, by name."""
-        combined = [
+        combined = (
             (name, CaseTable(parameters=values, quick=name in self.quick))
             for name, values, reason in self.combinations()
             if not reason
-        ]
+        )
         return [*self.cases.items(), *combined]
 
     @model_validator(mode="after")
@@ -117,9 +152,3 @@ class MatrixTable(Strict):
     goldens: str = "goldens"
     defaults: DefaultsTable = DefaultsTable()
     notebook: dict[str, NotebookTable] = Field(min_length=1)
-
-
-def _axes_name(values: Parameters) -> str:
-    """Return the combination's name: its values, with characters allowed in a file name."""
-    words = (re.sub(r"[^A-Za-z0-9._]+", "-", str(value)).strip("-.") for value in values.values())
-    return "-".join(word or "empty" for word in words)

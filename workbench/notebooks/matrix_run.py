@@ -1,22 +1,34 @@
-"""Run a matrix: cases in parallel, every failure kept, goldens compared or recorded again."""
+"""Run a matrix: cases in parallel, every failure kept, goldens compared or recorded again.
+
+Its report becomes JUnit XML, which every CI service can show, and an HTML page.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
-from workbench.notebooks.errors import NotebookError
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.golden import golden_of, orphans, record_goldens
-from workbench.notebooks.matrix import Case, ExcludedCase, Matrix
-from workbench.notebooks.problems import NotebookProblem, NotebookResult, ProblemKind
+from workbench.notebooks.matrix import Case, Matrix
+from workbench.notebooks.problems import (
+    NotebookError,
+    NotebookProblem,
+    NotebookResult,
+    ProblemKind,
+)
 from workbench.notebooks.runner import run_notebook
 from workbench.notebooks.source_rules import COMMON_RULES, check_notebook_source
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -27,14 +39,9 @@ class CaseResult:
     run: NotebookResult
     rerun: str
 
-    @property
-    def ok(self) -> bool:
-        """Return whether nothing was found."""
-        return self.run.ok
-
     def report(self) -> str:
         """Return text for a terminal: the run's own, under the case's name, with the command."""
-        if self.ok:
+        if self.run.ok:
             return f"{self.case.case_id}: {self.run.report().partition(': ')[2]}"
         return f"{self.case.case_id}\n{self.run.report()}\n  case: {self.rerun}"
 
@@ -45,18 +52,18 @@ class MatrixReport:
 
     results: tuple[CaseResult, ...]
     duration_s: float
-    problems: tuple[str, ...] = ()
-    excluded: tuple[ExcludedCase, ...] = ()
+    problems: tuple[str, ...]
+    excluded: Mapping[str, str]
 
     @property
     def ok(self) -> bool:
         """Return whether every case passed and the goldens belong to cases."""
-        return not self.problems and all(result.ok for result in self.results)
+        return not self.problems and not self.failed
 
     @property
     def failed(self) -> tuple[CaseResult, ...]:
         """Return the cases with a problem."""
-        return tuple(result for result in self.results if not result.ok)
+        return tuple(result for result in self.results if not result.run.ok)
 
     def reasons(self, name: str) -> list[str]:
         """Return every reason of all runs, of `skipped_gpu_cells` or `failed_kernel_starts`."""
@@ -69,20 +76,44 @@ class MatrixReport:
         """
         count, failed = len(self.results), len(self.failed)
         skipped = self.reasons("skipped_gpu_cells")
-        return "\n".join(
-            [
-                f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s",
-                f"{len(skipped)} GPU cells skipped",
-                *(f"  {number} x {reason}" for reason, number in Counter(skipped).items()),
-                *(
-                    f"kernel started again: {each.case.case_id}: {'; '.join(starts)}"
-                    for each in self.results
-                    if (starts := each.run.failed_starts)
-                ),
-                *(f"excluded: {each.case_id}: {each.reason}" for each in self.excluded),
-                *self.problems,
-            ]
+        lines = [
+            f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s",
+            f"{len(skipped)} GPU cells skipped",
+        ]
+        lines += [f"  {number} x {reason}" for reason, number in Counter(skipped).items()]
+        lines += [
+            f"kernel started again: {each.case.case_id}: {'; '.join(each.run.failed_starts)}"
+            for each in self.results
+            if each.run.failed_starts
+        ]
+        lines += [f"excluded: {case_id}: {reason}" for case_id, reason in self.excluded.items()]
+        return "\n".join([*lines, *self.problems])
+
+    def write(self, template: str, path: Path) -> None:
+        """Write the report as `junit.xml` or `index.html`, the names of the templates.
+
+        The page has no scripts, and is placed next to the executed notebooks. In the XML, an
+        excluded combination is a skipped test with its reason.
+        """
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+        environment = Environment(
+            loader=FileSystemLoader(Path(__file__).with_name("templates")),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
         )
+
+        def link(result: CaseResult) -> str:
+            """Return the address of the executed notebook, empty if the case was not run."""
+            target = result.run.output_path
+            executed = target.name.endswith(".executed.ipynb")
+            return quote(Path(os.path.relpath(target, path.parent)).as_posix()) if executed else ""
+
+        text = environment.get_template(f"{template}.j2").render(report=self, link=link)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", text), encoding="utf-8")
 
 
 def run_matrix(
@@ -115,13 +146,13 @@ def run_matrix(
         results = tuple(pool.map(run, chosen))
     whole = {case.case_id for case in chosen} >= {case.case_id for case in matrix.cases}
     if update_goldens:
-        good = [(each.case, each.run) for each in results if each.ok]
+        good = [(each.case, each.run) for each in results if each.run.ok]
         record_goldens(matrix, good, whole=whole)
     return MatrixReport(
         results=results,
         duration_s=time.monotonic() - start,
         problems=tuple(orphans(matrix)) if whole else (),
-        excluded=matrix.excluded if whole else (),
+        excluded=matrix.excluded if whole else {},
     )
 
 
@@ -131,20 +162,15 @@ def run_case(
     output_dir: str | Path,
     *,
     golden: Golden | None,
-    time_scale: float = 1.0,
+    time_scale: float,
 ) -> CaseResult:
     """Run one case. Misuse, such as a parameter that does not exist, is a problem of the case."""
-    wanted = replace(
-        case.expectations,
-        golden=golden,
-        budgets=case.expectations.budgets.scaled(time_scale),
-    )
+    budgets = case.expectations.budgets.scaled(time_scale)
+    wanted = replace(case.expectations, golden=golden, budgets=budgets)
     try:
-        found = check_notebook_source(case.notebook, COMMON_RULES)
-        run = (
-            _not_run(case, *found)
-            if found
-            else run_notebook(
+        run = _not_run(case, check_notebook_source(case.notebook, COMMON_RULES))
+        if run.ok:
+            run = run_notebook(
                 case.notebook,
                 case.parameters,
                 output_dir=output_dir,
@@ -153,14 +179,13 @@ def run_case(
                 name=case.stem,
                 expectations=wanted,
             )
-        )
     except NotebookError as error:
-        kind = cast("ProblemKind", error.code)
-        run = _not_run(case, NotebookProblem(kind, None, error.message))
+        problem = NotebookProblem(cast("ProblemKind", error.code), None, error.message)
+        run = _not_run(case, (problem,))
     return CaseResult(case, run, matrix.command(case))
 
 
-def _not_run(case: Case, *problems: NotebookProblem) -> NotebookResult:
+def _not_run(case: Case, problems: tuple[NotebookProblem, ...]) -> NotebookResult:
     return NotebookResult(
         path=case.notebook,
         output_path=case.notebook,

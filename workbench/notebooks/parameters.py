@@ -1,29 +1,41 @@
-"""The parameters cell: the parameters of a notebook, and checks of their values."""
+"""The parameters cell: the parameters of a notebook, checks of their values, and their use."""
 
 from __future__ import annotations
 
 import ast
+import dis
 import io
 import json
+import re
 import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from types import CodeType
 from typing import Any
 
 from workbench.core.errors import unknown_name_message
-from workbench.notebooks.annotations import accepted_types, fits, nearest_value
 from workbench.notebooks.document import (
     Cell,
     Notebook,
+    code_cells,
     numbered_cells,
+    parse_cell,
     python_text,
     source_of,
     tags_of,
 )
-from workbench.notebooks.errors import NotebookParameterError
+from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
 PARAMETERS_TAG = "parameters"
 Declared = Mapping[str, "NotebookParameter"]
+_TYPES: dict[str, type] = {
+    **{each.__name__: each for each in (bool, int, float, str, list, dict)},
+    "None": type(None),
+}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_READS = {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,52 +73,79 @@ def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
 def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
     """Return the parameters that the notebook declares, in order.
 
-    Read from the syntax tree: papermill's own inspection works line by line and misses
-    `str | None` and defaults that contain "=". Raises NotebookParameterError when there is not
-    exactly one parameters cell, or when it does not parse.
+    Raises NotebookParameterError when there is not exactly one parameters cell, or when it does
+    not parse.
     """
+    # From the syntax tree: papermill's own inspection works line by line and misses
+    # `str | None` and defaults that contain "=".
     index, cell = parameter_cell(notebook)
-    text = python_text(source_of(cell))
     try:
-        tree = ast.parse(text)
+        tree = parse_cell(source_of(cell))
     except SyntaxError as error:
         where = f"The parameters cell (cell {index})"
         message = f"{where} is not valid Python: {error.msg}, line {error.lineno}."
         raise NotebookParameterError("parameters_cell", message, field="path") from error
-    comments = _comments(text)
+    tokens = tokenize.generate_tokens(io.StringIO(python_text(source_of(cell))).readline)
+    comments = {
+        token.start[0]: token.string.lstrip("# ").strip()
+        for token in tokens
+        if token.type == tokenize.COMMENT
+    }
     return tuple(each for node in tree.body for each in _parameters_of_statement(node, comments))
 
 
 def _parameters_of_statement(
     node: ast.stmt, comments: Mapping[int, str]
 ) -> Iterator[NotebookParameter]:
-    targets: list[ast.expr]
-    annotation: ast.expr | None = None
     match node:
         case ast.AnnAssign(target=target, annotation=annotation, value=ast.expr() as default):
-            targets = [target]
+            targets: list[ast.expr] = [target]
+            written, types = ast.unparse(annotation), _annotated(annotation)
         case ast.Assign(targets=targets, value=default):
-            pass
+            written, types = "", _type_of_default(default)
         case _:
             return
+    known = tuple(dict.fromkeys(types)) if set(types) <= _TYPES.keys() else ()
+    comment = comments.get(node.end_lineno or node.lineno, "")
     for each in targets:
         if isinstance(each, ast.Name):
-            yield NotebookParameter(
-                name=each.id,
-                types=accepted_types(annotation, default),
-                annotation=ast.unparse(annotation) if annotation else "",
-                default=ast.unparse(default),
-                comment=comments.get(node.end_lineno or node.lineno, ""),
-            )
+            yield NotebookParameter(each.id, known, written, ast.unparse(default), comment)
 
 
-def _comments(source: str) -> dict[int, str]:
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokens
-        if token.type == tokenize.COMMENT
-    }
+def _type_of_default(default: ast.expr) -> tuple[str, ...]:
+    try:
+        value = ast.literal_eval(default)
+    except ValueError:
+        return ()
+    # A bare None says that the value is optional, not which type it has.
+    return () if value is None else (type(value).__name__,)
+
+
+def _annotated(node: ast.expr) -> tuple[str, ...]:
+    """Return the names of the types that an annotation accepts."""
+    match node:
+        case ast.Constant(value=None):
+            return ("None",)
+        case ast.Constant(value=str(text)):
+            return _annotated(ast.parse(text, mode="eval").body)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return (name,)
+        case ast.BinOp(op=ast.BitOr()):
+            return _annotated(node.left) + _annotated(node.right)
+        case ast.Subscript():
+            return _subscripted(_annotated(node.value)[0], node.slice)
+    return ("?",)
+
+
+def _subscripted(name: str, inner: ast.expr) -> tuple[str, ...]:
+    parts = tuple(inner.elts) if isinstance(inner, ast.Tuple) else (inner,)
+    if name == "Literal":
+        values = [part.value for part in parts if isinstance(part, ast.Constant)]
+        return tuple("None" if value is None else type(value).__name__ for value in values)
+    if name in {"Optional", "Union"}:
+        union = tuple(found for part in parts for found in _annotated(part))
+        return (*union, "None") if name == "Optional" else union
+    return (name,)
 
 
 def check_parameters(
@@ -132,15 +171,30 @@ def known_name(declared: Declared, name: str, value: object) -> None:  # noqa: A
 
 def right_type(declared: Declared, name: str, value: object) -> None:
     """Check that the value has a type that the annotation, or else the default, accepts."""
-    parameter = declared.get(name)
-    if parameter and parameter.types and not any(fits(value, each) for each in parameter.types):
-        near = nearest_value(value, parameter.types)
+    types = declared[name].types if name in declared else ()
+    if types and _converted(value, types, strict=True) is None:
+        near = _converted(value, types, strict=False)
+        if near is None and "None" in types:
+            near = (None,)
         hint = "" if near is None else f" Nearest valid value: {near[0]!r}."
         message = (
             f"Invalid parameter {name!r}: {value!r:.120} ({type(value).__name__}). Expected "
-            f"{' or '.join(parameter.types)}; its default is {parameter.default}.{hint}"
+            f"{' or '.join(types)}; its default is {declared[name].default}.{hint}"
         )
         raise _error("parameter_type", message, name)
+
+
+def _converted(value: object, types: tuple[str, ...], *, strict: bool) -> tuple[object] | None:
+    """Return the value as one of the types in a 1-tuple (it may be None); None if it cannot be."""
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    config = ConfigDict(coerce_numbers_to_str=not strict)
+    kind: Any = reduce(or_, (_TYPES[name] for name in types))
+    form: TypeAdapter[Any] = TypeAdapter(kind, config=config)
+    try:
+        return (form.validate_python(value, strict=strict),)
+    except ValidationError:
+        return None
 
 
 def plain_value(declared: Declared, name: str, value: object) -> None:  # noqa: ARG001
@@ -160,3 +214,44 @@ PARAMETER_CHECKS = (known_name, right_type, plain_value)
 
 def _error(code: str, message: str, name: str) -> NotebookParameterError:
     return NotebookParameterError(code, message, field=f"parameters.{name}")
+
+
+def unused_parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
+    """Yield one problem per parameter that no later code cell reads: setting it changes nothing.
+
+    A cell that does not parse counts as reading nothing; running it shows the error. Raises
+    NotebookParameterError as `inspect_parameters` does.
+    """
+    position, _ = parameter_cell(notebook)
+    later = [source_of(cell) for index, cell in code_cells(notebook) if index > position]
+    read = frozenset().union(*map(names_read, later))
+    for parameter in inspect_parameters(notebook):
+        if parameter.name not in read:
+            message = f"parameter {parameter.name!r} is read by no later cell: use it, or remove it"
+            yield NotebookProblem("unused_parameter", position, message)
+
+
+def names_read(source: str) -> frozenset[str]:
+    """Return global names that a cell reads, also inside its functions and in magics' arguments."""
+    try:
+        tree = parse_cell(source)
+        code = compile(tree, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except SyntaxError:
+        return frozenset()
+    return frozenset([*_global_reads(code), *_names_in_magics(tree)])
+
+
+def _global_reads(code: CodeType) -> Iterator[str]:
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in _READS)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_reads(constant)
+
+
+def _names_in_magics(tree: ast.Module) -> Iterator[str]:
+    """Return words in the text that `%magic text` and `!command {text}` became."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and "get_ipython" in ast.unparse(node.func):
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield from _WORD.findall(argument.value)

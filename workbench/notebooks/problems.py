@@ -1,4 +1,7 @@
-"""The result of a notebook run: values, and every reason not to trust them."""
+"""The result of a notebook run, every reason not to trust it, and the errors of misuse.
+
+A notebook that fails is not misuse: it gives a `NotebookResult` with problems.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
+
+from workbench.core.errors import WorkbenchError
+
+
+class NotebookError(WorkbenchError):
+    """Base of the errors of this package; `field` names the invalid argument."""
+
+
+class NotebookFileError(NotebookError):
+    """The file does not exist, or is not a notebook of format 4."""
+
+
+class NotebookParameterError(NotebookError):
+    """A parameter does not exist or has the wrong type, or the notebook declares none properly."""
+
+
+class NotebookResultsError(NotebookError):
+    """A value cannot be recorded as a result, because JSON cannot hold it."""
+
+
+class NotebookMatrixError(NotebookError):
+    """A matrix file, or a file of goldens, is invalid."""
+
 
 _OfRun = Literal["cell_error", "timeout", "kernel_died", "not_run", "unguarded"]
 _OfMisuse = Literal["notebook_missing", "not_a_notebook", "unknown_parameter", "parameter_type"]
@@ -128,8 +154,8 @@ class NotebookResult:
 
         A problem of one cell is followed by the command that runs the notebook up to that cell.
         """
-        again = "; ".join(self.failed_starts)
-        starts = f", kernel started again after: {again}" if again else ""
+        again = f", kernel started again after: {'; '.join(self.failed_starts)}"
+        starts = again if self.failed_starts else ""
         if self.ok:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
             return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}{starts}"

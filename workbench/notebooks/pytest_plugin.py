@@ -32,18 +32,10 @@ _NAMES = ("matrix.toml", "matrix.json", "*.matrix.toml", "*.matrix.json")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of this plugin."""
     group = parser.getgroup("notebooks", "notebooks of a matrix file")
-    group.addoption(
-        "--notebook-output",
-        metavar="DIR",
-        help="folder that keeps executed notebooks and results (default: a temporary one)",
-    )
-    group.addoption(
-        "--notebook-time-scale",
-        type=float,
-        default=1.0,
-        metavar="N",
-        help="factor for the time budgets, on a machine slower than CI's",
-    )
+    kept = "folder that keeps executed notebooks and results (default: a temporary one)"
+    group.addoption("--notebook-output", metavar="DIR", help=kept)
+    scale = "factor for the time budgets, on a machine slower than CI's"
+    group.addoption("--notebook-time-scale", type=float, default=1.0, metavar="N", help=scale)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -64,9 +56,9 @@ class MatrixFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield an item for each case, each excluded combination, and the goldens."""
-        from workbench.notebooks.errors import NotebookError
         from workbench.notebooks.golden import orphans
         from workbench.notebooks.matrix import read_matrix
+        from workbench.notebooks.problems import NotebookError
 
         try:
             matrix = read_matrix(self.path)
@@ -75,9 +67,9 @@ class MatrixFile(pytest.File):
         for case in matrix.cases:
             marks = ("notebook",) if case.quick else ("notebook", "matrix")
             yield self._item(case.case_id, partial(_run_case, matrix, case), *marks)
-        for each in matrix.excluded:
-            skip = pytest.mark.skip(reason=each.reason)
-            yield self._item(each.case_id, lambda _: "", skip, "notebook", "matrix")
+        for case_id, reason in matrix.excluded.items():
+            skip = pytest.mark.skip(reason=reason)
+            yield self._item(case_id, lambda _: "", skip, "notebook", "matrix")
         yield self._item("goldens", lambda _: "\n".join(orphans(matrix)))
 
     def _item(self, name: str, check: Check, *marks: str | pytest.MarkDecorator) -> pytest.Item:
@@ -85,10 +77,6 @@ class MatrixFile(pytest.File):
         for mark in marks:
             item.add_marker(mark)
         return item
-
-
-class NotebookFailedError(AssertionError):
-    """A case that failed; its text is the report."""
 
 
 class MatrixItem(pytest.Item):
@@ -99,16 +87,9 @@ class MatrixItem(pytest.Item):
         self.check = check
 
     def runtest(self) -> None:
-        """Fail with what the check returns."""
-        report = self.check(self)
-        if report:
-            raise NotebookFailedError(report)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return the report of the run instead of a traceback of this plugin."""
-        if isinstance(excinfo.value, NotebookFailedError):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
+        """Fail with what the check returns, and without a traceback of this plugin."""
+        if report := self.check(self):
+            pytest.fail(report, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """Return where the item is, for the terminal."""
@@ -131,7 +112,7 @@ def _run_case(matrix: Matrix, case: Case, item: MatrixItem) -> str:
         golden = golden_of(matrix, case)
         result = run_case(matrix, case, kept or folder, golden=golden, time_scale=scale)
     item.user_properties += result.run.numbers.items()
-    return "" if result.ok else result.report()
+    return "" if result.run.ok else result.report()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.notebooks.errors import NotebookResultsError
+from workbench.notebooks.problems import NotebookResultsError
 
 RESULTS_VARIABLE = "WORKBENCH_RESULTS"
 _lock = threading.Lock()
@@ -31,8 +31,7 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
     """
     checked = plain_values(values)
     reasons = (skipped,) if isinstance(skipped, str) else tuple(map(str, skipped))
-    target = os.environ.get(RESULTS_VARIABLE)
-    if target:
+    if target := os.environ.get(RESULTS_VARIABLE):
         with _lock:
             _merge(Path(target), checked, reasons)
     return checked
@@ -57,9 +56,8 @@ def _plain(value: object, where: str) -> Any:
         if not math.isfinite(value):
             raise _error(where, f"{value} cannot be stored in JSON: record None or a text instead")
         return value
-    advice = (
-        "call .item() or .tolist() on it" if hasattr(value, "tolist") else "record plain values"
-    )
+    is_array = hasattr(value, "tolist")
+    advice = "call .item() or .tolist() on it" if is_array else "record plain values"
     raise _error(where, f"{value!r:.80} is a {type(value).__name__}: {advice}")
 
 

@@ -12,16 +12,18 @@ from typing import Any
 
 from workbench.core.errors import unknown_name_message
 from workbench.notebooks import verdict
-from workbench.notebooks.document import first_cells, notebook_text, read_notebook
-from workbench.notebooks.errors import NotebookError
-from workbench.notebooks.evidence import Evidence
+from workbench.notebooks.document import (
+    first_cells,
+    notebook_text,
+    read_notebook,
+    without_widget_state,
+)
+from workbench.notebooks.evidence import Evidence, read_results
 from workbench.notebooks.execute import execute
 from workbench.notebooks.expectations import Expectations
 from workbench.notebooks.parameters import check_parameters, inspect_parameters
-from workbench.notebooks.problems import NotebookResult
+from workbench.notebooks.problems import NotebookError, NotebookResult
 from workbench.notebooks.results import plain_values
-from workbench.notebooks.results_check import read_results
-from workbench.notebooks.widget_state import without_widget_state
 
 MOST_HASH_SEED = 2**32 - 1
 
@@ -60,9 +62,7 @@ def run_notebook(
     given = check_parameters(inspect_parameters(notebook), parameters or {})
     wanted = expectations or Expectations()
     wanted = replace(wanted, values={**wanted.values, **plain_values(expect or {})})
-    _check_limit(timeout_s)
-    _check_kernel(kernel)
-    _check_hash_seed(hash_seed)
+    _check_arguments(timeout_s, kernel, hash_seed)
     # random, so that set order is never relied on
     seed = secrets.randbelow(MOST_HASH_SEED + 1) if hash_seed is None else hash_seed
     selected = notebook if to_cell is None else first_cells(notebook, to_cell)
@@ -97,9 +97,18 @@ def run_notebook(
         problems = verdict.problems_of(evidence)
         keep = bool(problems) if keep_widget_state is None else keep_widget_state
         written = full if keep else stripped
-        output_path = folder / f"{stem}.executed.ipynb"
-        _publish(written, Path(work), output_path)
-        _publish_results(execution.results_path, folder / f"{stem}.results.json")
+        output_path, results_path = (
+            folder / f"{stem}.executed.ipynb",
+            folder / f"{stem}.results.json",
+        )
+        # Replaced in one step: a reader, or another run, never sees half a file.
+        draft = Path(work) / "published"
+        draft.write_text(written, encoding="utf-8")
+        draft.replace(output_path)
+        # Results of an earlier run must not pass for those of this one.
+        results_path.unlink(missing_ok=True)
+        if execution.results_path.exists():
+            execution.results_path.replace(results_path)
     return NotebookResult(
         path=source,
         output_path=output_path,
@@ -110,7 +119,7 @@ def run_notebook(
         problems=problems,
         size_before_bytes=len(full.encode()),
         size_after_bytes=len(written.encode()),
-        peak_bytes=evidence.peak_bytes,
+        peak_bytes=evidence.record.get("peak_bytes", 0),
         parameters=given,
         hash_seed=seed,
         failed_starts=tuple(evidence.record.get("failed_starts", ())),
@@ -129,37 +138,16 @@ def has_gpu() -> bool:
         return Path("/dev/kfd").exists()
 
 
-def _publish(text: str, work: Path, target: Path) -> None:
-    """Write atomically: a reader, or another run, never sees half a file."""
-    draft = work / "published"
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(target)
+def _check_arguments(timeout_s: float, kernel: str, hash_seed: int | None) -> None:
+    from jupyter_client.kernelspec import KernelSpecManager
 
-
-def _publish_results(written: Path, target: Path) -> None:
-    if written.exists():
-        written.replace(target)
-    else:
-        # Results of an earlier run must not pass for those of this one.
-        target.unlink(missing_ok=True)
-
-
-def _check_limit(timeout_s: float) -> None:
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
         message = f"Invalid timeout_s {timeout_s!r}. Expected seconds above 0, such as 60."
         raise NotebookError("timeout_s", message, field="timeout_s")
-
-
-def _check_hash_seed(given: int | None) -> None:
-    if given is not None and (isinstance(given, bool) or not 0 <= given <= MOST_HASH_SEED):
-        message = f"Invalid hash_seed {given!r}. Expected 0 to {MOST_HASH_SEED}."
-        raise NotebookError("hash_seed", message, field="hash_seed")
-
-
-def _check_kernel(kernel: str) -> None:
-    from jupyter_client.kernelspec import KernelSpecManager
-
     installed = KernelSpecManager().find_kernel_specs()
     if kernel not in installed:
         message = unknown_name_message("Kernel", kernel, installed)
         raise NotebookError("unknown_kernel", message, field="kernel")
+    if isinstance(hash_seed, bool) or not 0 <= (hash_seed or 0) <= MOST_HASH_SEED:
+        message = f"Invalid hash_seed {hash_seed!r}. Expected 0 to {MOST_HASH_SEED}."
+        raise NotebookError("hash_seed", message, field="hash_seed")

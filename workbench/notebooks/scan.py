@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from workbench.notebooks.document import (
     Cell,
     Notebook,
+    cells_of_models,
     code_cells,
     excerpt,
     joined,
     plain,
     source_of,
+    widget_models,
 )
 from workbench.notebooks.problems import MEANINGS, NotebookProblem, ProblemKind
-from workbench.notebooks.widget_state import cells_of_models, widget_models
 
 ERROR_MARKER = "data-workbench-error"
 """The attribute of a panel's HTML that marks an error."""
@@ -34,12 +35,12 @@ def scan_notebook(notebook: Notebook) -> tuple[NotebookProblem, ...]:
     Widget state must still be present. A traceback counts anywhere: a notebook that
     intends to show an error catches it and shows its message.
     """
-    return (*_scan_cells(notebook), *_scan_widgets(notebook))
-
-
-def _scan_cells(notebook: Notebook) -> Iterator[NotebookProblem]:
-    for index, cell in code_cells(notebook):
-        yield from _scan_outputs("cell_error", index, cell.get("outputs", ()), source_of(cell))
+    shown = (
+        problem
+        for index, cell in code_cells(notebook)
+        for problem in _scan_outputs("cell_error", index, cell.get("outputs", ()), source_of(cell))
+    )
+    return (*shown, *_scan_widgets(notebook))
 
 
 def _scan_outputs(
@@ -87,13 +88,8 @@ def _scan_widgets(notebook: Notebook) -> Iterator[NotebookProblem]:
             yield from _scan_outputs("widget_error", index, state.get("outputs") or (), source)
         elif model.get("model_name") == "HTMLModel" and ERROR_MARKER in str(state.get("value")):
             yield _panel_problem(index, str(state["value"]))
-        elif any(_is_error_record(state.get(name)) for name in _RECORDS):
-            found = {name: state[name] for name in _RECORDS if state.get(name)}
+        elif found := {name: state[name] for name in _RECORDS if state.get(name)}:
             yield _panel_problem(index, str(found))
-
-
-def _is_error_record(value: object) -> bool:
-    return bool(value) and isinstance(value, int | float | str | list | Mapping)
 
 
 def _panel_problem(index: int | None, shown: str) -> NotebookProblem:

@@ -18,10 +18,8 @@ from workbench.notebooks.document import (
     source_of,
     tags_of,
 )
-from workbench.notebooks.errors import NotebookParameterError
-from workbench.notebooks.parameters import inspect_parameters, parameter_cell
-from workbench.notebooks.problems import NotebookProblem
-from workbench.notebooks.usage import unused_parameters
+from workbench.notebooks.parameters import inspect_parameters, parameter_cell, unused_parameters
+from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
 Rule = Callable[[Notebook], Iterator[NotebookProblem]]
 KERNEL = "python3"
@@ -77,8 +75,7 @@ def _parameters_cell(notebook: Notebook) -> Iterator[NotebookProblem]:
 
 
 def _parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
-    broken = tuple(_parameters_cell(notebook))
-    if broken:
+    if broken := tuple(_parameters_cell(notebook)):
         yield from broken
         return
     index, _ = parameter_cell(notebook)
@@ -119,8 +116,7 @@ def _installs(notebook: Notebook) -> Iterator[NotebookProblem]:
     for index, cell in code_cells(notebook):
         source = source_of(cell)
         pattern = _INSTALL_IN_SHELL if _SHELL_CELL.match(source) else _INSTALL
-        found = pattern.search(source)
-        if found:
+        if found := pattern.search(source):
             message = "a notebook must not install packages: declare the package in pyproject.toml"
             yield NotebookProblem("install", index, message, found[0].strip())
 

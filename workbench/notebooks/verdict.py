@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import get_args
 
-from workbench.notebooks.budget_checks import artifact_size, over_memory, over_time
 from workbench.notebooks.document import code_cells, excerpt, source_of
 from workbench.notebooks.evidence import Evidence
+from workbench.notebooks.parameters import unused_parameters
 from workbench.notebooks.problems import MEANINGS, HiddenKind, NotebookProblem
 from workbench.notebooks.result_checks import (
+    artifact_size,
     expected_values,
     golden_results,
+    over_memory,
+    over_time,
     recorded_results,
     result_schema,
     skipped_cells,
 )
-from workbench.notebooks.usage import unused_parameters
 
 Check = Callable[[Evidence], Iterator[NotebookProblem]]
 
@@ -116,10 +118,9 @@ def _is_interrupt(problem: NotebookProblem) -> bool:
 
 
 def _last_started(evidence: Evidence) -> tuple[int | None, str]:
-    executed = evidence.execution.executed
     started = [
         (index, source_of(cell))
-        for index, cell in (code_cells(executed) if executed else ())
+        for index, cell in code_cells(evidence.execution.executed)
         if cell["metadata"].get("papermill", {}).get("start_time")
     ]
     return started[-1] if started else (None, "")

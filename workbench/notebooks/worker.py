@@ -1,4 +1,4 @@
-"""The process that papermill runs in: `python -m workbench.notebooks.worker request.json`.
+"""The process that papermill runs in: `python -m workbench.notebooks.worker`.
 
 A process of its own, because papermill changes the working directory of the whole process and
 the kernel inherits its environment: two runs in one process would mix both. Reads the arguments
@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 import psutil
 
-INPUT, OUTPUT, OUTCOME = "input.ipynb", "output.ipynb", "outcome.json"
+INPUT, OUTPUT = "input.ipynb", "output.ipynb"
+REQUEST, OUTCOME = "request.json", "outcome.json"
 REMOVAL_S = 20.0
 
 
@@ -96,11 +97,11 @@ def _remove(folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the request named on the command line."""
+    """Run the request in the working directory."""
     # A shell that starts its jobs in the background has them ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=_stop_when_orphaned, args=(os.getppid(),), daemon=True).start()
-    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    request = json.loads(Path(REQUEST).read_text(encoding="utf-8"))
     outcome_path = Path(OUTCOME).absolute()
     try:
         outcome = run(**request)
