@@ -4,6 +4,7 @@ A module that holds kernels exports `INSPECTED = (KernelSpec(...), ...)`. Import
 imports neither torch nor triton.
 """
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,36 +12,44 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One specialisation of a kernel, as its launcher launches it.
-
-    `signature` names every parameter in order, with Triton's type ("*i32", "i64") or "constexpr";
-    `constexprs` holds the values of the latter. `aligned` lists parameters that the launcher
-    promises to be multiples of 16: bytes for a pointer, the value itself for an integer.
-    `vector_load_bytes` and `vector_store_bytes` are the widest copies that the kernel declares,
-    None where it declares none; `wide_division`: whether 64-bit division is expected.
-    """
+    """One specialisation of a kernel, as its launcher launches it."""
 
     name: str
     function: Any
-    signature: Mapping[str, str]
-    constexprs: Mapping[str, int | bool] = field(default_factory=dict)
+    constexprs: Mapping[str, Any]
+    """Compile-time parameter -> its value."""
+    types: Mapping[str, str] = field(default_factory=dict)
+    """Parameter -> Triton's type, where it is neither "*i32" for a pointer (its name begins with
+    `p_`) nor "i32" for a number."""
     aligned: tuple[str, ...] = ()
+    """Numbers that the launcher promises to be multiples of 16."""
+    unaligned: bool = False
+    """Addresses are not promised to be multiples of 16 bytes, as they are by default."""
     num_warps: int = 4
     vector_load_bytes: int | None = None
+    """The widest load that the kernel declares; None where it declares none."""
     vector_store_bytes: int | None = None
     wide_division: bool = False
+    """64-bit division is expected."""
 
     def __post_init__(self) -> None:
         """Refuse a specification that names parameters which the kernel does not have."""
-        constants = {name for name, kind in self.signature.items() if kind == "constexpr"}
-        if constants != set(self.constexprs):
-            raise ValueError(
-                f"{self.name}: constexprs {set(self.constexprs)} but needs {constants}"
-            )
-        if unknown := set(self.aligned) - set(self.signature):
-            raise ValueError(f"{self.name}: aligned names unknown parameters {unknown}")
+        if unknown := {*self.constexprs, *self.types, *self.aligned} - set(self.signature):
+            raise ValueError(f"{self.name}: {self.function} has no parameters {unknown}")
 
     @property
-    def aligned_indices(self) -> tuple[int, ...]:
-        """Return the positions of the aligned parameters, as in Triton's attributes."""
-        return tuple(i for i, name in enumerate(self.signature) if name in self.aligned)
+    def signature(self) -> dict[str, str]:
+        """Return the type of every parameter in order, "constexpr" for those of compile time."""
+        names = inspect.signature(self.function.fn).parameters
+        return {
+            name: "constexpr"
+            if name in self.constexprs
+            else self.types.get(name, "*i32" if name.startswith("p_") else "i32")
+            for name in names
+        }
+
+    @property
+    def multiples_of_16(self) -> tuple[str, ...]:
+        """Return the parameters that the launcher promises to be multiples of 16."""
+        pointers = (name for name, kind in self.signature.items() if kind.startswith("*"))
+        return self.aligned if self.unaligned else (*pointers, *self.aligned)

@@ -50,7 +50,7 @@ def unified_spec(loaded: VllmAttention, *, decode: bool, block_size: int = 16) -
         "NUM_SEGMENTS_PER_SEQ": SEGMENTS if decode else 1,
         "IS_3D": decode,
     }
-    signature: dict[str, str] = {}
+    types: dict[str, str] = {}
     for parameter in loaded.kernel.params:
         name = parameter.name
         if name not in constants and name.startswith((*_UNUSED, *_UNUSED_STRIDES)):
@@ -58,19 +58,14 @@ def unified_spec(loaded: VllmAttention, *, decode: bool, block_size: int = 16) -
         elif name not in constants and parameter.is_constexpr:
             constants[name] = False
         size = "i64" if "stride" in name else "i32"
-        kind = _POINTERS.get(name) or _SCALARS.get(name, size)
-        signature[name] = "constexpr" if name in constants else kind
-    values = {name: constants[name] for name, kind in signature.items() if kind == "constexpr"}
-    aligned = tuple(n for n, kind in signature.items() if kind.startswith(("*", "i")) and _even(n))
-    name = f"{loaded.source.name} {'decode, split' if decode else 'prefill'}, page {block_size}"
+        types[name] = _POINTERS.get(name) or _SCALARS.get(name, size)
     return KernelSpec(
-        name=name, function=loaded.kernel, signature=signature, constexprs=values, aligned=aligned
+        name=f"{loaded.source.name} {'decode, split' if decode else 'prefill'}, page {block_size}",
+        function=loaded.kernel,
+        constexprs={name: constants[name] for name in types if name in constants},
+        types=types,
+        aligned=tuple(n for n in types if "stride" in n and n not in constants),
     )
-
-
-def _even(name: str) -> bool:
-    """Return whether a parameter is divisible by 16: an address, or a stride."""
-    return name.endswith("_ptr") or "stride" in name
 
 
 def _specs() -> tuple[KernelSpec, ...]:

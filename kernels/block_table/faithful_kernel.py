@@ -83,23 +83,11 @@ def gather_kernel(
 
 @triton.jit
 def slot_mapping_kernel(
-    p_idx_mapping,
-    p_query_start_loc,
-    p_positions,
-    p_tables,
-    p_strides,
-    p_block_sizes,
-    p_counts,
-    p_slots,
-    slot_stride,
-    max_requests,
-    max_tokens,
-    CP_SIZE: tl.constexpr,
-    CP_RANK: tl.constexpr,
-    CP_INTERLEAVE: tl.constexpr,
-    PAD_SLOT: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    p_idx_mapping, p_query_start_loc, p_positions, p_tables, p_strides, p_block_sizes, p_counts,
+    p_slots, slot_stride, max_requests, max_tokens,
+    CP_SIZE: tl.constexpr, CP_RANK: tl.constexpr, CP_INTERLEAVE: tl.constexpr,
+    PAD_SLOT: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Map one request's tokens of one group per program; the last program pads.
 
     Grid: (groups, requests + 1). tables, strides as in gather_kernel; block_sizes: [groups] int32,
@@ -144,58 +132,16 @@ def slot_mapping_kernel(
 
 
 INSPECTED = (
+    KernelSpec(name="faithful apply", function=apply_group_kernel, constexprs={"BLOCK": BLOCK}),
     KernelSpec(
-        "faithful apply",
-        function=apply_group_kernel,
-        signature={
-            "p_table": "*i32",
-            "row_stride": "i32",
-            "p_requests": "*i32",
-            "p_starts": "*i32",
-            "p_offsets": "*i32",
-            "p_ids": "*i32",
-            "BLOCK": "constexpr",
-        },
-        constexprs={"BLOCK": BLOCK},
-        aligned=("p_table", "p_requests", "p_starts", "p_offsets", "p_ids"),
-    ),
-    KernelSpec(
-        "faithful gather",
+        name="faithful gather",
         function=gather_kernel,
-        signature={
-            "p_idx_mapping": "*i32",
-            "p_sources": "*i64",
-            "p_targets": "*i64",
-            "p_strides": "*i64",
-            "p_counts": "*i32",
-            "max_requests": "i32",
-            "num_requests": "i32",
-            "BLOCK": "constexpr",
-        },
         constexprs={"BLOCK": BLOCK},
-        aligned=("p_idx_mapping", "p_sources", "p_targets", "p_strides", "p_counts"),
+        types=dict.fromkeys(("p_sources", "p_targets", "p_strides"), "*i64"),
     ),
     KernelSpec(
-        "faithful slots",
+        name="faithful slots",
         function=slot_mapping_kernel,
-        signature={
-            "p_idx_mapping": "*i32",
-            "p_query_start_loc": "*i32",
-            "p_positions": "*i64",
-            "p_tables": "*i64",
-            "p_strides": "*i64",
-            "p_block_sizes": "*i32",
-            "p_counts": "*i32",
-            "p_slots": "*i64",
-            "slot_stride": "i32",
-            "max_requests": "i32",
-            "max_tokens": "i32",
-            "CP_SIZE": "constexpr",
-            "CP_RANK": "constexpr",
-            "CP_INTERLEAVE": "constexpr",
-            "PAD_SLOT": "constexpr",
-            "BLOCK": "constexpr",
-        },
         constexprs={
             "CP_SIZE": 2,
             "CP_RANK": 0,
@@ -203,16 +149,7 @@ INSPECTED = (
             "PAD_SLOT": -1,
             "BLOCK": BLOCK,
         },
-        aligned=(
-            "p_idx_mapping",
-            "p_query_start_loc",
-            "p_positions",
-            "p_tables",
-            "p_strides",
-            "p_block_sizes",
-            "p_counts",
-            "p_slots",
-        ),
+        types=dict.fromkeys(("p_positions", "p_tables", "p_strides", "p_slots"), "*i64"),
         wide_division=True,
     ),
 )

@@ -70,18 +70,9 @@ def apply_kernel(
 
 INSPECTED = (
     KernelSpec(
-        "fast apply",
+        name="fast apply",
         function=apply_kernel,
-        signature={
-            "p_staged": "*i32",
-            "p_layout": "*i64",
-            "p_sources": "*i32",
-            "p_counts": "*i32",
-            "max_requests": "i32",
-            "IDS": "constexpr",
-            "STEPS": "constexpr",
-        },
         constexprs={"IDS": 512, "STEPS": 17},
-        aligned=("p_staged", "p_layout", "p_sources", "p_counts"),
+        types={"p_layout": "*i64"},
     ),
 )

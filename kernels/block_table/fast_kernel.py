@@ -43,18 +43,10 @@ def divide(b_number, multiplier, shift, POWER_OF_TWO: tl.constexpr):
 
 @triton.jit
 def gather_tile(
-    p_batch,
-    p_idx_mapping,
-    p_field,
-    p_sources,
-    p_tables,
-    p_group_counts,
-    i_first_row,
+    p_batch, p_idx_mapping, p_field, p_sources, p_tables, p_group_counts, i_first_row,
     i_first_column,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    POWER_OF_TWO: tl.constexpr,
-):
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, POWER_OF_TWO: tl.constexpr,
+):  # fmt: skip
     """Copy and expand ROWS x COLUMNS entries of one group; zero padded and dummy rows.
 
     Up to three entries after a live row's last one become 0: stores are 16 bytes wide.
@@ -98,23 +90,11 @@ def gather_tile(
 
 @triton.jit
 def slot_tile(
-    p_batch,
-    p_idx_mapping,
-    p_query_start_loc,
-    p_positions,
-    p_field,
-    p_sources,
-    p_group_counts,
-    p_group_slots,
-    i_first_token,
-    slot_stride,
-    TOKENS: tl.constexpr,
-    STEPS: tl.constexpr,
-    POWER_OF_TWO: tl.constexpr,
-    CP_SIZE: tl.constexpr,
-    CP_RANK: tl.constexpr,
-    CP_INTERLEAVE: tl.constexpr,
-):
+    p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_field, p_sources, p_group_counts,
+    p_group_slots, i_first_token, slot_stride,
+    TOKENS: tl.constexpr, STEPS: tl.constexpr, POWER_OF_TWO: tl.constexpr, CP_SIZE: tl.constexpr,
+    CP_RANK: tl.constexpr, CP_INTERLEAVE: tl.constexpr,
+):  # fmt: skip
     """Map TOKENS tokens of one group; padding, up to the row's stride, has no request.
 
     (b*r + t) * kernel + o == b * manager + (t*kernel + o), and the interleave divides the kernel
@@ -156,27 +136,12 @@ def slot_tile(
 
 @triton.jit
 def gather_and_slots_kernel(
-    p_plan,
-    p_batch,
-    p_idx_mapping,
-    p_query_start_loc,
-    p_positions,
-    p_layout,
-    p_sources,
-    p_counts,
-    p_tables,
-    p_slots,
-    slot_stride,
-    max_requests,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    TOKENS: tl.constexpr,
-    STEPS: tl.constexpr,
-    POWER_OF_TWO: tl.constexpr,
-    CP_SIZE: tl.constexpr,
-    CP_RANK: tl.constexpr,
+    p_plan, p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_layout, p_sources, p_counts,
+    p_tables, p_slots, slot_stride, max_requests,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, TOKENS: tl.constexpr, STEPS: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr, CP_SIZE: tl.constexpr, CP_RANK: tl.constexpr,
     CP_INTERLEAVE: tl.constexpr,
-):
+):  # fmt: skip
     """Run one entry of the plan per program: a tile of tokens or of a table.
 
     plan: int32 [programs, 4]: group, 0, first token, 0 or group, 1, first row, first column.
@@ -194,68 +159,21 @@ def gather_and_slots_kernel(
     p_group_counts = p_counts + i_group * max_requests
     if i_kind == 0:
         slot_tile(
-            p_batch,
-            p_idx_mapping,
-            p_query_start_loc,
-            p_positions,
-            p_field,
-            p_sources,
-            p_group_counts,
-            p_slots + i_group * slot_stride,
-            tl.multiple_of(i_first, 32),
-            slot_stride,
-            TOKENS,
-            STEPS,
-            POWER_OF_TWO,
-            CP_SIZE,
-            CP_RANK,
-            CP_INTERLEAVE,
-        )
+            p_batch, p_idx_mapping, p_query_start_loc, p_positions, p_field, p_sources,
+            p_group_counts, p_slots + i_group * slot_stride, tl.multiple_of(i_first, 32),
+            slot_stride, TOKENS, STEPS, POWER_OF_TWO, CP_SIZE, CP_RANK, CP_INTERLEAVE,
+        )  # fmt: skip
     else:
         gather_tile(
-            p_batch,
-            p_idx_mapping,
-            p_field,
-            p_sources,
-            p_tables,
-            p_group_counts,
-            i_first,
-            tl.multiple_of(tl.load(p_entry + 3), 32),
-            ROWS,
-            COLUMNS,
-            POWER_OF_TWO,
-        )
-
-
-_TILES = {
-    "p_plan": "*i32",
-    "p_batch": "*i32",
-    "p_idx_mapping": "*i32",
-    "p_query_start_loc": "*i32",
-    "p_positions": "*i32",
-    "p_layout": "*i64",
-    "p_sources": "*i32",
-    "p_counts": "*i32",
-    "p_tables": "*i32",
-    "p_slots": "*i64",
-    "slot_stride": "i32",
-    "max_requests": "i32",
-    "ROWS": "constexpr",
-    "COLUMNS": "constexpr",
-    "TOKENS": "constexpr",
-    "STEPS": "constexpr",
-    "POWER_OF_TWO": "constexpr",
-    "CP_SIZE": "constexpr",
-    "CP_RANK": "constexpr",
-    "CP_INTERLEAVE": "constexpr",
-}
+            p_batch, p_idx_mapping, p_field, p_sources, p_tables, p_group_counts,
+            i_first, tl.multiple_of(tl.load(p_entry + 3), 32), ROWS, COLUMNS, POWER_OF_TWO,
+        )  # fmt: skip
 
 
 def _tiles(name: str, power_of_two: bool, cp_size: int, rows: int, columns: int) -> KernelSpec:
     return KernelSpec(
         name=name,
         function=gather_and_slots_kernel,
-        signature=_TILES,
         constexprs={
             "ROWS": rows,
             "COLUMNS": columns,
@@ -266,7 +184,8 @@ def _tiles(name: str, power_of_two: bool, cp_size: int, rows: int, columns: int)
             "CP_RANK": 0,
             "CP_INTERLEAVE": 16,
         },
-        aligned=(*(p for p in _TILES if p.startswith("p_")), "slot_stride"),
+        types={"p_layout": "*i64", "p_slots": "*i64"},
+        aligned=("slot_stride",),
         vector_load_bytes=16,
         vector_store_bytes=16,
     )

@@ -23,13 +23,14 @@ def compiled(spec: KernelSpec, target: Target) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    positions = {name: (index,) for index, name in enumerate(spec.signature)}
+    signature = spec.signature
+    positions = {name: (index,) for index, name in enumerate(signature)}
     aligned = [["tt.divisibility", 16]]
     source = ASTSource(
         spec.function,
-        dict(spec.signature),
+        signature,
         {positions[name]: value for name, value in spec.constexprs.items()},
-        {positions[name]: aligned for name in spec.aligned},
+        {positions[name]: aligned for name in spec.multiples_of_16},
     )
     place = GPUTarget(target.backend, target.arch, target.warp_size)
     return triton.compile(source, target=place, options={"num_warps": spec.num_warps})

@@ -22,20 +22,10 @@ def folded(b_acc, b_max, b_sum, b_split, b_split_max, b_split_sum, factor):
 
 @triton.jit
 def combine_kernel(
-    p_out,
-    p_partial,
-    p_partial_state,
-    p_items,
-    p_query_start,
-    out_stride_token,
-    out_stride_head,
-    partial_rows,
-    factor,
-    HEAD_DIM: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    GROUP: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-):
+    p_out, p_partial, p_partial_state, p_items, p_query_start, out_stride_token, out_stride_head,
+    partial_rows, factor,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr,
+):  # fmt: skip
     """Add the splits of one tile of queries in order per program. Grid: (items, kv_heads).
 
     items [items, 4] int32: batch row, first token of the tile in its request, its first partial,

@@ -16,27 +16,7 @@ from workbench.kernels.paged_flex.settings import (
 from workbench.kernels.paged_flex.shapes import padded_head_dim
 
 _TYPES = {"float16": "*fp16", "bfloat16": "*bf16", "float32": "*fp32"}
-_CACHE_ALIGNED = ("kv_stride_block", "kv_stride_token", "kv_stride_head")
-_POINTERS = {
-    "p_partial": "*fp32",
-    "p_partial_state": "*fp32",
-    "p_items": "*i32",
-    "p_query_start": "*i32",
-    "p_seq_lens": "*i32",
-    "p_rows": "*i32",
-    "p_table": "*i32",
-    "p_mask_aux": "*i32",
-    "p_score_aux": "*fp32",
-}
-_STRIDES = {
-    "query_stride_token": "i32",
-    "query_stride_head": "i32",
-    "out_stride_token": "i32",
-    "out_stride_head": "i32",
-    "kv_stride_block": "i32",
-    "kv_stride_token": "i32",
-    "kv_stride_head": "i32",
-}
+_STATE = dict.fromkeys(("p_partial", "p_partial_state"), "*fp32")
 
 
 def attend_spec(
@@ -60,15 +40,6 @@ def attend_spec(
     if decode:
         assert fit.decode is not None
         tile = fit.decode
-    pointers = dict.fromkeys(("p_query", "p_key", "p_value", "p_out"), _TYPES[dtype])
-    scalars = {
-        **_STRIDES,
-        "table_stride": "i32",
-        "mask_aux_stride": "i32",
-        "partial_rows": "i32",
-        "scale": "fp32",
-        "factor": "fp32",
-    }
     fold = not decode and fit.one_path and fit.split_tokens > 0
     constants = {
         "HEAD_DIM": head_dim,
@@ -87,37 +58,33 @@ def attend_spec(
         "SCORE_PARAM": score_param,
         "ONE_PATH": fit.one_path,
     }
-    signature = {**pointers, **_POINTERS, **scalars, **dict.fromkeys(constants, "constexpr")}
-    aligned = (*pointers, *_POINTERS, *_STRIDES)
     return KernelSpec(
         name=name,
         function=attend_kernel,
-        signature=signature,
         constexprs=constants,
-        aligned=aligned,
+        types={
+            **dict.fromkeys(("p_query", "p_key", "p_value", "p_out"), _TYPES[dtype]),
+            **_STATE,
+            "p_score_aux": "*fp32",
+            "scale": "fp32",
+            "factor": "fp32",
+        },
+        aligned=(
+            *("query_stride_token", "query_stride_head", "out_stride_token", "out_stride_head"),
+            *("kv_stride_block", "kv_stride_token", "kv_stride_head"),
+        ),
         num_warps=tile.num_warps,
     )
 
 
 def combine_spec(name: str, rows: int) -> KernelSpec:
     """Return the specialisation of the combine for a decode tile of this many rows."""
-    constants = {"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": rows}
-    names = ("p_out", "p_partial", "p_partial_state", "p_items", "p_query_start")
-    types = ("*fp16", "*fp32", "*fp32", "*i32", "*i32")
-    strides = {"out_stride_token": "i32", "out_stride_head": "i32"}
-    signature = {
-        **dict(zip(names, types, strict=True)),
-        **strides,
-        "partial_rows": "i32",
-        "factor": "fp32",
-        **dict.fromkeys(constants, "constexpr"),
-    }
     return KernelSpec(
         name=name,
         function=combine_kernel,
-        signature=signature,
-        constexprs=constants,
-        aligned=(*names, *strides),
+        constexprs={"HEAD_DIM": 128, "BLOCK_D": 128, "GROUP": 4, "BLOCK_M": rows},
+        types={"p_out": "*fp16", **_STATE, "factor": "fp32"},
+        aligned=("out_stride_token", "out_stride_head"),
     )
 
 

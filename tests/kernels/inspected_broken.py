@@ -9,4 +9,4 @@ def broken_kernel(p_out):
     tl.store(p_out, nothing_of_this_name)  # noqa: F821
 
 
-INSPECTED = (KernelSpec("broken", broken_kernel, {"p_out": "*i32"}),)
+INSPECTED = (KernelSpec("broken", broken_kernel, {}),)

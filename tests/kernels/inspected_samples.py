@@ -34,28 +34,22 @@ def shared_kernel(p_a, p_b, p_out, SIZE: tl.constexpr, DEPTH: tl.constexpr):
     tl.store(p_out + rows * SIZE + columns, tl.dot(a, b))
 
 
-def _copy(name: str, aligned: tuple[str, ...]) -> KernelSpec:
-    signature = {"p_in": "*i32", "p_out": "*i32", "stride": "i64", "SIZE": "constexpr"}
-    return KernelSpec(name, copy_kernel, signature, {"SIZE": 1024}, aligned)
-
-
 def _division(name: str, bits: int) -> KernelSpec:
-    signature = {"p_in": f"*i{bits}", "p_out": f"*i{bits}", "divisor": f"i{bits}"}
-    return KernelSpec(
-        name, division_kernel, {**signature, "SIZE": "constexpr"}, {"SIZE": 128}, ("p_in", "p_out")
-    )
+    types = {"p_in": f"*i{bits}", "p_out": f"*i{bits}", "divisor": f"i{bits}"}
+    return KernelSpec(name, division_kernel, {"SIZE": 128}, types)
 
 
-_TILE = {"p_a": "*fp32", "p_b": "*fp32", "p_out": "*fp32", "SIZE": "constexpr"}
-_DOT = {"p_a": "*fp16", "p_b": "*fp16", "p_out": "*fp32", "SIZE": "constexpr", "DEPTH": "constexpr"}
+_TILE = dict.fromkeys(("p_a", "p_b", "p_out"), "*fp32")
+_DOT = {"p_a": "*fp16", "p_b": "*fp16", "p_out": "*fp32"}
+_COPY = {"stride": "i64"}
 
 INSPECTED = (
-    _copy("copy, aligned", ("p_in", "p_out", "stride")),
-    _copy("copy, unknown", ()),
+    KernelSpec("copy, aligned", copy_kernel, {"SIZE": 1024}, _COPY, ("stride",)),
+    KernelSpec("copy, unknown", copy_kernel, {"SIZE": 1024}, _COPY, unaligned=True),
     _division("division, 32 bits", 32),
     _division("division, 64 bits", 64),
-    KernelSpec("too many registers", registers_kernel, _TILE, {"SIZE": 128}, num_warps=2),
     KernelSpec(
-        "much shared memory", shared_kernel, _DOT, {"SIZE": 64, "DEPTH": 512}, tuple(_DOT)[:3]
+        "too many registers", registers_kernel, {"SIZE": 128}, _TILE, unaligned=True, num_warps=2
     ),
+    KernelSpec("much shared memory", shared_kernel, {"SIZE": 64, "DEPTH": 512}, _DOT),
 )

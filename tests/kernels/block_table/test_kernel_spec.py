@@ -14,18 +14,21 @@ SPECS = fast_apply_kernel.INSPECTED + fast_kernel.INSPECTED + faithful_kernel.IN
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_signature_names_every_parameter_in_order(spec):
-    assert list(spec.signature) == list(inspect.signature(spec.function.fn).parameters)
-    pointers = [name for name in spec.signature if name.startswith("p_")]
-    assert all(spec.signature[name].startswith("*") for name in pointers)
-    names = list(spec.signature)
-    assert tuple(names[i] for i in spec.aligned_indices) == tuple(
-        name for name in names if name in spec.aligned
-    )
+def test_a_specification_has_a_value_or_a_type_for_every_parameter(spec):
+    parameters = inspect.signature(spec.function.fn).parameters
+    assert [*spec.signature] == [*parameters]
+    for name, parameter in parameters.items():
+        kind = spec.signature[name]
+        is_constant = parameter.annotation is not inspect.Parameter.empty
+        assert (kind == "constexpr") == is_constant
+        assert kind.startswith("*") == name.startswith("p_")
+    pointers = {name for name in parameters if name.startswith("p_")}
+    assert set(spec.multiples_of_16) == pointers | set(spec.aligned)
 
 
-def test_wrong_specifications_are_refused():
-    with pytest.raises(ValueError, match="constexprs"):
-        KernelSpec("x", None, {"BLOCK": "constexpr"}, {})
-    with pytest.raises(ValueError, match="unknown"):
-        KernelSpec("x", None, {"p": "*i32"}, {}, ("q",))
+@pytest.mark.parametrize("wrong", [{"types": {"p": "*i32"}}, {"aligned": ("q",)}])
+def test_wrong_specifications_are_refused(wrong):
+    with pytest.raises(ValueError, match="has no parameters"):
+        KernelSpec("x", SPECS[0].function, dict(SPECS[0].constexprs), **wrong)
+    with pytest.raises(ValueError, match="has no parameters"):
+        KernelSpec("x", SPECS[0].function, {"OTHER": 1})
