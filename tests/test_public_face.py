@@ -1,7 +1,9 @@
 """The public names: complete, documented, and all that a notebook needs."""
 
 import ast
+import doctest
 import inspect
+import io
 import json
 import subprocess
 import sys
@@ -10,9 +12,12 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from workbench.core.plan_answers import PlanAnswers
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").rglob("*.ipynb"))
+EXAMPLE = wb.resolve(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes="20 GiB")
+"""The plan of the examples, as docs/api.md introduces it."""
 PUBLIC = [name for name in wb.__all__ if name != "__version__"]
 
 
@@ -48,6 +53,25 @@ def test_a_public_name_is_there_and_documented(name):
     value = getattr(wb, name)
     assert inspect.getdoc(value)
     assert name in dir(wb)
+
+
+def examples():
+    """Yield name -> docstring of every public name, and of every question that a plan answers."""
+    yield from ((name, inspect.getdoc(getattr(wb, name))) for name in PUBLIC)
+    answers = [name for name in vars(PlanAnswers) if not name.startswith("_")]
+    yield from ((f"Plan.{name}", inspect.getdoc(getattr(wb.Plan, name))) for name in answers)
+
+
+@pytest.mark.parametrize(("name", "text"), [*examples()], ids=lambda value: value[:24])
+def test_a_public_name_has_an_example_that_is_true(name, text, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_PROGRESS", str(tmp_path / "progress.json"))
+    known = {"wb": wb, "plan": EXAMPLE, "tmp_path": tmp_path}
+    example = doctest.DocTestParser().get_doctest(text, known, name, None, None)
+    assert example.examples
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
+    said = io.StringIO()
+    doctest.DocTestRunner(optionflags=options).run(example, out=said.write)
+    assert not said.getvalue(), said.getvalue()
 
 
 def test_the_type_checker_knows_the_same_names():

@@ -23,7 +23,8 @@ from workbench.scenario import FIELDS
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
 INTRODUCTION = """# Public names
 
-Made by `tools/api_page.py` from the docstrings. All of it is in `import workbench as wb`.
+Made by `tools/api_page.py` from the docstrings. All of it is in `import workbench as wb`; in the
+examples, `plan` is `wb.resolve(model="nemotron-3-nano-30b-a3b", kv_cache_memory_bytes="20 GiB")`.
 
 ```python
 {example}
@@ -105,7 +106,10 @@ def _part(owner: str, name: str, part: Any) -> Iterator[str]:
 
 
 def _described(title: str, value: Any) -> Iterator[str]:
-    yield from (title, "", *(inspect.getdoc(value) or "").splitlines(), "")
+    said, found, example = (inspect.getdoc(value) or "").partition("\n\n>>> ")
+    yield from (title, "", *said.splitlines(), "")
+    if found:
+        yield from ("```pycon", *f">>> {example}".splitlines(), "```", "")
 
 
 def _signature(value: Any) -> str:

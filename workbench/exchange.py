@@ -56,6 +56,9 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     machine: fields that a command cannot hold, such as `platform="xpu"` or `rules`; a flag wins
     over them. Errors: ScenarioError for a text that is not such a command, or an invalid value,
     with the nearest valid one.
+
+    >>> wb.from_vllm_command("vllm serve Qwen/Qwen3.5-4B -tp 2").scenario.tensor_parallel
+    2
     """
     parsed = read_command(text)
     try:
@@ -78,6 +81,10 @@ def explain_log(log: str | bytes | Path) -> LogReport:
 
     log: its text, the bytes of a file, or the path of one. Nothing is downloaded for a model that
     a log names. Errors: ScenarioError if there is nothing to explain.
+
+    >>> report = wb.explain_log("Setting attention block size to 528 tokens to ensure that ...")
+    >>> report.lines[0].line
+    1
     """
     if isinstance(log, Path):
         log = read_bytes(log, LOG)
@@ -101,7 +108,11 @@ class LoadedDesign:
 
 
 def save_design(scenario: Scenario, path: str | Path, title: str = "", notes: str = "") -> Design:
-    """Write the design file of a scenario, whole or not at all; Refused if it has no plan."""
+    """Write the design file of a scenario, whole or not at all; Refused if it has no plan.
+
+    >>> wb.save_design(plan.scenario, tmp_path / "nemotron.json", title="20 GiB").title
+    '20 GiB'
+    """
     design = design_of(resolve(scenario), scenario.to_dict(), __version__, title, notes)
     target = Path(path)
     part = target.with_name(target.name + ".part")
@@ -114,6 +125,11 @@ def load_design(path: str | Path) -> LoadedDesign:
     """Return the design in a file, resolved by today's rules.
 
     Errors: ScenarioError for another form or a newer schema; Refused where vLLM refuses it now.
+
+    >>> path = tmp_path / "nemotron.json"
+    >>> _ = wb.save_design(plan.scenario, path)
+    >>> wb.load_design(path).plan == plan
+    True
     """
     return loaded_design(read_text(path, DESIGN))
 
@@ -127,7 +143,11 @@ def loaded_design(text: str) -> LoadedDesign:
 
 
 def commands_of(plan: Plan) -> dict[str, str]:
-    """Return what to paste, by kind: shell, vLLM's Python, and the workbench's own."""
+    """Return what to paste, by kind: shell, vLLM's Python, and the workbench's own.
+
+    >>> list(wb.commands_of(plan))
+    ['vllm serve', 'vLLM in Python', 'workbench']
+    """
     where = repository(plan.scenario.model)
     return {
         "vllm serve": plan.to_vllm_command(),
@@ -159,7 +179,11 @@ def report_of(
 
 
 def sweep_file(scenarios: Sequence[Scenario], names: Sequence[str] = ()) -> str:
-    """Return the file of `vllm bench sweep serve --serve-params` for scenarios of one model."""
+    """Return the file of `vllm bench sweep serve --serve-params` for scenarios of one model.
+
+    >>> "block-2096" in wb.sweep_file([plan.scenario])
+    True
+    """
     return serve_params([resolve(scenario) for scenario in scenarios], names)
 
 

@@ -71,6 +71,9 @@ def check(
 
     Errors: ScenarioError names the nearest exercises for an unknown name, KeyError the steps for
     an unknown rule; ValueError where the rule is missing.
+
+    >>> wb.check(2096, plan, "aligned_block_size")
+    ✓ Right: ...
     """
     if isinstance(given, str):
         return _check_exercise(answer, given, solve=solve)

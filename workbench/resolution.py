@@ -19,6 +19,9 @@ def resolve(scenario: Scenario | None = None, **fields: Any) -> Plan:
     over those of `scenario`. Errors: ScenarioError for a field that is invalid; ConfigError when
     the model cannot be read; Refused when vLLM refuses the configuration before any size exists.
     Later failures are values in `plan.problems`.
+
+    >>> wb.resolve(model="qwen3.5-4b", tensor_parallel=2).block_size
+    528
     """
     if fields:
         scenario = Scenario(**fields) if scenario is None else scenario.replace(**fields)
@@ -27,5 +30,13 @@ def resolve(scenario: Scenario | None = None, **fields: Any) -> Plan:
 
 
 def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
-    """Return tried changes of a refused scenario that lift the refusal, best first."""
+    """Return tried changes of a refused scenario that lift the refusal, best first.
+
+    >>> scenario = wb.Scenario(model="bamba-9b", tensor_parallel=3)
+    >>> try:
+    ...     wb.resolve(scenario)
+    ... except wb.Refused as refusal:
+    ...     wb.remedies_of_refusal(scenario, refusal)[0].changes
+    {'tensor_parallel': 2}
+    """
     return remedies_for_refusal(load_model(scenario.model), scenario, refusal)

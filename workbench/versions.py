@@ -45,16 +45,27 @@ def compare(scenario: Scenario, old: str | None = None, new: str | None = None) 
     Without names: from the release before the newest one to the newest. A version that refuses the
     scenario is an outcome, not an error. Errors: ConfigError when the model cannot be read;
     ScenarioError for an unknown rule set.
+
+    >>> wb.compare(plan.scenario, "0.23", "0.33")
+    nemotron-3-nano-30b-a3b: 0.23 -> 0.33 ...
     """
     return differences.compare(load_model(scenario.model), scenario, old, new)
 
 
 def compare_catalog(scenario: Scenario, old: str | None = None, new: str | None = None) -> Upgrades:
-    """Compare the same settings for every model of the catalog."""
+    """Compare the same settings for every model of the catalog.
+
+    >>> len(wb.compare_catalog(plan.scenario)) == len(wb.catalog_names())
+    True
+    """
     models = catalog_names()
     return Upgrades([compare(scenario.replace(model=model), old, new) for model in models])
 
 
 def versions_of(scenario: Scenario) -> tuple[Outcome, ...]:
-    """Resolve the scenario under every rule set, for `figures.versions`."""
+    """Resolve the scenario under every rule set, for `figures.versions`.
+
+    >>> [outcome.rules for outcome in wb.versions_of(plan.scenario)]
+    ['before-37467', '0.23', '0.33']
+    """
     return differences.outcomes(load_model(scenario.model), scenario, tuple(RULE_SETS))

@@ -45,6 +45,12 @@ class WorkbenchError(ValueError):
     `code` is stable and machine-readable; `field` names the input that has to change
     (a scenario field, or a JSON pointer into a config.json); `vllm_text` is how vLLM's own message
     begins, where it has one.
+
+    >>> try:
+    ...     wb.Scenario(model="bamba-9b", tensor_paralel=3)
+    ... except wb.WorkbenchError as error:
+    ...     error.code, error.field
+    ('unknown_field', 'tensor_paralel')
     """
 
     def __init__(
@@ -69,11 +75,21 @@ class WorkbenchError(ValueError):
 
 
 class ScenarioError(WorkbenchError):
-    """A scenario field has an impossible value, or does not exist."""
+    """A scenario field has an impossible value, or does not exist.
+
+    >>> wb.Scenario(tensor_paralel=2)
+    Traceback (most recent call last):
+    workbench.core.errors.ScenarioError: A scenario has no field 'tensor_paralel'. ...
+    """
 
 
 class ConfigError(WorkbenchError):
-    """A config.json cannot be understood; `field` is the JSON pointer of the offending entry."""
+    """A config.json cannot be understood; `field` is the JSON pointer of the offending entry.
+
+    >>> wb.load_model({"model_type": "mamba3"})
+    Traceback (most recent call last):
+    workbench.core.errors.ConfigError: model_type 'mamba3' is not known. Nearest: mamba, mamba2, ...
+    """
 
 
 class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of ours)
@@ -81,6 +97,10 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
 
     `candidates` are changes of scenario fields that may lift the refusal, best first;
     `workbench.core.remedies` tries them.
+
+    >>> wb.resolve(model="bamba-9b", tensor_parallel=3)
+    Traceback (most recent call last):
+    workbench.core.errors.Refused: tensor_parallel = 3 does not divide the 32 attention heads ...
     """
 
     def __init__(

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 
 @frozen_record
 class Plan(PlanAnswers, Published):
-    """What vLLM makes of one scenario. Sizes are per rank; None where a model has no such thing.
+    """What vLLM makes of one scenario; sizes are per rank. What is not published is for stages.
 
-    The working twin begins with the defaults. What is not published serves the stages.
+    >>> plan.block_size, plan.kernel_block_size
+    (2096, 16)
     """
 
     model: Model = decided("what is served", published=False, required=True)

@@ -28,7 +28,11 @@ class PlanAnswers:
         return cast("Plan", self)
 
     def figure(self, theme: str = "auto") -> Any:
-        """Return the plotly figure of an attention page and a state page, to scale."""
+        """Return the plotly figure of an attention page and a state page, to scale.
+
+        >>> plan.figure(theme="dark").data[0].type
+        'bar'
+        """
         from workbench.views.pages.figure import page
 
         return page(self._plan, theme=theme)
@@ -39,6 +43,9 @@ class PlanAnswers:
         num_blocks: manager blocks of the tensor. options: `runner`, `layout` ("NHD" or "HND"),
         `connector`, `rule`, `group`, `layer`. Errors: LayoutError, also where vLLM stops before it
         lays out anything.
+
+        >>> plan.layout(num_blocks=3).attention.shape
+        (393, 2, 16, 2, 128)
         """
         from workbench.core.layouts.of_plan import plan_layout
 
@@ -49,6 +56,9 @@ class PlanAnswers:
 
         num_blocks: manager blocks, by default those of the plan's memory. options: as in `layout`.
         Errors: LayoutError, also where a wrong rule makes bytes ambiguous.
+
+        >>> plan.byte_map(num_blocks=2).tensors[0].page_bytes
+        2146304
         """
         from workbench.core.byte_map.of_plan import byte_map
 
@@ -58,6 +68,9 @@ class PlanAnswers:
         """Return how many requests of this length fit at once; None without a memory size.
 
         Errors: ScenarioError for a prompt that no request of this plan may have.
+
+        >>> plan.requests_that_fit(1000)
+        333
         """
         from workbench.core.capacity.occupancy import requests_that_fit
 
@@ -67,6 +80,9 @@ class PlanAnswers:
         """Return where the bytes go that one request of this length reserves.
 
         Errors: ScenarioError for a prompt that no request of this plan may have.
+
+        >>> plan.waste(1000).reserved_bytes
+        64389120
         """
         from workbench.core.capacity.occupancy import waste
 
@@ -76,6 +92,9 @@ class PlanAnswers:
         """Return what prefix caching can reuse: `.hit(prompt, shared)`, `.smallest_prefix()`.
 
         Errors: ValueError when the plan has no cache.
+
+        >>> wb.resolve(plan.scenario, enable_prefix_caching=True).hits()
+        smallest prefix ...
         """
         from workbench.core.prefix.answer import PrefixHits
 
@@ -87,6 +106,9 @@ class PlanAnswers:
         request: `cpu_bytes_to_use` (bytes over all ranks), `block_size` (tokens), and the other
         fields of `OffloadRequest`. Errors: ValueError without a cache; ScenarioError for a world
         size that no engine with this tensor parallelism has.
+
+        >>> plan.offload(cpu_bytes_to_use=2**36).problems[0].code
+        'offload_hash_block_size'
         """
         from workbench.core.offload.plan import OffloadRequest, offload
 
@@ -96,6 +118,9 @@ class PlanAnswers:
         """Compare this plan, which prefills, with the plan of a decode engine.
 
         Errors: ValueError when a side has no kernel block.
+
+        >>> plan.transfer(plan).common_block_size
+        2096
         """
         from workbench.core.offload.transfer import transfer
 
@@ -105,6 +130,9 @@ class PlanAnswers:
         """Return the flex attention's nested sizes; None with another backend.
 
         shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them.
+
+        >>> plan.flex() is None
+        True
         """
         from workbench.core.flex.plan import flex_plan
 

@@ -29,7 +29,11 @@ class PublishedProblem(_ProblemDict):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that goes wrong with a plan."""
+    """One thing that goes wrong with a plan.
+
+    >>> [problem.code for problem in wb.resolve(kv_cache_memory_bytes="1 MiB").problems]
+    ['not_enough_memory']
+    """
 
     code: str
     severity: Severity

@@ -30,6 +30,10 @@ def resolve_in_order(scenario: Scenario, order: Sequence[str]) -> Plan:
     """Return the plan of `scenario` under 0.23's rules, with these three steps reordered.
 
     Nothing else changes. Errors: ScenarioError unless `order` holds each name of ORDER once.
+
+    >>> wb.resolve_in_order(plan.scenario, ("aligned", "kernel"))
+    Traceback (most recent call last):
+    workbench.core.errors.ScenarioError: ...
     """
     if unknown := [name for name in order if name not in _STAGES]:
         raise ScenarioError("unknown_name", unknown_name_message("Step", unknown[0], ORDER))

@@ -40,7 +40,11 @@ class CacheShape:
 def cache_shape(
     backend: str, block_size: int = 16, num_kv_heads: int = 2, head_size: int = 8
 ) -> CacheShape:
-    """Return the shape of a 0.23 backend's cache. Errors: an unknown name, or no cache."""
+    """Return the shape of a 0.23 backend's cache. Errors: an unknown name, or no cache.
+
+    >>> wb.cache_shape("TRITON_ATTN")
+    the shape of TRITON_ATTN, for 2 blocks (2, 2, 16, 2, 8)
+    """
     cache = V0_23.backends[backend].cache
     if cache is None:
         raise ValueError(f"{backend} does not keep an attention cache")

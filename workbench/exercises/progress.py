@@ -81,7 +81,11 @@ def progress_path() -> Path:
 
 
 def progress() -> Progress:
-    """Return what is solved so far. Errors: ProgressError for an unreadable file."""
+    """Return what is solved so far. Errors: ProgressError for an unreadable file.
+
+    >>> print(wb.progress())
+    0 of 14 exercises solved...
+    """
     kept = _read(progress_path())
     entries = (
         Entry(name, exercise.lesson, exercise.title, **dict(kept.get(name, _UNTRIED)))
@@ -91,7 +95,11 @@ def progress() -> Progress:
 
 
 def reset_progress() -> Progress:
-    """Delete all progress, a damaged file included. Errors: ProgressError if this fails."""
+    """Delete all progress, a damaged file included. Errors: ProgressError if this fails.
+
+    >>> wb.reset_progress()
+    0 of 14 exercises solved...
+    """
     path = progress_path()
     try:
         path.unlink(missing_ok=True)

@@ -118,7 +118,11 @@ class CacheOwnership:
 
 
 def check_ownership(views: CacheViews, device: str = "cpu") -> CacheOwnership:
-    """Fill through the attention view, then through the state views, and inspect the raw bytes."""
+    """Fill through the attention view, then through the state views, and inspect the raw bytes.
+
+    >>> wb.check_ownership(plan.layout(num_blocks=3)).attention.ok
+    True
+    """
     attention = states = None
     if views.attention is not None and views.attention_page_bytes is not None:
         attention = ownership(

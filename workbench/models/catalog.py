@@ -22,7 +22,11 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 @lru_cache(maxsize=1)
 def catalog_names() -> tuple[str, ...]:
-    """Return the names of the catalog, sorted."""
+    """Return the names of the catalog, sorted.
+
+    >>> wb.catalog_names()[:2]
+    ('bamba-9b', 'deepseek-v3')
+    """
     folder = resources.files("workbench.models") / "catalog"
     names = (entry.name for entry in folder.iterdir())
     return tuple(sorted(name.removesuffix(".json") for name in names if name.endswith(".json")))
@@ -53,6 +57,9 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     A path is what exists on disk, or ends in .json, or starts with "." or "/". A hub id
     (owner/name) outside the catalog downloads that repository's config.json and nothing else.
     Errors: ConfigError; AppRefusal in an app.
+
+    >>> len(wb.load_model("bamba-9b").layers)
+    32
     """
     if isinstance(reference, Mapping):
         labels = (reference.get("_name_or_path"), reference.get("model_type"))

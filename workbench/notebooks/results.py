@@ -28,6 +28,9 @@ def write_results(values: Mapping[str, Any], skipped: Sequence[str] = ()) -> dic
     reasons in `skipped` are collected. Without that variable, as in JupyterLab, nothing is
     written, but the values are checked all the same. Raises NotebookResultsError when a value
     is not made of dicts with text keys, lists, text, finite numbers, booleans and None.
+
+    >>> wb.write_results({"block_size": plan.block_size})
+    {'block_size': 2096}
     """
     checked = plain_values(values)
     reasons = (skipped,) if isinstance(skipped, str) else tuple(map(str, skipped))

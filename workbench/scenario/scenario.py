@@ -32,6 +32,9 @@ class Scenario(_StrictFields):
     None (JSON null) means "the engine chooses". Sizes are in tokens. `compute_capability` is read
     on CUDA only. Frozen; `replace` gives a changed copy; `to_json` and `from_json` round-trip.
     Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
+
+    >>> wb.Scenario(model="bamba-9b").replace(tensor_parallel=2).tensor_parallel
+    2
     """
 
     def __init__(self, /, **values: Any) -> None:

@@ -56,6 +56,9 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
     """Return the bytes in "20 GiB", "80GB" or "21474836480"; None for an empty text.
 
     Errors: ScenarioError for anything else, also for a small number without a unit.
+
+    >>> wb.parse_bytes("20 GiB")
+    21474836480
     """
     text = text.strip()
     if not text:

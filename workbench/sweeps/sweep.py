@@ -154,6 +154,9 @@ def sweep(
     it lacks is resolved. executor: other machines, such as Dask's `Client.get_executor()`.
     Errors: ScenarioError for a field or a value that no scenario has; ValueError for a result of
     another sweep.
+
+    >>> wb.sweep(plan.scenario, tensor_parallel=(1, 2))
+    2 points: 2 kept, ... 1 on the Pareto front per GPU
     """
     from workbench.sweeps.run import evaluate
     from workbench.sweeps.space import Space

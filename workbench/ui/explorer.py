@@ -37,6 +37,9 @@ def explore(start: Plan | Scenario | None = None, **fields: Any) -> Explorer:
     """Return the live panel for a plan or a scenario, with these fields changed.
 
     Works headless: the panel's `plan` and `scenario` are values, and its HTML is a static copy.
+
+    >>> wb.explore(plan, tensor_parallel=2).plan.block_size
+    2096
     """
     scenario = start.scenario if isinstance(start, Plan) else start or Scenario()
     return Explorer(scenario.replace(**fields) if fields else scenario)

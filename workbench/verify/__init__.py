@@ -1,4 +1,9 @@
-"""Compare the workbench with an installed vLLM on the same scenarios."""
+"""Compare the workbench with an installed vLLM on the same scenarios.
+
+>>> wb.verify(plan, python="/no/such/python")
+Traceback (most recent call last):
+workbench.verify.process.CannotVerifyError: ...
+"""
 
 from __future__ import annotations
 

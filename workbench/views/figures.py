@@ -1,4 +1,8 @@
-"""The figures by their public names: `wb.figures.page(plan)`."""
+"""The figures by their public names.
+
+>>> wb.figures.page(plan, theme="dark").layout.title.text
+'<b>...'
+"""
 
 from workbench.views.bytes.map import page_map
 from workbench.views.bytes.owner_figure import owners_side_by_side, page_owners

@@ -127,6 +127,10 @@ def mask_picture(
 
 
 def stale_picture() -> MaskPicture:
-    """Return the example batch in which a neighbour's stale column changes a request's order."""
+    """Return the example batch in which a neighbour's stale column changes a request's order.
+
+    >>> wb.stale_picture()
+    10 block visits, 0 without any visible key
+    """
     batch, rule = stale_batch(), MaskRule()
     return MaskPicture.of(batch, rule, direct_build(batch, rule, STALE_GROUP))

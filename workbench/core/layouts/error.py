@@ -13,6 +13,10 @@ class LayoutError(WorkbenchError):
 
     vllm_exception, vllm_text: the exception that vLLM raises at the same place and its message,
     which may be empty; both None where the workbench alone refuses the input.
+
+    >>> plan.layout(num_blocks=0)
+    Traceback (most recent call last):
+    workbench.core.layouts.error.LayoutError: Invalid num_blocks 0. ...
     """
 
     def __init__(

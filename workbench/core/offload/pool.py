@@ -77,6 +77,9 @@ def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
     """Return the worked case of #38554: 7 blocks of 33 kernel blocks read as 2 or as 231.
 
     Errors: ValueError for a negative number of blocks or a ratio below 1.
+
+    >>> wb.block_counts(7, 33)
+    BlockCounts(configured=7, shape_kv_first=2, shape_blocks_first=231)
     """
     if num_blocks < 0 or kernel_blocks_per_block < 1:
         raise ValueError(

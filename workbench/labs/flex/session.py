@@ -27,6 +27,10 @@ class FlexSession:
     batch: in vLLM's grammar, or as requests. mask: one of `masks`; mask_tokens: its window, prefix
     or chunk. On a GPU if there is one, else interpreted. Errors of every method: ScenarioError for
     what the kernels refuse, with what is allowed.
+
+    >>> flex_plan = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION")
+    >>> wb.flex(flex_plan, "q40_3q1s300").picture()
+    66 block visits, 3 without any visible key
     """
 
     masks = KINDS
@@ -43,6 +47,9 @@ class FlexSession:
         self.plan = plan
         self.batch = as_batch(batch)
         self.mask, self.mask_tokens = mask, mask_tokens
+
+    def __repr__(self) -> str:
+        return f"flex attention of {len(self.batch)} requests, mask {self.mask}; {self.plan!r}"
 
     @property
     def _mask(self) -> dict[str, Any]:

@@ -36,6 +36,9 @@ class TableSession:
     Each method that changes something stages the writes, launches one step and returns it. Errors:
     TableSessionError, PoolIsEmptyError and the kernels' BlockTableError; the requests are then as
     before.
+
+    >>> wb.tables(plan, "q40_3q1s300").launch().title
+    'start 4 requests'
     """
 
     def __init__(
@@ -59,6 +62,10 @@ class TableSession:
         self._batch: list[Request] = []
         self._waiting: list[Request] = []
         self._pending = tuple(batch)
+
+    def __repr__(self) -> str:
+        path = f"{self.tables.path_name} path"
+        return f"block tables of {len(self.live_rows)} requests, {path}; {self.plan!r}"
 
     @property
     def requests(self) -> tuple[int, ...]:

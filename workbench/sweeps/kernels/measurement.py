@@ -18,6 +18,10 @@ class Measurement:
     so many. `run` here, or `start` in a thread and `stop`, as often as needed; `close` (or `with`)
     ends the processes that measure. Without a GPU the kernel is interpreted, checked, and not
     timed. Errors: ValueError for an unknown kernel.
+
+    >>> with wb.measure("block-table", tmp_path / "results.db", configurations=1) as sweep:
+    ...     sweep.chosen.configs[0]["num_warps"]
+    4
     """
 
     def __init__(
