@@ -8,7 +8,7 @@ import workbench as wb
 from workbench.core.errors import ScenarioError
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.offload.plan import OffloadRequest
-from workbench.core.offload.units import resolved_block_sizes
+from workbench.core.offload.request import resolved_block_sizes
 from workbench.exercises import EXERCISES
 from workbench.exercises.alignment import ORDER, resolve_in_order
 from workbench.exercises.compare import plain

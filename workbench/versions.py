@@ -7,7 +7,8 @@ from typing import overload
 
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if import differences
-from workbench.core.what_if.differences import Comparison, Outcome
+from workbench.core.what_if.differences import Comparison
+from workbench.core.what_if.outcomes import Outcome
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 

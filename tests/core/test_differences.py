@@ -12,8 +12,7 @@ from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.core.what_if.differences import compare, outcomes
-from workbench.core.what_if.facts import FACTS
-from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
+from workbench.core.what_if.facts import FACTS, TRAITS, traits_of
 from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 
@@ -148,7 +147,7 @@ def test_a_trait_is_read_from_the_rule_that_decides_it(part, changed):
 
 def test_every_fact_has_words():
     for fact in FACTS:
-        assert "{" not in meaning(fact.name, 1, 2)
+        assert "{" not in fact.meaning(1, 2)
 
 
 def test_the_next_release_is_one_entry_of_the_registry():

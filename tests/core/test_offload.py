@@ -17,8 +17,9 @@ from workbench.core.offload.checks import block_problem
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import block_counts, layer_bytes
 from workbench.core.offload.remedies import offload_remedies, request_remedies
+from workbench.core.offload.request import BlockSizes, resolved_block_sizes
+from workbench.core.offload.rules import OffloadRules
 from workbench.core.offload.transfer import transfer
-from workbench.core.offload.units import BlockSizes, resolved_block_sizes
 from workbench.core.problems import Problem
 
 GIB = 2**30
@@ -121,13 +122,13 @@ def test_nearest_requests_pass_the_check(values, fields, expected):
 
 
 def test_an_explicit_block_needs_groups_of_one_size():
-    problem = block_problem((16, 32), 64)
+    problem = block_problem((16, 32), 64, OffloadRules())
     assert problem is not None
     assert problem.code == "offload_groups_differ"
     assert "64 tokens" in problem.message
     assert "16, 32" in problem.message
-    assert block_problem((16, 32), None) is None
-    assert block_problem((16, 16), 64) is None
+    assert block_problem((16, 32), None, OffloadRules()) is None
+    assert block_problem((16, 16), 64, OffloadRules()) is None
 
 
 @pytest.mark.parametrize(("requested", "near"), [(1000, "528 or 1,056"), (100, "528")])

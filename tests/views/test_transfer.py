@@ -8,8 +8,8 @@ import pytest
 
 from tests.views.plans import all_plans, evil_plan, plan_of
 from tests.views.test_html import Page
+from workbench.core.offload.remedies import BOTH, DECODE, PREFILL, transfer_remedies
 from workbench.core.offload.transfer import transfer
-from workbench.core.offload.transfer_remedies import BOTH, DECODE, PREFILL, transfer_remedies
 from workbench.views.offload.transfer import transfer_dict, transfer_html, transfer_text
 
 

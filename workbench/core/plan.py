@@ -23,7 +23,7 @@ from workbench.core.trace import Step, Trace
 
 if TYPE_CHECKING:
     from workbench.core.remedies import Remedy
-    from workbench.core.what_if.grid import Grid
+    from workbench.core.what_if.outcomes import Grid
     from workbench.core.what_if.sensitivity import Sensitivity
     from workbench.scenario import Scenario, Settings
 
@@ -267,15 +267,15 @@ class Plan(PlanAnswers, Published):
 
     def sensitivity(self) -> Sensitivity:
         """Return single changes of the scenario that change block size, padding or kernel block."""
-        from workbench.core.what_if.sensitivity import Sensitivity, changes_that_matter
+        from workbench.core.what_if.sensitivity import sensitivity
 
-        return Sensitivity(self, changes_that_matter(self))
+        return sensitivity(self)
 
     def across(self, sizes: tuple[int, ...] = (1, 2, 4, 8)) -> Grid:
         """Resolve the scenario for every backend of its platform and tensor-parallel size."""
-        from workbench.core.what_if.grid import backends_by_tensor_parallel, comparable_backends
+        from workbench.core.what_if.outcomes import backends_by_tensor_parallel
 
-        return backends_by_tensor_parallel(self, comparable_backends(self), sizes)
+        return backends_by_tensor_parallel(self, sizes)
 
     def to_vllm_args(self) -> tuple[str, ...]:
         """Return the `vllm serve` arguments of this scenario, ready for a shell or a subprocess.

@@ -97,7 +97,7 @@ class RuleSet:
     """The log names the packed format of a sparse backend and the backend."""
     traits: Mapping[str, str] = field(default_factory=dict)
     """What of this version no scenario changes and the other fields do not show, in words (see
-    `core.what_if.upgrade_words.traits_of`)."""
+    `core.what_if.facts.traits_of`)."""
 
     @property
     def is_release(self) -> bool:

@@ -8,10 +8,10 @@ the connector; what differs is `OffloadRules`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.arithmetic import cdiv
+from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
@@ -22,8 +22,12 @@ from workbench.core.offload.checks import (
     hash_problem,
     no_group_problem,
 )
-from workbench.core.offload.request import OffloadRequest
-from workbench.core.offload.units import BlockSizes, block_over_ranks, resolved_block_sizes
+from workbench.core.offload.request import (
+    BlockSizes,
+    OffloadRequest,
+    block_over_ranks,
+    resolved_block_sizes,
+)
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 
@@ -113,73 +117,61 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     with this tensor parallelism has.
     """
     request = request or OffloadRequest()
-    _check_world(plan, request.world_size)
+    world = _world(plan, request.world_size)
     rules, cache = plan.rules.offload, plan.built_cache()
-    sizes = tuple(block_over_ranks(plan, g.spec, request) for g in cache.groups)
-    unread = () if rules.takes_blocks_per_chunk or not request.blocks_per_chunk else _CHUNK
-    legal = tuple(sizes[0] * k for k in range(1, LEGAL_SIZES + 1)) if len(set(sizes)) == 1 else ()
-    units = resolved_block_sizes(plan, request)
-    problem = units if isinstance(units, Problem) else None
-    found = None if isinstance(units, Problem) else units
+    sizes = tuple(block_over_ranks(plan, group.spec, request) for group in cache.groups)
     chunk = request.blocks_per_chunk if rules.takes_blocks_per_chunk else None
+    units = resolved_block_sizes(plan, request)
     if rules.takes_blocks_per_chunk and not sizes:
-        problem = no_group_problem()
-    elif found is not None:
+        problem: Problem | None = no_group_problem()
+    elif isinstance(units, Problem):
+        problem = units
+    else:
         problem = (
-            hash_problem(sizes, found.hash, plan.enable_prefix_caching, rules)
+            hash_problem(sizes, units.hash, plan.enable_prefix_caching, rules)
             or chunk_problem(chunk, request.block_size)
             or block_problem(sizes, request.block_size, rules)
             or bytes_problem(request.cpu_bytes_to_use)
         )
-    if problem is not None:
-        return Offload(
-            plan=plan,
-            request=request,
-            problems=(problem,),
-            block_sizes=found,
-            gpu_block_sizes=sizes,
-            legal_block_sizes=legal,
-            unread=unread,
-        )
-    factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
-    world = request.world_size or plan.settings.tensor_parallel
-    copies = 1 if _stores_one_copy(plan, request, world) else world
-    alignment = rules.host_block_alignment_bytes
-    block_bytes = cdiv(_gpu_block_bytes(cache) * copies * factor, alignment) * alignment
-    blocks = (request.cpu_bytes_to_use or 0) // block_bytes if block_bytes else None
-    windows = tuple(
-        window_chunks(group.spec, size * factor)
-        for group, size in zip(cache.groups, sizes, strict=True)
-        if rules.takes_blocks_per_chunk
-    )
-    return Offload(
+    legal = tuple(sizes[0] * k for k in range(1, LEGAL_SIZES + 1)) if len(set(sizes)) == 1 else ()
+    found = Offload(
         plan=plan,
         request=request,
-        problems=(),
-        block_sizes=found,
+        problems=() if problem is None else (problem,),
+        block_sizes=None if isinstance(units, Problem) else units,
         gpu_block_sizes=sizes,
         legal_block_sizes=legal,
+        unread=("blocks_per_chunk",) if request.blocks_per_chunk and chunk is None else (),
+    )
+    if problem is not None:
+        return found
+    factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
+    copies = 1 if _stores_one_copy(plan, request, world) else world
+    block_bytes = round_up(
+        _gpu_block_bytes(cache) * copies * factor, rules.host_block_alignment_bytes
+    )
+    windows = (
+        window_chunks(group.spec, size * factor)
+        for group, size in zip(cache.groups, sizes, strict=True)
+    )
+    return replace(
+        found,
         factor=factor,
         bytes_per_cpu_block=block_bytes,
-        cpu_blocks=blocks,
-        window_chunks=windows,
-        unread=unread,
+        cpu_blocks=(request.cpu_bytes_to_use or 0) // block_bytes if block_bytes else None,
+        window_chunks=tuple(windows) if rules.takes_blocks_per_chunk else (),
     )
 
 
-_CHUNK = ("blocks_per_chunk",)
-
-
-def _check_world(plan: Plan, world_size: int | None) -> None:
-    """Check that the world size is a multiple of the tensor-parallel ranks."""
+def _world(plan: Plan, world_size: int | None) -> int:
+    """Return the ranks, checked: a multiple of the tensor-parallel ones."""
     ranks = plan.settings.tensor_parallel
     if world_size is None or world_size % ranks == 0:
-        return
-    nearest = max(1, round(world_size / ranks)) * ranks
+        return world_size or ranks
     raise ScenarioError(
         "out_of_range",
         f"world_size is a multiple of tensor_parallel = {ranks}; got {world_size}. Nearest valid "
-        f"value: {nearest}.",
+        f"value: {max(1, round(world_size / ranks)) * ranks}.",
         field="world_size",
     )
 
@@ -191,26 +183,23 @@ def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
     """
     if spec.is_mamba:
         return 1
-    if spec.window_tokens is None:
-        return None
-    return cdiv(spec.window_tokens, chunk_tokens)
+    return None if spec.window_tokens is None else cdiv(spec.window_tokens, chunk_tokens)
 
 
 def _stores_one_copy(plan: Plan, request: OffloadRequest, world: int) -> bool:
-    """Return whether ranks hold the same latents and the host keeps them once (0.33).
-
-    One node and no other kind of parallelism are taken for granted.
-    """
+    """Return whether ranks hold the same latents and the host keeps them once (0.33)."""
     specs = [spec for group in plan.built_cache().groups for spec in group.layer_specs]
     ranks = plan.settings.tensor_parallel
     all_mla = bool(specs) and all(spec.kind in MLA_KINDS for spec in specs)
+    # One node is taken for granted, and no other kind of parallelism.
     alone = request.context_parallel == 1 and ranks > 1 and world == ranks
     shared = plan.settings.platform in {"cuda", "xpu"}
     return plan.rules.offload.one_copy_of_latents and all_mla and alone and shared
 
 
 def _gpu_block_bytes(cache: CachePlan) -> int:
-    """Return the bytes of one block id on one rank: the sum of the tensors' sizes by num_blocks."""
+    """Return the bytes of one block id on one rank."""
     if cache.tensors is None or not cache.num_blocks:
         return cache.grouping.bytes_per_block
+    # As vLLM does since #38554: a guess from a tensor's shape counted kernel blocks.
     return sum(tensor.size_bytes for tensor in cache.tensors) // cache.num_blocks

@@ -19,9 +19,6 @@ class OffloadRules:
     context_parallel_with_groups: bool = False
     """Several groups work with context parallelism, and only attention is spread over its ranks;
     else it is refused, and every block counts for all ranks."""
-    aligned_states_hash_finer: bool = False
-    """States of align mode alone let hashes be finer than the scheduler's unit; else states whose
-    block is that of attention do."""
     checks_single_group: bool = False
     """An explicit unit must be the block of a single group."""
     takes_blocks_per_chunk: bool = False

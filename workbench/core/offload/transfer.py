@@ -9,12 +9,13 @@ hash names vLLM's version both in 0.23 and in 0.33; `_validate_remote_agent_hand
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
 
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
+from workbench.core.offload.checks import stops
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, WARNING, Problem
 
@@ -118,27 +119,23 @@ def _side(plan: Plan) -> Side:
 
 
 def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
-    """Report two different versions of vLLM.
-
-    The handshake names them, views differ, and so do the hashes of blocks.
-    """
     theirs, ours = prefill.rules, decode.rules
     if theirs.name == ours.name:
         return None
+    # The handshake names versions; views differ, and so do the hashes of blocks.
     differ = []
     if theirs.layouts.one_view != ours.layouts.one_view:
         differ.append("views with and without K and V packed into one dimension")
     if theirs.offload.large_block_hash != ours.offload.large_block_hash:
         differ.append("other hashes for the same blocks")
     shown = f" They have {' and '.join(differ)}." if differ else ""
-    return Problem(
+    return stops(
         "transfer_versions",
-        severity=ERROR,
-        field="rules",
-        message=f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares "
-        "versions, "
+        "rules",
+        f"Prefill runs {theirs.title} and decode {ours.title}: the handshake compares versions, "
         f"and caches of two versions cannot be exchanged.{shown} Take one version on both sides.",
-        operands={"prefill": theirs.name, "decode": ours.name},
+        prefill=theirs.name,
+        decode=ours.name,
     )
 
 
@@ -156,17 +153,18 @@ def _fingerprint(plan: Plan) -> dict[str, Any]:
 
 def _fingerprint_problem(prefill: Plan, decode: Plan) -> Problem | None:
     ours, theirs = _fingerprint(decode), _fingerprint(prefill)
-    differ = {name: (theirs[name], ours[name]) for name in ours if ours[name] != theirs[name]}
+    differ: dict[str, Any] = {
+        name: (theirs[name], ours[name]) for name in ours if ours[name] != theirs[name]
+    }
     if not differ:
         return None
     words = "; ".join(f"{name}: {there} and {here}" for name, (there, here) in differ.items())
-    return Problem(
+    return stops(
         "transfer_fingerprint",
-        severity=ERROR,
-        field=next(iter(differ)),
-        message="Prefill and decode must agree on everything that shapes the cache. Prefill and "
-        f"decode have {words}.",
-        operands=differ,
+        next(iter(differ)),
+        "Prefill and decode must agree on everything that shapes the cache. Prefill and decode "
+        f"have {words}.",
+        **differ,
     )
 
 
@@ -174,35 +172,31 @@ def _divisor_problem(there: Side, here: Side) -> Problem | None:
     local, remote = here.kernel_block_size, there.kernel_block_size
     if local % remote == 0:
         return None
-    return Problem(
+    return stops(
         "transfer_kernel_blocks",
-        severity=ERROR,
-        field="block_size",
-        message=f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) "
-        f"is not a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
-        operands={
-            "decode_kernel_block_size": local,
-            "prefill_kernel_block_size": remote,
-            "decode_block_size": here.block_size,
-            "prefill_block_size": there.block_size,
-        },
-        vllm_text=f"Local block size {local} is not divisible by remote block size {remote} or "
-        "vice versa.",
+        "block_size",
+        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is not "
+        f"a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
+        f"Local block size {local} is not divisible by remote block size {remote} or vice versa.",
+        decode_kernel_block_size=local,
+        prefill_kernel_block_size=remote,
+        decode_block_size=here.block_size,
+        prefill_block_size=there.block_size,
     )
 
 
 def _ratio_problem(decode: Plan, there: Side, here: Side) -> Problem | None:
     if not (decode.model.ssm_layers and decode.enable_prefix_caching) or there.ratio == here.ratio:
         return None
-    return Problem(
+    return stops(
         "transfer_prefix_caching",
-        severity=ERROR,
-        field="enable_prefix_caching",
-        message="With prefix caching, a model with state-space layers needs as many kernel blocks "
-        f"in a block on both sides; prefill has {there.ratio:,}, decode {here.ratio:,}.",
-        operands={"prefill_ratio": there.ratio, "decode_ratio": here.ratio},
-        vllm_text="Prefix caching with heterogeneous physical_blocks_per_logical",
-        candidates=({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+        "enable_prefix_caching",
+        "With prefix caching, a model with state-space layers needs as many kernel blocks in a "
+        f"block on both sides; prefill has {there.ratio:,}, decode {here.ratio:,}.",
+        "Prefix caching with heterogeneous physical_blocks_per_logical",
+        ({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+        prefill_ratio=there.ratio,
+        decode_ratio=here.ratio,
     )
 
 
@@ -211,77 +205,58 @@ def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) ->
     hybrid = any(spec.is_mamba or spec.window_tokens is not None for spec in specs)
     if not hybrid or ratio is None or ratio == 1 or decode.rules.offload.transfers_mixed_blocks:
         return None
-    return Problem(
+    return stops(
         "transfer_hybrid_ratio",
-        severity=ERROR,
-        field="block_size",
-        message=f"A cache with several kinds of layers needs equal kernel blocks; decode has "
+        "block_size",
+        f"A cache with several kinds of layers needs equal kernel blocks; decode has "
         f"{here.kernel_block_size:,} tokens, prefill {there.kernel_block_size:,} (ratio {ratio}).",
-        operands={
-            "decode_kernel_block_size": here.kernel_block_size,
-            "prefill_kernel_block_size": there.kernel_block_size,
-            "kernel_ratio": ratio,
-        },
-        vllm_text="HMA does not support different remote block size yet",
+        "HMA does not support different remote block size yet",
+        decode_kernel_block_size=here.kernel_block_size,
+        prefill_kernel_block_size=there.kernel_block_size,
+        kernel_ratio=ratio,
     )
 
 
 def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
-    """Check the order of both caches, with the connector's wish (0.33).
-
-    They must be equal, with heads in one run.
-    """
-    if not (prefill.rules.layouts.one_view and decode.rules.layouts.one_view):
-        return _layout_warning(prefill, decode)
+    """Check the order of both caches: they must be equal, with heads in one run."""
     attention = decode.model.attention
     if attention is None or attention.use_mla:
         return None
+    ours, theirs = decode.settings.tensor_parallel, prefill.settings.tensor_parallel
+    split = ours != theirs and theirs <= attention.num_kv_heads
+
+    def needs_hnd(field: str, what: str) -> Problem:
+        return stops(
+            "transfer_needs_hnd",
+            field,
+            f"Heads are split differently (tensor parallel {theirs} and {ours}){what}",
+            "Heterogeneous TP head-dimension splitting requires contiguous heads.",
+            **layouts,
+            prefill_tensor_parallel=theirs,
+            decode_tensor_parallel=ours,
+        )
+
+    layouts: dict[str, Any] = {}
+    if not (prefill.rules.layouts.one_view and decode.rules.layouts.one_view):
+        warning = needs_hnd("tensor_parallel", ": both caches need the layout HND.")
+        return replace(warning, severity=WARNING) if split else None
     try:
         there, here = (
             named_layout(plan, None, CONNECTOR_WISH)[1].name for plan in (prefill, decode)
         )
     except LayoutError:
         return None  # the side does not start, whatever the other one has
-    ours, theirs = decode.settings.tensor_parallel, prefill.settings.tensor_parallel
-    operands = {"prefill_layout": there, "decode_layout": here}
+    layouts |= {"prefill_layout": there, "decode_layout": here}
     if there != here:
-        return Problem(
+        return stops(
             "transfer_layouts",
-            severity=ERROR,
-            field="kv_cache_layout",
-            message=f"Both caches need one order; prefill has {there}, decode {here}. Set "
+            "kv_cache_layout",
+            f"Both caches need one order; prefill has {there}, decode {here}. Set "
             f"VLLM_KV_CACHE_LAYOUT to {CONNECTOR_WISH} on both sides, or omit it.",
-            operands=operands,
-            vllm_text=f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote "
-            f"{there}).",
+            f"Heterogeneous TP expects same kv_cache_layout (local {here}, remote {there}).",
+            **layouts,
         )
-    split = ours != theirs and theirs <= attention.num_kv_heads
-    if not split or here.endswith("HNC"):
-        return None
-    return Problem(
-        "transfer_needs_hnd",
-        severity=ERROR,
-        field="kv_cache_layout",
-        message=f"Heads are split differently (tensor parallel {theirs} and {ours}), and in the "
-        f"order {here} those of a block are not one after the other. Take {CONNECTOR_WISH}.",
-        operands={**operands, "prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
-        vllm_text="Heterogeneous TP head-dimension splitting requires contiguous heads.",
-    )
-
-
-def _layout_warning(prefill: Plan, decode: Plan) -> Problem | None:
-    ours, theirs = decode.settings.tensor_parallel, prefill.settings.tensor_parallel
-    attention = decode.model.attention
-    if ours == theirs or attention is None or attention.use_mla:
-        return None
-    if theirs > attention.num_kv_heads:
-        return None
-    return Problem(
-        "transfer_needs_hnd",
-        severity=WARNING,
-        field="tensor_parallel",
-        message=f"Heads are split differently (tensor parallel {theirs} and {ours}): both caches "
-        "need the layout HND.",
-        operands={"prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours},
-        vllm_text="Heterogeneous TP head-dimension splitting requires contiguous heads.",
-    )
+    if split and not here.endswith("HNC"):
+        what = f", and in the order {here} those of a block are not one after the other. Take "
+        return needs_hnd("kv_cache_layout", f"{what}{CONNECTOR_WISH}.")
+    return None

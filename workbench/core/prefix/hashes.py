@@ -9,7 +9,6 @@ tokens), so the bytes are an example and no key of a real store. Source:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
 from workbench.core.offload.rules import CONCATENATED, OffloadRules
@@ -51,51 +50,3 @@ def block_hashes(
     if rules.large_block_hash == CONCATENATED:
         return tuple(b"".join(units[end - count : end]) for end in ends)
     return tuple(units[end - 1] for end in ends)
-
-
-@dataclass(frozen=True, slots=True)
-class HashComparison:
-    """The keys of the same blocks under two versions. equal: blocks whose keys are the same."""
-
-    unit_tokens: int
-    block_tokens: int
-    ours: tuple[bytes, ...]
-    theirs: tuple[bytes, ...]
-
-    @property
-    def equal(self) -> int:
-        """Return how many blocks have the same key on both sides."""
-        return sum(one == other for one, other in zip(self.ours, self.theirs, strict=True))
-
-    @property
-    def verdict(self) -> str:
-        """Return one sentence: whether a store filled by one version serves the other."""
-        if self.equal == len(self.ours):
-            return (
-                "Blocks of one unit have the same key by this rule; vLLM's own hash may differ "
-                "between versions all the same."
-            )
-        return (
-            f"{len(self.ours) - self.equal} of {len(self.ours)} blocks have another key: a store "
-            "that one version filled gives the other nothing back."
-        )
-
-
-def compare_hashes(
-    tokens: Sequence[int],
-    unit_tokens: int,
-    block_tokens: int,
-    ours: OffloadRules,
-    theirs: OffloadRules,
-) -> HashComparison:
-    """Return both versions' keys for the blocks of a prompt.
-
-    Errors: ValueError, see `block_hashes`.
-    """
-    units = unit_hashes(tokens, unit_tokens)
-    return HashComparison(
-        unit_tokens,
-        block_tokens,
-        block_hashes(units, unit_tokens, block_tokens, ours),
-        block_hashes(units, unit_tokens, block_tokens, theirs),
-    )

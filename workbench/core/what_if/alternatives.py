@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.occupancy import requests_that_fit, waste
-from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.core.resolve import resolve
+from workbench.core.what_if.outcomes import outcome_of
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -37,16 +37,13 @@ def fp8_gain(plan: Plan, prompts: tuple[int, ...]) -> tuple[Gain, ...] | None:
     """
     if plan.kv_cache_dtype == FP8 or plan.model.attention is None:
         return None
-    other = _resolved(plan, replace(plan.settings, kv_cache_dtype=FP8))
+    other = outcome_of(plan.model, plan.settings, kv_cache_dtype=FP8).plan
     if other is None or other.backend is None or plan.cache is None or other.cache is None:
         return None
+    now, fp8 = plan.cache, other.cache
     return tuple(
-        Gain(
-            prompt,
-            waste(plan, plan.cache, prompt).reserved_bytes,
-            waste(other, other.cache, prompt).reserved_bytes,
-        )
-        for prompt in prompts
+        Gain(n, waste(plan, now, n).reserved_bytes, waste(other, fp8, n).reserved_bytes)
+        for n in prompts
     )
 
 
@@ -54,7 +51,7 @@ def on_ranks(settings: Settings, tensor_parallel: int) -> Settings:
     """Return the same scenario on other ranks: weights are split anew, the device stays."""
     weights = settings.weights_bytes
     if weights is not None:
-        weights = -(-weights * settings.tensor_parallel // tensor_parallel)
+        weights = cdiv(weights * settings.tensor_parallel, tensor_parallel)
     return replace(settings, tensor_parallel=tensor_parallel, weights_bytes=weights)
 
 
@@ -65,16 +62,10 @@ def capacity_on(
 
     The first is None also while the memory is unknown.
     """
-    settings = replace(on_ranks(plan.settings, tensor_parallel), kv_cache_dtype=kv_cache_dtype)
-    other = _resolved(plan, settings)
-    if other is None or other.cache is None or other.errors:
+    settings = on_ranks(plan.settings, tensor_parallel)
+    outcome = outcome_of(plan.model, settings, kv_cache_dtype=kv_cache_dtype)
+    other = outcome.plan
+    if other is None or other.cache is None or not outcome.starts:
         return None, None
     fits = requests_that_fit(other, other.cache, prompt_tokens)
     return fits, waste(other, other.cache, prompt_tokens).reserved_bytes
-
-
-def _resolved(plan: Plan, settings: Settings) -> Plan | None:
-    try:
-        return resolve(plan.model, settings)
-    except WorkbenchError:
-        return None

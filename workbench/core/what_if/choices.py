@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.resolve import resolve
+from workbench.core.what_if.outcomes import outcome_of
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -36,7 +35,7 @@ class LegalValues:
 
     def remember(self, settings: Settings, plan: Plan | None) -> None:
         """Remember what these settings led to; None: they are refused."""
-        self._errors[_key(settings)] = None if plan is None else _errors_of(plan)
+        self._errors[_key(settings)] = _errors_of(plan)
 
     def are_known(self, settings: Settings, field: str, candidates: Iterable[Any]) -> bool:
         """Return whether `of` has nothing to resolve."""
@@ -59,13 +58,12 @@ class LegalValues:
     def _conflicts(self, settings: Settings, field: str, value: Any) -> Errors | None:
         """Return the errors in the field's value; None when the scenario is refused."""
         key = _key(settings, **{field: value})
-        try:
-            found = self._errors[key]
-        except KeyError:
-            found = _errors(self.model, replace(settings, **{field: value}))
+        if key not in self._errors:
             if len(self._errors) >= MAX_REMEMBERED:
                 self._errors.clear()
-            self._errors[key] = found
+            outcome = outcome_of(self.model, settings, trace=False, **{field: value})
+            self._errors[key] = _errors_of(outcome.plan)
+        found = self._errors[key]
         if found is None:
             return None
         return frozenset(one for one in found if one[1] == field or one[0] in NO_BACKEND)
@@ -78,14 +76,9 @@ def _key(settings: Settings, **changes: Any) -> tuple[Any, ...]:
     return tuple((values | changes).values())
 
 
-def _errors(model: Model, settings: Settings) -> Errors | None:
-    try:
-        return _errors_of(resolve(model, settings, trace=False))
-    except WorkbenchError:
+def _errors_of(plan: Plan | None) -> Errors | None:
+    if plan is None:
         return None
-
-
-def _errors_of(plan: Plan) -> Errors:
     return frozenset((problem.code, problem.field) for problem in plan.errors)
 
 

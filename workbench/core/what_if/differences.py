@@ -6,18 +6,16 @@ whose result differs between two rule sets; the step's own source names version 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.plan import Plan
-from workbench.core.resolve import resolve
 from workbench.core.trace import Step
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.facts import FACTS, Fact
-from workbench.core.what_if.upgrade_words import TRAITS, meaning, traits_of
+from workbench.core.what_if.facts import FACTS, TRAITS, Fact, traits_of
+from workbench.core.what_if.outcomes import Outcome, outcome_of
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -35,28 +33,6 @@ MADE_FROM = {
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one rule set makes of the scenario: a plan, or the reason why there is none."""
-
-    rules: str
-    plan: Plan | None
-    refused: str | None = None
-    code: str | None = None
-
-    @property
-    def starts(self) -> bool:
-        """Return whether vLLM would start."""
-        return self.plan is not None and not self.plan.errors
-
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """Return the codes of what stops it."""
-        if self.plan is None:
-            return (self.code or "refused",)
-        return tuple(problem.code for problem in self.plan.errors)
-
-
-@dataclass(frozen=True)
 class Difference:
     """One fact that two rule sets answer differently."""
 
@@ -70,8 +46,7 @@ class Difference:
     """What it means for an upgrade."""
 
 
-@dataclass(frozen=True)
-class Trait:
+class TraitDifference(NamedTuple):
     """What differs between two versions whatever the scenario is."""
 
     label: str
@@ -88,7 +63,7 @@ class Comparison:
     old: Outcome
     new: Outcome
     differences: tuple[Difference, ...]
-    traits: tuple[Trait, ...]
+    traits: tuple[TraitDifference, ...]
 
     @property
     def parting(self) -> tuple[Step | None, Step | None]:
@@ -112,27 +87,13 @@ class Comparison:
         return differences_html(self)
 
 
-def outcomes(
-    model: Model,
-    settings: Settings,
-    rules: Iterable[str],
-) -> tuple[Outcome, ...]:
+def outcomes(model: Model, settings: Settings, rules: Iterable[str]) -> tuple[Outcome, ...]:
     """Return the scenario under each of `rules`; a refusal is an outcome, too."""
-    return tuple(_outcome(model, settings, name) for name in rules)
-
-
-def _outcome(model: Model, settings: Settings, rules: str) -> Outcome:
-    try:
-        return Outcome(rules, resolve(model, replace(settings, rules=rules)))
-    except WorkbenchError as error:
-        return Outcome(rules, None, error.message, error.code)
+    return tuple(outcome_of(model, settings, rules=name) for name in rules)
 
 
 def compare(
-    model: Model,
-    settings: Settings,
-    old: str | None = None,
-    new: str | None = None,
+    model: Model, settings: Settings, old: str | None = None, new: str | None = None
 ) -> Comparison:
     """Return what changes for this scenario from the rule set `old` to `new`.
 
@@ -147,11 +108,11 @@ def compare(
     return Comparison(model, first, second, found, traits(old, new))
 
 
-def traits(old: str, new: str) -> tuple[Trait, ...]:
+def traits(old: str, new: str) -> tuple[TraitDifference, ...]:
     """Return what differs between two rule sets whatever the scenario is."""
     one, other = traits_of(RULE_SETS[old]), traits_of(RULE_SETS[new])
     return tuple(
-        Trait(words.label, one[name], other[name], words.means)
+        TraitDifference(words.label, one[name], other[name], words.means)
         for name, words in TRAITS.items()
         if one[name] != other[name]
     )
@@ -160,57 +121,48 @@ def traits(old: str, new: str) -> tuple[Trait, ...]:
 def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
     for fact in FACTS:
         one, other = fact.read(old), fact.read(new)
-        if one == other:
-            continue
-        before, after = parting(old, new, fact.steps)
-        yield Difference(
-            fact=fact,
-            old=one,
-            new=other,
-            before=before,
-            after=after,
-            means=meaning(_worded(fact, old), one, other),
-        )
-
-
-def _worded(fact: Fact, old: Plan) -> str:
-    """Return the name whose sentence applies: hashes that did not exist cannot become useless."""
-    unused = fact.name == "hash_block_size" and not old.enable_prefix_caching
-    return "first_hash_block_size" if unused else fact.name
+        if one != other:
+            before, after = parting(old, new, fact.steps or (fact.name,))
+            yield Difference(
+                fact=fact,
+                old=one,
+                new=other,
+                before=before,
+                after=after,
+                means=fact.meaning(one, other, old.enable_prefix_caching),
+            )
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:
-    """Return where two paths part.
+    """Return where two paths part, (None, None) where all results agree.
 
-    The search goes from the first of `names` whose result differs back to its source.
-
-    A step is followed to the first of its operands that is another step's result and differs.
-    (None, None) where all results agree.
+    The search goes from the first of `names` whose result differs back to its source: a step is
+    followed to the first of its operands that is another step's result and differs.
     """
-    first, second = _by_name(old), _by_name(new)
-    name = next((name for name in names if _differs(first.get(name), second.get(name))), None)
+    paths = [{step.rule.name: step for step in plan.steps} for plan in (old, new)]
+    name = next((name for name in names if _differ(*_at(paths, name))), None)
     if name is None:
         return None, None
-    while (
-        source := _differing_operand(first.get(name), second.get(name), first, second)
-    ) is not None:
+    while (source := _differing_operand(*_at(paths, name), paths)) is not None:
         name = source
-    return first.get(name), second.get(name)
+    return _at(paths, name)
 
 
-def _by_name(plan: Plan) -> Mapping[str, Step]:
-    return {step.rule.name: step for step in plan.steps}
+Paths = list[dict[str, Step]]
+"""Of the old and of the new plan: the steps by name."""
 
 
-def _differs(one: Step | None, other: Step | None) -> bool:
+def _at(paths: Paths, name: str) -> tuple[Step | None, Step | None]:
+    return paths[0].get(name), paths[1].get(name)
+
+
+def _differ(one: Step | None, other: Step | None) -> bool:
     if one is None or other is None:
         return one is not other
     return bool(one.result != other.result)
 
 
-def _differing_operand(
-    one: Step | None, other: Step | None, first: Mapping[str, Step], second: Mapping[str, Step]
-) -> str | None:
+def _differing_operand(one: Step | None, other: Step | None, paths: Paths) -> str | None:
     """Return the step of the first operand that two steps do not share; None: the rule itself."""
     if one is None or other is None:
         return None
@@ -218,6 +170,7 @@ def _differing_operand(
         source = MADE_FROM.get(operand, operand)
         if value == one.operands.get(operand) or source == other.rule.name:
             continue
-        if _differs(first.get(source), second.get(source)) and source in first and source in second:
+        before, after = _at(paths, source)
+        if before is not None and after is not None and _differ(before, after):
             return source
     return None

@@ -1,34 +1,52 @@
-"""The numbers of a plan that versions are compared by, and the steps that may decide each."""
+"""What versions are compared by: numbers of a plan, traits of a rule set, and their words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
+from workbench.core.offload.rules import CONCATENATED, LAST
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
+from workbench.core.rule_set import RuleSet
 
 FINAL_BLOCK = ("xpu_default_block_size", "xpu_gdn_block_size", "block_size", "preferred_block_size")
 """The steps that may decide the block size, the last word first."""
+MODE = ("mamba_cache_mode",)
+SIZES = (*FINAL_BLOCK, "mamba_page_size_padded", *MODE)
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A number to compare: its published name, a label, a unit, how to read it.
+    """A number to compare: its published name, a label, a unit, what a change of it means.
 
-    steps: those that may decide it; the first whose result differs is followed to its operands.
+    steps: those that may decide it, by default the one of its name; the first whose result differs
+    is followed to its operands.
     """
 
     name: str
     label: str
     unit: str
-    read: Callable[[Plan], Any]
-    steps: tuple[str, ...]
+    means: str
+    steps: tuple[str, ...] = ()
 
+    def read(self, plan: Plan) -> Any:
+        """Return the number of a plan or of its cache, None where there is none."""
+        if self.name in READERS:
+            return READERS[self.name](plan)
+        return getattr(plan if hasattr(plan, self.name) else plan.cache, self.name, None)
 
-def _of_cache(name: str) -> Callable[[Plan], Any]:
-    return lambda plan: None if plan.cache is None else getattr(plan.cache, name)
+    def meaning(self, old: Any, new: Any, caching: bool = True) -> str:
+        """Return what it means for an upgrade that the number goes from `old` to `new`.
+
+        caching: whether prefixes were cached before: hashes that did not exist cannot become
+        useless.
+        """
+        means = self.means if caching or self.name != "hash_block_size" else FIRST_HASHES
+        on = "found again" if new else "forgotten"
+        return means.format(old=_text(old), new=_text(new), on=on, percent=_percent(old, new))
 
 
 def _smallest_prefix(plan: Plan) -> int | None:
@@ -38,86 +56,231 @@ def _smallest_prefix(plan: Plan) -> int | None:
     return smallest_prefix(caching_of(plan))
 
 
-MODE = ("mamba_cache_mode",)
-SIZES = (*FINAL_BLOCK, "mamba_page_size_padded", *MODE)
+READERS: dict[str, Callable[[Plan], Any]] = {
+    "page_size_bytes": attrgetter("attention_page_size_bytes"),
+    "smallest_prefix": _smallest_prefix,
+}
+FIRST_HASHES = "Nothing was hashed before; hashes cover {new} tokens now."
 FACTS = (
     Fact(
         "enable_prefix_caching",
         "prefix caching",
         "",
-        lambda p: p.enable_prefix_caching,
-        ("enable_prefix_caching",),
+        "Prefixes are {on} by default; set the flag to keep it as it was.",
     ),
-    Fact("mamba_cache_mode", "cache mode", "", lambda p: p.mamba_cache_mode, MODE),
+    Fact(
+        "mamba_cache_mode",
+        "cache mode",
+        "",
+        "States are kept in another way, which changes blocks of a request.",
+    ),
     Fact(
         "speculative_method",
         "speculative method",
         "",
-        lambda p: p.speculative_method,
-        ("speculative_method",),
+        "{new} drafts instead of {old}: set the method to keep it as it was.",
     ),
-    Fact("backend", "attention backend", "", lambda p: p.backend, ("backend",)),
-    Fact(
-        "mamba_page_size_bytes",
-        "mamba state",
-        "bytes",
-        lambda p: p.mamba_page_size_bytes,
-        ("mamba_page_size_bytes",),
-    ),
+    Fact("backend", "attention backend", "", "Another kernel runs; measure it again."),
+    Fact("mamba_page_size_bytes", "mamba state", "bytes", "A state takes {percent} bytes."),
     Fact(
         "attention_bytes_per_token",
         "attention, one token",
         "bytes",
-        lambda p: p.attention_bytes_per_token,
-        ("attention_bytes_per_token",),
+        "A token takes {percent} bytes in every attention layer.",
     ),
-    Fact("block_size", "block size", "tokens", lambda p: p.block_size, FINAL_BLOCK),
+    Fact(
+        "block_size",
+        "block size",
+        "tokens",
+        "Cached prefixes, offloaded blocks and external stores keyed by {old} tokens do not match "
+        "{new}.",
+        FINAL_BLOCK,
+    ),
     Fact(
         "mamba_block_size",
         "mamba block",
         "tokens",
-        lambda p: p.mamba_block_size,
+        "States are kept every {new} tokens instead of every {old}.",
         (*MODE, *FINAL_BLOCK),
     ),
-    Fact("page_size_bytes", "page", "bytes", lambda p: p.attention_page_size_bytes, SIZES),
-    Fact("padding_percent", "padding", "%", lambda p: p.padding_percent, SIZES),
+    Fact(
+        "page_size_bytes",
+        "page",
+        "bytes",
+        "A page takes {percent} bytes; transfers move other sizes.",
+        SIZES,
+    ),
+    Fact(
+        "padding_percent",
+        "padding",
+        "%",
+        "Padding goes from {old} to {new} percent of a state.",
+        SIZES,
+    ),
     Fact(
         "kernel_block_size",
         "kernel block",
         "tokens",
-        lambda p: p.kernel_block_size,
+        "The kernel sees blocks of {new} tokens instead of {old}: other tables, other speed.",
         (*FINAL_BLOCK, "kernel_block_size"),
     ),
     Fact(
         "max_num_batched_tokens",
         "token budget",
         "tokens",
-        lambda p: p.max_num_batched_tokens,
-        ("max_num_batched_tokens",),
+        "A step takes up to {new} tokens instead of {old} by default.",
     ),
-    Fact("max_num_seqs", "sequences", "", lambda p: p.max_num_seqs, ("max_num_seqs",)),
-    Fact("num_blocks", "blocks", "", _of_cache("num_blocks"), SIZES),
-    Fact("blocks_per_request", "blocks of a request", "", _of_cache("blocks_per_request"), SIZES),
-    Fact("max_concurrency", "concurrency", "x", _of_cache("max_concurrency"), SIZES),
+    Fact(
+        "max_num_seqs",
+        "sequences",
+        "",
+        "Up to {new} requests run together by default, instead of {old}.",
+    ),
+    Fact("num_blocks", "blocks", "", "The pool holds {percent} blocks.", SIZES),
+    Fact(
+        "blocks_per_request",
+        "blocks of a request",
+        "",
+        "A request of full length takes {new} blocks instead of {old}.",
+        SIZES,
+    ),
+    Fact("max_concurrency", "concurrency", "x", "{percent} requests of full length fit.", SIZES),
     Fact(
         "smallest_prefix",
         "smallest cacheable prefix",
         "tokens",
-        _smallest_prefix,
+        "Prompts must share {new} tokens instead of {old} to find anything again.",
         ("enable_prefix_caching", *SIZES),
     ),
     Fact(
         "scheduler_block_size",
         "scheduler block",
         "tokens",
-        _of_cache("scheduler_block_size"),
+        "Requests are scheduled in steps of {new} tokens.",
         (*MODE, *FINAL_BLOCK),
     ),
     Fact(
         "hash_block_size",
         "hash block",
         "tokens",
-        _of_cache("hash_block_size"),
+        "Hashes cover {new} tokens instead of {old}: old hashes are useless.",
         (*MODE, *FINAL_BLOCK),
     ),
 )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+
+
+def _percent(old: Any, new: Any) -> str:
+    if not isinstance(old, int | float) or not isinstance(new, int | float) or not old:
+        return "other"
+    change = 100 * (new - old) / old
+    return f"{abs(change):.1f} % {'more' if change > 0 else 'fewer'}"
+
+
+@dataclass(frozen=True)
+class Trait:
+    """What a version does whatever the scenario is, and what a change of it means.
+
+    read: the text, or whether `yes` or `no` is it.
+    """
+
+    label: str
+    means: str
+    read: Callable[[RuleSet], Any]
+    yes: str = ""
+    no: str = ""
+
+    def of(self, rules: RuleSet) -> str:
+        """Return what a rule set does, read from its data."""
+        found = self.read(rules)
+        return str({True: self.yes, False: self.no}.get(found, found))
+
+
+BIG_HASHES = {
+    CONCATENATED: "the hashes of its small blocks, concatenated",
+    LAST: "the hash of its last small block",
+}
+TRAITS = {
+    "aligned_in": Trait(
+        "aligned in",
+        "The alignment granularity comes from the backend, so other backends give other blocks.",
+        lambda rules: rules.traits["aligned_in"],
+    ),
+    "backends_asked": Trait(
+        "backends queried",
+        "Models that mix backends get a block that suits all of them, or stop.",
+        attrgetter("all_backends"),
+        "all attention backends, and the result must suit them all",
+        "the first attention backend",
+    ),
+    "cache_view": Trait(
+        "cache view",
+        "Connectors and kernels that index the cache by dimension need a new version.",
+        attrgetter("layouts.one_view"),
+        "[B, H, N, C] for every backend, keys and values packed in C",
+        "a shape of its own for every backend, mostly [B, 2, N, H, D]",
+    ),
+    "stride_rewrite": Trait(
+        "stride rewrite",
+        "Code that expects rewritten strides must read the layout instead.",
+        attrgetter("layouts.rewrites_strides"),
+        "ROCM_ATTN only, by asking for the block dimension (#37236)",
+        "none: blocks come first in every view",
+    ),
+    "table_holds": Trait(
+        "block tables hold",
+        "Code that reads tables must split ids, or stop splitting them.",
+        attrgetter("layouts.tables_hold_manager_blocks"),
+        "manager block ids, split where the kernel reads them",
+        "kernel block ids (#38831)",
+    ),
+    "allocations": Trait(
+        "allocations",
+        "Addresses follow from offset and strides, not from one tensor per layer.",
+        attrgetter("groups.one_allocation"),
+        "one allocation; every group starts at its first byte",
+        "one tensor for the i-th layer of every group",
+    ),
+    "unequal_pages": Trait(
+        "unequal pages",
+        "Models with mixed pages start that did not, and pay with padding.",
+        attrgetter("groups.pads_pages"),
+        "mamba and attention pages are padded to the largest",
+        "a mamba page that does not fit stops the start",
+    ),
+    "null_block": Trait(
+        "null block",
+        "A pool with exactly the needed blocks is refused instead of hanging later.",
+        attrgetter("groups.counts_null_block"),
+        "counted when the memory is checked",
+        "not counted when the memory is checked",
+    ),
+    "big_hash": Trait(
+        "hash of a large block",
+        "Hashes of the two versions never match: an external KV store starts empty.",
+        lambda rules: BIG_HASHES[rules.offload.large_block_hash],
+    ),
+    "hash_option": Trait(
+        "option for the hash block", "Rename the option.", attrgetter("offload.hash_option")
+    ),
+    "offload_unit": Trait(
+        "offloaded block",
+        "Chunks may be given in blocks.",
+        attrgetter("offload.takes_blocks_per_chunk"),
+        "block_size in tokens, or blocks_per_chunk",
+        "block_size of the connector, in tokens",
+    ),
+}
+"""Trait by name, in the order in which they are shown; the words of `RuleSet.traits` come first."""
+
+
+def traits_of(rules: RuleSet) -> dict[str, str]:
+    """Return what a rule set does whatever the scenario is: trait -> words."""
+    return {name: rules.traits.get(name) or trait.of(rules) for name, trait in TRAITS.items()}

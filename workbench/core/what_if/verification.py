@@ -1,7 +1,4 @@
-"""A plan compared with the answers of a real vLLM, field by field.
-
-What is the same, and what is not.
-"""
+"""A plan compared with the answers of a real vLLM, field by field."""
 
 from __future__ import annotations
 
@@ -14,34 +11,14 @@ from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 
 COMPARED = (
-    "is_hybrid",
-    "use_mla",
-    "model_dtype",
-    "kv_cache_dtype",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "enable_prefix_caching",
-    "mamba_cache_mode",
-    "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype",
-    "num_kv_heads_per_rank",
-    "head_size",
-    "backend",
-    "backend_refused",
-    "mamba_backend",
-    "mamba_state_shapes",
-    "mamba_state_dtypes",
-    "mamba_page_size_bytes",
-    "attention_bytes_per_token",
-    "block_size",
-    "mamba_block_size",
-    "mamba_page_size_padded",
-    "attention_page_size_bytes",
-    "supported_kernel_block_sizes",
-    "kernel_block_size",
-    "validate_block_size_error",
-    "log_lines",
+    *("is_hybrid", "use_mla", "model_dtype", "kv_cache_dtype"),
+    *("max_model_len", "max_num_batched_tokens", "max_num_seqs"),
+    *("enable_prefix_caching", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
+    *("num_kv_heads_per_rank", "head_size", "backend", "backend_refused"),
+    *("mamba_backend", "mamba_state_shapes", "mamba_state_dtypes", "mamba_page_size_bytes"),
+    *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
+    *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
+    *("validate_block_size_error", "log_lines"),
 )
 """The fields that are compared, in the order of vLLM's start; names of the published plan."""
 
@@ -49,9 +26,9 @@ HOOK_LINES = ("Setting ", "Padding ", "[XPU]")
 """How the lines begin that the block-size hook logs; the plan has lines of other places too."""
 BACKEND_PROBLEMS = {"no_valid_backend", "backend_not_valid"}
 BUDGET_PROBLEM = "block_exceeds_token_budget"
-VERSION = re.compile(r"(\d+)\.(\d+)")
 SHOWN_MESSAGE = 300
-MAJOR = 10_000
+NOT_NATIVE = "architecture_not_served"
+"""The refusal where vLLM can answer with another library's model: nothing to compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +82,7 @@ class Report:
     @property
     def exact(self) -> bool:
         """Return whether the rules are those of this very version, and not the nearest ones."""
-        return _pair(self.version) == _pair(self.rules)
+        return _number(self.version) == _number(self.rules)
 
     @property
     def differing(self) -> tuple[Check, ...]:
@@ -155,25 +132,17 @@ def nearest_rules(version: str, names: Iterable[str]) -> str:
     Only names that are versions count; of two equally near ones the older. "dev" builds without a
     number get the newest.
     """
-    known = {pair: name for name in names if (pair := _pair(name)) is not None}
-    version_pair = _pair(version)
-    if version_pair is None:
+    known = {number: name for name in names if (number := _number(name)) is not None}
+    given = _number(version)
+    if given is None:
         return known[max(known)]
-    return known[min(sorted(known), key=lambda pair: _distance(pair, version_pair))]
+    return known[min(sorted(known), key=lambda number: abs(number - given))]
 
 
-def _pair(version: str) -> tuple[int, int] | None:
-    found = VERSION.match(version)
-    return None if found is None else (int(found[1]), int(found[2]))
-
-
-NOT_NATIVE = frozenset({"architecture_not_served"})
-"""Refusals where vLLM can answer with another library's model: nothing to compare."""
-
-
-def _distance(pair: tuple[int, int], other: tuple[int, int]) -> int:
-    """Return the distance in minor releases; another major number is further than any of them."""
-    return abs(MAJOR * (pair[0] - other[0]) + pair[1] - other[1])
+def _number(version: str) -> int | None:
+    """Return a number that orders versions; a major release is further than any minor one."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return None if found is None else 10_000 * int(found[1]) + int(found[2])
 
 
 def compare(
@@ -185,11 +154,8 @@ def compare(
     Fields that vLLM was not queried for have no row.
     """
     ours = {} if isinstance(outcome, Refused) else _ours(outcome)
-    rows = [
-        _row(name, ours[name], answers[name])
-        for name in COMPARED
-        if name in answers and name in ours
-    ]
+    both = [name for name in COMPARED if name in answers and name in ours]
+    rows = [_row(name, ours[name], answers[name]) for name in both]
     if not isinstance(outcome, Refused) and refusal is None:
         return tuple(rows)
     return (_refusal_row(outcome, refusal), *rows)
@@ -218,7 +184,7 @@ def _ours(plan: Plan) -> dict[str, Any]:
 
 def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> Row:
     theirs = None if refusal is None else refusal["message"]
-    if isinstance(outcome, Refused) and outcome.code in NOT_NATIVE and outcome.vllm_text is None:
+    if isinstance(outcome, Refused) and outcome.code == NOT_NATIVE and outcome.vllm_text is None:
         how = "runs through another library, as a model without states"
         return Row("refusal", "no native implementation", theirs or how, same=True)
     if isinstance(outcome, Refused):

@@ -10,7 +10,7 @@ from workbench.core.errors import Refused, ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.remedies import remedies_for, remedies_for_refusal
 from workbench.core.trace import show
-from workbench.core.what_if.sensitivity import changes_that_matter
+from workbench.core.what_if.sensitivity import sensitivity
 from workbench.interop.logs.candidates import CandidateScenario, Target, candidates, other_scenes
 from workbench.interop.logs.failure import HALF_A_HUNDREDTH_GIB, ending_of, reproduced
 from workbench.interop.logs.find import MESSAGES, LoggedMessage, find_messages
@@ -233,7 +233,7 @@ def smaller_blocks(plan: Plan) -> tuple[str, ...]:
     """Return single changes of the scenario that make the block smaller, the smallest first."""
     lower = [
         change
-        for change in changes_that_matter(plan)
+        for change in sensitivity(plan)
         if change.plan is not None
         and change.plan.block_size < plan.block_size
         and not change.plan.errors

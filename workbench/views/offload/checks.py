@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from workbench.core.offload.plan import Offload, OffloadRequest
-from workbench.core.offload.units import BlockSizes
+from workbench.core.offload.request import BlockSizes
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.units import bytes_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from workbench.core.offload.remedies import SideRemedy, transfer_remedies
 from workbench.core.offload.transfer import Side, Transfer, transfer
-from workbench.core.offload.transfer_remedies import SideRemedy, transfer_remedies
 from workbench.core.plan import Plan
 from workbench.views.html import document, facts_html, problem_html, table
 from workbench.views.rows import PlanFact

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from workbench.core.plan import Plan
-from workbench.core.what_if.grid import Cell, Grid, is_same_choice
+from workbench.core.what_if.outcomes import Grid, Outcome, is_same_choice
 from workbench.views.html import document, table
 
 
@@ -27,7 +27,7 @@ def _label(field: str) -> str:
     return {"tensor_parallel": "TP"}.get(field, field.replace("_", " "))
 
 
-def _cell(cell: Cell, current: Plan | None) -> str:
+def _cell(cell: Outcome, current: Plan | None) -> str:
     plan = cell.plan
     if plan is None:
         return f'<span class="wb-faint" title="{escape(cell.refused or "")}">refused</span>'

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from workbench.core.plan import Plan
-from workbench.core.what_if.grid import Grid, is_same_choice
+from workbench.core.what_if.outcomes import Grid, is_same_choice
 from workbench.views.palette import ATTENTION, CURRENT, THEMES
 from workbench.views.units import percent_text, tokens_text
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from workbench.core.trace import Step, show
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.differences import Comparison, Difference, Outcome
+from workbench.core.what_if.differences import Comparison, Difference
 from workbench.core.what_if.facts import FACTS
+from workbench.core.what_if.outcomes import Outcome
 from workbench.views.html import document, table
 from workbench.views.units import bytes_text
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 
 from workbench.core.versions import RULE_SETS
-from workbench.core.what_if.differences import Comparison, Outcome
+from workbench.core.what_if.differences import Comparison
 from workbench.core.what_if.facts import FACTS
+from workbench.core.what_if.outcomes import Outcome
 from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, PADDING, THEMES
 from workbench.views.versions.differences import MATRIX_FACTS, matrix_cell, value_text, verdict_cell
 

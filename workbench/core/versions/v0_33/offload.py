@@ -13,7 +13,6 @@ OFFLOAD = OffloadRules(
     hash_option="prefix_match_unit",
     large_block_hash=LAST,
     context_parallel_with_groups=True,
-    aligned_states_hash_finer=True,
     checks_single_group=True,
     takes_blocks_per_chunk=True,
     one_copy_of_latents=True,
