@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from workbench.kernels.mode import triton_mode
 
 KERNELS = Path(__file__).parents[1]
+NO_GPU = "no GPU: Triton's interpreter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,12 @@ class Machine:
 
 def this_machine(operation: str) -> Machine:
     """Ask the driver, the packages and the clock. operation: whose files are hashed."""
+    import numpy as np
+    import torch
+
     decided = triton_mode()
     return Machine(
-        device=decided.device or "no GPU: Triton's interpreter",
+        device=device_name(),
         mode=decided.mode,
         driver=_driver() if decided.mode == "gpu" else None,
         cpu=_cpu(),
@@ -48,10 +49,15 @@ def this_machine(operation: str) -> Machine:
     )
 
 
-def source_hash(operation: str) -> str:
-    """Hash one operation's own files, in order of their names."""
+def device_name() -> str:
+    """Return what results are filed under: the GPU's name, or that there is none."""
+    return triton_mode().device or NO_GPU
+
+
+def source_hash(operation: str, *more: Path) -> str:
+    """Return twelve hex digits over names and contents of an operation's files, and of others."""
     digest = hashlib.sha256()
-    for file in sorted((KERNELS / operation).glob("*.py")):
+    for file in sorted([*(KERNELS / operation).glob("*.py"), *more], key=lambda path: path.name):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -323,7 +323,6 @@ OPENERS = {
     "interop/commands/command_words.py": "flags of vLLM: data of the package",
     "models/catalog.py": "the catalog: data of the package",
     "views/html.py": "the style sheet: data of the package",
-    "sweeps/kernels/measuring.py": "the kernels' own source, to hash it",
     "notebooks/execute.py": "what the own worker left in a folder made for one run",
     "notebooks/worker.py": "the request that the runner wrote for this process",
     "notebooks/guard.py": "appends to a file that the runner named for this process",

@@ -23,11 +23,11 @@ from tests.sweeps.waiting import (
     keys,
     wait_for,
 )
+from workbench.kernels.bench.machine import NO_GPU
 from workbench.sweeps.kernels import cluster as clusters
 from workbench.sweeps.kernels.cluster import ClusterError, agreed, cluster
 from workbench.sweeps.kernels.execute import Sweep, measured
 from workbench.sweeps.kernels.lanes import LaneLostError
-from workbench.sweeps.kernels.measuring import NO_GPU
 from workbench.sweeps.kernels.place import about_here
 from workbench.sweeps.store import ResultStore
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sweeps.local_dask import started
 from tests.sweeps.waiting import PATIENCE_S
-from workbench.sweeps.kernels.measuring import NO_GPU
+from workbench.kernels.bench.machine import NO_GPU
 from workbench.sweeps.store import ResultStore
 
 pytest.importorskip("distributed", reason="the extra `dask` is not installed")

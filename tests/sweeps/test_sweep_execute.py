@@ -8,8 +8,8 @@ import pytest
 
 from tests.sweeps.waiting import MEASURES, PATIENCE_S, held_keys, holding, wait_for
 from workbench.sweeps.kernels.execute import Sweep
-from workbench.sweeps.kernels.lanes import InlineLane, ProcessLane, process_lanes
-from workbench.sweeps.kernels.replay import Replay, compare
+from workbench.sweeps.kernels.lanes import Lane, ProcessLane, process_lanes
+from workbench.sweeps.kernels.winners import compare
 from workbench.sweeps.store import Key, ResultStore, Row, StoreError
 
 
@@ -61,7 +61,7 @@ def test_points_of_another_session_are_left_to_it(store):
 def test_every_outcome_of_a_point_becomes_a_row(store, lane, where):
     numbers = [n for n in range(8) if where == "process" or n not in {1, 4}]
     wanted = [Key.of({"number": number}, "device", "kernel") for number in numbers]
-    lanes = [lane if where == "process" else InlineLane()]
+    lanes = [lane if where == "process" else Lane()]
     progress = Sweep(store, wanted, f"{MEASURES}:sometimes", lanes).run()
     rows = {row.key.config_values["number"]: row for row in store.rows()}
     assert len(rows) == progress.measured == len(numbers)
@@ -127,13 +127,11 @@ def test_an_error_of_a_listener_is_kept(store):
 
 def test_stored_rows_are_replayed_without_a_device(store):
     Sweep(store, keys(3), f"{MEASURES}:quick").run()
-    replay = Replay(store, "device", "kernel")
-    assert replay({"number": 2}).median_s == pytest.approx(3e-3)
-    assert len(replay.keys) == 3
-    with pytest.raises(StoreError, match="Never measured"):
-        replay({"number": 9})
-    with pytest.raises(StoreError, match="device with kernel"):
-        Replay(store, "H200", "kernel")
+    with ResultStore(store.path, read_only=True) as again:
+        assert again.get(keys(3)[2]).median_s == pytest.approx(3e-3)
+        assert len(again.rows("device", "kernel")) == 3
+        assert again.get(keys(10)[9]) is None
+        assert again.rows("H200", "kernel") == ()
 
 
 def test_times_of_different_kernels_do_not_compare_by_default():

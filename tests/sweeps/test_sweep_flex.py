@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.kernels.bench.machine import device_name
 from workbench.kernels.mode import triton_mode
 from workbench.sweeps.kernels.execute import Sweep
-from workbench.sweeps.kernels.flex_kernels import (
-    MEASURE,
-    SMALL_BUCKETS,
+from workbench.sweeps.kernels.flex import (
+    SMALL_BATCHES,
     candidates,
+    kernel_hash,
+    measure,
     settings_of,
 )
-from workbench.sweeps.kernels.flex_measure import kernel_hash, measure
-from workbench.sweeps.kernels.measuring import device_name
+from workbench.sweeps.kernels.kernel_session import KERNELS
 from workbench.sweeps.kernels.winners import keys, winner, winners
 from workbench.sweeps.store import Key, ResultStore, Row
 
@@ -25,18 +26,18 @@ FEW = {
     "decode_n": (16,),
     "split_tokens": (0, 16, 24),
 }
-NAMES = [bucket.name for bucket in SMALL_BUCKETS]
+NAMES = [bucket.name for bucket in SMALL_BATCHES]
 
 
 def test_illegal_configurations_are_skipped_and_counted():
-    found = candidates(FEW, target=None, model=SMALL)
+    found = candidates(None, axes=FEW, model=SMALL)
     assert found.illegal == {"block_m": 6, "split_tokens": 2}
     assert len(found.configs) == 4
     assert all(settings_of(config).prefill.block_m == 16 for config in found.configs)
 
 
 def test_bitwise_has_one_tile_for_every_token():
-    found = candidates(FEW, target=None, bitwise=True, model=SMALL)
+    found = candidates(None, axes=FEW, bitwise=True, model=SMALL)
     for config in found.configs:
         settings = settings_of(config)
         assert settings.prefill == settings.decode
@@ -53,7 +54,7 @@ def test_what_spills_or_is_too_large_is_skipped_by_compiling():
         "decode_n": (32,),
         "split_tokens": (0,),
     }
-    found = candidates(axes, target="sm_80")
+    found = candidates("sm_80", axes=axes)
     assert 0 < len(found.configs) < 4
     assert sum(found.unfit.values()) == 4 - len(found.configs)
     assert set(found.unfit) <= {"spills registers", "shared memory"}
@@ -63,10 +64,10 @@ def test_what_spills_or_is_too_large_is_skipped_by_compiling():
 
 @pytest.mark.skipif(triton_mode().mode != "interpreter", reason="this is the flow without a GPU")
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
-    found = candidates(FEW, target=None, model=SMALL)
-    wanted = keys("flex", found.configs[:2], SMALL_BUCKETS, device_name(), kernel_hash())
+    found = candidates(None, axes=FEW, model=SMALL)
+    wanted = keys("flex", found.configs[:2], SMALL_BATCHES, device_name(), kernel_hash())
     with ResultStore(tmp_path / "results.db") as store:
-        progress = Sweep(store, wanted, MEASURE).run()
+        progress = Sweep(store, wanted, KERNELS["flex"].measure).run()
         assert (progress.measured, progress.failed) == (4, 0)
         for row in store.rows():
             assert row.correct
@@ -82,7 +83,7 @@ def test_a_wrong_result_is_a_row_without_a_time(monkeypatch):
     from workbench.kernels.paged_flex import reference
 
     monkeypatch.setattr(reference.Agreement, "ok", property(lambda self: False))
-    config = {**candidates(FEW, target=None, model=SMALL).configs[0], "bucket": "x"}
+    config = {**candidates(None, axes=FEW, model=SMALL).configs[0], "bucket": "x"}
     row = measure({**config, "requests": 1, "tokens": 20, "queries": 20})
     assert row["status"] == "wrong"
     assert "median_s" not in row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from workbench.kernels.bench.machine import NO_GPU
 from workbench.kernels.block_table.api import PATHS, BlockTables
 from workbench.kernels.block_table.compare import differences
 from workbench.kernels.block_table.errors import BlockTableError
@@ -12,12 +13,17 @@ from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.reference import ReferenceTables
 from workbench.kernels.mode import triton_mode
 from workbench.sweeps.kernels.kernel_session import KERNELS
-from workbench.sweeps.kernels.lanes import InlineLane
-from workbench.sweeps.kernels.measuring import NO_GPU
+from workbench.sweeps.kernels.lanes import Lane
 from workbench.sweeps.kernels.place import Place
-from workbench.sweeps.kernels.table_kernels import AXES, candidates, spec_names, tiles_of
-from workbench.sweeps.kernels.table_measure import kernel_hash, measure
 from workbench.sweeps.kernels.table_path import Tiles, tuned_path
+from workbench.sweeps.kernels.tables import (
+    AXES,
+    candidates,
+    kernel_hash,
+    measure,
+    spec_names,
+    tiles_of,
+)
 from workbench.sweeps.store import ResultStore
 
 GOOD = {
@@ -55,7 +61,7 @@ def test_illegal_tiles_name_their_field(changed, field):
 
 
 def test_illegal_configurations_are_skipped_and_counted():
-    found = candidates({"slot_tokens": (64, 100), "tile_columns": (32, 8192)}, target=None)
+    found = candidates(None, axes={"slot_tokens": (64, 100), "tile_columns": (32, 8192)})
     whole = len(AXES["apply_ids"]) * len(AXES["tile_entries"]) * len(AXES["num_warps"])
     assert found.illegal == {"slot_tokens": 2 * whole, "tile_columns": whole}
     assert len(found.configs) == whole
@@ -98,9 +104,9 @@ def test_any_legal_tile_gives_what_the_oracle_gives(changed, max_requests):
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     kernel = KERNELS["block-table"]
     chosen = kernel.chosen()
-    assert chosen.candidates.illegal
+    assert chosen.illegal
     with ResultStore(tmp_path / "results.db") as store:
-        place = Place(NO_GPU, None, [InlineLane()])
+        place = Place(NO_GPU, None, [Lane()])
         progress = kernel.sweep(store, chosen.first(1), place=place).run()
         rows = kernel.rows(store)
     assert (progress.measured, progress.failed) == (2, 0)
@@ -138,7 +144,7 @@ def test_what_spills_is_skipped_by_compiling():
         "tile_columns": (128,),
         "num_warps": (4,),
     }
-    found = candidates(axes, target="sm_90")
+    found = candidates("sm_90", axes=axes)
     [kept] = found.configs
     assert kept["tile_entries"] == 2048
     assert kept["shared_bytes"] >= 0

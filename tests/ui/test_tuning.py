@@ -15,9 +15,8 @@ import workbench as wb
 from tests.sweeps.local_dask import started
 from tests.sweeps.waiting import PATIENCE_S, wait_for
 from workbench.sweeps import run
-from workbench.sweeps.kernels.fitting import Candidates
-from workbench.sweeps.kernels.kernel_session import KERNELS, Chosen
-from workbench.sweeps.kernels.table_kernels import TableShape
+from workbench.sweeps.kernels.fitting import Batch, Candidates
+from workbench.sweeps.kernels.kernel_session import KERNELS
 from workbench.sweeps.store import Key, ResultStore, Row
 from workbench.ui.panels.sweeps import kernels as tuning_kernels
 from workbench.ui.panels.sweeps import panel as tuning
@@ -343,10 +342,11 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
 
 
 def plant(monkeypatch, **changes):
-    deadly = Candidates(tuple({"number": number} for number in range(4)), {}, {})
+    configs = tuple({"number": number} for number in range(4))
+    deadly = Candidates(configs, {}, {}, (Batch("W2", {"reduced": False}),))
     planted = {
         "measure": "tests.sweeps.sweep_measures:sometimes",
-        "choose": lambda _target, _bitwise: Chosen(deadly, (TableShape("W2"),)),
+        "choose": lambda _target, _bitwise: deadly,
     }
     kernel = replace(KERNELS["flex"], **{**planted, **changes})
     monkeypatch.setattr(tuning_kernels, "KERNELS", {**KERNELS, "flex": kernel})

@@ -70,7 +70,7 @@ def compare_results(
 
     Exit status: 0; 2 if the kernels differ without the option that allows it.
     """
-    from workbench.sweeps.kernels.replay import compare
+    from workbench.sweeps.kernels.winners import compare
     from workbench.sweeps.store import StoreError
 
     one = _rows(file, device, kernel)

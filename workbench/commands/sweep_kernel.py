@@ -82,7 +82,7 @@ def _measure(store: ResultStore, kernel: SweptKernel, request: KernelSweepReques
             count = len(place.lanes)
             typer.echo(f"Measuring on {place.device}, {count} at a time", err=True)
             chosen = kernel.chosen(place, bitwise=request.bitwise)
-            typer.echo(chosen.candidates.skipped_text, err=True)
+            typer.echo(chosen.skipped_text, err=True)
             if request.limit is not None:
                 chosen = chosen.first(request.limit)
             on_row = partial(_print_row, kernel=kernel, request=request)

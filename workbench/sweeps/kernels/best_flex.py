@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from workbench.sweeps.kernels.flex_kernels import settings_of
-from workbench.sweeps.kernels.winners import OF_POINT, Winner, winners
+from workbench.sweeps.kernels.flex import MODEL, settings_of
+from workbench.sweeps.kernels.winners import Winner, choice, winners
 from workbench.sweeps.store import Row
 from workbench.sweeps.store.row import canonical
-
-LAYER = ("head_dim", "group", "block_size", "dtype")
-"""Fields of a configuration that describe the measured layer, not a choice of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +31,16 @@ def best_flex(rows: Iterable[Row], *, bitwise: bool) -> tuple[BestFlex, ...]:
     for row in rows:
         config = row.key.config_values
         if config.get("kernel") == "flex" and config["bitwise"] == bitwise:
-            layer = canonical({name: config[name] for name in LAYER})
+            layer = canonical({name: config[name] for name in MODEL})
             versions = groups.setdefault((row.key.device, layer), {})
             versions.setdefault(row.key.kernel_hash, []).append(row)
     newest = (max(found.values(), key=_measured_at) for _, found in sorted(groups.items()))
     found = (_best(own, bitwise=bitwise) for own in newest)
     return tuple(one for one in found if one is not None)
+
+
+def _measured_at(rows: Sequence[Row]) -> float:
+    return max(row.measured_at for row in rows)
 
 
 def _best(rows: Sequence[Row], *, bitwise: bool) -> BestFlex | None:
@@ -49,7 +50,8 @@ def _best(rows: Sequence[Row], *, bitwise: bool) -> BestFlex | None:
         return None
     newest = max(rows, key=lambda row: row.measured_at)
     config = newest.key.config_values
-    provenance = {name: str(newest.provenance.get(name, "")) for name in ("driver", "torch")}
+    when = datetime.fromtimestamp(newest.measured_at, UTC).isoformat("T", "seconds")
+    versions = ("driver", "torch", "triton")
     return BestFlex(
         layer={
             "head_size": config["head_dim"],
@@ -58,13 +60,10 @@ def _best(rows: Sequence[Row], *, bitwise: bool) -> BestFlex | None:
             "dtype": config["dtype"],
         },
         provenance={
-            **provenance,
+            **{name: str(newest.provenance.get(name, "")) for name in versions},
             "device_name": newest.key.device,
-            "triton": str(newest.provenance.get("triton", "")),
             "kernel_hash": newest.key.kernel_hash,
-            "measured_at": datetime.fromtimestamp(newest.measured_at, UTC).isoformat(
-                "T", "seconds"
-            ),
+            "measured_at": when,
         },
         best=tuple(_entry(rows, bucket, one) for bucket, one in found.items()),
     )
@@ -72,7 +71,12 @@ def _best(rows: Sequence[Row], *, bitwise: bool) -> BestFlex | None:
 
 def _entry(rows: Sequence[Row], bucket: str, found: Winner) -> dict[str, Any]:
     """Return what the kernel launches for this batch, and the row with its time."""
-    own = [row for row in rows if _is_of(row, bucket, found.config)]
+    wanted = canonical(found.config)
+    own = [
+        row
+        for row in rows
+        if row.key.config_values["bucket"] == bucket and choice(row) == wanted and row.median_s
+    ]
     row = min(own, key=lambda row: row.median_s or 0.0)
     config, settings = row.key.config_values, settings_of(found.config)
     is_decode = settings.decode and config["queries"] * config["group"] <= settings.decode.block_m
@@ -90,13 +94,3 @@ def _entry(rows: Sequence[Row], bucket: str, found: Winner) -> dict[str, Any]:
         "n": row.n or 0,
         "bitwise": bool(row.bitwise),
     }
-
-
-def _is_of(row: Row, bucket: str, config: Mapping[str, Any]) -> bool:
-    config_values = row.key.config_values
-    own = {name: value for name, value in config_values.items() if name not in OF_POINT}
-    return config_values["bucket"] == bucket and own == config and row.median_s is not None
-
-
-def _measured_at(rows: Sequence[Row]) -> float:
-    return max(row.measured_at for row in rows)

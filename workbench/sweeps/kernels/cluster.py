@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from workbench.access.app_mode import check_scheduler
 from workbench.sweeps.kernels.cluster_lane import ClusterLane, workers_of
-from workbench.sweeps.kernels.lanes import Lane
 from workbench.sweeps.kernels.place import Place, about_here
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ANSWER_S = 20.0
 WORKERS_S = 120.0
-INSTALL = "pip install 'hybrid-kv-workbench[dask]'"
 
 
 class ClusterError(RuntimeError):
@@ -30,14 +29,11 @@ def cluster(address: str, workers: int | None = None) -> Place:
     up to WORKERS_S; None: those that are there now. A worker that joins later is not used.
     Errors: ClusterError; AppRefusal.
     """
-    client = connect(address, workers)
-    try:
-        lanes = dask_lanes(client)
-        found = _agreed(client)
-    except BaseException:
-        client.close()
-        raise
-    return Place(str(found["device"]), found["target"], lanes, client.close)
+    with ExitStack() as connected:
+        client = connect(address, workers)
+        connected.callback(client.close)
+        lanes, found = _lanes(client), _agreed(client)
+        return Place(str(found["device"]), found["target"], lanes, connected.pop_all().close)
 
 
 def connect(address: str, workers: int | None = None) -> Client:
@@ -47,16 +43,43 @@ def connect(address: str, workers: int | None = None) -> Client:
     """
     check_scheduler(address)
     client = _connected(address)
-    try:
+    with ExitStack() as connected:
+        connected.callback(client.close)
         if workers is not None:
-            _wait_for_workers(client, address, workers)
-    except BaseException:
-        client.close()
-        raise
+            try:
+                client.wait_for_workers(workers, timeout=WORKERS_S)
+            except TimeoutError:
+                raise ClusterError(
+                    f"{len(workers_of(client))} of {workers} workers have joined {address} within "
+                    f"{WORKERS_S:g} s. Start the others, or ask for fewer."
+                ) from None
+        connected.pop_all()
     return client
 
 
-def dask_lanes(client: Client) -> tuple[Lane, ...]:
+def _connected(address: str) -> Client:
+    try:
+        from distributed import Client
+
+        return Client(address, timeout=ANSWER_S, set_as_default=False)
+    except ModuleNotFoundError as error:
+        raise ClusterError(
+            f"Other machines need the package `{error.name}`: pip install "
+            "'hybrid-kv-workbench[dask]', here and on the workers."
+        ) from None
+    except (OSError, TimeoutError):
+        raise ClusterError(
+            f"No Dask scheduler answers at {address} within {ANSWER_S:g} s. `dask scheduler` "
+            "starts one and prints its address; a firewall between the machines looks the same."
+        ) from None
+    except (ValueError, TypeError) as error:
+        raise ClusterError(
+            f"{address!r} is not the address of a Dask scheduler ({error}). "
+            "Expected one such as tcp://HOST:8786."
+        ) from None
+
+
+def _lanes(client: Client) -> tuple[ClusterLane, ...]:
     """Return one lane per worker of a cluster; nothing is run twice.
 
     Every worker has one thread, so that it has one point at a time, and a nanny, so that it can be
@@ -89,42 +112,8 @@ def dask_lanes(client: Client) -> tuple[Lane, ...]:
     return tuple(ClusterLane(client, executor, worker["nanny"]) for worker in workers.values())
 
 
-def _connected(address: str) -> Client:
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ClusterError(
-            f"Other machines need the package `{error.name}`: {INSTALL}, here and on the workers."
-        ) from None
-    try:
-        client = Client(address, timeout=ANSWER_S, set_as_default=False)
-    except (OSError, TimeoutError):
-        raise ClusterError(
-            f"No Dask scheduler answers at {address} within {ANSWER_S:g} s. `dask scheduler` "
-            "starts one and prints its address; a firewall between the machines looks the same."
-        ) from None
-    except (ValueError, TypeError) as error:
-        raise ClusterError(
-            f"{address!r} is not the address of a Dask scheduler ({error}). "
-            "Expected one such as tcp://HOST:8786."
-        ) from None
-    return client
-
-
-def _wait_for_workers(client: Client, address: str, workers: int) -> None:
-    """Wait until they have joined. Errors: ClusterError if fewer have within WORKERS_S."""
-    try:
-        client.wait_for_workers(workers, timeout=WORKERS_S)
-    except TimeoutError:
-        raise ClusterError(
-            f"{len(workers_of(client))} of {workers} workers have joined {address} within "
-            f"{WORKERS_S:g} s. Start the others, or ask for fewer."
-        ) from None
-
-
 def _agreed(client: Client) -> Mapping[str, Any]:
     """Return what all workers report about themselves. Errors: ClusterError where they differ."""
-    own = about_here()
     reported: Mapping[str, Any] = client.run(about_here, on_error="return")
     for worker, about in reported.items():
         if isinstance(about, BaseException):
@@ -132,7 +121,7 @@ def _agreed(client: Client) -> Mapping[str, Any]:
                 f"The worker {worker} cannot measure: {type(about).__name__}: {about}. It needs "
                 "the same workbench as this machine."
             )
-    return agreed(reported, own["kernels"])
+    return agreed(reported, about_here()["kernels"])
 
 
 def agreed(

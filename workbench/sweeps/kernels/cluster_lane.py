@@ -8,21 +8,22 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from workbench.sweeps.kernels.lanes import Lane, LaneLostError, WorkerDiedError
+from workbench.sweeps.kernels.lanes import Lane, LaneLostError, Result, WorkerDiedError, in_thread
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 RESTART_S = 120.0
 POLL_S = 0.1
 PLACED, WAITING, STRANDED = "placed", "waiting", "stranded"
+DIED = (
+    "the worker {} ended while it measured: an illegal memory access, or killed as the system does "
+    "when memory runs out; its log says which"
+)
 
 
 class ClusterLane(Lane):
@@ -31,27 +32,19 @@ class ClusterLane(Lane):
     Errors of a future: WorkerDiedError, LaneLostError, or what the function raised.
     """
 
-    def __init__(self, client: Client, executor: Executor, nanny: str) -> None:
+    def __init__(self, client: Client, executor: Any, nanny: str) -> None:
         self._client, self._executor, self._nanny = client, executor, nanny
         self._lock = threading.Lock()
-        self._newest: Future[Any] | None = None
+        self._newest: object = None
         self._sent: tuple[str, str, Future[Any]] | None = None
         self._ending: threading.Thread | None = None
 
-    def submit(
-        self,
-        fn: Callable[Parameters, Result],
-        /,
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Future[Result]:
+    def submit(self, fn: Callable[..., Result], *args: Any) -> Future[Result]:
         """Send the call to the worker, as soon as there is one again."""
-        answer: Future[Result] = Future()
+        ticket = object()
         with self._lock:
-            self._newest = answer
-        call = partial(self._executor.submit, fn, *args, **kwargs)
-        threading.Thread(target=self._send, args=(answer, call), daemon=True).start()
-        return answer
+            self._newest = ticket
+        return in_thread(lambda: self._measured(ticket, fn, *args))
 
     def kill(self) -> None:
         """End the worker that has the point, unless others use it; does not wait for the end."""
@@ -61,39 +54,44 @@ class ClusterLane(Lane):
             self._ending = threading.Thread(target=self._end, args=sent)
             self._ending.start()
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self) -> None:
         """Wait for a worker that was ended; the cluster itself is not ours."""
         if self._ending is not None:
             self._ending.join()
 
-    def _send(self, answer: Future[Any], call: Callable[..., Future[Any]]) -> None:
+    def _measured(self, ticket: object, *call: Any) -> Any:
+        """Return a point's answer from whichever worker the nanny has by then."""
         self.shutdown()
         try:
-            point = self._sent_to_worker(answer, call)
-            while point is not None and self._is_stranded(answer):
+            while (point := self._sent_to_worker(ticket, *call)) and self._is_stranded(ticket):
                 point.cancel()
-                point = self._sent_to_worker(answer, call)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing can be sent there
+        except Exception as error:  # whatever it is, nothing can be sent there
             lost = f"The worker of {self._nanny}, or its scheduler, has gone ({error})."
-            answer.set_exception(LaneLostError(lost))
-            return
-        if point is not None:
-            point.add_done_callback(lambda done: _pass_on(done, answer))
+            raise LaneLostError(lost) from error
+        try:
+            if point is not None:
+                return point.result()
+        except CancelledError:
+            raise LaneLostError("The Dask scheduler has gone.") from None
+        except Exception as error:
+            if type(error).__name__ != "KilledWorker":
+                raise
+            worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
+            raise WorkerDiedError(DIED.format(worker)) from error
+        raise LaneLostError("The point was given up before it was sent.")
 
-    def _sent_to_worker(
-        self, answer: Future[Any], call: Callable[..., Future[Any]]
-    ) -> Future[Any] | None:
+    def _sent_to_worker(self, ticket: object, *call: Any) -> Future[Any] | None:
         """Send a point to the present worker; None when it is not wanted any more."""
         worker = self._worker()
         task = f"{self._client.id}-{uuid.uuid4().hex}"
         with self._lock:
-            if self._newest is not answer:
+            if self._newest is not ticket:
                 return None
-            sent = call(key=task, workers=[worker])
+            sent: Future[Any] = self._executor.submit(*call, key=task, workers=[worker])
             self._sent = worker, task, sent
         return sent
 
-    def _is_stranded(self, answer: Future[Any]) -> bool:
+    def _is_stranded(self, ticket: object) -> bool:
         """Return whether the worker ended before the scheduler gave it the point.
 
         The scheduler would keep the point for that worker for ever: the next worker of the nanny
@@ -101,7 +99,7 @@ class ClusterLane(Lane):
         """
         while True:
             with self._lock:
-                if self._newest is not answer or self._sent is None:
+                if self._newest is not ticket or self._sent is None:
                     return False
                 worker, task, sent = self._sent
             if sent.done():
@@ -164,21 +162,3 @@ def workers_of(client: Client) -> Mapping[str, Mapping[str, Any]]:
     """Return address -> what the scheduler knows of the worker."""
     found: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1).get("workers", {})
     return found
-
-
-def _pass_on(done: Future[Any], answer: Future[Any]) -> None:
-    """Pass on what a point came to, in our words where it came to nothing."""
-    if done.cancelled():
-        answer.set_exception(LaneLostError("The Dask scheduler has gone."))
-    elif (error := done.exception()) is None:
-        answer.set_result(done.result())
-    elif type(error).__name__ == "KilledWorker":
-        worker = getattr(getattr(error, "last_worker", None), "address", "unknown")
-        answer.set_exception(
-            WorkerDiedError(
-                f"the worker {worker} ended while it measured: an illegal memory access, or killed "
-                "as the system does when memory runs out; its log says which"
-            )
-        )
-    else:
-        answer.set_exception(error)

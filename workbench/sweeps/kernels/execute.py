@@ -7,11 +7,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from workbench.sweeps.kernels.lanes import InlineLane, Lane, LaneLostError, WorkerDiedError
+from workbench.sweeps.kernels.lanes import Lane, LaneLostError, WorkerDiedError
 from workbench.sweeps.store import Key, ResultStore, Row
 
 POLL_S = 0.1
@@ -25,10 +25,7 @@ STATUS_OF = {
     "PTXASError": "compile_error",
 }
 """Name of an exception -> status of the row; others are "failed"."""
-MEASURED = frozenset(
-    {"status", "message", "n", "median_s", "spread_s", "correct", "bitwise", "limits", "values"}
-    | {"provenance"}
-)
+MEASURED = frozenset(field.name for field in fields(Row)) - {"key", "measured_at"}
 """What a measurement may tell: fields of a row."""
 
 
@@ -78,7 +75,7 @@ class Sweep:
         store: ResultStore,
         keys: Iterable[Key],
         measure: str,
-        lanes: Sequence[Executor] | None = None,
+        lanes: Sequence[Lane] | None = None,
         *,
         on_row: Callable[[Row], None] | None = None,
         timeout_s: float = 600.0,
@@ -86,7 +83,7 @@ class Sweep:
         self.store = store
         self.keys = tuple(dict.fromkeys(keys))
         self._measure = measure
-        self._lanes = tuple(lanes) if lanes is not None else (InlineLane(),)
+        self._lanes = tuple(lanes) if lanes is not None else (Lane(),)
         self._on_row = on_row or (lambda _row: None)
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
@@ -114,15 +111,8 @@ class Sweep:
         """Begin nothing more, and end the processes that measure; whether everything has ended."""
         self._stopping.set()
         for lane in self._lanes:
-            if isinstance(lane, Lane):
-                lane.kill()
+            lane.kill()
         return self.join(timeout_s)
-
-    def close(self) -> None:
-        """End the processes of the lanes. Those of a cluster are not ours: they are waited for."""
-        for lane in self._lanes:
-            if isinstance(lane, Lane):
-                lane.shutdown()
 
     def join(self, timeout_s: float | None = None) -> bool:
         """Wait for the end; False: not yet."""
@@ -133,27 +123,27 @@ class Sweep:
 
     def run(self) -> Progress:
         """Measure what is missing; returns when all is done, or after `stop`."""
-        pending = deque(self.store.missing(self.keys))
-        resumed = len(self.keys) - len(pending)
+        self._pending = deque(self.store.missing(self.keys))
+        self._free = list(self._lanes)
+        self._running: dict[Future[Any], _Running] = {}
+        resumed = len(self.keys) - len(self._pending)
         self._began = time.monotonic()
         self._progress = replace(self._progress, resumed=resumed, is_running=True)
-        running: dict[Future[Any], _Running] = {}
-        free = list(self._lanes)
+        running, stopping = self._running, self._stopping
         try:
-            while (pending or running) and not self._stopping.is_set():
-                while free and pending and not self._stopping.is_set():
-                    self._begin(pending.popleft(), free, running)
+            while (self._pending or running) and not stopping.is_set():
+                while self._free and self._pending and not stopping.is_set():
+                    self._begin(self._pending.popleft())
                 done, _ = wait(running, POLL_S, FIRST_COMPLETED) if running else (set(), None)
                 for future in done:
-                    if not self._stopping.is_set():
-                        self._keep(running.pop(future), future, free, pending)
-                if lost := self._lost if not (free or running) else None:
-                    raise lost
-                self._look_after(running, free)
+                    if not stopping.is_set():
+                        self._keep(running.pop(future), future)
+                if self._lost and not (self._free or running):
+                    raise self._lost
+                self._look_after()
         finally:
             for left in running.values():
-                if isinstance(left.lane, Lane):
-                    left.lane.kill()
+                left.lane.kill()
                 self.store.release(left.key)
             if self._beginning is not None:
                 self.store.release(self._beginning)
@@ -166,46 +156,31 @@ class Sweep:
         except BaseException as error:  # noqa: BLE001 - reported by the view of the sweep
             self.error = error
 
-    def _begin(self, key: Key, free: list[Executor], running: dict[Future[Any], _Running]) -> None:
+    def _begin(self, key: Key) -> None:
         # An interrupt can come between any two lines; the end of the run releases this claim, too.
         self._beginning = key
-        if not self.store.claim(key, LEASE_S):
-            self._beginning = None
+        if self.store.claim(key, LEASE_S):
+            lane, now = self._free.pop(), time.monotonic()
+            future = lane.submit(measured, self._measure, key.config_values)
+            self._running[future] = _Running(key, lane, now, now)
+        else:
             self._progress = replace(self._progress, elsewhere=self._progress.elsewhere + 1)
-            return
-        lane = free.pop()
-        now = time.monotonic()
-        future = lane.submit(measured, self._measure, key.config_values)
-        running[future] = _Running(key, lane, now, now)
         self._beginning = None
 
-    def _keep(
-        self,
-        one: _Running,
-        future: Future[Any],
-        free: list[Executor],
-        pending: deque[Key],
-    ) -> None:
+    def _keep(self, one: _Running, future: Future[Any]) -> None:
         error = future.exception()
         if isinstance(error, LaneLostError):
             self._lost = error
             self.store.release(one.key)
-            pending.appendleft(one.key)
+            self._pending.appendleft(one.key)
             return
-        free.append(one.lane)
+        self._free.append(one.lane)
         if error is None:
             self._store(_row(one.key, future.result()))
         elif isinstance(error, WorkerDiedError):
-            self._store(
-                Row(
-                    key=one.key, status="crashed", message=str(error)[:500], measured_at=time.time()
-                )
-            )
+            self._store(_failed(one.key, "crashed", str(error)))
         else:
-            message = f"{type(error).__name__}: {error}"
-            self._store(
-                Row(key=one.key, status="failed", message=message[:500], measured_at=time.time())
-            )
+            self._store(_failed(one.key, "failed", f"{type(error).__name__}: {error}"))
 
     def _store(self, row: Row) -> None:
         if self.store.put(row):
@@ -214,28 +189,25 @@ class Sweep:
             self._progress = replace(present, measured=present.measured + 1, failed=failed)
             self._on_row(row)
 
-    def _look_after(self, running: dict[Future[Any], _Running], free: list[Executor]) -> None:
+    def _look_after(self) -> None:
         """Prolong the claims of what still runs, and end what runs too long."""
         now = time.monotonic()
-        for future, one in list(running.items()):
+        for future, one in list(self._running.items()):
             if now - one.claimed > LEASE_S / 3:
                 self.store.claim(one.key, LEASE_S)
-                running[future] = replace(one, claimed=now)
+                self._running[future] = replace(one, claimed=now)
             if now - one.began > self._timeout_s and not future.done():
-                del running[future]
-                if isinstance(one.lane, Lane):
-                    one.lane.kill()
-                    free.append(one.lane)
+                del self._running[future]
+                one.lane.kill()
+                self._free.append(one.lane)
                 message = f"no answer within {self._timeout_s:g} s"
-                self._store(
-                    Row(key=one.key, status="timeout", message=message, measured_at=time.time())
-                )
+                self._store(_failed(one.key, "timeout", message))
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
     key: Key
-    lane: Executor
+    lane: Lane
     began: float
     claimed: float
 
@@ -258,6 +230,8 @@ def _row(key: Key, found: Mapping[str, Any]) -> Row:
     try:
         return Row(key, **found, measured_at=time.time())
     except (TypeError, ValueError) as error:
-        return Row(
-            key=key, status="failed", message=f"not a row: {error}"[:500], measured_at=time.time()
-        )
+        return _failed(key, "failed", f"not a row: {error}")
+
+
+def _failed(key: Key, status: str, message: str) -> Row:
+    return Row(key=key, status=status, message=message[:500], measured_at=time.time())

@@ -7,21 +7,35 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
+from workbench.sweeps.store.row import canonical
+
+SPECS_MODULE = "workbench.sweeps.kernels.specs"
 SPECS_VARIABLE = "WORKBENCH_SWEPT_SPECS"
 Config = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that a kernel is measured on."""
+
+    name: str
+    """What rows and people call it; its `bucket`."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """What else a measurement needs, by name."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
-    """Configurations to measure, and how many were omitted for which reason."""
+    """Configurations to measure, how many were omitted for which reason, and the batches."""
 
     configs: tuple[Config, ...]
     illegal: Mapping[str, int]
     unfit: Mapping[str, int]
+    batches: tuple[Batch, ...] = ()
 
     @property
     def skipped_text(self) -> str:
@@ -29,31 +43,40 @@ class Candidates:
         illegal, unfit = _counts_text("illegal", self.illegal), _counts_text("unfit", self.unfit)
         return f"{illegal} and {unfit} configurations omitted"
 
+    def first(self, count: int) -> Candidates:
+        """Return the same with no more than so many configurations, for a try."""
+        return replace(self, configs=self.configs[:count])
+
 
 def _counts_text(what: str, found: Mapping[str, int]) -> str:
     names = f" ({', '.join(sorted(found))})" if found else ""
     return f"{sum(found.values())} {what}{names}"
 
 
-def combined(axes: Mapping[str, Sequence[Any]]) -> tuple[Config, ...]:
+def combined(axes: Mapping[str, Sequence[Any]]) -> list[Config]:
     """Return every combination of the values, by name."""
-    return tuple(dict(zip(axes, values, strict=True)) for values in product(*axes.values()))
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def legal(
-    configs: Iterable[Config], refused: Callable[[Config], str]
+    configs: Iterable[Config], settings_of: Callable[[Config], object]
 ) -> tuple[tuple[Config, ...], dict[str, int]]:
     """Return the distinct legal ones, and how many are illegal because of which field.
 
-    refused: the field that makes a configuration illegal; empty for a legal one.
+    settings_of: builds the kernel's settings, which refuse what is illegal.
     """
+    from workbench.kernels.block_table.errors import BlockTableError
+    from workbench.kernels.paged_flex.errors import PagedFlexError
+
     illegal: Counter[str] = Counter()
     kept: dict[str, Config] = {}
     for config in configs:
-        if field := refused(config):
-            illegal[field] += 1
+        try:
+            settings_of(config)
+        except (BlockTableError, PagedFlexError) as error:
+            illegal[error.field] += 1
         else:
-            kept[json.dumps(config, sort_keys=True)] = config
+            kept[canonical(config)] = config
     return tuple(kept.values()), dict(illegal)
 
 
@@ -62,22 +85,24 @@ _compiling = threading.Lock()
 
 def fitting(
     configs: Sequence[Config],
-    target: str,
-    module: str,
+    target: str | None,
+    kernel: str,
     spec_names: Callable[[Config], Sequence[str]],
 ) -> tuple[tuple[Config, ...], dict[str, int]]:
     """Return those that neither spill nor are too large for `target`, each with its `shared_bytes`.
 
-    module: its INSPECTED are the specialisations that SPECS_VARIABLE asks for. spec_names: those of
-    a configuration. Nothing is launched. Errors: InspectionError where the compiler itself fails.
+    target: None leaves the compiler out. spec_names: the specialisations of a configuration.
+    Nothing is launched. Errors: InspectionError where the compiler itself fails.
     """
     from workbench.kernels.inspection.api import inspect_kernels
     from workbench.kernels.inspection.targets import TARGETS
 
+    if target is None:
+        return tuple(configs), {}
     with _compiling:  # the compiling process reads what to compile from the environment
-        os.environ[SPECS_VARIABLE] = json.dumps(list(configs))
+        os.environ[SPECS_VARIABLE] = json.dumps([kernel, list(configs)])
         try:
-            reports = inspect_kernels(module, (target,))
+            reports = inspect_kernels(SPECS_MODULE, (target,))
         finally:
             del os.environ[SPECS_VARIABLE]
     by_name = {report.kernel: report for report in reports}
@@ -94,9 +119,3 @@ def fitting(
         else:
             kept.append({**config, "shared_bytes": shared_bytes})
     return tuple(kept), dict(unfit)
-
-
-def requested_configs() -> list[Config]:
-    """Return the configurations that `fitting` tests; runs in the compiling process."""
-    found: list[Config] = json.loads(os.environ.get(SPECS_VARIABLE, "[]"))
-    return found

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
-from workbench.sweeps.kernels import flex_kernels, table_kernels
+from workbench.sweeps.kernels import flex, tables
 from workbench.sweeps.kernels.execute import Sweep
 from workbench.sweeps.kernels.fitting import Candidates
 from workbench.sweeps.kernels.place import Place, here
-from workbench.sweeps.kernels.winners import Shape, Winner, keys, winner, winners
+from workbench.sweeps.kernels.winners import Winner, keys, winner, winners
 from workbench.sweeps.store import ResultStore, Row
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What is worth measuring here: configurations, and the batches that they are measured on."""
-
-    candidates: Candidates
-    shapes: tuple[Shape, ...]
-
-    @property
-    def configs(self) -> tuple[dict[str, Any], ...]:
-        """Return the configurations that are legal and fit."""
-        return self.candidates.configs
-
-    def first(self, count: int) -> Chosen:
-        """Return the same with no more than so many configurations, for a try."""
-        few = replace(self.candidates, configs=self.configs[:count])
-        return Chosen(few, self.shapes)
-
 
 EVERY = "all batches together"
 """Bucket of the best single configuration, by geometric mean over all buckets."""
@@ -58,10 +38,10 @@ class SweptKernel:
     """A program picks its configuration once, so one has to win over all batches; otherwise only in
     bitwise mode."""
     measure: str
-    choose: Callable[[str | None, bool], Chosen]
+    choose: Callable[[str | None, bool], Candidates]
     hash_of: Callable[[], str]
 
-    def chosen(self, place: Place | None = None, *, bitwise: bool = False) -> Chosen:
+    def chosen(self, place: Place | None = None, *, bitwise: bool = False) -> Candidates:
         """Return what is worth measuring at a place (this machine if none is given).
 
         For a GPU this compiles for a minute or more; the GPU need not be here.
@@ -71,15 +51,14 @@ class SweptKernel:
     def sweep(
         self,
         store: ResultStore,
-        chosen: Chosen,
+        chosen: Candidates,
         *,
-        rounds: int = 1,
         place: Place | None = None,
         on_row: Callable[[Row], None] | None = None,
     ) -> Sweep:
         """Return the sweep over these, at a place (this machine if none is given)."""
         at = place or here()
-        wanted = keys(self.name, chosen.configs, chosen.shapes, at.device, self.hash_of(), rounds)
+        wanted = keys(self.name, chosen.configs, chosen.batches, at.device, self.hash_of())
         return Sweep(store, wanted, self.measure, at.lanes, on_row=on_row)
 
     def rows(self, store: ResultStore, device: str | None = None) -> tuple[Row, ...]:
@@ -107,53 +86,26 @@ class SweptKernel:
         return tuple(found)
 
 
-def _choose_flex(target: str | None, bitwise: bool) -> Chosen:
-    if target is None:
-        found = flex_kernels.candidates(
-            flex_kernels.SMALL_AXES, target=None, bitwise=bitwise, model=flex_kernels.SMALL_MODEL
-        )
-        return Chosen(found, flex_kernels.SMALL_BUCKETS)
-    return Chosen(flex_kernels.candidates(target=target, bitwise=bitwise), flex_kernels.BUCKETS)
-
-
-def _choose_tables(target: str | None, _bitwise: bool) -> Chosen:
-    axes = table_kernels.AXES if target else table_kernels.SMALL_AXES
-    found = table_kernels.candidates(axes, target=target)
-    return Chosen(found, table_kernels.shapes(reduced=target is None))
-
-
-def _flex_hash() -> str:
-    from workbench.sweeps.kernels.flex_measure import kernel_hash
-
-    return kernel_hash()
-
-
-def _table_hash() -> str:
-    from workbench.sweeps.kernels.table_measure import kernel_hash
-
-    return kernel_hash()
-
-
 KERNELS: Mapping[str, SweptKernel] = {
     kernel.name: kernel
     for kernel in (
         SweptKernel(
             "flex",
             title="paged flex attention",
-            fields=("block_m", "block_n", "num_warps", "decode_n", "split_tokens"),
+            fields=tuple(flex.AXES),
             one_for_all=False,
-            measure=flex_kernels.MEASURE,
-            choose=_choose_flex,
-            hash_of=_flex_hash,
+            measure="workbench.sweeps.kernels.flex:measure",
+            choose=flex.candidates,
+            hash_of=flex.kernel_hash,
         ),
         SweptKernel(
             "block-table",
             title="block tables, fast path",
-            fields=tuple(table_kernels.AXES),
+            fields=tuple(tables.AXES),
             one_for_all=True,
-            measure=table_kernels.MEASURE,
-            choose=_choose_tables,
-            hash_of=_table_hash,
+            measure="workbench.sweeps.kernels.tables:measure",
+            choose=tables.candidates,
+            hash_of=tables.kernel_hash,
         ),
     )
 }

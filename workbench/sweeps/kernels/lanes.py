@@ -1,24 +1,21 @@
 """Lanes that measure points: here, or in a process of one GPU; `cluster` has other machines.
 
-Every lane is a `concurrent.futures.Executor` that has one point at a time: two timings never share
-a device.
+A lane has one point at a time: two timings never share a device.
 """
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
 import signal
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
@@ -31,28 +28,20 @@ class LaneLostError(RuntimeError):
     """A lane takes no more points; the message says what is gone. The point was not measured."""
 
 
-class Lane(Executor):
-    """An executor that can end what it is doing: for Stop, and for a point that takes too long."""
-
-    @abstractmethod
-    def kill(self) -> None:
-        """End what runs; the lane takes the next point."""
-
-
-class InlineLane(Executor):
+class Lane:
     """Runs a point in the calling thread, for what is quick: one that runs cannot be stopped."""
 
-    def submit(
-        self,
-        fn: Callable[Parameters, Result],
-        /,
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Future[Result]:
-        """Run now; the future is done."""
+    def submit(self, fn: Callable[..., Result], *args: Any) -> Future[Result]:
+        """Begin a point. The future has its answer, or why there is none."""
         future: Future[Result] = Future()
-        _fill(future, lambda: fn(*args, **kwargs))
+        _fill(future, lambda: fn(*args))
         return future
+
+    def kill(self) -> None:
+        """End what runs, for Stop and for a point that takes too long; the next point can come."""
+
+    def shutdown(self) -> None:
+        """End the lane."""
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
@@ -73,34 +62,19 @@ class ProcessLane(Lane):
     """One process of its own, started fresh (spawn); a crash ends it, and the next point a new one.
 
     device: what CUDA_VISIBLE_DEVICES is in it; None leaves it as it is. Takes importable functions
-    and plain values. Errors of a future: WorkerDiedError, or what the function raised.
+    and plain values. Errors of a future: WorkerDiedError, or RuntimeError with what was raised.
     """
 
     def __init__(self, device: str | None = None) -> None:
         self._device = device
-        self._context = multiprocessing.get_context("spawn")
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
 
-    def submit(
-        self,
-        fn: Callable[Parameters, Result],
-        /,
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
-    ) -> Future[Result]:
+    def submit(self, fn: Callable[..., Result], *args: Any) -> Future[Result]:
         """Send the call to the process; one at a time."""
         process, pipe = self._running()
-        future: Future[Result] = Future()
-        try:
-            pipe.send((fn.__module__, fn.__qualname__, args, kwargs))
-        except OSError:  # it ended since its last answer
-            process.join()
-            future.set_exception(WorkerDiedError(_ending(process.exitcode)))
-            return future
-        threading.Thread(target=_answer, args=(process, pipe, future), daemon=True).start()
-        return future
+        return in_thread(lambda: _answer(process, pipe, (fn, args)))
 
     def kill(self) -> None:
         """End the process now; what it was doing fails with WorkerDiedError."""
@@ -110,20 +84,18 @@ class ProcessLane(Lane):
                 self._process.join()
                 self._process = None
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the process."""
-        self.kill()
+    shutdown = kill
 
     def _running(self) -> tuple[BaseProcess, Connection]:
         with self._lock:
             if self._process is None or self._pipe is None or not self._process.is_alive():
-                here, there = self._context.Pipe()
-                process = self._context.Process(
-                    target=_serve, args=(there, self._device), daemon=True
-                )
+                context = multiprocessing.get_context("spawn")
+                self._pipe, there = context.Pipe()
+                # assigned once it runs: `kill` is for a process that has started
+                process = context.Process(target=_serve, args=(there, self._device), daemon=True)
                 process.start()
                 there.close()
-                self._process, self._pipe = process, here
+                self._process = process
             return self._process, self._pipe
 
 
@@ -134,31 +106,25 @@ def _serve(pipe: Connection, device: str | None) -> None:
         os.environ[VISIBLE] = device
     while True:
         try:
-            module, name, args, kwargs = pipe.recv()
+            fn, args = pipe.recv()
+            pipe.send((True, fn(*args)))
         except EOFError:
             return
-        try:
-            answer = getattr(importlib.import_module(module), name)(*args, **kwargs)
-            pipe.send((True, answer))
         except Exception as error:  # noqa: BLE001 - reported to the other side
             pipe.send((False, f"{type(error).__name__}: {error}"))
 
 
-def _answer(process: BaseProcess, pipe: Connection, future: Future[Any]) -> None:
-    """Wait for the answer, or for the end of the process."""
-    ready = wait([pipe, process.sentinel])
-    try:
-        if pipe in ready and pipe.poll():
+def _answer(process: BaseProcess, pipe: Connection, call: tuple[Any, ...]) -> Any:
+    """Send a call, and wait for its answer or for the end of the process."""
+    with suppress(EOFError, OSError):  # the process has ended
+        pipe.send(call)
+        if pipe in wait([pipe, process.sentinel]):
             good, answer = pipe.recv()
             if good:
-                future.set_result(answer)
-            else:
-                future.set_exception(RuntimeError(answer))
-            return
-    except (EOFError, OSError):
-        pass
+                return answer
+            raise RuntimeError(answer)
     process.join()
-    future.set_exception(WorkerDiedError(_ending(process.exitcode)))
+    raise WorkerDiedError(_ending(process.exitcode))
 
 
 def _ending(code: int | None) -> str:
@@ -178,7 +144,7 @@ def process_lanes(devices: Sequence[str] | None = None) -> tuple[ProcessLane, ..
 
     devices: as CUDA_VISIBLE_DEVICES names them; all that the driver knows if not given.
     """
-    chosen = visible_devices() if devices is None else tuple(devices)
+    chosen = visible_devices() if devices is None else devices
     return tuple(ProcessLane(device) for device in chosen) or (ProcessLane(),)
 
 

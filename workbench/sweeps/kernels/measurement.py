@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from workbench.sweeps.kernels.execute import Progress, Sweep
-from workbench.sweeps.kernels.kernel_session import Chosen, KernelWinners, kernel_named
+from workbench.sweeps.kernels.kernel_session import KernelWinners, kernel_named
 from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.store import ResultStore, Row
 
@@ -36,7 +36,7 @@ class Measurement:
         self.kernel = kernel_named(kernel)
         self.place = place or here()
         chosen = self.kernel.chosen(self.place, bitwise=bitwise)
-        self.chosen: Chosen = chosen.first(configurations) if configurations else chosen
+        self.chosen = chosen.first(configurations) if configurations else chosen
         self._store = ResultStore(Path(results))
         self._sweep = self._new_sweep()
 
@@ -89,7 +89,7 @@ class Measurement:
 
     def __repr__(self) -> str:
         done, total = self.progress.done, self.progress.total
-        settings = f"{len(self.chosen.configs)} settings, {len(self.chosen.shapes)} batches"
+        settings = f"{len(self.chosen.configs)} settings, {len(self.chosen.batches)} batches"
         return f"{self.kernel.title} on {self.place.device}: {settings}; {done} of {total} done"
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""What a kernel sweep measures, and which configuration wins."""
+"""What a kernel sweep measures, which configuration wins, and how two sweeps compare."""
 
 from __future__ import annotations
 
@@ -6,51 +6,39 @@ import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from workbench.sweeps.store import Key, Row
-from workbench.sweeps.store.row import OK
+from workbench.sweeps.kernels.fitting import Batch
+from workbench.sweeps.store import Key, Row, StoreError
+from workbench.sweeps.store.row import OK, canonical
 
 TIE = 0.02
 """Times nearer than this are equal: the configuration with less shared memory is taken."""
 
 
-class Shape(Protocol):
-    """A batch that a kernel is measured on."""
-
-    @property
-    def name(self) -> str:
-        """Return the name that rows and people use; its `bucket`."""
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """Return what else a measurement needs, by name."""
-
-
 def keys(
     kernel: str,
     configs: Iterable[Mapping[str, Any]],
-    shapes: Sequence[Shape],
+    batches: Sequence[Batch],
     device: str,
     kernel_hash: str,
-    rounds: int = 1,
 ) -> tuple[Key, ...]:
-    """Return what is to be measured: every configuration on every shape, round by round."""
-    return tuple(
-        Key.of(
-            {**config, "kernel": kernel, "bucket": shape.name, **shape.fields},
-            device,
-            kernel_hash,
-            number,
-        )
-        for number in range(rounds)
+    """Return what is to be measured: every configuration on every batch."""
+    points = (
+        {**config, "kernel": kernel, "bucket": batch.name, **batch.fields}
         for config in configs
-        for shape in shapes
+        for batch in batches
     )
+    return tuple(Key.of(point, device, kernel_hash) for point in points)
 
 
 OF_POINT = frozenset({"kernel", "bucket", "requests", "tokens", "queries", "reduced"})
 """Fields of a key that are not a choice of the kernel's."""
+
+
+def choice(row: Row) -> str:
+    """Return the configuration that was measured, without the batch, as JSON."""
+    return canonical({k: v for k, v in row.key.config_values.items() if k not in OF_POINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +58,15 @@ def winner(rows: Iterable[Row], buckets: Sequence[str], *, bitwise: bool = False
     """
     times: dict[str, dict[str, list[float]]] = {}
     spoilt = set()
-    configs: dict[str, dict[str, Any]] = {}
     for row in rows:
-        config = row.key.config_values
-        bucket = config["bucket"]
-        own = {name: value for name, value in config.items() if name not in OF_POINT}
-        name = json.dumps(own, sort_keys=True)
-        configs[name] = own
-        good = row.status == OK and row.correct and (row.bitwise or not bitwise)
+        bucket, own = row.key.config_values["bucket"], choice(row)
         if bucket not in buckets:
             continue
-        if not good or row.median_s is None:
-            spoilt.add(name)
-            continue
-        times.setdefault(name, {}).setdefault(bucket, []).append(row.median_s)
+        good = row.status == OK and row.correct and (row.bitwise or not bitwise)
+        if good and row.median_s is not None:
+            times.setdefault(own, {}).setdefault(bucket, []).append(row.median_s)
+        else:
+            spoilt.add(own)
     means = {
         name: statistics.geometric_mean([min(found[bucket]) for bucket in buckets])
         for name, found in times.items()
@@ -92,9 +75,9 @@ def winner(rows: Iterable[Row], buckets: Sequence[str], *, bitwise: bool = False
     if not means:
         return None
     best = min(means.values())
-    tied = [name for name, mean in means.items() if mean <= best * (1 + TIE)]
-    chosen = min(tied, key=lambda name: (configs[name].get("shared_bytes", 0), means[name], name))
-    return Winner(configs[chosen], means[chosen], len(tied) - 1)
+    tied = {name: json.loads(name) for name, mean in means.items() if mean <= best * (1 + TIE)}
+    chosen = min(tied, key=lambda name: (tied[name].get("shared_bytes", 0), means[name], name))
+    return Winner(tied[chosen], means[chosen], len(tied) - 1)
 
 
 def winners(
@@ -107,3 +90,44 @@ def winners(
         return {} if one is None else dict.fromkeys(buckets, one)
     found = {bucket: winner(every, [bucket]) for bucket in buckets}
     return {bucket: one for bucket, one in found.items() if one is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One configuration on two sides; ratio: time of the second over the first."""
+
+    config: dict[str, Any]
+    one: Row
+    other: Row
+
+    @property
+    def ratio(self) -> float | None:
+        """Return their ratio; None if one of the two has no time."""
+        if not self.one.median_s or self.other.median_s is None:
+            return None
+        return self.other.median_s / self.one.median_s
+
+
+def compare(
+    one: Iterable[Row], other: Iterable[Row], *, across_kernels: bool = False
+) -> tuple[Comparison, ...]:
+    """Return the configurations that both sides have measured, the slowest ratio first.
+
+    Errors: StoreError for several kernels on a side, or two different ones, unless
+    `across_kernels` says that this is what is compared.
+    """
+    first, second = ([row for row in rows if row.status == OK] for rows in (one, other))
+    kernels = [{row.key.kernel_hash for row in rows} for rows in (first, second)]
+    if not across_kernels and (len(kernels[0] | kernels[1]) > 1 or kernels[0] != kernels[1]):
+        names = " and ".join(", ".join(sorted(found)) or "none" for found in kernels)
+        raise StoreError(
+            f"The rows come from different kernels ({names}), so their times do not compare the "
+            "same thing. Choose one kernel, or ask for a comparison across kernels."
+        )
+    found = {row.key.config: row for row in first}
+    pairs = [
+        Comparison(row.key.config_values, found[row.key.config], row)
+        for row in second
+        if row.key.config in found
+    ]
+    return tuple(sorted(pairs, key=lambda pair: -(pair.ratio or 0.0)))

@@ -15,7 +15,8 @@ from workbench.core.errors import ScenarioError
 from workbench.labs.jobs import MEASUREMENTS, Job
 from workbench.sweeps.kernels.cluster import ClusterError, cluster
 from workbench.sweeps.kernels.execute import Sweep
-from workbench.sweeps.kernels.kernel_session import KERNELS, Chosen, SweptKernel
+from workbench.sweeps.kernels.fitting import Candidates
+from workbench.sweeps.kernels.kernel_session import KERNELS, SweptKernel
 from workbench.sweeps.kernels.lanes import LaneLostError, in_thread
 from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.store import ResultStore, Row, StoreError
@@ -137,7 +138,7 @@ class KernelTuning:
             self.sweep = None
 
     def _measure(self, store: ResultStore, request: _Request, job: Job) -> None:
-        def choose() -> tuple[Place, Chosen]:
+        def choose() -> tuple[Place, Candidates]:
             place = cluster(request.where) if request.where else here()
             return place, request.kernel.chosen(place, bitwise=request.bitwise)
 
@@ -149,7 +150,7 @@ class KernelTuning:
                 return
         place, chosen = choosing.result()
         with place:
-            notes = f"; on {place.device}; {chosen.candidates.skipped_text}"
+            notes = f"; on {place.device}; {chosen.skipped_text}"
             kernel, arrived = request.kernel, self._arrived
             self.sweep = sweep = kernel.sweep(store, chosen, place=place, on_row=arrived)
             job.report("Measuring ...")
@@ -194,6 +195,6 @@ class KernelTuning:
         self._winners.value = "".join(shown)
 
 
-def _close_place(choosing: Future[tuple[Place, Chosen]]) -> None:
+def _close_place(choosing: Future[tuple[Place, Candidates]]) -> None:
     if choosing.exception() is None:
         choosing.result()[0].close()

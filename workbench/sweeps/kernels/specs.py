@@ -1,0 +1,22 @@
+"""Read by the compiling process: the specialisations that a sweep asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from workbench.kernels.kernel_spec import KernelSpec
+from workbench.sweeps.kernels import flex, tables
+from workbench.sweeps.kernels.fitting import SPECS_VARIABLE
+
+SPECS_OF = {"flex": flex.specs_of, "block-table": tables.specs_of}
+
+
+def _requested() -> tuple[KernelSpec, ...]:
+    """Return every specialisation once, however many configurations have it."""
+    kernel, configs = json.loads(os.environ.get(SPECS_VARIABLE, '["flex", []]'))
+    found = (spec for config in configs for spec in SPECS_OF[kernel](config))
+    return tuple({spec.name: spec for spec in found}.values())
+
+
+INSPECTED = _requested()
