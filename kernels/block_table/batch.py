@@ -65,6 +65,7 @@ def checked_batch(
             index=i,
         )
     padded = max_requests if padded_requests is None else padded_requests
+    # a captured graph runs for a fixed number of rows, those after the batch are padding
     if not len(rows) <= padded <= max_requests:
         raise BlockTableError(
             f"padded_requests {padded} must be between the {len(rows)} requests of the batch and "
@@ -81,6 +82,7 @@ def checked_batch(
         )
         places = integer_array(() if positions is None else positions, "positions")
         _check_starts(starts, len(rows), max_tokens)
+        # last, because it relies on starts that rise and end at the number of tokens
         _check_positions(groups, counts, rows, starts, places, parallel.size)
     return Batch(rows.astype(np.int32), starts.astype(np.int32), places, padded)
 
@@ -131,7 +133,9 @@ def _check_positions(
         )
     owners = np.repeat(rows, np.diff(starts))
     for g, group in enumerate(groups):
+        # counts[g, -1] would be the last row: a dummy is taken as a full row, which refuses nothing
         blocks = np.where(owners == DUMMY_REQUEST, group.max_blocks, counts[g, owners])
+        # with context parallelism a block of this rank spans `ranks` times its tokens
         room = blocks * group.block_size * ranks
         if (wrong := (positions < 0) | (positions >= room)).any():
             t = int(np.argmax(wrong))

@@ -52,6 +52,7 @@ class FaithfulPath:
 
     def read_addresses(self) -> None:
         """Record the addresses of the tables. Call it again after their memory has moved."""
+        # vLLM keeps arrays of pointers on the device, one entry per group (BlockTables, #38831)
         self._p_sources = self._device(np.array([t.data_ptr() for t in self.sources]))
         self._p_tables = self._device(np.array([t.data_ptr() for t in self.tables]))
         self.strides = self._device(np.array([t.stride(0) for t in self.sources]))
@@ -70,6 +71,7 @@ class FaithfulPath:
                 continue
             ratio = group.ratio
             blocks = np.concatenate([given[w] for w in mine])
+            # kernel blocks of manager block b: b * ratio .. b * ratio + ratio - 1
             ids = (blocks[:, None] * ratio + np.arange(ratio)).ravel()
             offsets = np.concatenate(([0], lengths[mine].cumsum())) * ratio
             requests, starts = writes.request[mine], writes.start[mine] * ratio
@@ -86,6 +88,7 @@ class FaithfulPath:
                 table, table.stride(0), requests, starts, offsets, ids, BLOCK=BLOCK
             )
         for g, requests, counts in self._new_counts:
+            # after the launches in the same stream, so no reader sees a count before its ids
             self.counts[g, requests] = counts
 
     def upload_batch(self, batch: Batch | DeviceBatch) -> None:
@@ -117,6 +120,7 @@ class FaithfulPath:
     def launch_slots(self) -> None:
         """Fill the whole slot mapping of every group."""
         assert self._batch is not None
+        # + 1: the last program of a group pads the rest of its slots
         slot_mapping_kernel[(len(self.groups), self._batch.num_requests + 1)](
             self._idx_mapping,
             self._query_start_loc,
@@ -144,6 +148,7 @@ class FaithfulPath:
     def manager_row(self, group: int, request: int) -> np.ndarray:
         """Return one row on the device as manager blocks, [max_blocks]; waits for the device."""
         ratio = self.groups[group].ratio
+        # the first kernel block of each manager block, divided back
         return self.sources[group][request].cpu().numpy()[::ratio] // ratio
 
     def _device(self, array: np.ndarray) -> torch.Tensor:

@@ -56,7 +56,9 @@ class FastPath:
         self.sources = _views(self._sources, sources, max_requests)
         self.tables = _views(self._tables, tables, max_requests)
         self.counts = allocate((len(groups), max_requests), torch.int32)
+        # an allocator may hand out garbage, and a row of count 0 is never read
         self.counts.zero_()
+        # 32 entries of 8 bytes: every group starts on its own cache lines
         self._slots = allocate((len(groups), round_up(max_tokens, 32)), torch.int64)
         self.slots = self._slots[:, :max_tokens]
         self.device = self._sources.device
@@ -66,12 +68,16 @@ class FastPath:
         # a header for a batch that is on the device, one for the writes, the writes
         staged_words = 2 * WORDS + PLANES * max_writes + max_ids
         self._staging = StagingRing(allocate((staged_words,), torch.int32))
+        # until the first upload a launch sees no writes and no requests
         self._staging.target[: 2 * WORDS] = 0
         self._staged = self._staging.target[WORDS:]
+        # steps of the binary search for a write; constant, so that one kernel serves every batch
         self._write_steps = (max_writes - 1).bit_length()
         programs = -(-max(max_ids, max_writes) // IDS)
+        # fixed for a captured graph: the programs stride over the ids, however many there are
         self._apply_programs = min(programs, _resident_programs(self.device))
 
+        # + 1: query_start_loc has one entry more than there are requests
         row_words = round_up(max_requests + 1, 32)
         self._batch_starts = np.cumsum([WORDS, row_words, row_words]).tolist()
         batch_words = self._batch_starts[-1] + round_up(max_tokens, 32)
@@ -82,6 +88,7 @@ class FastPath:
             self._batches.target[first:end]
             for first, end in zip(self._batch_starts, ends, strict=True)
         )
+        # what the next launch reads; a DeviceBatch replaces both
         self._batch_header, self._batch_parts = self._batches.target, self._own_parts
 
         layout = group_layout(
@@ -100,6 +107,7 @@ class FastPath:
         """
         buffer, first, packed = self._staging.buffer(), WORDS, writes.packed
         end = 2 * WORDS + len(packed)
+        # count twice: the planes are as long as the writes are many
         buffer[WORDS : WORDS + 3] = writes.count, len(packed) - PLANES * writes.count, writes.count
         buffer[2 * WORDS : end] = packed
         if batch is not None:
@@ -107,6 +115,7 @@ class FastPath:
             buffer[:3] = batch.num_requests, batch.padded_requests, batch.num_tokens
             self._batch_header = self._staging.target
             self._batch_parts = (batch.idx_mapping, batch.query_start_loc, batch.positions)
+        # the header of a device batch rides along, just before that of the writes
         self._staging.send(end, first)
 
     def launch_apply(self) -> None:
@@ -184,4 +193,5 @@ def _resident_programs(device: torch.device) -> int:
     """Return the number of programs that share the staged ids; few in the interpreter."""
     if device.type != "cuda":
         return INTERPRETER_PROGRAMS
+    # enough programs to fill every multiprocessor; each costs a fixed search for its writes
     return torch.cuda.get_device_properties(device).multi_processor_count * PROGRAMS_PER_PROCESSOR

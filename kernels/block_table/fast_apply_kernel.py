@@ -34,6 +34,7 @@ def apply_kernel(
     p_start = p_request + plane_words
     p_offset = p_start + plane_words
     p_ids = p_offset + plane_words
+    # programs share writes and ids with one loop: entry i is both write i and id i
     i_begin = tl.program_id(0) * IDS
     for i_first in range(i_begin, tl.maximum(num_writes, num_ids), tl.num_programs(0) * IDS):
         o_entry = i_first + tl.arange(0, IDS)
@@ -47,6 +48,7 @@ def apply_kernel(
         b_length = tl.where(o_entry + 1 < num_writes, b_next, num_ids) - b_first
         b_start = tl.load(p_start + o_entry, mask=m_write, other=0)
         o_count = b_group.to(tl.int64) * max_requests + b_request
+        # counts are read by the next launch of the stream, never by this one
         tl.store(p_counts + o_count, b_start + b_length, mask=m_write)
 
         m_id = o_entry < num_ids
@@ -59,6 +61,7 @@ def apply_kernel(
             b_write = tl.where(m_candidate & (b_offset <= o_entry), b_candidate, b_write)
         b_group = tl.load(p_group + b_write, mask=m_id, other=0).to(tl.int64)
         b_request = tl.load(p_request + b_write, mask=m_id, other=0).to(tl.int64)
+        # column = start of the write + place of the id within it
         b_column = tl.load(p_start + b_write, mask=m_id, other=0) + o_entry
         b_column -= tl.load(p_offset + b_write, mask=m_id, other=0)
         p_field = p_layout + b_group * LAYOUT_FIELDS

@@ -64,6 +64,7 @@ def gather_tile(
     # a multiple of 4 on either side, so that four neighbours share one mask
     b_bound = tl.where(m_live, (b_entries + 3) // 4, b_table_stride.to(tl.int32) // 4) * 4
     b_bound = tl.where(o_row < num_padded, b_bound, 0)
+    # a tile after every row of its rows: nothing to write
     if tl.max(b_bound, 0) > i_first_column:
         o_column = i_first_column + tl.arange(0, COLUMNS)
         m_store = o_column[None, :] < b_bound[:, None]
@@ -72,6 +73,7 @@ def gather_tile(
         o_source = tl.multiple_of(tl.load(p_field + SOURCE_BASE), 32)
         # int64 before the stride: an arena may exceed 2**31 entries
         p_rows = p_sources + (o_source + b_request.to(tl.int64) * b_source_stride)[:, None]
+        # no division where kernel and manager blocks are the same
         if b_ratio == 1:
             m_load = m_store & m_live[:, None]
             b_id = tl.load(p_rows + o_column[None, :], mask=m_load, other=0)
@@ -81,6 +83,7 @@ def gather_tile(
             b_shift = tl.load(p_field + RATIO_SHIFT).to(tl.int32)
             b_block = divide(o_column, b_multiplier, b_shift, POWER_OF_TWO)
             b_id = tl.load(p_rows + b_block[None, :], mask=m_entry, other=0)
+            # remainder without a second division
             b_part = o_column - b_block * b_ratio
             b_value = tl.where(m_entry, b_id * b_ratio + b_part[None, :], 0)
         o_table = tl.multiple_of(tl.load(p_field + TABLE_BASE), 32)
@@ -114,6 +117,7 @@ def slot_tile(
     b_request = tl.load(p_idx_mapping + b_row, mask=m_token, other=-1)
     m_live = b_request >= 0
     b_count = tl.load(p_group_counts + b_request, mask=m_live, other=0)
+    # positions fit in 32 bits: ContextParallel.check_groups
     b_position = tl.load(p_positions + o_token, mask=m_token, other=0).to(tl.int32)
     b_span = tl.load(p_field + SPAN).to(tl.int32)
     b_multiplier = tl.load(p_field + SPAN_MULTIPLIER)

@@ -52,6 +52,7 @@ class FewWriter:
         if len(ids) * len(self._groups) > MOST_WRITES:
             return None
         columns = self._columns(requests, ids, overwrite)
+        # a request twice is an error, which the general way words
         if columns is None or len(set(requests)) < len(requests):
             return None
         group, owner, start, offset, rows, ends, places, blocks = columns
@@ -59,12 +60,14 @@ class FewWriter:
             return None
         planes = PLANES * len(rows)
         packed = np.empty(planes + len(blocks), dtype=np.int32)
+        # one call packs all planes; numpy would take one per plane
         struct.pack_into(f"={planes}i", packed.data, 0, *group, *owner, *start, *offset)
         sent, entries, counts = packed[planes:], self._entries, self._counts
         sent[:] = found
         last = [*offset[1:], len(blocks)]
         for place, i, j, row, end in zip(places, offset, last, rows, ends, strict=True):
             counts[row] = end
+            # a memoryview writes one number several times as fast as a numpy slice
             if j - i == 1:
                 entries[place] = blocks[i]
             else:
@@ -79,6 +82,7 @@ class FewWriter:
         columns: tuple[list[int], ...] = ([], [], [], [], [], [], [], [])
         group, owner, start, offset, rows, ends, places, blocks = columns
         for request, lists in zip(requests, ids, strict=True):
+            # type(), not isinstance: a bool is an int, and is refused
             if type(request) is not int or not 0 <= request < most_requests:
                 return None
             if type(lists) not in LISTS or len(lists) != num_groups:

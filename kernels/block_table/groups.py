@@ -79,6 +79,7 @@ class ContextParallel:
     def check_groups(self, groups: Iterable[TableGroup]) -> None:
         """Refuse an interleave that carries tokens over a kernel block's end, and endless rows."""
         for index, group in enumerate(groups):
+            # kernels divide positions in 32 bits
             if group.max_blocks * group.block_size * self.size > LARGEST_INT32:
                 room = LARGEST_INT32 // (group.block_size * self.size)
                 raise BlockTableError(
@@ -90,6 +91,7 @@ class ContextParallel:
                     limit=room,
                     group=index,
                 )
+            # else a run of tokens of one rank would cross the end of a kernel block
             if self.size > 1 and group.kernel_block_size % self.interleave:
                 near = nearest_divisor(group.kernel_block_size, self.interleave)
                 raise BlockTableError(
@@ -131,6 +133,7 @@ def table_groups(
 
 def nearest_divisor(number: int, wanted: int) -> int:
     """Return the divisor of `number` closest to `wanted`, the smaller one of a tie."""
+    # divisors come in pairs, one of which is at most the square root
     small = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
     divisors = sorted({*small, *(number // d for d in small)})
     return min(divisors, key=lambda divisor: (abs(divisor - wanted), divisor))

@@ -34,6 +34,7 @@ class HostTables:
         self.groups = tuple(groups)
         self.max_requests = max_requests
         self.num_pool_blocks = num_blocks
+        # one allocation for all groups: an append of many groups is then one indexed copy
         self._arena = row_arena([group.max_blocks for group in groups], max_requests)
         self._ids = np.zeros(self._arena.size, dtype=np.int32)
         self._capacity = np.array([group.max_blocks for group in groups])
@@ -43,9 +44,12 @@ class HostTables:
         shape = (len(groups), max_requests)
         self.newest_counts = np.zeros(shape, dtype=np.int64)
         self.counts = np.zeros(shape, dtype=np.int64)
+        # views, not copies: entry [group, request] is also row group * max_requests + request
         self._flat_newest, self._flat_counts = self.newest_counts.ravel(), self.counts.ravel()
+        # the first entry of a row that the device lacks; everything after it is sent again
         self._first_staged = np.full(shape, NOTHING_STAGED, dtype=np.int64)
         self._touched: list[int] = []
+        # a lone append, the common case of a decode step, is sent as it came, without a merge
         self._only: Append | None = None
         self._few = FewWriter(self._arena, max_requests, num_blocks, self._ids, self._flat_newest)
         self._count_view = self._flat_counts.data
@@ -54,6 +58,7 @@ class HostTables:
         self, requests: Ids, ids: Sequence[Sequence[Ids]], *, overwrite: bool = False
     ) -> None:
         """Add ids[i][group] to the rows of requests[i]; all or, on an error, nothing."""
+        # None covers what is invalid as well: the general way below finds the error and words it
         if (append := self._few.write(requests, ids, overwrite=overwrite)) is not None:
             self._stage(append)
             return
@@ -90,10 +95,12 @@ class HostTables:
         owner = requests.repeat(len(self.groups))
         group = np.broadcast_to(self._group, lengths.shape).reshape(-1)
         rows = group * self.max_requests + owner
+        # `newest`, not `counts`: two appends before one apply follow one another
         start = np.zeros_like(owner) if overwrite else self._flat_newest[rows]
         end = start + writes
         offset = np.zeros(len(writes) + 1, dtype=np.int64)
         writes.cumsum(out=offset[1:])
+        # all checks come before the first change: a refused write leaves everything as it was
         check_ids(blocks, self.num_pool_blocks, offset, group, owner)
         if (over := end > self._capacity[group]).any():
             w = int(np.argmax(over))
@@ -104,12 +111,15 @@ class HostTables:
                 capacity=int(self._capacity[group[w]]),
             )
         self._put(self._base[group] + owner * self._stride[group] + start, offset, blocks)
+        # only now, as the slots of `_put` depend on the old ends
         self._flat_newest[rows] = end
         if not writes.all():  # what changes nothing is not sent
+            # an empty overwrite still shortens its row: its count has to reach the device
             kept = (writes > 0) | (end != self._flat_counts[rows])
             group, owner, start, rows, end = (a[kept] for a in (group, owner, start, rows, end))
             offset = np.append(offset[:-1][kept], 0)
         columns = (group, owner, start, offset[:-1], blocks)
+        # the checks above keep every value within 32 bits
         packed = np.concatenate(columns, dtype=np.int32, casting="same_kind")
         self._stage(Append(StagedWrites(packed, len(rows)), rows, end))
 
@@ -139,9 +149,11 @@ class HostTables:
             return
         self._merge_only()
         for g in range(len(self.groups)):
+            # live entries only: what follows them is never read
             count = self.newest_counts[g, source]
             self.row(g, target)[:count] = self.row(g, source)[:count]
         self.newest_counts[:, target] = self.newest_counts[:, source]
+        # the target may hold other ids on the device, so its whole row is sent
         self._first_staged[:, target] = 0
         self._touched.append(target)
 
@@ -166,7 +178,9 @@ class HostTables:
             return NO_WRITES
         touched = np.unique(np.array(self._touched, dtype=np.int64))
         newest = self.newest_counts[:, touched]
+        # a row may be shorter than where its first change was staged
         first = np.minimum(self._first_staged[:, touched], newest)
+        # a row without new ids is sent for its count alone
         group, place = np.nonzero((first < newest) | (newest != self.counts[:, touched]))
         start, request = first[group, place], touched[place]
         offset = np.concatenate(([0], np.cumsum(newest[group, place] - start)))
@@ -179,6 +193,7 @@ class HostTables:
         """Record that the device has everything: what was staged is now applied."""
         if self._only is not None:
             rows, ends = self._only.rows, self._only.ends
+            # lists come from FewWriter: for a few rows a loop beats numpy
             if isinstance(rows, list):
                 for row, end in zip(rows, ends, strict=True):
                     self._count_view[row] = end
@@ -197,6 +212,7 @@ class HostTables:
         self._forget()
         for request in touched:
             for g in range(len(self.groups)):
+                # beyond the count the device may hold anything, and so may the host
                 count = self.counts[g, request]
                 self.row(g, request)[:count] = device_row(g, request)[:count]
 
@@ -232,4 +248,5 @@ def _places(first: Ints, offset: Ints) -> Ints:
     lengths = np.diff(offset)
     if (lengths == 1).all():
         return first
+    # position of id i of write w: first[w] + i - offset[w]
     return np.repeat(first - offset[:-1], lengths) + np.arange(offset[-1])

@@ -56,6 +56,7 @@ def _check_readable(values: Sequence[object]) -> None:
 def _joined(lists: list[Ids]) -> NDArray[np.int64]:
     if np.ndarray not in set(map(type, lists)):
         return integer_array(list(chain.from_iterable(lists)), FIELD)
+    # only flat arrays of signed integers can skip the check of each
     if {(type(ids), getattr(ids, "ndim", 1)) for ids in lists} == {(np.ndarray, 1)} and all(
         ids.dtype.kind == "i" for ids in lists if isinstance(ids, np.ndarray)
     ):

@@ -35,6 +35,7 @@ def integer_array(values: Ids, field: str) -> NDArray[np.int64]:
     if not isinstance(values, np.ndarray) and bool in set(map(type, values)):
         raise _not_integers(field, "bool")
     try:
+        # numpy would take True for 1 and round 1.5 away with dtype=int64: let it choose
         array = np.asarray(values)
     except ValueError:  # lists within the list
         raise _not_integers(field, "list") from None
@@ -98,4 +99,5 @@ def multiplier_and_shift(divisor: int) -> tuple[int, int]:
     if not 1 <= divisor < 2**DIVIDEND_BITS:
         raise ValueError(f"a divisor must be in 1..2**31 - 1; got {divisor}")
     shift = (divisor - 1).bit_length()
+    # rounded up: rounded down, the quotient of a multiple of the divisor would be one too small
     return (1 << (DIVIDEND_BITS + shift)) // divisor + 1, shift

@@ -67,6 +67,7 @@ def _check_tensor(
     field: str, tensor: torch.Tensor, dtypes: tuple[torch.dtype, ...], entries: int, place: str
 ) -> None:
     shape = tensor.shape
+    # longer is fine: buffers of a captured graph are as long as its largest batch
     fits = len(shape) == 1 and shape[0] >= entries and tensor.is_contiguous()
     if not fits or tensor.dtype not in dtypes or tensor.device.type != place:
         raise BlockTableError(

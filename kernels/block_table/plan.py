@@ -35,9 +35,11 @@ class LaunchPlan:
 
 def launch_plan(tables: Arena, *, max_requests: int, max_tokens: int) -> LaunchPlan:
     """List the tiles over max_tokens slots and max_requests rows of every group."""
+    # rows of at most two cache lines: more columns would mostly be masked off
     columns = NARROW if max(tables.strides) <= 2 * NARROW else WIDE
     rows = min(TILE_ENTRIES // columns, 1 << (max_requests - 1).bit_length())
     groups = range(len(tables.strides))
+    # slots first: each kind is then one slice of the entries, to launch alone
     slots = [(g, SLOTS, first, 0) for g in groups for first in range(0, max_tokens, TOKENS)]
     tiles = [
         (g, TABLE, row, column)
@@ -75,5 +77,6 @@ def group_layout(
             *multiplier_and_shift(span),
         )
         fields[g, : len(row)] = row
+    # one kernel for all groups: shifts only if every divisor is a power of two
     divisors = [d for group in groups for d in (group.ratio, group.block_size * ranks)]
     return GroupLayout(fields, all(map(is_power_of_two, divisors)))

@@ -15,6 +15,7 @@ def copy_in_stream(target: torch.Tensor, source: torch.Tensor) -> Wait:
     target.copy_(source, non_blocking=True)
     if not target.is_cuda:
         return _done
+    # host memory is read after this call returns: the event says when it may be filled again
     event = torch.cuda.Event()
     event.record(torch.cuda.current_stream(target.device))
     return event.synchronize

@@ -107,6 +107,7 @@ class _Watched:
         return self._class.set_grid_dim(self._builder, *grid)
 
     def _accessed(self, access: str, ptrs: Any, mask: Any) -> int:
+        # a scalar access has a mask of one element
         on = np.broadcast_to(np.asarray(mask.data, dtype=bool), np.shape(ptrs.data))
         if self._ranges is not None:
             first = np.asarray(ptrs.data)[on].astype(np.int64)
@@ -114,6 +115,7 @@ class _Watched:
             inside = (first[:, None] >= self._ranges[:, 0]) & (last[:, None] <= self._ranges[:, 1])
             if not (fine := inside.any(1)).all():
                 stray = first[int(np.argmin(fine))]
+                # the distance to each range is positive on the side that was missed
                 gaps = np.maximum(self._ranges[:, 0] - stray, stray + 1 - self._ranges[:, 1])
                 raise OutOfBounds(access, int(gaps.min()))
         return int(on.sum())

@@ -34,6 +34,7 @@ def checked_requests(requests: Ids, max_requests: int, *, distinct: bool = True)
 def check_ids(blocks: Ints, num_blocks: int, offset: Ints, group: Ints, owner: Ints) -> None:
     """Refuse the first id outside of the pool; write w has blocks[offset[w] : offset[w + 1]]."""
     if (i := first_outside(blocks, 0, num_blocks)) is not None:
+        # "right": an empty write has the offset of the next one
         w = int(np.searchsorted(offset, i, side="right")) - 1
         place, g, request = i - int(offset[w]), int(group[w]), int(owner[w])
         raise BlockTableError(

@@ -42,6 +42,7 @@ def inspect_kernels(
             hint = f" Nearest: {near[0]}." if near else ""
             raise InspectionError(f"no target {target!r}.{hint} Targets: {', '.join(TARGETS)}.")
     request = {"module": module, "targets": list(targets), "kernels": list(kernels)}
+    # triton reads the variable while it is imported, so the child must not have it
     environment = {name: value for name, value in os.environ.items() if name != INTERPRET_VARIABLE}
     done = subprocess.run(
         [sys.executable, "-m", WORKER],

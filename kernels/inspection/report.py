@@ -110,6 +110,7 @@ def cuda_resources(resource_usage: str) -> tuple[int, int]:
     found = {name: int(value) for name, value in _RESOURCES.findall(resource_usage)}
     if "REG" not in found:
         raise ValueError(f"no resource usage in {resource_usage[:200]!r}")
+    # spilled registers appear as stack or as local memory
     return found["REG"], max(found.get("STACK", 0), found.get("LOCAL", 0))
 
 
@@ -121,6 +122,7 @@ def amd_resources(assembly: str) -> tuple[int, int]:
         if found is None:
             raise ValueError(f"no {name} in the kernel's metadata")
         values[name] = int(found.group(1))
+    # private memory also holds arrays; spills are counted in registers of 4 bytes
     return values["registers"], max(values["private"], 4 * values["spilled"])
 
 

@@ -66,6 +66,7 @@ def _resource_usage(cubin: bytes) -> str:
     import triton.backends.nvidia
 
     tool = Path(triton.backends.nvidia.__file__).parent / "bin" / "cuobjdump"
+    # cuobjdump reads files only
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()

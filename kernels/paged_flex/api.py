@@ -135,6 +135,7 @@ def prepare(
         settings=fit,
     )
     launches, scratch = _launches(call, work, allocate or empty)
+    # scratch only: what grows with the batch, never with the cache
     bytes_ = sum(tensor.numel() * tensor.element_size() for tensor in scratch)
     return PreparedAttention(
         out=out,
@@ -181,6 +182,7 @@ def _launches(
     attend = _attend_launches(call)
     if len(work.prefill):
         items = torch.from_numpy(work.prefill).to(device)
+        # one path: a prefill adds keys up in the splits of a decode, for the same bits
         fold = work.split_tokens if settings.one_path else 0
         launches.append(attend(items, settings.prefill, fold, nothing, nothing, fold=True))
     if not len(work.decode):
@@ -190,6 +192,7 @@ def _launches(
     if not work.split_tokens:
         launches.append(attend(items, settings.decode, 0, nothing, nothing))
         return tuple(launches), ()
+    # float32, as the accumulator is: a partial is not rounded
     partials, block_d = (len(items), shapes.kv_heads), padded_head_dim(shapes.head_dim)
     rows = work.decode_queries * shapes.group
     partial = allocate((*partials, rows, block_d), torch.float32)
@@ -245,6 +248,7 @@ def _attend_launches(call: _Call) -> Callable[..., Launch]:
             "num_warps": tile.num_warps,
             "num_stages": tile.num_stages,
         }
+        # partials have as many rows as the widest decode, fewer than the tile
         rows = state.shape[-1]
         arguments = (*tensors, *strides, rows, call.scale, _factor(call))
         return Launch(attend_kernel, (len(items), shapes.kv_heads), arguments, options)

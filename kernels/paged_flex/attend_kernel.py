@@ -21,6 +21,7 @@ def attend_keys(
         b_max = tl.full([BLOCK_M], float("-inf"), tl.float32)
         b_sum = tl.zeros([BLOCK_M], tl.float32)
         # splits without a visible key add exactly nothing
+        # sinks are in the first split, so nothing can be skipped before them
         i_first = tl.where(near_end > 0, 0, tl.maximum(tl.minimum(low, high), 0) // SPLIT)
         for i_split in tl.range(i_first, tl.cdiv(high, SPLIT), num_stages=1):
             t_begin = i_split * (SPLIT // BLOCK_N)

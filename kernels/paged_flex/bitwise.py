@@ -56,6 +56,7 @@ def promised(settings: Settings) -> tuple[Kind, ...]:
     if settings.depends_on_batch:
         return ("pages", "page size")
     kinds: tuple[Kind, ...] = ("batch", "padding", "pages", "page size")
+    # numpy, in the interpreter, sums a row in another order at another place of the matrix
     if not settings.depends_on_chunks and triton_mode().mode == "gpu":
         kinds += ("chunks",)
     return kinds
@@ -63,6 +64,7 @@ def promised(settings: Settings) -> tuple[Kind, ...]:
 
 def compare_bits(kind: Kind, detail: str, alone: torch.Tensor, other: torch.Tensor) -> Trial:
     """Count the elements whose bits differ; two NaNs of the same bits are equal."""
+    # as integers: -0.0 and 0.0 differ, a NaN equals itself
     word = _WORDS[alone.element_size()]
     differs = alone.contiguous().view(word) != other.contiguous().view(word)
     places = differs.nonzero()
@@ -114,6 +116,7 @@ def batch_trials(
             pages = seed + 1 + turn
             if kind == "batch":
                 count = int(random.integers(1, len(companions) + 1))
+                # 0 is the request; the companions around it come in random number and order
                 rows = [0, *(1 + random.permutation(len(companions))[:count]).tolist()]
                 rows = [rows[i] for i in random.permutation(len(rows))]
                 batch = [request if i == 0 else companions[i - 1] for i in rows]
@@ -150,6 +153,7 @@ def _in_chunks(
     cuts = sorted((1 + random.permutation(queries - 1)[:count]).tolist())
     parts, start = [], 0
     for end in (*cuts, queries):
+        # a step sees keys up to its own end, as while a prompt is prefilled
         reach = total - queries + end
         step = Request(request.keys[:reach], request.values[:reach], request.queries[start:end])
         parts.append(run(lay_out([step], block_size, seed=seed), [0], 0))

@@ -45,6 +45,7 @@ def physical_score_mod(slots: Slots, score: Score) -> Callable[..., torch.Tensor
         value: torch.Tensor, b: Any, h: Any, query: torch.Tensor, slot: torch.Tensor
     ) -> torch.Tensor:
         request, position, key, valid = slots.places(query, slot)
+        # positions of the request, not slots: a mod knows nothing of pages
         changed = score.torch_score_mod(value, request, h, position, key)
         return torch.where(valid, changed, -float("inf"))
 
@@ -57,6 +58,7 @@ def direct_mask(
     """Build a BlockMask from the block table, kv block = cache block; every tile is masked."""
     lists = direct_block_lists(slots, q_block, window=window, prune=prune)
     total = slots.num_blocks * slots.block_size
+    # no block is marked as full: its tail may belong to another request, so every tile is masked
     return BlockMask.from_kv_blocks(
         (lists >= 0).sum(1).to(torch.int32)[None, None],
         lists.to(torch.int32)[None, None].contiguous(),
@@ -149,6 +151,7 @@ class EngineCall:
 
     def attend(self) -> torch.Tensor:
         """Return the output of flex_attention, [heads, tokens, dim]."""
+        # all slots of the cache as one sequence
         keys, values = (self.kv_cache[:, kv].flatten(0, 1).transpose(0, 1)[None] for kv in (0, 1))
         attend = _compiled_flex() if self.compiled else flex_attention
         query = self.query[: self.num_tokens].transpose(0, 1)[None]
@@ -156,6 +159,7 @@ class EngineCall:
 
     def run(self) -> torch.Tensor:
         """Return the result [tokens, heads, dim], with zeros after the batch."""
+        # queries after the batch are padding, and stay zero
         out = torch.zeros_like(self.query, memory_format=torch.contiguous_format)
         out[: self.num_tokens] = self.attend().transpose(0, 1)
         return out
@@ -187,6 +191,7 @@ def prepare_engine(
     else:
         assert kv_block is not None
         block_mask = generic_mask(slots, mask, q_block, kv_block)
+    # for few queries torch would take its decode kernel, which has other tiles
     options: dict[str, Any] = {"FORCE_USE_FLEX_ATTENTION": True}
     for name, tile, block in (("BLOCK_M", block_m, q_block), ("BLOCK_N", block_n, kv_block)):
         if tile is not None:

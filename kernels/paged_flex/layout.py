@@ -95,7 +95,9 @@ def lay_out(
     like, dtype = requests[0].queries, requests[0].keys.dtype
     counts = [-(-len(request.keys) // entry) for request in requests]
     num_blocks = sum(counts) + max(spare, 1)
+    # from 1: block 0 is the null block
     pages = np.split(1 + random.permutation(num_blocks - 1), np.cumsum(counts))
+    # one row more than requests, in random order: batch row and table row must not be confused
     table_rows = random.permutation(len(requests) + 1)
     table = np.full((len(requests) + 1, max(counts, default=0) + 2), GARBAGE, dtype=np.int32)
     cache = empty_cache(
@@ -119,6 +121,7 @@ def lay_out(
             continue
         request, own, row = requests[taken], pages[taken], int(table_rows[taken])
         table[row, : len(own)] = own
+        # kernel block and offset of every token; `ratio` kernel blocks share an entry
         part, token = np.divmod(np.arange(len(request.keys)), block_size)
         block = torch.from_numpy(own[part // ratio] * ratio + part % ratio).to(device)
         slot = torch.from_numpy(token).to(device)

@@ -30,6 +30,7 @@ def integer_table(rows: Sequence[Sequence[Any]], name: str, *, columns: int) -> 
 
 def check_position(value: Any, field: str, index: int) -> None:
     """Refuse what is not an integer in LOWEST .. HIGHEST; field[index] is its request's entry."""
+    # a bool is an Integral, and never a position
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise PagedFlexError(
             f"Invalid {field}[{index}] {value!r}. Expected integers.",

@@ -122,6 +122,7 @@ def prefix_lm_span(first, last, seq_len, p_aux, PARAM: tl.constexpr):
     high = last + 1
     for i in tl.static_range(PARAM):
         start, end = tl.load(p_aux + 2 * i), tl.load(p_aux + 2 * i + 1)
+        # an empty range, (0, -1), never reaches the queries
         high = tl.where((start <= last) & (end >= first), tl.maximum(high, end + 1), high)
     return 0, 0, 0, first + 1, high
 

@@ -53,6 +53,7 @@ class Mask:
         """Return the mask with its values on a device: a mask_mod must not copy when compiled."""
         if self.aux is None or self.torch_mask_mod_of is None:
             return self
+        # once and in front: torch.compile cannot copy from the host inside a mask_mod
         aux = self.aux.to(place)
         return replace(self, aux=aux, torch_mask_mod=self.torch_mask_mod_of(aux))
 
@@ -145,6 +146,7 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
     for request in lengths:
         places, end = list[int](), 0
         for tokens in request:
+            # the start of its document for every token: a lookup in the kernel, not a search
             places += [end] * tokens
             end += tokens
         starts.append(places or [0])
@@ -155,6 +157,7 @@ def document(lengths: Sequence[Sequence[int]]) -> Mask:
 
     def torch_mask_mod_of(aux: torch.Tensor) -> TorchMaskMod:
         def visible(b: Any, h: Any, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            # padding of a tile has positions outside of the table
             start = aux.to(q.device)[b, q.clamp(0, width - 1).long()]
             return (k <= q) & (k >= start)
 
@@ -189,6 +192,7 @@ def prefix_lm(ranges: Sequence[Sequence[tuple[int, int]]]) -> Mask:
     most = max((len(request) for request in ranges), default=0)
     # an empty range: its end is before its start
     rows = [
+        # every request has as many ranges as the longest list
         [p for pair in [*request, *[(0, -1)] * (most - len(request))] for p in pair]
         for request in ranges
     ]

@@ -35,6 +35,7 @@ def check_mods(mask: Mask, score: Score | None) -> None:
 
 def _check(kind: str, mod: Any) -> None:
     example = f"Example:\n{_EXAMPLES[kind]}"
+    # every function of triton.jit has them, in the interpreter too
     if not hasattr(mod, "arg_names"):
         raise PagedFlexError(
             f"the {kind}_mod must be a triton.jit function; got {type(mod).__name__}. {example}",
@@ -68,6 +69,7 @@ def _decision_on_tensors(mod: Any) -> tuple[int, str] | None:
     That is an if, while, for, assert, match, and, or, not, in, chain of comparisons, or a function
     such as min, on them or on names that were given a value made of them.
     """
+    # a Python decision on a tile works in the interpreter for one element, and fails on a GPU
     lines, first = inspect.getsourcelines(mod.fn)
     tree = ast.parse(textwrap.dedent("".join(lines)))
     names = _made_of_tensors(tree, mod)
@@ -129,6 +131,7 @@ def mask_mod_error(mask: Mask, error: BaseException) -> PagedFlexError:
     root, place = error, None
     while root.__cause__ is not None:
         root = root.__cause__
+    # the innermost cause knows the line of the mask_mod
     for frame in traceback.extract_tb(root.__traceback__):
         if frame.name == mask.mask_mod.__name__:
             place = frame

@@ -57,6 +57,7 @@ def dense_attention(
             continue
         keys, values = (x.to(dtype) for x in gathered(kv_cache, batch, i))
         length = len(keys)
+        # only the wanted queries: one head of a long request is a matrix of gigabytes else
         own = torch.tensor(wanted, device=query.device)
         q_at = (own - end + length)[:, None]
         k_at = torch.arange(length, device=query.device)[None, :]
@@ -67,11 +68,14 @@ def dense_attention(
                 s = score.torch_score_mod(s, i, head, q_at, k_at)
             visible = mask.torch_mask_mod(i, head, q_at, k_at).expand(s.shape)
             s = s.masked_fill(~visible, float("-inf"))
+            # the largest score is subtracted before exp, which would overflow
             top = s.amax(1, keepdim=True)
             weight = torch.exp(s - top.masked_fill(top == float("-inf"), 0.0))
             total = weight.sum(1, keepdim=True)
             if low_precision:
+                # a kernel multiplies weights in the dtype of the values
                 weight = weight.to(query.dtype).to(dtype)
+            # zero times NaN is NaN: a value that is not seen must not take part at all
             odd = ~v.isfinite()
             out = weight @ v.masked_fill(odd, 0.0) / total.masked_fill(total == 0, 1.0)
             sees_odd = (visible & odd.any(1)).any(1)
@@ -140,11 +144,13 @@ def agreement_of(
     given: torch.Tensor, exact: torch.Tensor, rough: torch.Tensor, dtype: torch.dtype
 ) -> Agreement:
     """Compare float64 tensors: the exact result, and another computation in `dtype`."""
+    # a NaN in the wrong place is wrong however close the rest is
     if not bool((exact.isnan() == given.isnan()).all()):
         return Agreement(float("inf"), 0.0)
     largest = _largest(exact)
     own = _largest(rough - exact)
     eps = torch.finfo(dtype).eps + SCORE_ROUNDINGS * torch.finfo(torch.float32).eps
+    # tiny: results near zero are rounded absolutely
     band = eps * largest + torch.finfo(dtype).tiny
     return Agreement(_largest(given - exact), 2 * (own + band))
 

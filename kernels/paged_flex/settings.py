@@ -85,6 +85,7 @@ class Settings:
     @property
     def depends_on_chunks(self) -> bool:
         """Return whether a token's bits may change with how its request is cut into steps."""
+        # another tile adds keys up in another order
         same_tile = self.decode in {None, self.prefill}
         return self.depends_on_batch or not same_tile or not self.one_path
 
@@ -116,6 +117,7 @@ def shipped(*, bitwise: bool, capability: tuple[int, int] | None) -> Settings:
     """Return FAST or BITWISE for a device; capability is CUDA's, None for anything else."""
     major = capability[0] if capability else 0
     if bitwise:
+        # Hopper multiplies out of shared memory: four warps have the registers
         return BITWISE if major == 9 else BITWISE_ELSEWHERE
     return FAST if major in {9, 10} else FAST_ELSEWHERE
 
@@ -132,9 +134,11 @@ def fitted(settings: Settings, *, head_dim: int, group: int, dtype: str) -> Sett
     def fit(tile: Tile) -> Tile:
         rows, keys, warps = tile.block_m, tile.block_n, tile.num_warps
         if not settings.as_given and head_dim > 128:
+            # the accumulator [rows, head_dim] has to stay in registers
             rows, keys = min(rows, 64), max(keys // 2, SMALLEST_TILE)
             warps = max(warps, 8) if rows == 64 else warps
         if not settings.as_given and dtype == "float32":
+            # float32 is multiplied without matrix instructions, from registers
             rows, keys, warps = min(rows, 32), min(keys, 32), min(warps, 4)
         return replace(tile, block_m=max(rows, one_token), block_n=keys, num_warps=warps)
 

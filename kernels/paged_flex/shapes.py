@@ -62,6 +62,7 @@ def empty_cache(
     memory = torch.full(
         (*(sizes[axis] for axis in order), head_dim), fill, dtype=dtype, device=device
     )
+    # a view: the axes of a call over memory in another order
     return memory.permute(*(order.index(axis) for axis in sizes), 4)
 
 
@@ -78,6 +79,7 @@ def checked_shapes(
     tokens, query_heads, head_dim = query.shape
     num_blocks, _, block_size, kv_heads, _ = kv_cache.shape
     _check_sizes(query, kv_cache)
+    # the table may hold manager blocks over a cache of kernel blocks
     ratio, rest = divmod(batch.entry_tokens, block_size)
     if rest:
         raise PagedFlexError(

@@ -30,7 +30,9 @@ def physical_to_logical(
     inverse = torch.full(shape, -1, dtype=torch.int64, device=block_table.device)
     # unused entries may be anything: they go to the null block, which is emptied below
     target = torch.where(used, block_table.long(), NULL_BLOCK)
+    # amax: of a block that is in a row twice the later entry counts
     inverse.scatter_reduce_(1, target, torch.where(used, columns, -1), "amax")
+    # the null block belongs to no request, though tables are padded with it
     inverse[:, NULL_BLOCK] = -1
     return inverse
 
@@ -61,6 +63,7 @@ class Slots:
         block = self.inverse[request, slot // self.block_size]
         key = block * self.block_size + slot % self.block_size
         length = self.lengths[request]
+        # queries are the last tokens of their request
         position = query - self.starts[request] + length - self.counts[request]
         return request, position, key, (block >= 0) & (key < length)
 
@@ -80,6 +83,7 @@ def slots_of(batch: PagedBatch, block_size: int, num_blocks: int, device: Any) -
         return torch.from_numpy(array.astype(np.int64)).to(device)
 
     lengths, counts = put(batch.seq_lens), put(batch.query_lens)
+    # any row does for a dummy: its length of 0 makes every slot invalid
     rows = put(np.where(batch.rows == DUMMY_REQUEST, 0, batch.rows))
     table = torch.as_tensor(batch.block_table).to(device)[rows]
     return Slots(
@@ -101,6 +105,7 @@ def first_occurrences(rows: torch.Tensor) -> torch.Tensor:
     """
     ordered, order = rows.sort(dim=1, stable=True)
     new = torch.ones_like(ordered, dtype=torch.bool)
+    # after a stable sort the first of equal neighbours is the first occurrence
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     keep = torch.zeros_like(new).scatter(1, order, new) & (rows > NULL_BLOCK)
     # stable: kept values come to the front without changing places
@@ -119,16 +124,19 @@ def direct_block_lists(
     """
     longest = int(slots.lengths.max()) if len(slots.lengths) else 0
     width = -(-longest // slots.block_size)
+    # 0.23 takes as many columns of every row: blocks of earlier requests in a tail are visited too
     pages = slots.table[slots.request, :width].long()
     column = torch.arange(width, device=pages.device)
     token = torch.arange(len(slots.request), device=pages.device)
     request = slots.request
     position = token - slots.starts[request] + (slots.lengths - slots.counts)[request]
     if window:
+        # the first block that holds a key of the window
         first = (position - (window - 1)).clamp(min=0) // slots.block_size
         pages = pages.masked_fill(column < first[:, None], NULL_BLOCK)
     if prune:
         begin = column * slots.block_size
+        # 0.33: columns after the request, and after the query, hold nothing that it sees
         late = (begin >= slots.lengths[request][:, None]) | (begin > position[:, None])
         pages = pages.masked_fill(late, NULL_BLOCK)
     # an id outside of the cache would be read by the kernel

@@ -25,6 +25,7 @@ def attend_tiles(
     o_dim = tl.arange(0, BLOCK_D)
     m_dim = o_dim < HEAD_DIM
     for i_visit in tl.range(0, tile_count, num_stages=2 if CAREFUL else None):
+        # edges before and after the full part, in one loop: the compiler sees one body
         i_tile = i_visit + right_shift
         if MASKED:
             i_tile = tl.where(i_visit < left_end, i_visit + left_shift, i_tile)
@@ -47,6 +48,7 @@ def attend_tiles(
         m_value = m_key
         if CAREFUL:
             b_value = tl.load(p_values, mask=m_key[:, None] & m_dim[None, :], other=0.0)
+            # false for NaN as well as for infinity
             b_odd = tl.where(tl.abs(b_value.to(tl.float32)) < float("inf"), 0, 1)
             m_odd = tl.max(b_odd, 1) > 0
             m_value = m_key & ~m_odd
@@ -78,6 +80,7 @@ def attend_tiles(
                 MASK_PARAM,
             )
             tl.static_assert(m_visible.dtype == tl.int1, "it does not return true or false")
+            # what is after the request, and rows after the batch, are never visible
             m_visible = m_visible & m_key[None, :] & m_row[:, None]
             b_score = tl.where(m_visible, b_score, float("-inf"))
 
@@ -127,12 +130,14 @@ def attend_piece(
     t_full_end = tl.maximum(tl.minimum(full_high, high), 0) // BLOCK_N
     t_full_end = tl.maximum(t_full_end, t_full)
     if ONE_PATH:
+        # bitwise: no tile skips the mask, so all run the same instructions
         t_full = t_high
         t_full_end = t_high
     t_low = tl.minimum(tl.maximum(t_low, t_begin), t_end)
     t_full = tl.minimum(tl.maximum(t_full, t_begin), t_end)
     t_full_end = tl.minimum(tl.maximum(t_full_end, t_begin), t_end)
     t_high = tl.minimum(tl.maximum(t_high, t_begin), t_end)
+    # sinks: tiles from the start of the request, before the window
     near_count = tl.maximum(t_near_end - t_begin, 0)
 
     b_acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)

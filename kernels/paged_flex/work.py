@@ -122,9 +122,11 @@ def paged_batch(
             given=len(rows),
             limit=len(lengths),
         )
+    # a dummy reads no page, whatever length it came with
     lengths = np.where(rows == DUMMY_REQUEST, 0, lengths)
     _check_lengths(starts, lengths, rows, shape[1] * entry_tokens)
     if not trusted:
+        # entries after the last one of a request are never read, so they are not checked
         _check_ids(block_table, rows, -(-lengths // entry_tokens), num_blocks)
     return PagedBatch(
         query_start_loc=starts.astype(np.int32),
@@ -220,17 +222,22 @@ def work_of(batch: PagedBatch, settings: Settings, *, group: int, kv_heads: int)
     counts, lengths = batch.query_lens.astype(np.int64), batch.seq_lens.astype(np.int64)
     decode = np.zeros(len(counts), dtype=bool)
     if settings.decode is not None:
+        # also a few queries, as speculative decoding has, if they fit into one decode tile
         decode = (counts > 0) & (counts <= settings.decode.block_m // group)
     prefill_rows = np.flatnonzero(~decode & (counts > 0))
+    # the heads of a group share a tile: they read the same keys
     tile = settings.prefill.block_m // group
     rows, first = _spread(prefill_rows, -(-counts[prefill_rows] // tile))
     first = first * tile
+    # keys up to the tile, the measure of its work under a causal mask
     ends = lengths[rows] - counts[rows] + first
+    # stable: the same batch gives the same order of programs
     order = np.argsort(-ends, kind="stable")
     prefill = np.stack([rows, first, np.zeros_like(first)], axis=1)[order]
 
     decode_rows = np.flatnonzero(decode)
     split = _split_tokens(lengths[decode_rows], settings, kv_heads)
+    # a decode without keys still has an item, which writes zeros
     splits = np.maximum(-(-lengths[decode_rows] // split), 1) if split else decode_rows * 0 + 1
     rows, part = _spread(decode_rows, splits)
     items = np.stack([rows, np.zeros_like(part), part], axis=1)
@@ -252,6 +259,7 @@ def _spread(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return every row counts[i] times, with 0, 1, ... counts[i] - 1."""
     total = int(counts.sum())
+    # cumulative counts turn a running number into a number within its row
     place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(rows, counts), place
 
@@ -260,6 +268,7 @@ def _split_tokens(lengths: NDArray[np.int64], settings: Settings, kv_heads: int)
     if settings.decode is None or not settings.by_batch or not len(lengths):
         return settings.split_tokens
     unit = settings.decode.block_n
+    # every item is launched once per KV head
     programs = max(settings.by_batch // kv_heads, 1)
     tokens = -(-int(lengths.sum()) // programs)
     return max(-(-tokens // unit), 1) * unit
