@@ -17,8 +17,7 @@ from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex.bitwise import KINDS
 from workbench.labs.flex import bits as flex_bits
 from workbench.labs.flex.bits import BITWISE_MODE, BY_SIZE_MODE, FAST_MODE, MODES, bit_lab
-from workbench.labs.flex.neighbours import engine_bits
-from workbench.labs.flex.order import order_lab
+from workbench.labs.flex.order import engine_bits, order_lab
 from workbench.labs.jobs import Job, Stopped
 from workbench.resolution import resolve
 from workbench.scenario import Scenario

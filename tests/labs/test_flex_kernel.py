@@ -8,9 +8,13 @@ from workbench.core.flex.batch import paged_batch, stale_batch
 from workbench.core.flex.build import direct_build
 from workbench.core.flex.mask import MaskRule
 from workbench.core.tables.batch_grammar import parse_batch
-from workbench.labs.flex.build_cost import build_costs, mask_bytes
-from workbench.labs.flex.masks import direct_block_mask, generic_block_mask
-from workbench.labs.flex.neighbours import kernel_bits
+from workbench.labs.flex.masks import (
+    build_costs,
+    direct_block_mask,
+    generic_block_mask,
+    mask_bytes,
+)
+from workbench.labs.flex.order import kernel_bits
 
 
 @pytest.mark.parametrize("index", [0, 1, 2])

@@ -20,11 +20,14 @@ from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import masks
 from workbench.kernels.paged_flex.layout import lay_out, random_request
 from workbench.labs.flex import launch as flex_launch
-from workbench.labs.flex.errors import kernel_errors_as_scenario_errors
-from workbench.labs.flex.inputs import machine_for, shape_of, tile_sizes
-from workbench.labs.flex.launch import launch_flex
+from workbench.labs.flex.inputs import (
+    kernel_errors_as_scenario_errors,
+    machine_for,
+    shape_of,
+    tile_sizes,
+)
+from workbench.labs.flex.launch import launch_flex, seen_pairs
 from workbench.labs.flex.mistakes import FLEX_MISTAKES, make_flex_mistake
-from workbench.labs.flex.speed import seen_pairs
 from workbench.labs.jobs import Job, Stopped
 from workbench.resolution import resolve
 from workbench.scenario import Scenario

@@ -60,13 +60,13 @@ def errors(values):
 
 
 def picker():
-    from workbench.ui.sections import Controls
+    from workbench.ui.controls import Controls
 
     controls = Controls()
     section, one = next(
-        (section.title, one)
-        for section in controls.sections
-        for one in section.pickers
+        (title, one)
+        for title, pickers in controls.sections.items()
+        for one in pickers
         if one.field == NAME
     )
     return {

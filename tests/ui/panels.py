@@ -25,8 +25,8 @@ def buttons(panel: Explorer) -> list[widgets.Button]:
 def text(panel: Explorer) -> str:
     """Return the HTML of every HTML widget of every tab, without the style sheet."""
     parts = []
-    for tab in panel._tabs.panels:
-        panel.open(tab.title)
+    for title in panel._tabs.panels:
+        panel.open(title)
 
     def walk(widget: widgets.Widget) -> None:
         if isinstance(widget, widgets.HTML):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from workbench.ui.controls import Controls
 from workbench.ui.panels.capacity import PICTURES
-from workbench.ui.sections import Controls
 
 TITLE = "Groups and capacity"
 

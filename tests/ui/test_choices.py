@@ -14,8 +14,7 @@ from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.field import ENGINE
 from workbench.scenario.random import random_scenarios
-from workbench.ui.controls import Choice
-from workbench.ui.sections import Controls
+from workbench.ui.controls import Choice, Controls
 
 SCENARIOS = (
     {},

@@ -11,7 +11,7 @@ import workbench as wb
 from workbench.core.errors import Refused
 from workbench.core.remedies import changed_plan
 from workbench.core.resolve import resolve
-from workbench.ui.panels import PANELS
+from workbench.ui.tabs import PANELS
 
 NEEDED_BY_TAB = {
     "What if": 26,
@@ -51,7 +51,7 @@ def counter(monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("title", [panel.title for panel in PANELS])
+@pytest.mark.parametrize("title", PANELS)
 def test_a_click_is_one_resolution_and_what_the_open_tab_needs(counter, title):
     panel = wb.explore(model="qwen3.5-4b")
     panel.open(title)

@@ -6,8 +6,7 @@ import pytest
 
 import workbench as wb
 from tests.ui.panels import figure, is_stale, is_verdict_stale
-from workbench.ui import problems as problems_module
-from workbench.ui.panels import simple
+from workbench.ui import tabs
 from workbench.ui.session import STRICT_VARIABLE
 from workbench.views import html
 
@@ -24,11 +23,11 @@ def fail(*_args, **_kwargs):
 
 PLACES = {
     "headline": (html, "headline_html"),
-    "backends": (simple, "grid_html"),
+    "backends": (tabs, "grid_html"),
     "facts": (html, "facts_html"),
     "figure": ("workbench.ui.explorer", "page"),
     "trace": (html, "trace_html"),
-    "pickers": ("workbench.ui.sections.Controls", "refresh"),
+    "pickers": ("workbench.ui.controls.Controls", "refresh"),
     "resolve": ("workbench.ui.session", "resolve_model"),
 }
 
@@ -74,7 +73,7 @@ def test_a_planted_exception_is_shown_recorded_and_recovered_from(
 
 def test_an_exception_while_legal_values_are_found(failing_panel, monkeypatch):
     with monkeypatch.context() as planted:
-        planted.setattr("workbench.ui.sections.Controls.offer_legal", fail)
+        planted.setattr("workbench.ui.controls.Controls.offer_legal", fail)
         failing_panel.controls["tensor_parallel"].value = 2
         assert failing_panel.controls["tensor_parallel"].value == 2
     assert 'data-workbench-error="_offer"' in failing_panel._error_area.value
@@ -113,7 +112,7 @@ def test_an_exception_in_a_remedy_is_shown(monkeypatch):
 def test_an_exception_while_a_refusal_is_shown(failing_panel, monkeypatch):
     panel = failing_panel
     with monkeypatch.context() as planted:
-        planted.setattr(problems_module.html, "refusal_html", fail)
+        planted.setattr(html, "refusal_html", fail)
         panel._apply({"tensor_parallel": 3})
     assert panel.session.errors[0].callback == "_apply"
     assert is_stale(panel)

@@ -197,12 +197,12 @@ def test_a_failure_of_ours_is_shown_and_the_next_launch_works(shown, monkeypatch
         patch.delenv("WORKBENCH_STRICT", raising=False)
         part.button.click()
         shown.wait(part)
-    assert "planted" in shown.panel._error.value
+    assert "planted" in part._error.value
     assert len(shown.session.errors) == 1
     shown.session.errors.clear()
     part.button.click()
     shown.wait(part)
-    assert shown.panel._error.value == ""
+    assert part._error.value == ""
     assert "within the tolerance" in part.result.value
 
 

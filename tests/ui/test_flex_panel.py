@@ -7,9 +7,8 @@ import pytest
 from workbench.core.flex.batch import KINDS
 from workbench.core.flex.picture import BUILDS, PRUNED
 from workbench.scenario import Scenario
-from workbench.ui.panels.flex.mask import FIGURES
 from workbench.ui.panels.flex.panel import FlexPanel
-from workbench.ui.panels.flex.sizes import SIZES
+from workbench.ui.panels.flex.pictures import MASKS, SIZES
 from workbench.ui.session import Session
 
 FP8 = {"backend": "FLEX_ATTENTION", "kv_cache_dtype": "fp8"}
@@ -114,7 +113,7 @@ def test_every_picture_follows_the_plan_and_the_device(name):
     assert shown.session.errors == []
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", MASKS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_mask_of_every_kind_and_build(name, kind):
     shown = Shown("Mask", model="llama-3.1-8b", backend="FLEX_ATTENTION")

@@ -173,7 +173,7 @@ def test_an_unexpected_error_is_shown_and_goes_away(monkeypatch):
         assert "ZeroDivisionError" in shown.panel._error.value
     shown.type("other_tensor_parallel", SAME)
     assert shown.panel._error.value == ""
-    assert [error.callback for error in shown.session.errors] == ["_input_changed"]
+    assert [error.callback for error in shown.session.errors] == ["_changed"]
 
 
 def test_chunks_are_set_in_blocks_from_0_33_on():

@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
-from workbench.ui.panels.pages.panel import PagesPanel
+from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
 from workbench.views.bytes.map import LEVELS, map_layout, map_picture, map_traces
 from workbench.views.bytes.text import byte_words
@@ -282,10 +282,10 @@ def test_the_pool(pages):
     assert "1,000,000 blocks" in shown
     assert "numbers: requests" in shown
     pages.raster.prompts.value = "0"
-    assert "lengths from 1" in pages._raster_message.value
+    assert "at least 1" in pages.raster._error.value
     assert "wb-stale" in pages.raster.figure.widget._dom_classes
     pages.raster.prompts.value = ""
-    assert pages._raster_message.value == ""
+    assert pages.raster._error.value == ""
     assert "wb-stale" not in pages.raster.figure.widget._dom_classes
 
 
@@ -295,7 +295,7 @@ def test_an_unforeseen_error_is_shown_in_the_tab(monkeypatch):
     def planted(*_args: Any, **_kwargs: Any) -> Any:
         raise RuntimeError("planted by a test")
 
-    monkeypatch.setattr("workbench.ui.panels.pages.panel.map_picture", planted)
+    monkeypatch.setattr("workbench.ui.panels.pages.map_picture", planted)
     panel.level.value = "tensor"
     assert [error.summary for error in panel.session.errors] == ["RuntimeError: planted by a test"]
     assert "planted by a test" in panel._error.value

@@ -7,7 +7,7 @@ import pytest
 from ipywidgets.widgets import widget as every
 
 import workbench as wb
-from workbench.ui.panels import PANELS
+from workbench.ui.tabs import PANELS
 
 ROUNDS = 2
 SCENARIOS = (
@@ -36,7 +36,7 @@ def change_everything(panel, tab):
             picker.value = value
 
 
-@pytest.mark.parametrize("title", [panel.title for panel in PANELS])
+@pytest.mark.parametrize("title", PANELS)
 def test_a_change_closes_the_widgets_that_it_replaces(title):
     panel = wb.explore(**SCENARIOS[0])
     tab = panel.open(title)

@@ -41,7 +41,10 @@ def torch_view(raw: torch.Tensor, view: View) -> torch.Tensor:
 
 def torch_views(views: CacheViews, device: str = "cpu") -> TorchViews:
     """Return a zeroed raw tensor on `device` and the views of its layers."""
-    raw = torch.zeros(views.raw_bytes, dtype=torch.int8, device=device)
+    return _views_of(torch.zeros(views.raw_bytes, dtype=torch.int8, device=device), views)
+
+
+def _views_of(raw: torch.Tensor, views: CacheViews) -> TorchViews:
     attention = None if views.attention is None else torch_view(raw, views.attention)
     return TorchViews(raw, attention, tuple(torch_view(raw, view) for view in views.states))
 
@@ -53,15 +56,13 @@ def allocation_views(
 
     Errors: LayoutError.
     """
-    raw, found = None, {}
-    for place in layer_places(plan, num_blocks, layout=layout):
-        views = packed_plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=place.name)
-        if raw is None:
-            raw = torch.zeros(views.raw_bytes, dtype=torch.int8, device=device)
-        attention = None if views.attention is None else torch_view(raw, views.attention)
-        states = tuple(torch_view(raw, view) for view in views.states)
-        found[place.name] = TorchViews(raw, attention, states)
-    return found
+    names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
+    views = {
+        name: packed_plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
+        for name in names
+    }
+    raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8, device=device)
+    return {name: _views_of(raw, found) for name, found in views.items()}
 
 
 @dataclass(frozen=True, slots=True)

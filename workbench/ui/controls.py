@@ -1,18 +1,20 @@
-"""The pickers: one control per scenario field, offering only legal values."""
+"""The pickers: one control per scenario field, offering only legal values, section by section."""
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError
 from workbench.core.model import Model
+from workbench.core.what_if.choices import LegalValues
 from workbench.models import catalog_names
-from workbench.scenario import MODEL, Field, Scenario
+from workbench.scenario import FIELDS, MODEL, Field, Scenario
 from workbench.scenario.field import ENGINE
-
-WIDE = {"description_width": "158px"}
+from workbench.scenario.fields import SECTIONS
+from workbench.ui.pieces import dropdown, grid, text_box
 
 
 class Picker:
@@ -28,7 +30,7 @@ class Picker:
 
     def read(self, shown: Any) -> Any:
         """Return the scenario's value of what the control shows; ScenarioError if it has none."""
-        return shown
+        raise NotImplementedError
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """Offer what is legal now and select what the scenario has."""
@@ -43,14 +45,15 @@ class Choice(Picker):
     """
 
     def __init__(self, declared: Field) -> None:
+        super().__init__(declared, dropdown(declared.label, (), tip=declared.tip))
         self._offered: tuple[Any, ...] = ()
-        dropdown = widgets.Dropdown(
-            description=declared.label, style=WIDE, tooltip=declared.tip, layout=_layout()
-        )
-        super().__init__(declared, dropdown)
 
     def _label(self, value: Any) -> str:
-        return self.declared.none if value is None else _label(value)
+        if value is None:
+            return self.declared.none
+        if isinstance(value, bool):
+            return "on" if value else "off"
+        return "inline config" if isinstance(value, dict) else str(value)
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """See `Picker.refresh`."""
@@ -78,15 +81,7 @@ class Entry(Picker):
     """A text, empty for the engine's choice; sent on Enter or when left."""
 
     def __init__(self, declared: Field) -> None:
-        text = widgets.Text(
-            description=declared.label,
-            placeholder=declared.none,
-            continuous_update=False,
-            style=WIDE,
-            tooltip=declared.tip,
-            layout=_layout(),
-        )
-        super().__init__(declared, text)
+        super().__init__(declared, text_box(declared.label, "", declared.none, declared.tip))
 
     def read(self, shown: str) -> Any:
         """See `Picker.read`."""
@@ -107,15 +102,8 @@ class ModelPath(Picker):
     """A path or hub id, for models that the catalog does not have."""
 
     def __init__(self) -> None:
-        text = widgets.Text(
-            description="or config.json",
-            placeholder="path or hub id",
-            continuous_update=False,
-            style=WIDE,
-            tooltip="Load the model from a path to a config.json or from a hub id (owner/name).",
-            layout=_layout(),
-        )
-        super().__init__(MODEL, text)
+        tip = "Load the model from a path to a config.json or from a hub id (owner/name)."
+        super().__init__(MODEL, text_box("or config.json", "", "path or hub id", tip))
 
     def read(self, shown: str) -> str | None:
         """See `Picker.read`."""
@@ -134,13 +122,62 @@ def _shown(value: Any) -> Any:
     return ENGINE if value is None else value
 
 
-def _label(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, dict):
-        return "inline config"
-    return str(value)
+def _pickers(section: str) -> tuple[Picker, ...]:
+    """Return the controls of a section; a model that the catalog does not have has a second one."""
+    found: list[Picker] = []
+    for field in FIELDS.values():
+        if field.section == section:
+            found.append(Choice(field) if field.is_listed else Entry(field))
+        if field is MODEL and field.section == section:
+            found.append(ModelPath())
+    return tuple(found)
 
 
-def _layout() -> widgets.Layout:
-    return widgets.Layout(width="auto")
+class Controls:
+    """Every picker: what most people pick is always open, the other sections fold below it."""
+
+    def __init__(self) -> None:
+        self.sections = {title: _pickers(title) for title in SECTIONS}
+        self.pickers = tuple(picker for found in self.sections.values() for picker in found)
+        first, *others = (
+            grid([picker.widget for picker in found], 300) for found in self.sections.values()
+        )
+        titles = tuple(self.sections)[1:]
+        self._folded = widgets.Accordion(others, titles=titles, selected_index=None)
+        self.widget = widgets.VBox([first, self._folded])
+        self._of_legal = tuple(
+            picker
+            for picker in self.pickers
+            if isinstance(picker, Choice) and picker.declared.only_legal
+        )
+        self._lock = threading.RLock()  # a click comes on one thread, what is legal on another
+        self._shown: Scenario | None = None
+
+    def refresh(self, scenario: Scenario, model: Model | None) -> None:
+        """Show `scenario`; a folded section says how many fields differ from vLLM's defaults."""
+        with self._lock:
+            self._shown = scenario
+            for picker in self.pickers:
+                picker.refresh(scenario, model)
+            titles = []
+            for title, pickers in [*self.sections.items()][1:]:
+                count = sum(getattr(scenario, one.field) != one.declared.default for one in pickers)
+                titles.append(f"{title} ({count} set)" if count else title)
+            self._folded.titles = tuple(titles)
+
+    def legal_is_known(self, scenario: Scenario, legal: LegalValues) -> bool:
+        """Return whether `offer_legal` has nothing to resolve."""
+        return all(
+            legal.are_known(scenario, one.field, one.declared.candidates(scenario, legal.model))
+            for one in self._of_legal
+        )
+
+    def offer_legal(self, scenario: Scenario, legal: LegalValues) -> None:
+        """Offer the legal values of `scenario`, unless another one is shown by then."""
+        for picker in self._of_legal:
+            candidates = picker.declared.candidates(scenario, legal.model)
+            values = legal.of(scenario, picker.field, candidates)
+            with self._lock:
+                if self._shown is not scenario:
+                    return
+                picker.offer(values, getattr(scenario, picker.field))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from html import escape
@@ -12,17 +12,24 @@ import ipywidgets as widgets
 
 from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.remedies import Remedy
 from workbench.core.what_if.choices import LegalValues
 from workbench.labs.jobs import CHOICES, launch
 from workbench.models import catalog_names, load_model
 from workbench.resolution import remedies_of_refusal
 from workbench.scenario import DEFAULT_MODEL, Scenario
-from workbench.ui.controls import ModelPath, Picker
+from workbench.ui.controls import Controls, ModelPath, Picker
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, error_html
-from workbench.ui.pieces import ProgramChanges
-from workbench.ui.problems import ProblemList
-from workbench.ui.sections import Controls
+from workbench.ui.pieces import (
+    ProgramChanges,
+    apply_button,
+    display,
+    line,
+    mark_stale,
+    replace_children,
+    widget_of,
+)
 from workbench.ui.session import Outcome, RecordedError, Session, guarded
 from workbench.ui.tabs import Tabs
 from workbench.views import html
@@ -45,6 +52,59 @@ def explore(start: Plan | Scenario | None = None, **fields: Any) -> Explorer:
     return Explorer(scenario.replace(**fields) if fields else scenario)
 
 
+class ProblemList:
+    """The problems of the newest scenario, and of the last input."""
+
+    def __init__(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        self._apply = apply
+        self._input_error = widgets.HTML()
+        self._list = widgets.VBox()
+        self.widget = widgets.VBox([self._input_error, self._list])
+
+    def show(self, plan: Plan, failure: str = "") -> None:
+        """Show the problems of a plan, or that there is none.
+
+        failure: HTML of an error with which vLLM did not start, which a plan without an error
+        must not contradict silently.
+        """
+        self.clear_input_error()
+        entries: list[widgets.Widget] = []
+        for problem in plan.problems:
+            entries.append(widgets.HTML(html.document(html.problem_html(problem))))
+            entries.append(self._buttons(plan.remedies(problem)))
+        if failure and not plan.errors:
+            entries.insert(0, widgets.HTML(html.document(failure)))
+        if not entries:
+            good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
+            entries = [widgets.HTML(html.document(good))]
+        replace_children(self._list, entries)
+
+    def show_refusal(self, error: WorkbenchError, remedies: Sequence[Remedy]) -> None:
+        """Show why there is no plan at all."""
+        self.clear_input_error()
+        card = widgets.HTML(html.document(html.refusal_html(error)))
+        replace_children(self._list, [card, self._buttons(remedies)])
+
+    def show_input_error(self, error: ScenarioError) -> None:
+        """Show why an input is invalid; the last plan and the input stay."""
+        note = '<div class="wb-faint">Showing the last valid settings.</div>'
+        self._input_error.value = html.document(html.refusal_html(error), note)
+        display(self._list, shown=False)
+
+    def clear_input_error(self) -> None:
+        """Clear the message: the input is valid again."""
+        self._input_error.value = ""
+        display(self._list, shown=True)
+
+    def _buttons(self, remedies: Sequence[Remedy]) -> widgets.HBox:
+        return line(*map(self._button, remedies))
+
+    def _button(self, remedy: Remedy) -> widgets.Button:
+        made = apply_button(f"Apply {remedy.text}", f"Tested: {remedy.plan!r}")
+        made.on_click(lambda _button: self._apply(dict(remedy.changes)))
+        return made
+
+
 class Explorer:
     """The panel. Every callback only requests a changed scenario from the session."""
 
@@ -57,31 +117,19 @@ class Explorer:
         self._catalog_model: str | dict[str, Any] = DEFAULT_MODEL
         self._controls = Controls()
         self._pickers = self._controls.pickers
-        self._headline = widgets.HTML()
-        self._error_area = widgets.HTML()
-        self._notice = widgets.HTML()
-        self._facts = widgets.HTML()
+        self._headline, self._error_area, self._notice, self._facts = (
+            widgets.HTML() for _ in range(4)
+        )
         self._figure = LiveFigure()
         self._problems = ProblemList(self._apply)
         self.session = Session(scenario, self._show)
         self._tabs = Tabs(self.session, self.show_error)
         for picker in self._pickers:
-            picker.widget.observe(
-                lambda change, p=picker: self._picked(p, change.new), names="value"
-            )
-        self.widget = widgets.VBox(
-            [
-                widgets.HTML(html.style()),
-                self._headline,
-                self._controls.widget,
-                self._error_area,
-                self._notice,
-                self._problems.widget,
-                self._facts,
-                self._figure.widget,
-                self._tabs.widget,
-            ]
-        )
+            picked = partial(self._picked, picker)
+            picker.widget.observe(lambda change, then=picked: then(change.new), names="value")
+        above = (widgets.HTML(html.style()), self._headline, self._controls, self._error_area)
+        below = (self._notice, self._problems, self._facts, self._figure, self._tabs)
+        self.widget = widgets.VBox([widget_of(part) for part in (*above, *below)])
         self.widget.add_class("wb-panel")
         self._first_show(scenario)
 
@@ -98,11 +146,8 @@ class Explorer:
         """
         if self._offering is not None:
             self._offering.result()
-        return {
-            picker.field: picker.widget
-            for picker in self._pickers
-            if not isinstance(picker, ModelPath)
-        }
+        every = self._pickers
+        return {one.field: one.widget for one in every if not isinstance(one, ModelPath)}
 
     def open(self, title: str) -> Panel:
         """Open the tab with this title, as a click on it does."""
@@ -234,8 +279,5 @@ class Explorer:
 
     def _set_stale(self, *, result: bool, verdict: bool) -> None:
         """Grey out what belongs to an older plan; the verdict is the headline and the problems."""
-        below = (self._facts, self._figure.widget, self._tabs.widget)
-        above = (self._headline, self._problems.widget)
-        for shown, stale in ((below, result), (above, verdict)):
-            for widget in shown:
-                (widget.add_class if stale else widget.remove_class)("wb-stale")
+        mark_stale(result, self._facts, self._figure, self._tabs)
+        mark_stale(verdict, self._headline, self._problems)

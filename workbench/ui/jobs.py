@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from html import escape
-from typing import Any, TypeVar
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -16,11 +16,13 @@ from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.inspection import InspectionError
 from workbench.kernels.mode import TritonModeError
 from workbench.labs.jobs import KERNELS, Job, Stopped, launch
+from workbench.ui.panels.panel import Panel
 from workbench.ui.pieces import button
-from workbench.ui.session import Guarded, guarded
+from workbench.ui.session import guarded
 from workbench.views.html import document, refusal_html
 
-Result = TypeVar("Result")
+Work = Callable[[Job], Any]
+Done = Callable[[Any], None]
 REFUSED = (WorkbenchError, BlockTableError, InspectionError, TritonModeError)
 """Errors that say what you can change; any other is a defect of ours."""
 
@@ -34,35 +36,49 @@ class JobRunner:
 
     def __init__(
         self,
-        owner: Guarded,
+        owner: Panel,
         on_refusal: Callable[[], None] = lambda: None,
         on_end: Callable[[], None] = lambda: None,
         lane: str = KERNELS,
     ) -> None:
-        self.session, self.show_error = owner.session, owner.show_error
+        self._owner, self.session, self.show_error = owner, owner.session, owner.show_error
         self._on_refusal, self._on_end, self._lane = on_refusal, on_end, lane
         self._lock = threading.RLock()
         self._job: Job | None = None
         self.pending: Future[None] | None = None
         self.status = widgets.HTML()
-        self.stop_button = button("Stop", "Stop the running job.")
-        self.stop_button.disabled = True
-        self.stop_button.on_click(self._stop_pressed)
+        self.stop_button = button("Stop", "Stop the running job.", disabled=True)
+        owner.press(self.stop_button, self.cancel)
 
-    def start(
+    def start_with(
         self,
-        work: Callable[[Job], Result],
-        done: Callable[[Result], None],
+        pressed: widgets.Button,
+        prepare: Callable[[], tuple[Work, Done] | None],
         busy: str = "Running ...",
     ) -> None:
+        """Start what `prepare` returns when the button is pressed; show an input's refusal."""
+
+        def start() -> None:
+            self._owner.clear_error()
+            try:
+                prepared = prepare()
+            except WorkbenchError as error:
+                self.refuse(error)
+            else:
+                if prepared is not None:
+                    self._start(*prepared, busy)
+
+        self._owner.press(pressed, start)
+
+    def _start(self, work: Work, done: Done, busy: str) -> None:
         """Run `work` in the thread of the lane, then `done` with its result, there too."""
         job = Job()
-        job.report = partial(self._report, job)
+        job.report = lambda text: None if job.stopping else self._say(job, text)
         with self._lock:
             self.cancel()
             self._job = job
             self.stop_button.disabled = False
-            self.status.value = _paragraph(busy)
+            self._say(job, busy)
             self.pending = launch(partial(self._run, job, work, done), self._lane)
 
     def cancel(self) -> None:
@@ -70,7 +86,7 @@ class JobRunner:
         with self._lock:
             if self._job is not None:
                 self._job.stop()
-                self.status.value = _paragraph("Stopping ...")
+                self._say(self._job, "Stopping ...")
 
     def refuse(self, error: Exception) -> None:
         """Show a refusal, also of an input; what was shown before stays, and is stale."""
@@ -88,21 +104,13 @@ class JobRunner:
             return False
         return True
 
-    @guarded
-    def _stop_pressed(self, _button: Any) -> None:
-        self.cancel()
-
-    def _report(self, job: Job, text: str) -> None:
-        if not job.stopping:
-            self._say(job, _paragraph(text))
-
     def _say(self, job: Job, text: str) -> None:
         with self._lock:
             if self._job is job:
-                self.status.value = text
+                self.status.value = document(f"<p>{escape(text)}</p>") if text else ""
 
     @guarded
-    def _run(self, job: Job, work: Callable[[Job], Result], done: Callable[[Result], None]) -> None:
+    def _run(self, job: Job, work: Work, done: Done) -> None:
         try:
             shown = self._outcome(job, work, done)
             if self._job is job:
@@ -116,21 +124,14 @@ class JobRunner:
             if newest:
                 self._on_end()
 
-    def _outcome(
-        self, job: Job, work: Callable[[Job], Result], done: Callable[[Result], None]
-    ) -> Callable[[], None]:
+    def _outcome(self, job: Job, work: Work, done: Done) -> Callable[[], None]:
         """Do the work; return the function that shows the result, or why there is none."""
         try:
             job.check()  # it may have waited for the job that it replaces
-            result = work(job)
+            return partial(done, work(job))
         except Stopped:
-            return partial(self._say, job, _paragraph("Stopped."))
+            return partial(self._say, job, "Stopped.")
         except REFUSED as error:
             return partial(self.refuse, error)
         finally:
             self._say(job, "")
-        return partial(done, result)
-
-
-def _paragraph(text: str) -> str:
-    return document(f"<p>{escape(text)}</p>")

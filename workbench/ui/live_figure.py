@@ -15,6 +15,8 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs, get_plotlyjs_version
 from traitlets import Bytes, Dict, Instance, Int, Unicode
 
+from workbench.ui.pieces import display, mark_stale
+
 CONFIG = {"displaylogo": False}
 ZOOMABLE = {
     **CONFIG,
@@ -76,16 +78,12 @@ class LiveFigure:
         with self._state.hold_sync():
             self._state.figure = new.to_json()
             self._state.revision += 1
-        self.mark(stale=False)
-        self.widget.layout.display = None
+        mark_stale(False, self)
+        display(self.widget, shown=True)
 
     def hide(self) -> None:
         """Take the figure off the screen until the next one is shown."""
-        self.widget.layout.display = "none"
-
-    def mark(self, *, stale: bool) -> None:
-        """Grey the figure out, or show it in full again."""
-        (self.widget.add_class if stale else self.widget.remove_class)("wb-stale")
+        display(self.widget, shown=False)
 
     def _receive(self, _view: FigureView, content: Mapping[str, Any], _buffers: Any) -> None:
         if self.figure is None:

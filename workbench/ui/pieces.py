@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import ipywidgets as widgets
+import traitlets
 
-from workbench.ui.controls import WIDE
+from workbench.core.errors import ScenarioError
 
 LONGEST_TIP = 400
+HUGE = 10**18
 
 
 class ProgramChanges(threading.local):
@@ -32,67 +36,100 @@ class ProgramChanges(threading.local):
         return self._depth > 0
 
 
-def dropdown(label: str, options: Any, value: Any = None) -> widgets.Dropdown:
-    """Return a dropdown as wide as its cell; the first option is selected unless `value` is one."""
-    made = widgets.Dropdown(
-        description=label, options=tuple(options), style=WIDE, layout=widgets.Layout(width="auto")
-    )
-    if value is not None:
-        made.value = value
-    return made
+class CopyBox(anywidget.AnyWidget):
+    """A block of text under a button; without access to the clipboard, the text gets selected."""
+
+    _esm = Path(__file__).with_name("copy_box.js")
+    text = traitlets.Unicode("").tag(sync=True)
+    label = traitlets.Unicode("").tag(sync=True)
+
+
+def control(kind: Callable[..., Any], label: str, tip: str = "", **given: Any) -> Any:
+    """Return a control with its label, as wide as its cell."""
+    look = {"style": {"description_width": "158px"}, "layout": {"width": "auto"}}
+    return kind(description=label, tooltip=tip, **{**look, **given})
+
+
+def dropdown(
+    label: str, options: Iterable[Any], value: Any = None, tip: str = ""
+) -> widgets.Dropdown:
+    """Return a dropdown; the first option is selected unless `value` is one."""
+    selected = {} if value is None else {"value": value}
+    return control(widgets.Dropdown, label, tip, options=tuple(options), **selected)
 
 
 def text_box(label: str, value: str = "", hint: str = "", tip: str = "") -> widgets.Text:
     """Return a text box whose value changes on Enter or when it is left."""
-    return widgets.Text(
-        value=value,
-        description=label,
-        placeholder=hint,
-        tooltip=tip,
-        continuous_update=False,
-        style=WIDE,
-        layout=widgets.Layout(width="auto"),
-    )
-
-
-def button(name: str, tip: str) -> widgets.Button:
-    """Return a button as wide as its text."""
-    return widgets.Button(description=name, tooltip=tip, layout=widgets.Layout(width="auto"))
-
-
-def apply_button(
-    name: str, tip: str, pressed: Callable[[widgets.Button], None] | None = None
-) -> widgets.Button:
-    """Return a button that changes the scenario or an input, in the look of a remedy."""
-    made = button(name, tip[:LONGEST_TIP])
-    made.add_class("wb-apply")
-    if pressed is not None:
-        made.on_click(pressed)
-    return made
+    given = {"value": value, "placeholder": hint, "continuous_update": False}
+    return control(widgets.Text, label, tip, **given)
 
 
 def count_box(
     label: str, most: int, tip: str = "", *, least: int = 0, value: int = 0
 ) -> widgets.BoundedIntText:
     """Return a box for an integer from `least` to `most`."""
-    return widgets.BoundedIntText(
-        value=value,
-        description=label,
-        min=least,
-        max=most,
-        tooltip=tip,
-        style=WIDE,
-        layout=widgets.Layout(width="auto"),
+    return control(widgets.BoundedIntText, label, tip, min=least, max=most, value=value)
+
+
+def integer_of(text: str, name: str, usual: int, low: int = 1, high: int = HUGE) -> int:
+    """Return the integer in a text, commas allowed.
+
+    Errors: ScenarioError with the nearest valid value, `usual` for what is not an integer.
+    """
+    digits, nearest = text.strip().replace(",", ""), usual
+    number = digits.removeprefix("-")
+    if number.isascii() and number.isdecimal():
+        value = min(int(digits[:20]), HUGE)
+        nearest = min(max(value, low), high)
+        if value == nearest:
+            return value
+    most = f" and at most {high:,}" if high < HUGE else ""
+    raise ScenarioError(
+        "not_an_integer_in_range",
+        f"Invalid {name.lower()} {text[:40]!r}. Expected an integer of at least {low:,}{most}. "
+        f"Nearest valid value: {nearest}.",
+        field=name,
     )
 
 
-def row(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
+def button(name: str, tip: str = "", **given: Any) -> widgets.Button:
+    """Return a button as wide as its text."""
+    return widgets.Button(description=name, tooltip=tip, layout={"width": "auto"}, **given)
+
+
+def apply_button(name: str, tip: str) -> widgets.Button:
+    """Return a button that changes the scenario or an input, in the look of a remedy."""
+    made = button(name, tip[:LONGEST_TIP])
+    made.add_class("wb-apply")
+    return made
+
+
+def grid(controls: Iterable[widgets.Widget], narrowest_px: int = 270) -> widgets.GridBox:
     """Return controls side by side, as many as fit, none narrower than this."""
     columns = f"repeat(auto-fill, minmax({narrowest_px}px, 1fr))"
-    return widgets.GridBox(
-        list(controls),
-        layout=widgets.Layout(grid_template_columns=columns, grid_gap="2px 14px"),
-    )
+    layout = {"grid_template_columns": columns, "grid_gap": "2px 14px"}
+    return widgets.GridBox(list(controls), layout=layout)
+
+
+def line(*parts: widgets.Widget) -> widgets.HBox:
+    """Return parts as wide as they are, one after the other."""
+    return widgets.HBox(parts, layout={"flex_flow": "row wrap"})
+
+
+def widget_of(part: Any) -> widgets.DOMWidget:
+    """Return the widget that shows a part: its own `widget`, or itself."""
+    return getattr(part, "widget", part)
+
+
+def mark_stale(stale: bool, *parts: Any) -> None:
+    """Grey parts out: what they show is of an older input. Or show them in full again."""
+    for widget in map(widget_of, parts):
+        (widget.add_class if stale else widget.remove_class)("wb-stale")
+
+
+def display(part: widgets.DOMWidget, *, shown: bool) -> None:
+    """Show a part, or take it off the screen."""
+    part.layout.display = None if shown else "none"
 
 
 def replace_children(box: widgets.Box, children: Iterable[widgets.Widget]) -> None:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol
+from typing import Any, Concatenate, ParamSpec
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
@@ -148,25 +148,16 @@ class Session:
             return wanted
 
 
-class Guarded(Protocol):
-    """A panel that can show what went wrong inside it."""
-
-    session: Session
-
-    def show_error(self, error: RecordedError) -> None:
-        """Display the error in the panel and mark what is shown as stale."""
-
-
 def guarded(
     callback: Callable[Concatenate[Any, Arguments], None],
 ) -> Callable[Concatenate[Any, Arguments], None]:
-    """Wrap a panel's callback: an exception appears in the panel and in the session's record.
+    """Wrap a panel's callback: an exception goes to its `show_error`, and to its session's record.
 
     With WORKBENCH_STRICT=1 it is raised as well, so that a headless run fails.
     """
 
     @wraps(callback)
-    def wrapped(panel: Guarded, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+    def wrapped(panel: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         try:
             callback(panel, *args, **kwargs)
         except Exception as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,8 +19,10 @@ from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.mode import TritonMode, triton_mode
 from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.errors import PagedFlexError
 from workbench.kernels.paged_flex.layout import Request, random_request
 from workbench.kernels.paged_flex.masks import Mask
+from workbench.kernels.paged_flex.mods import mask_mod_error
 from workbench.kernels.paged_flex.settings import Settings, Tile
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in DTYPES}
@@ -208,3 +212,48 @@ def check_size(
         "with tensor parallelism, or use a GPU.",
         field="batch",
     )
+
+
+@contextmanager
+def kernel_errors_as_scenario_errors(doing: str, custom_mask: Mask | None = None) -> Iterator[None]:
+    """Turn refusals of a kernel, and memory that runs out, into one ScenarioError.
+
+    doing: the attempted work, for the message. custom_mask: a mask whose mask_mod is the caller's;
+    its failures in the compiler or the interpreter are converted too. Other errors pass
+    through. Memory that the failed launch held is released.
+    """
+    from triton.compiler.errors import CompilationError
+    from triton.runtime.errors import InterpreterError, OutOfResources
+
+    try:
+        yield
+    except PagedFlexError as error:
+        raise ScenarioError("kernel_refuses", str(error), field=error.field) from error
+    except (CompilationError, InterpreterError) as error:
+        if custom_mask is None:
+            raise
+        raise ScenarioError(
+            "mask_stops", str(mask_mod_error(custom_mask, error)), field="mask"
+        ) from error
+    except OutOfResources as error:
+        raise ScenarioError(
+            "out_of_shared_memory",
+            f"{doing} does not fit into one program: it needs {error.required:,} of {error.name}, "
+            f"and this device has {error.limit:,}. Use a smaller tile, for example 64 x 32.",
+            field="tile",
+        ) from error
+    except (MemoryError, RuntimeError) as error:
+        # the allocator of the CPU has no exception type of its own
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not is_memory and "can't allocate memory" not in str(error):
+            raise
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        first = str(error).strip().splitlines()
+        raise ScenarioError(
+            "out_of_memory",
+            f"{doing} does not fit into the memory of this device. Take fewer or shorter requests. "
+            f"The allocator says: {first[0][:300] if first else type(error).__name__}",
+            field="batch",
+        ) from error

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from workbench.core.flex.batch import predicted_orders
 from workbench.core.flex.lab import AS_PLANNED, DTYPES, KERNELS, OrderLab
+from workbench.core.flex.result import LabResult
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.labs.flex.mistakes import FLEX_MISTAKES
-from workbench.labs.lab import Choices, Lab, LabInput
 
+Choices = tuple[tuple[str, Any], ...]
+"""(label, value) of every choice."""
 MOST_OFFERED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabInput:
+    """An argument of a lab: a choice, else a number from 1 to `most`, else text."""
+
+    name: str
+    label: str
+    tip: str
+    default: Any = ""
+    choices: tuple[str, ...] = ()
+    of_batch: Callable[[Sequence[BatchRequest]], Choices] | None = None
+    """The choices for the requests of a batch, where they depend on it."""
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """One lab. The panel is made from this, and nothing is imported before it runs."""
+
+    title: str
+    button: str
+    tip: str
+    home: str
+    """`module:function`. The function takes the plan, the batch if `takes_batch` (and then `mask`
+    and `mask_tokens`), the inputs by name and the `job`; it returns a LabResult. Errors:
+    ScenarioError for what is refused; Stopped."""
+    explained: str = ""
+    inputs: tuple[LabInput, ...] = ()
+    takes_batch: bool = True
+    before: Callable[[], LabResult] | None = None
+    """What is known before anything runs."""
+
+    @property
+    def function(self) -> Callable[..., LabResult]:
+        """Import and return the function; this may take seconds."""
+        module, _, name = self.home.partition(":")
+        found: Callable[..., LabResult] = getattr(import_module(module), name)
+        return found
 
 
 def _requests(batch: Sequence[BatchRequest]) -> Choices:
@@ -87,7 +131,7 @@ FLEX_LABS = (
         title="Build cost",
         button="Measure builds",
         tip="Time both builds of the block mask on this machine",
-        home="workbench.labs.flex.build_cost:cost_lab",
+        home="workbench.labs.flex.masks:cost_lab",
         explained="Both builds of the block mask of the batch above are timed on the CPU of this "
         "machine, while the pool grows: the generic build evaluates every pair of token and slot, "
         "the direct one lists pages from the block table.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,20 +20,21 @@ from workbench.core.flex.lab import (
     FlexPlace,
     FlexRun,
     FlexShape,
+    FlexSpeed,
 )
 from workbench.core.flex.plan import FlexPlan
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.paged_flex.api import default_settings, paged_attention, prepare
 from workbench.kernels.paged_flex.engine import engine_attention
-from workbench.kernels.paged_flex.layout import PagedInputs, Request, lay_out
+from workbench.kernels.paged_flex.layout import PagedInputs, lay_out
 from workbench.kernels.paged_flex.masks import Mask
 from workbench.kernels.paged_flex.reference import agreement
 from workbench.kernels.paged_flex.settings import Settings, fitted
-from workbench.labs.flex.errors import kernel_errors_as_scenario_errors
 from workbench.labs.flex.inputs import (
     Machine,
     check_size,
+    kernel_errors_as_scenario_errors,
     kernel_mask,
     machine_for,
     random_requests,
@@ -43,10 +45,11 @@ from workbench.labs.flex.inputs import (
     tile_text,
     with_tile,
 )
-from workbench.labs.flex.speed import measured_speed
 from workbench.labs.jobs import Job
 
 Attend = Callable[[PagedInputs], Tensor]
+MATMUL_SIDE = 8192
+COPY_BYTES = 512 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,12 @@ def launch_flex(
         job.check()
         found = agreement(result, clean.query, clean.kv_cache, clean.batch, seen)
         job.check()
-        poisoned = _poisoned(requests, shape, ratio, path.attend, result)
+        poisoned = path.attend(lay_out(requests, shape.block_size, ratio=ratio))
+        bits = torch.int16 if result.element_size() == 2 else torch.int32
+        changed = int((poisoned.view(bits) != result.view(bits)).sum())
         job.check()
         # the interpreter's times are meaningless
-        speed = measured_speed(path.timed(clean), clean, seen) if machine.is_gpu else None
+        speed = _speed(path.timed(clean), clean, seen) if machine.is_gpu else None
     return FlexRun(
         shape=replace(shape, dtype=machine.dtype),  # as it ran, not as planned
         place=_place(kernel, machine),
@@ -105,18 +110,18 @@ def launch_flex(
         elements=result.numel(),
         max_error=found.max_error,
         tolerance=found.tolerance,
-        poisoned=poisoned,
+        poisoned=changed,
         speed=speed,
     )
 
 
 def _place(kernel: str, machine: Machine) -> FlexPlace:
-    if machine.is_gpu:
-        how = f"{kernel}, compiled by torch" if kernel == ENGINE else kernel
-        return FlexPlace(how, "gpu", machine.device, machine.note)
-    if kernel == ENGINE:
-        return FlexPlace(f"{kernel}, eager: dense", "eager", machine.device, machine.note)
-    return FlexPlace(kernel, "interpreter", machine.device, machine.note)
+    path, mode = kernel, "gpu" if machine.is_gpu else "interpreter"
+    if kernel == ENGINE and machine.is_gpu:
+        path = f"{kernel}, compiled by torch"
+    elif kernel == ENGINE:
+        path, mode = f"{kernel}, eager: dense", "eager"
+    return FlexPlace(path, mode, machine.device, machine.note)
 
 
 def _path(
@@ -132,25 +137,21 @@ def _path(
     if kernel == ENGINE:
         return _engine(plan, batch, tile, machine, mask)
     device = torch.device(machine.mode.torch_device)
-    shipped = default_settings(device, bitwise=kernel == OURS_BITWISE)
-    settings = fitted(
-        with_tile(shipped, tile),
-        head_dim=shape.head_size,
-        group=shape.group,
-        dtype=machine.dtype,
-    )
+    shipped = with_tile(default_settings(device, bitwise=kernel == OURS_BITWISE), tile)
+    sizes = {"head_dim": shape.head_size, "group": shape.group}
+    settings = fitted(shipped, dtype=machine.dtype, **sizes)
     check_size(batch, machine, tile_steps(batch, shape, settings))
 
     def attend(paged: PagedInputs) -> Tensor:
         if not machine.is_gpu:
             return head_by_head(paged, mask, settings, job)
-        return paged_attention(
-            paged.query, paged.kv_cache, paged.batch, mask=mask, settings=settings
-        )
+        given = (paged.query, paged.kv_cache, paged.batch)
+        return paged_attention(*given, mask=mask, settings=settings)
 
     def timed(paged: PagedInputs) -> Callable[[], object]:
         # lists of programs are built once per step for all layers, so they are not timed
-        return prepare(paged.query, paged.kv_cache, paged.batch, mask=mask, settings=settings).run
+        given = (paged.query, paged.kv_cache, paged.batch)
+        return prepare(*given, mask=mask, settings=settings).run
 
     return _Path(attend, tile_text(settings), timed)
 
@@ -163,14 +164,8 @@ def head_by_head(paged: PagedInputs, mask: Mask, settings: Settings, job: Job) -
     for head in range(cache.shape[3]):
         job.check()
         own = slice(head * group, (head + 1) * group)
-        paged_attention(
-            query[:, own],
-            cache[:, :, :, head : head + 1],
-            paged.batch,
-            mask=mask,
-            settings=settings,
-            out=out[:, own],
-        )
+        given = (query[:, own], cache[:, :, :, head : head + 1], paged.batch)
+        paged_attention(*given, mask=mask, settings=settings, out=out[:, own])
     return out
 
 
@@ -187,25 +182,22 @@ def _engine(
         with warnings.catch_warnings():
             # eager was requested, and the result reports it
             warnings.filterwarnings("ignore", message="flex_attention called without")
-            return computed(paged)
-
-    def computed(paged: PagedInputs) -> Tensor:
-        return engine_attention(
-            paged.query,
-            paged.kv_cache,
-            paged.batch,
-            mask=mask,
-            q_block=q,
-            kv_block=None if flex.is_direct else kv,
-            block_m=m,
-            block_n=n,
-            batch_invariant=flex.batch_invariant,
-            compiled=machine.is_gpu,
-        )
+            return engine_attention(
+                paged.query,
+                paged.kv_cache,
+                paged.batch,
+                mask=mask,
+                q_block=q,
+                kv_block=None if flex.is_direct else kv,
+                block_m=m,
+                block_n=n,
+                batch_invariant=flex.batch_invariant,
+                compiled=machine.is_gpu,
+            )
 
     used = f"tile {m} x {n} in mask block {q} x {kv}, {flex.build} build"
     used += "; timed with its build" if machine.is_gpu else "; eager uses neither"
-    return _Path(attend, used, lambda paged: lambda: attend(paged))
+    return _Path(attend, used, lambda paged: partial(attend, paged))
 
 
 def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
@@ -227,10 +219,36 @@ def _tile_of(text: str, flex: FlexPlan) -> tuple[int, int]:
     return m, n
 
 
-def _poisoned(
-    requests: Sequence[Request], shape: FlexShape, ratio: int, attend: Attend, clean: Tensor
-) -> int:
-    """Count elements that change when unread slots and padding queries are NaN."""
-    poisoned = lay_out(requests, shape.block_size, ratio=ratio)
-    bits = torch.int16 if clean.element_size() == 2 else torch.int32
-    return int((attend(poisoned).view(bits) != clean.view(bits)).sum())
+def _speed(attend: Callable[[], object], paged: PagedInputs, mask: Mask) -> FlexSpeed:
+    """Measure median GPU times with a cold L2: the launch, a large product, a large copy."""
+    query, side = paged.query, MATMUL_SIDE
+    tokens = int(paged.batch.seq_lens.sum())
+    moved = 2 * query.numel() + 2 * tokens * paged.kv_cache.shape[3] * query.shape[2]
+    left, right = (torch.randn(side, side, device="cuda").to(query.dtype) for _ in range(2))
+    source = torch.zeros(COPY_BYTES, dtype=torch.int8, device="cuda")
+    target = torch.empty_like(source)
+    return FlexSpeed(
+        seconds=_seconds(attend),
+        flops=seen_pairs(paged, mask) * 4 * query.shape[1] * query.shape[2],
+        moved_bytes=moved * query.element_size(),
+        matmul_flops_per_s=2 * side**3 / _seconds(lambda: left @ right),
+        copy_bytes_per_s=2 * COPY_BYTES / _seconds(lambda: target.copy_(source)),
+    )
+
+
+def seen_pairs(paged: PagedInputs, mask: Mask) -> int:
+    """Count the pairs of query and key that the mask shows, of one head."""
+    device, batch, total = paged.query.device, paged.batch, 0
+    for i, (count, length) in enumerate(zip(batch.query_lens, batch.seq_lens, strict=True)):
+        queries = torch.arange(int(length - count), int(length), device=device)[:, None]
+        keys = torch.arange(int(length), device=device)[None, :]
+        seen: Tensor = mask.torch_mask_mod(i, 0, queries, keys)
+        total += int(seen.expand(int(count), int(length)).sum())
+    return total
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    from triton.testing import do_bench
+
+    milliseconds: float = do_bench(work, return_mode="median")
+    return milliseconds / 1e3

@@ -1,4 +1,4 @@
-"""Real torch BlockMask objects over a paged cache, compared with the plain model.
+"""Real torch BlockMask objects over a paged cache: compared with the plain model, and their cost.
 
 The mask_mod is written here once more, on tensors, as the engine passes it to torch. Small
 sizes: comparing looks at every (query, slot) pair.
@@ -6,18 +6,20 @@ sizes: comparing looks at every (query, slot) pair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, create_mask
+from torch.utils.benchmark import Timer
 
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.batch import CAUSAL, mask_rule, paged_batch
 from workbench.core.flex.build import BlockLists, direct_build, generic_build
 from workbench.core.flex.mask import MaskRule, PagedBatch, sees
-from workbench.core.flex.plan import FlexPlan
 from workbench.core.flex.result import LabResult
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
@@ -26,6 +28,10 @@ from workbench.labs.jobs import Job
 
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 MAX_PAIRS = 2**20
+MAX_BUILT_PAIRS = 2**24
+"""Pairs of token and slot that the generic build may evaluate: below a second."""
+GROWTHS = (1, 16, 256)
+"""Sizes of the pool, in those of the batch."""
 
 
 def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
@@ -39,7 +45,7 @@ def mask_mod(batch: PagedBatch, rule: MaskRule) -> MaskMod:
 
     own = [rule.of(request).prefix for request in range(len(batch.rows))]
     most = max(map(len, own), default=0)
-    # an empty range: its end is before its start
+    # the ranges that a request lacks are empty: their end is before their start
     filled = [[*found, *[(0, -1)] * (most - len(found))] for found in own]
     ranges = torch.tensor(filled, dtype=torch.int64).reshape(len(own), most, 2)
 
@@ -99,18 +105,14 @@ def direct_block_mask(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> B
 
 def visited_by(block_mask: BlockMask) -> tuple[tuple[int, ...], ...]:
     """Return [group] -> KV blocks in a kernel's order: partial blocks first, then full ones."""
-    found = _listed(block_mask.kv_num_blocks, block_mask.kv_indices)
-    if block_mask.full_kv_num_blocks is None or block_mask.full_kv_indices is None:
-        return found
-    full = _listed(block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
-    return tuple((*some, *whole) for some, whole in zip(found, full, strict=True))
-
-
-def _listed(counts: Tensor, indices: Tensor) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(row[:count])
-        for count, row in zip(counts[0, 0].tolist(), indices[0, 0].tolist(), strict=True)
-    )
+    partly = (block_mask.kv_num_blocks, block_mask.kv_indices)
+    whole = (block_mask.full_kv_num_blocks, block_mask.full_kv_indices)
+    found: list[tuple[int, ...]] = [()] * block_mask.kv_num_blocks.shape[-1]
+    for counts, indices in (partly, whole):
+        if counts is not None and indices is not None:
+            rows = zip(found, counts[0, 0].tolist(), indices[0, 0].tolist(), strict=True)
+            found = [(*visited, *blocks[:count]) for visited, count, blocks in rows]
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +135,9 @@ def mask_lab(
 
     Errors: ScenarioError for a plan without a mask, or for more than a million pairs.
     """
-    paged, rule, flex = mask_case(plan, batch, mask, mask_tokens)
-    return compare_with_torch(paged, rule, flex.mask.q_block_size, flex.mask.kv_block_size)
-
-
-def mask_case(
-    plan: Plan, batch: Sequence[BatchRequest], mask: str, mask_tokens: int
-) -> tuple[PagedBatch, MaskRule, FlexPlan]:
-    """Return the batch over blocks of the plan, the mask's rule, and the sizes of the plan.
-
-    Errors: ScenarioError.
-    """
-    flex = sizes_of(plan)
-    return paged_batch(batch, flex.cache_block_size), mask_rule(mask, mask_tokens), flex
+    sizes = sizes_of(plan)
+    paged, rule = paged_batch(batch, sizes.cache_block_size), mask_rule(mask, mask_tokens)
+    return compare_with_torch(paged, rule, sizes.mask.q_block_size, sizes.mask.kv_block_size)
 
 
 def compare_with_torch(
@@ -155,20 +147,20 @@ def compare_with_torch(
 
     Errors: ScenarioError for more than a million pairs.
     """
-    pairs = checked_pairs(batch, MAX_PAIRS)
-    return MaskComparison(
-        pairs,
+    pairs = _checked_pairs(batch, MAX_PAIRS)
+    generic = generic_build(batch, rule, q_block_size, kv_block_size)
+    direct = direct_build(batch, rule, q_block_size)
+    mismatch = (
         _pair_mismatch(batch, rule)
         or _block_mismatch(
-            "generic",
-            generic_build(batch, rule, q_block_size, kv_block_size),
-            generic_block_mask(batch, rule, q_block_size, kv_block_size),
+            "generic", generic, generic_block_mask(batch, rule, q_block_size, kv_block_size)
         )
-        or _direct_mismatch(batch, rule, q_block_size),
+        or _block_mismatch("direct", direct, direct_block_mask(batch, rule, direct))
     )
+    return MaskComparison(pairs, mismatch)
 
 
-def checked_pairs(batch: PagedBatch, most: int) -> int:
+def _checked_pairs(batch: PagedBatch, most: int) -> int:
     """Return the pairs of token and slot. Errors: ScenarioError for more than `most`."""
     pairs = batch.num_tokens * batch.total_slots
     if pairs > most:
@@ -190,14 +182,102 @@ def _pair_mismatch(batch: PagedBatch, rule: MaskRule) -> str | None:
     return None
 
 
-def _direct_mismatch(batch: PagedBatch, rule: MaskRule, q_block_size: int) -> str | None:
-    lists = direct_build(batch, rule, q_block_size)
-    return _block_mismatch("direct", lists, direct_block_mask(batch, rule, lists))
-
-
 def _block_mismatch(build: str, lists: BlockLists, block_mask: BlockMask) -> str | None:
     theirs = visited_by(block_mask)
     for group, (ours, found) in enumerate(zip(lists.visits, theirs, strict=True)):
         if ours != found:
             return f"{build} build, group {group}: torch visits {found}, the model {ours}"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCost:
+    """Both builds of the same batch over a pool of `num_blocks`; seconds are medians on a CPU.
+
+    bytes: the tensors of the block mask. The generic build evaluates every pair; compiled by torch
+    it is faster, and grows the same way. The direct one is listed in plain Python here.
+    """
+
+    num_blocks: int
+    generic_seconds: float
+    generic_bytes: int
+    direct_seconds: float
+    direct_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuildCosts(LabResult):
+    """The cost over growing pools."""
+
+    costs: tuple[BuildCost, ...]
+
+    @property
+    def rows(self) -> tuple[Mapping[str, Any], ...]:
+        """Return one row per size of the pool."""
+        return tuple(map(asdict, self.costs))
+
+
+def cost_lab(
+    plan: Plan,
+    batch: Sequence[BatchRequest],
+    *,
+    mask: str = CAUSAL,
+    mask_tokens: int = 64,
+    job: Job | None = None,
+) -> BuildCosts:
+    """Measure both builds of a batch's mask over its own pool, and over ones that are larger.
+
+    Errors: ScenarioError for a plan without a mask, or a batch that is too large; Stopped.
+    """
+    sizes = sizes_of(plan)
+    paged, rule = paged_batch(batch, sizes.cache_block_size), mask_rule(mask, mask_tokens)
+    pairs = _checked_pairs(paged, MAX_BUILT_PAIRS)
+    pools = [paged.num_blocks * times for times in GROWTHS if times * pairs <= MAX_BUILT_PAIRS]
+    q_block_size = sizes.mask.q_block_size
+    return build_costs(paged, rule, pools, q_block_size=q_block_size, seconds=0.05, job=job)
+
+
+def build_costs(
+    batch: PagedBatch,
+    rule: MaskRule,
+    pools: Sequence[int],
+    *,
+    q_block_size: int,
+    seconds: float,
+    job: Job | None = None,
+) -> BuildCosts:
+    """Measure both builds over pools of these sizes, each for about `seconds`.
+
+    Errors: ValueError for a pool that is smaller than the batch's own; Stopped.
+    """
+    job, costs = job or Job(), []
+    for blocks in pools:
+        job.check()
+        if blocks < batch.num_blocks:
+            raise ValueError(f"a pool of {blocks} blocks is smaller than {batch.num_blocks}")
+        grown = replace(batch, num_blocks=blocks)
+        generic = partial(generic_block_mask, grown, rule, q_block_size, grown.block_size)
+        costs.append(
+            BuildCost(
+                blocks,
+                *_measured(generic, seconds),
+                *_measured(partial(_direct_mask, grown, rule, q_block_size), seconds),
+            )
+        )
+    return BuildCosts(tuple(costs))
+
+
+def _direct_mask(batch: PagedBatch, rule: MaskRule, q_block_size: int) -> BlockMask:
+    return direct_block_mask(batch, rule, direct_build(batch, rule, q_block_size))
+
+
+def _measured(build: Callable[[], BlockMask], seconds: float) -> tuple[float, int]:
+    """Return the median seconds of a build, and the bytes of the mask."""
+    timer = Timer("build()", globals={"build": build})
+    return timer.blocked_autorange(min_run_time=seconds).median, mask_bytes(build())
+
+
+def mask_bytes(mask: BlockMask) -> int:
+    """Return the bytes of all tensors that a block mask holds."""
+    tensors = (part for part in mask.as_tuple() if isinstance(part, Tensor))
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -14,7 +14,6 @@ from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.kernels.inspection.targets import TARGETS
 from workbench.kernels.mode import triton_mode
-from workbench.labs.flex.errors import kernel_errors_as_scenario_errors
 from workbench.labs.jobs import Job
 
 TRIED_ON = "sm_90"
@@ -90,7 +89,7 @@ def _memory(plan: Plan) -> Attempt:
     import torch
 
     from workbench.kernels.paged_flex.shapes import empty_cache
-    from workbench.labs.flex.inputs import shape_of
+    from workbench.labs.flex.inputs import kernel_errors_as_scenario_errors, shape_of
 
     shape = shape_of(plan)
     block_bytes = 4 * shape.block_size * shape.kv_heads * shape.head_size

@@ -11,9 +11,8 @@ from workbench.core.flex.picture import MaskPicture, mask_picture
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, as_batch
 from workbench.labs.flex.bits import bit_lab
-from workbench.labs.flex.build_cost import BuildCosts, cost_lab
 from workbench.labs.flex.launch import launch_flex
-from workbench.labs.flex.masks import MaskComparison, mask_lab
+from workbench.labs.flex.masks import BuildCosts, MaskComparison, cost_lab, mask_lab
 from workbench.labs.flex.mistakes import FLEX_MISTAKES, make_flex_mistake
 from workbench.labs.flex.order import order_lab
 

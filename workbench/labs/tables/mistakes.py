@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,31 +20,13 @@ MAX_TOKENS = 30_000
 Requests = Sequence[BatchRequest]
 
 
-def _wrong_size(plan: Plan, batch: Requests) -> Damage:
-    from workbench.kernels.block_table.damage import slots_with_manager_size
-
-    return slots_with_manager_size(scene_of(plan, batch))
-
-
-def _one_stride(plan: Plan, batch: Requests) -> Damage:
-    from workbench.kernels.block_table.damage import gather_with_one_stride
-
-    return gather_with_one_stride(scene_of(plan, batch))
-
-
-def _generator(plan: Plan, batch: Requests) -> Damage:
-    """Pass a generator for a batch with its first request twice."""
-    from workbench.kernels.block_table.damage import generator_consumed_twice
-
-    return generator_consumed_twice(scene_of(plan, [batch[0], batch[0]]))
-
-
-MISTAKES: Mapping[str, Callable[[Plan, Requests], Damage]] = {
-    "slots computed with the manager block size": _wrong_size,
-    "one stride used for all groups": _one_stride,
-    "a generator consumed twice": _generator,
+CONSUMED_TWICE = "a generator consumed twice"
+MISTAKES: Mapping[str, str] = {
+    "slots computed with the manager block size": "slots_with_manager_size",
+    "one stride used for all groups": "gather_with_one_stride",
+    CONSUMED_TWICE: "generator_consumed_twice",
 }
-"""Name -> what makes it."""
+"""Name -> function of `workbench.kernels.block_table.damage` that makes it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -86,7 +68,11 @@ def make_mistake(plan: Plan, batch: Requests, name: str) -> TableMistake:
             "Use a smaller batch, for example 3q1s2000.",
             field="batch",
         )
-    return TableMistake(MISTAKES[name](plan, batch))
+    from workbench.kernels.block_table import damage
+
+    # it takes two requests with the same number of tokens
+    scene = scene_of(plan, [batch[0], batch[0]] if name == CONSUMED_TWICE else batch)
+    return TableMistake(getattr(damage, MISTAKES[name])(scene))
 
 
 def scene_of(plan: Plan, batch: Requests) -> Scene:

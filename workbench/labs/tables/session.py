@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, chain
 
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import EXAMPLE, BatchRequest, as_batch
@@ -19,10 +18,11 @@ from workbench.labs.tables.blocks import (
     Request,
     TableSessionError,
     check_lengths,
+    first_mismatch,
+    group_steps,
     table_groups,
 )
 from workbench.labs.tables.mistakes import MISTAKES, TableMistake, make_mistake
-from workbench.labs.tables.reading import first_mismatch, group_steps
 
 __all__ = ["TableSession", "TableSessionError"]
 
@@ -100,11 +100,9 @@ class TableSession:
     def admit(self, request: BatchRequest | str) -> TableStep:
         """Add a request in the lowest free row; the others decode a token."""
         request = as_batch(request)[0] if isinstance(request, str) else request
-        free = self.free_rows
-        if not free:
-            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
-        new = Growth(Request(free[0], 0), request.sequence_tokens, request.query_tokens)
-        return self._step(f"admit a request in row {free[0]}", [*self._decoding(1), new])
+        row = self._free()[0]
+        new = Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
+        return self._step(f"admit a request in row {row}", [*self._decoding(1), new])
 
     def decode(self, tokens: int = 1) -> TableStep:
         """Add `tokens` tokens to every request; a new block where one is full."""
@@ -135,13 +133,10 @@ class TableSession:
 
     def move(self, source: int, target: int | None = None) -> TableStep:
         """Move a request to a free row, by default the last, as vLLM's runners do to close gaps."""
-        request = self._find(source)
-        if not self.free_rows:
-            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
-        if target is None:
-            target = self.free_rows[-1]
-        if target not in self.free_rows:
-            raise TableSessionError(f"row {target} is not free; free rows: {list(self.free_rows)}")
+        request, free = self._find(source), self._free()
+        target = free[-1] if target is None else target
+        if target not in free:
+            raise TableSessionError(f"row {target} is not free; free rows: {list(free)}")
         wanted = self._decoding(1)
         self._check(wanted, None)
         for tables in (self.tables, self._oracle):
@@ -156,6 +151,12 @@ class TableSession:
         """Return the rows of the tables without a request."""
         return tuple(row for row in range(self._rows) if row not in self.live_rows)
 
+    def _free(self) -> tuple[int, ...]:
+        """Return the free rows, of which there must be one."""
+        if not self.free_rows:
+            raise TableSessionError(f"all {self._rows} rows are taken: finish a request first")
+        return self.free_rows
+
     def _decoding(self, tokens: int) -> list[Growth]:
         return [Growth(request, request.tokens + tokens, tokens) for request in self._batch]
 
@@ -168,7 +169,7 @@ class TableSession:
     def _step(
         self, title: str, wanted: Sequence[Growth], ending: Request | None = None
     ) -> TableStep:
-        """Grow the requests in `wanted`, which become the batch, end one, and launch."""
+        """Grow the requests in `wanted`, which become the batch, end one, launch, and read back."""
         self._check(wanted, ending)
         if ending is not None:
             self._waiting = [request for request in self._waiting if request is not ending]
@@ -178,16 +179,12 @@ class TableSession:
         self._batch = [growth.request for growth in wanted]
         for growth in wanted:
             self._grow(growth)
-        starts, positions = [0], list[int]()
-        for growth in wanted:
-            starts.append(starts[-1] + growth.new_tokens)
-            positions += range(growth.tokens - growth.new_tokens, growth.tokens)
+        starts = list(accumulate((growth.new_tokens for growth in wanted), initial=0))
+        spans = [range(growth.tokens - growth.new_tokens, growth.tokens) for growth in wanted]
+        positions = list(chain.from_iterable(spans))
         counted = self._launch(starts, positions)
         self._oracle.apply()
-        rows = tuple(
-            StepRow(growth.request.row, growth.new_tokens, growth.tokens) for growth in wanted
-        )
-        return self._read(title, rows, starts, positions, counted)
+        return self._read(title, wanted, starts, positions, counted)
 
     def _check(self, wanted: Sequence[Growth], ending: Request | None) -> None:
         """Refuse an impossible step before anything is changed."""
@@ -214,52 +211,47 @@ class TableSession:
         growth.request.tokens = growth.tokens
 
     def _launch(self, starts: list[int], positions: list[int]) -> AccessCounts | None:
-        def step() -> None:
-            self.tables.step(self.requests, starts, positions)
-
         if triton_mode().mode != "interpreter":
-            step()
+            self.tables.step(self.requests, starts, positions)
             return None
-        with counted_traffic() as traffic:
-            step()
-        return AccessCounts(
-            traffic.launches, traffic.programs, traffic.loads, traffic.stores, traffic.bytes
-        )
+        with counted_traffic() as moved:
+            self.tables.step(self.requests, starts, positions)
+        return AccessCounts(moved.launches, moved.programs, moved.loads, moved.stores, moved.bytes)
 
     def _read(
         self,
         title: str,
-        rows: tuple[StepRow, ...],
+        wanted: Sequence[Growth],
         starts: list[int],
         positions: list[int],
         counted: AccessCounts | None,
     ) -> TableStep:
         mode = triton_mode()
-        step = TableStep(
-            title=title,
-            path=self.tables.path_name,
-            mode=mode.mode,
-            device=mode.device or "CPU",
-            target=_target() if mode.mode == "gpu" else None,
-            rows=rows,
-            groups=group_steps(self.plan, self._groups, self.tables, rows, self._held.of),
-            positions=tuple(positions),
-            owners=tuple(
-                row for row, (first, end) in enumerate(pairwise(starts)) for _ in range(first, end)
-            ),
-            free_blocks=self._held.pool.free_blocks,
-            mismatch=None,
-            counted=counted,
-            is_sample_pool=self._held.is_sample,
-        )
+        rows = tuple(StepRow(one.request.row, one.new_tokens, one.tokens) for one in wanted)
+        groups = group_steps(self.plan, self._groups, self.tables, rows, self._held.of)
         mismatch = first_mismatch(
-            step.groups,
+            groups,
             self.tables,
             self._oracle.gather(self.requests, self._rows),
             self._oracle.slot_mappings(self.requests, starts, positions, self.tables.max_tokens),
         )
-        timed = mode.mode == "gpu" and mismatch is None
-        return replace(step, mismatch=mismatch, gpu_us=self._gpu_us() if timed else None)
+        on_gpu = mode.mode == "gpu"
+        return TableStep(
+            title=title,
+            path=self.tables.path_name,
+            mode=mode.mode,
+            device=mode.device or "CPU",
+            target=_target() if on_gpu else None,
+            rows=rows,
+            groups=groups,
+            positions=tuple(positions),
+            owners=tuple(row for row, one in enumerate(wanted) for _ in range(one.new_tokens)),
+            free_blocks=self._held.pool.free_blocks,
+            mismatch=mismatch,
+            counted=counted,
+            is_sample_pool=self._held.is_sample,
+            gpu_us=self._gpu_us() if on_gpu and mismatch is None else None,
+        )
 
     def _gpu_us(self) -> float:
         """Return the median time of the step's launches; called only on a GPU, after the check."""

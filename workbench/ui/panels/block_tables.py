@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,13 @@ from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.core.tables.step import TableStep
-from workbench.kernels.inspection import (
-    INSPECTED_MODULES,
-    TARGETS,
-    inspect_kernels,
-)
+from workbench.kernels.inspection import INSPECTED_MODULES, TARGETS, inspect_kernels
 from workbench.labs.tables.mistakes import MISTAKES, make_mistake
-from workbench.ui.jobs import JobRunner
+from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import button
-from workbench.ui.session import Session, guarded
+from workbench.ui.panels.panel import Panel, Shown, put
+from workbench.ui.pieces import button, dropdown, grid, line, text_box
+from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.inspection import inspection_html
 from workbench.views.tables.figure import block_tables, slot_map
@@ -33,8 +29,19 @@ if TYPE_CHECKING:
     from workbench.kernels.block_table.api import PathName
     from workbench.labs.tables.session import TableSession
 
-STEP_BUTTONS = ("Decode 1", "Finish", "Move", "Shrink", "Grow back", "Admit")
-ALWAYS = frozenset({"Start", "Trigger the mistake", "Compile"})
+BUTTONS = {
+    "Start": "Admit the whole batch and run one step.",
+    "Decode 1": "Decode one more token of every request.",
+    "Finish": "End the chosen request and free its blocks.",
+    "Move": "Move the chosen request to a free row.",
+    "Shrink": "Schedule only the first half; the rows of the others become 0.",
+    "Grow back": "Schedule all requests again.",
+    "Admit": "Add the request entered on the right.",
+    "Trigger the mistake": "Run the kernels with a mistake and see where tokens land.",
+    "Compile": "Show registers, spills and copy widths for a target; nothing is run.",
+}
+"""Name -> tip."""
+START, MISTAKE, COMPILE = ALWAYS = ("Start", "Trigger the mistake", "Compile")
 """Buttons that need no running batch."""
 ASSEMBLY_CHARACTERS = 40_000
 DEFAULT_BATCH, DEFAULT_NEWCOMER = "2q700_3q1s3000", "q100"
@@ -47,76 +54,42 @@ EXPLAINED = (
 )
 
 
-@dataclass(frozen=True)
-class JobText:
-    """The result of a job that is not a step."""
-
-    html: str
-    is_damage: bool
-
-
-Work = Callable[[], TableStep | JobText]
-
-
 class BlockTablesPanel(Panel):
     """Controls on top, then device and verdict, then the two pictures."""
 
-    title = "Block tables"
-
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._plan: Plan | None = None
         self._tables: TableSession | None = None
         self._step: TableStep | None = None
         self.jobs = JobRunner(self, on_end=self._enable)
-        self.batch = widgets.Text(value=DEFAULT_BATCH, description="Batch", continuous_update=False)
-        self.path = widgets.Dropdown(options=PATHS, description="Path")
-        self.group = widgets.Dropdown(description="Group")
-        self.row = widgets.Dropdown(description="Request", layout={"width": "160px"})
+        self.batch = text_box("Batch", DEFAULT_BATCH)
+        self.path = dropdown("Path", PATHS.items())
+        self.group, self.row = dropdown("Group", ()), dropdown("Request", ())
         self.newcomer = widgets.Text(
             value=DEFAULT_NEWCOMER, continuous_update=False, layout={"width": "90px"}
         )
-        self.mistake = widgets.Dropdown(options=tuple(MISTAKES), description="Mistake")
-        self.buttons = {
-            name: button(name, tip)
-            for name, tip in {
-                "Start": "Admit the whole batch and run one step.",
-                "Decode 1": "Decode one more token of every request.",
-                "Finish": "End the chosen request and free its blocks.",
-                "Admit": "Add the request entered on the right.",
-                "Move": "Move the chosen request to a free row.",
-                "Shrink": "Schedule only the first half; the rows of the others become 0.",
-                "Grow back": "Schedule all requests again.",
-                "Trigger the mistake": "Run the kernels with a mistake and see where tokens land.",
-                "Compile": "Show registers, spills and copy widths for a target; nothing is run.",
-            }.items()
-        }
-        self._status = widgets.HTML(html.document(EXPLAINED))
-        self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
-        self._figures = (self._tables_figure, self._slots_figure)
-        self._damage, self._compiled = widgets.HTML(), widgets.HTML()
-        self.target = widgets.Dropdown(
-            options=[(target.title, name) for name, target in TARGETS.items()],
-            value="sm_90",
-            description="Target",
-        )
-        steps = [self.buttons[name] for name in STEP_BUTTONS]
-        steps.append(self.newcomer)
+        self.mistake = dropdown("Mistake", MISTAKES)
+        targets = [(target.title, name) for name, target in TARGETS.items()]
+        self.target = dropdown("Target", targets, "sm_90")
+        self.buttons = {name: button(name, tip) for name, tip in BUTTONS.items()}
+        self._status, self._damage, self._compiled = (widgets.HTML() for _ in range(3))
+        self._figures = self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
+        steps = [made for name, made in self.buttons.items() if name not in ALWAYS]
         self.fill(
-            widgets.HBox([self.batch, self.path, self.buttons["Start"]]),
-            widgets.HBox([self.row, *steps]),
+            grid([self.batch, self.path, self.buttons[START]]),
+            line(self.row, *steps, self.newcomer),
             self.jobs.status,
             self._status,
             self.group,
-            *(figure.widget for figure in self._figures),
-            widgets.HBox([self.mistake, self.buttons["Trigger the mistake"]]),
+            *self._figures,
+            grid([self.mistake, self.buttons[MISTAKE]]),
             self._damage,
-            widgets.HBox([self.target, self.buttons["Compile"]]),
+            grid([self.target, self.buttons[COMPILE]]),
             self._compiled,
         )
-        for name, pressed in self.buttons.items():
-            pressed.on_click(lambda _button, name=name: self._clicked(name))
-        self.group.observe(self._draw_again, names="value")
+        for name, made in self.buttons.items():
+            self.jobs.start_with(made, partial(self._prepare, name))
+        self.watch(self.group)
         self._enable()
 
     def show(self, plan: Plan) -> None:
@@ -124,45 +97,43 @@ class BlockTablesPanel(Panel):
         if self._plan is not None and plan.cache == self._plan.cache:
             self._plan = plan
             return
-        self._plan, self._tables, self._step = plan, None, None
-        self._status.value = html.document(EXPLAINED)
+        self._tables = self._step = None
         self._damage.value = ""
-        for figure in self._figures:
-            figure.hide()
-        groups = () if plan.cache is None else plan.cache.groups
-        self.group.options = [
-            (f"{index}: {group.spec.kind.removesuffix('Spec')}", index)
-            for index, group in enumerate(groups)
-        ]
-        attention = [i for i, group in enumerate(groups) if not group.spec.is_mamba]
-        if attention:
-            self.group.value = attention[0]
+        with self.by_program:
+            groups = () if plan.cache is None else plan.cache.groups
+            self.group.options = [
+                (f"{index}: {group.spec.kind.removesuffix('Spec')}", index)
+                for index, group in enumerate(groups)
+            ]
+            attention = [i for i, group in enumerate(groups) if not group.spec.is_mamba]
+            if attention:
+                self.group.value = attention[0]
+        super().show(plan)
         self._enable()
 
-    @guarded
-    def _clicked(self, name: str) -> None:
-        self.clear_error()
-        try:
-            work = self._work(name)
-        except ScenarioError as error:
-            self.jobs.refuse(error)
-            return
-        self._enable(running=True)
-        self.jobs.start(lambda _job: work(), self._landed)
+    def _draw(self, plan: Plan) -> Shown:
+        step, group = self._step, self.group.value or 0
+        yield self._status, step_html(step) if step else html.document(EXPLAINED)
+        yield self._tables_figure, block_tables(step, group) if step else None
+        yield self._slots_figure, slot_map(step, group) if step else None
 
-    def _work(self, name: str) -> Work:
-        """Return the action of a button, to be run in the launching thread."""
-        plan, path = self._plan, self.path.value
+    def _prepare(self, name: str) -> tuple[Work, Done]:
+        work, done = self._work(name)
+        self._enable(running=True)
+        return lambda _job: work(), done
+
+    def _work(self, name: str) -> tuple[Callable[[], Any], Done]:
+        """Return the action of a button, to be run in the launching thread, and what shows it."""
+        plan = self._plan
         assert plan is not None
-        if name == "Compile":
-            target = self.target.value
-            return lambda: _compiled(target)
+        if name == COMPILE:
+            return partial(_compiled, self.target.value), partial(put, self._compiled)
         if name not in ALWAYS:
-            return self._step_job(name)
-        batch, mistake = parse_batch(self.batch.value), self.mistake.value
-        if name == "Start":
-            return lambda: self._start(plan, batch, path)
-        return lambda: _make_mistake(plan, batch, mistake)
+            return self._step_job(name), self._landed
+        batch = parse_batch(self.batch.value)
+        if name == START:
+            return partial(self._start, plan, batch, self.path.value), self._landed
+        return partial(_damage, plan, batch, self.mistake.value), partial(put, self._damage)
 
     def _step_job(self, name: str) -> Callable[[], TableStep]:
         """Return the next step of the running batch."""
@@ -194,26 +165,9 @@ class BlockTablesPanel(Panel):
         self._tables = tables
         return step
 
-    def _landed(self, result: TableStep | JobText) -> None:
-        if isinstance(result, TableStep):
-            self._step = result
-            self._status.value = step_html(result)
-            self._draw()
-        elif result.is_damage:
-            self._damage.value = result.html
-        else:
-            self._compiled.value = result.html
-
-    @guarded
-    def _draw_again(self, _change: Any) -> None:
-        if self._step is not None:
-            self._draw()
-
-    def _draw(self) -> None:
-        assert self._step is not None
-        group = self.group.value or 0
-        self._tables_figure.show(block_tables(self._step, group))
-        self._slots_figure.show(slot_map(self._step, group))
+    def _landed(self, step: TableStep) -> None:
+        self._step = step
+        self.redraw()
 
     def _enable(self, *, running: bool = False) -> None:
         """Enable only the buttons whose action is possible now."""
@@ -222,15 +176,15 @@ class BlockTablesPanel(Panel):
         if not running and tuple(self.row.options) != rows:
             self.row.options = rows
             self.row.value = rows[0] if rows else None
-        for name, pressed in self.buttons.items():
-            pressed.disabled = running or not has_cache or (name not in ALWAYS and not rows)
+        for name, made in self.buttons.items():
+            made.disabled = running or not has_cache or (name not in ALWAYS and not rows)
 
 
-def _make_mistake(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> JobText:
-    return JobText(damage_html(make_mistake(plan, batch, mistake).damage), is_damage=True)
+def _damage(plan: Plan, batch: Sequence[BatchRequest], mistake: str) -> str:
+    return damage_html(make_mistake(plan, batch, mistake).damage)
 
 
-def _compiled(target: str) -> JobText:
+def _compiled(target: str) -> str:
     reports = [
         report
         for module in INSPECTED_MODULES["block-table"]
@@ -241,4 +195,4 @@ def _compiled(target: str) -> JobText:
         f'<pre class="wb-code">{escape(report.assembly[:ASSEMBLY_CHARACTERS])}</pre></details>'
         for report in reports
     )
-    return JobText(inspection_html(reports) + html.document(listings), is_damage=False)
+    return inspection_html(reports) + html.document(listings)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from html import escape
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -16,8 +14,8 @@ from workbench.interop.commands.code import scenario_code
 from workbench.interop.commands.command_line import read_command
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import apply_button, replace_children
-from workbench.ui.session import Session, guarded
+from workbench.ui.pieces import apply_button, line, replace_children
+from workbench.ui.session import Session
 from workbench.views.html import document, refusal_html
 from workbench.views.logs.table import failure_html, log_html, scenario_html
 
@@ -27,34 +25,27 @@ HINT = (
 )
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
+MACHINE = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
+"""Fields of the present scenario that a command line does not contain."""
 
 
 class LogPanel(Panel):
     """Text in, a table of explanations out; nothing of the text is changed or lost."""
 
-    title = "Log"
-
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._lock = threading.RLock()
         self.text = widgets.Textarea(
             placeholder=HINT,
             tooltip="Paste vLLM's start-up log or a command line.",
-            layout=widgets.Layout(width="100%", height="160px"),
+            layout={"width": "100%", "height": "160px"},
         )
         self.explain = apply_button("Explain", "Explain every known line of this log.")
         self.clear = apply_button("Clear", "Clear the text and the table.")
-        self._use = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap"))
-        self._scenario, self._lines = widgets.HTML(), widgets.HTML()
-        self.explain.on_click(self._explain)
-        self.clear.on_click(self._clear)
-        self.fill(
-            self.text,
-            widgets.HBox([self.explain, self.clear]),
-            self._use,
-            self._scenario,
-            self._lines,
-        )
+        self._use, self._scenario, self._lines = line(), widgets.HTML(), widgets.HTML()
+        below = (self._use, self._scenario, self._lines)
+        self.fill(self.text, line(self.explain, self.clear), *below)
+        self.press(self.explain, self._explain)
+        self.press(self.clear, self._clear)
 
     def show(self, plan: Plan) -> None:
         """Ignore the plan: the log belongs to its own scenario."""
@@ -64,10 +55,8 @@ class LogPanel(Panel):
         """Buttons that apply a scenario, for tests and for driving the panel."""
         return tuple(self._use.children)
 
-    @guarded
-    def _explain(self, _button: widgets.Button) -> None:
+    def _explain(self) -> None:
         with self._lock:
-            self.clear_error()
             self._empty()
             text = self.text.value
             try:
@@ -79,7 +68,8 @@ class LogPanel(Panel):
                 self._error.value = document(refusal_html(error))
 
     def _show_command(self, text: str) -> None:
-        found = from_vllm_command(text, **_machine(self.session.scenario))
+        present = self.session.scenario
+        found = from_vllm_command(text, **{name: getattr(present, name) for name in MACHINE})
         notes = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
         self._lines.value = document(
             "<p>Scenario of this command line:</p>"
@@ -102,24 +92,23 @@ class LogPanel(Panel):
 
     def _offer(self, scenarios: dict[str, Scenario], failure: str = "") -> None:
         """Show a button for every scenario. failure: HTML of the error that ended its start."""
-        buttons = []
-        for label, scenario in scenarios.items():
-            pressed = partial(self._take_over, scenario, failure)
-            buttons.append(apply_button(label, scenario.to_json(), pressed))
-        replace_children(self._use, buttons)
+        replace_children(
+            self._use,
+            [
+                self.apply_button(
+                    label, scenario.to_json(), partial(self.session.request, scenario, failure)
+                )
+                for label, scenario in scenarios.items()
+            ],
+        )
 
-    @guarded
-    def _take_over(self, scenario: Scenario, failure: str, _button: widgets.Button) -> None:
-        self.session.request(scenario, failure)
-
-    @guarded
-    def _clear(self, _button: widgets.Button) -> None:
+    def _clear(self) -> None:
         with self._lock:
             self.text.value = ""
-            self.clear_error()
             self._empty()
 
     def _empty(self) -> None:
+        self.clear_error()
         replace_children(self._use, ())
         self._lines.value = self._scenario.value = ""
 
@@ -133,9 +122,3 @@ def _is_command(text: str) -> bool:
     except WorkbenchError as error:
         return error.code != "not_a_vllm_command"
     return True
-
-
-def _machine(scenario: Scenario) -> dict[str, Any]:
-    """Return fields of the present scenario that a command line does not contain."""
-    names = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
-    return {name: getattr(scenario, name) for name in names}

@@ -1,10 +1,11 @@
-"""Base of a tab below the page figure: a title, a widget, and a method that shows a plan."""
+"""Base of a tab below the page figure, or of a part of one: controls, and what they show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable
 from html import escape
-from typing import ClassVar
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -12,49 +13,102 @@ from workbench.access.app_mode import shows_tracebacks
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.scenario import Scenario
-from workbench.ui.session import RecordedError, Session
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.pieces import (
+    ProgramChanges,
+    apply_button,
+    mark_stale,
+    replace_children,
+    widget_of,
+)
+from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views.html import document, refusal_html
 
 STALE = '<div class="wb-faint">Showing the last valid input.</div>'
+Shown = Iterable[tuple[Any, Any]]
+"""(part, what it shows now): HTML, a figure or None for none, widgets of a box."""
 
 
 class Panel:
-    """One tab. `show` is called with the newest plan, and only while the tab is open.
+    """`show` is called with the newest plan, and only while the tab is open.
 
-    Callbacks of its controls use `workbench.ui.session.guarded`; their exceptions appear on top
-    of this panel.
+    A panel lays its parts out with `fill`, wires its controls with `watch` and `press`, and yields
+    in `_draw` what its parts show. An exception of a callback appears on top of the panel.
     """
-
-    title: ClassVar[str]
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._error = widgets.HTML()
+        self.by_program = ProgramChanges()
+        self._plan: Plan | None = None
+        self._lock = threading.RLock()  # a plan comes on one thread, an input on another
+        self._error = self._refusal = widgets.HTML()
+        self._drawn: set[Any] = set()
         self.widget = widgets.VBox([self._error])
-        self.widget.add_class("wb-tab")
 
-    def fill(self, *parts: widgets.Widget) -> None:
-        """Lay `parts` out below each other."""
-        self.widget.children = [self._error, *parts]
+    def fill(self, *parts: Any) -> None:
+        """Lay parts out below each other; one with a `widget` of its own is shown by that."""
+        self.widget.children = [widget_of(part) for part in (self._error, *parts)]
+
+    def watch(self, *controls: widgets.ValueWidget, then: Callable[[], None] | None = None) -> None:
+        """Call `then`, by default `redraw`, when a person has changed one of the controls."""
+        for control in controls:
+            control.observe(lambda _change: self._changed(then or self.redraw), names="value")
+
+    def press(self, button: widgets.Button, then: Callable[[], None]) -> None:
+        """Call `then` when the button is pressed.
+
+        Without the lock: what changes the scenario waits for other tabs, which may wait for it.
+        """
+        button.on_click(lambda _button: self._pressed(then))
+
+    def apply_button(self, name: str, tip: str, then: Callable[[], None]) -> widgets.Button:
+        """Return a button, in the look of a remedy, that calls `then` when it is pressed."""
+        made = apply_button(name, tip)
+        self.press(made, then)
+        return made
+
+    @guarded
+    def _changed(self, then: Callable[[], None]) -> None:
+        with self._lock:
+            if not self.by_program:
+                then()
+
+    @guarded
+    def _pressed(self, then: Callable[[], None]) -> None:
+        then()
 
     def show(self, plan: Plan) -> None:
         """Show `plan`."""
-        raise NotImplementedError
+        with self._lock:
+            self._plan = plan
+            self.redraw()
 
     def show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         """React to a refused scenario; the tab is greyed out and may stay as it is."""
 
-    def refuse_input(self, error: WorkbenchError, *shown: widgets.DOMWidget) -> None:
-        """Show why an input is invalid, and grey out the `shown` results of an older one."""
-        self._error.value = document(refusal_html(error), STALE)
-        for widget in shown:
-            widget.add_class("wb-stale")
+    def _draw(self, plan: Plan) -> Shown:
+        """Yield what the parts show. Errors: WorkbenchError for an input that is refused."""
+        return ()
 
-    def accept_input(self, *shown: widgets.DOMWidget) -> None:
-        """Clear the error: what is `shown` belongs to the present inputs."""
+    def redraw(self, draw: Callable[[Plan], Shown] | None = None, *parts: Any) -> None:
+        """Show what `draw` yields; what a refused input keeps it from drawing is greyed out.
+
+        draw: of only these parts, where it is not that of the whole panel.
+        """
+        if self._plan is None:
+            return
+        drawn, refusal = set(), ""
+        try:
+            for part, content in (draw or self._draw)(self._plan):
+                put(part, content)
+                drawn.add(part)
+        except WorkbenchError as error:
+            refusal = document(refusal_html(error), STALE)
+        self._drawn |= drawn
+        for part in parts or self._drawn:
+            mark_stale(bool(refusal) and part not in drawn, part)
         self.clear_error()
-        for widget in shown:
-            widget.remove_class("wb-stale")
+        self._refusal.value = refusal
 
     def show_error(self, error: RecordedError) -> None:
         """Show the exception of a callback of this panel."""
@@ -74,22 +128,32 @@ class HtmlPanel(Panel):
         self._html = widgets.HTML()
         self.fill(self._html)
 
-    def show(self, plan: Plan) -> None:
-        """See `Panel.show`."""
-        self._html.value = self._render(plan)
+    def _draw(self, plan: Plan) -> Shown:
+        yield self._html, self._render(plan)
+
+
+def put(part: Any, content: Any) -> None:
+    """Show HTML, a figure (None: take it off the screen), or the children of a box."""
+    if isinstance(part, widgets.Box):
+        replace_children(part, content)
+    elif not isinstance(part, LiveFigure):
+        part.value = content
+    elif content is None:
+        part.hide()
+    else:
+        part.show(content)
 
 
 def error_html(error: RecordedError) -> str:
     """Return an unhandled exception, with a traceback to copy unless strangers may see it."""
-    if not shows_tracebacks():
-        return document(
-            f'<div class="wb-error" data-workbench-error="{escape(error.callback)}"><b>✕ Internal '
-            "error.</b><br>The results below are stale. Started with --show-tracebacks, the "
-            "app shows the traceback.</div>"
+    title, more = "Internal error.", "Started with --show-tracebacks, the app shows the traceback."
+    if shows_tracebacks():
+        title = error.summary
+        more = (
+            "<details open><summary>Traceback, to copy</summary>"
+            f"<pre>{escape(error.traceback)}</pre></details>"
         )
     return document(
         f'<div class="wb-error" data-workbench-error="{escape(error.callback)}">'
-        f"<b>✕ {escape(error.summary)}</b><br>The results below are stale. "
-        f"<details open><summary>Traceback, to copy</summary><pre>{escape(error.traceback)}"
-        "</pre></details></div>"
+        f"<b>✕ {escape(title)}</b><br>The results below are stale. {more}</div>"
     )

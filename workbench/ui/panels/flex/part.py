@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from html import escape
-from typing import Any
 
 import ipywidgets as widgets
 
@@ -15,16 +13,25 @@ from workbench.core.flex.plan import FLEX
 from workbench.core.flex.result import LabResult
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
-from workbench.labs.lab import Lab, LabInput
-from workbench.ui.jobs import JobRunner
+from workbench.labs.flex.labs import Lab, LabInput
+from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import apply_button, button, count_box, dropdown, row, text_box
-from workbench.ui.session import guarded
+from workbench.ui.pieces import (
+    button,
+    count_box,
+    dropdown,
+    grid,
+    integer_of,
+    line,
+    mark_stale,
+    text_box,
+)
+from workbench.ui.session import Session
 from workbench.views.flex.lab import lab_figure, lab_html
 from workbench.views.html import document
 
-DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", "64"
+DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", 64
 
 
 class BatchInput:
@@ -33,35 +40,19 @@ class BatchInput:
     def __init__(self) -> None:
         self.batch = text_box("Flex batch", DEFAULT_BATCH)
         self.kind = dropdown("Mask", KINDS)
-        self.size = text_box("Mask size (tokens)", DEFAULT_SIZE)
+        self.size = text_box("Mask size (tokens)", str(DEFAULT_SIZE))
         self.controls = (self.batch, self.kind, self.size)
 
     def read(self) -> tuple[tuple[BatchRequest, ...], str, int]:
         """Return requests, kind and size of the mask. Errors: ScenarioError."""
-        return parse_batch(self.batch.value), self.kind.value, tokens(self.size.value)
+        size = integer_of(self.size.value, "mask size", DEFAULT_SIZE)
+        return parse_batch(self.batch.value), self.kind.value, size
 
 
-class Part:
+class Part(Panel):
     """One page of the tab. `show` gets a plan of flex attention, and only while it is open."""
 
-    title: str
     takes_batch = True
-
-    def __init__(self, owner: Panel) -> None:
-        self.session = owner.session
-        self.show_error, self.clear_error = owner.show_error, owner.clear_error
-        self._lock = threading.RLock()  # a plan comes on one thread, an input on another
-        self._plan: Plan | None = None
-        self.widget = widgets.VBox()
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether this is the page that is shown."""
-        return self.widget.layout.display != "none"
-
-    def show(self, plan: Plan) -> None:
-        """Show `plan`."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Drop the plan: there is none to show."""
@@ -69,61 +60,50 @@ class Part:
 
     def remedy_buttons(self, plan: Plan) -> list[widgets.Button]:
         """Return buttons for the tested remedies of the problems of flex attention."""
-        buttons = []
-        for problem in plan.problems:
-            if not problem.code.startswith("flex_"):
-                continue
-            for remedy in plan.remedies(problem):
-                if remedy.plan.backend != FLEX:
-                    continue
-                changes = {"backend": FLEX, **remedy.changes}
-                buttons.append(
-                    apply_button(
-                        f"Apply {remedy.text}",
-                        f"Tested: {remedy.plan!r}",
-                        partial(self._apply, changes),
-                    )
-                )
-        return buttons
-
-    @guarded
-    def _apply(self, changes: dict[str, Any], _button: widgets.Button) -> None:
-        self.session.replace(**changes)
+        return [
+            self.apply_button(
+                f"Apply {remedy.text}",
+                f"Tested: {remedy.plan!r}",
+                partial(self.session.replace, **{"backend": FLEX, **remedy.changes}),
+            )
+            for problem in plan.problems
+            if problem.code.startswith("flex_")
+            for remedy in plan.remedies(problem)
+            if remedy.plan.backend == FLEX
+        ]
 
 
 class LabPart(Part):
     """A lab: its inputs, its button, and its result. Made from the declaration alone."""
 
-    def __init__(self, owner: Panel, lab: Lab, batch: BatchInput) -> None:
-        super().__init__(owner)
-        self.title, self.takes_batch = lab.title, lab.takes_batch
-        self.lab, self._batch = lab, batch
+    def __init__(self, session: Session, lab: Lab, batch: BatchInput) -> None:
+        super().__init__(session)
+        self.lab, self._batch, self.takes_batch = lab, batch, lab.takes_batch
         self.inputs = {one.name: _control(one) for one in lab.inputs}
-        self.jobs = JobRunner(owner, on_refusal=self.mark_stale)
+        self.jobs = JobRunner(self, on_refusal=self._mark_stale)
         self.button = button(lab.button, lab.tip)
         self.result, self.figure = widgets.HTML(), LiveFigure()
         self.figure.hide()
-        self.widget.children = [
+        self.fill(
             widgets.HTML(document(f"<p>{escape(lab.explained)}</p>") if lab.explained else ""),
-            row(self.inputs.values()),
-            widgets.HBox([self.button, self.jobs.stop_button]),
+            grid(self.inputs.values()),
+            line(self.button, self.jobs.stop_button),
             self.jobs.status,
             self.result,
-            self.figure.widget,
-        ]
-        self.button.on_click(self._run)
-        if any(one.of_batch for one in lab.inputs):
-            batch.batch.observe(self._batch_changed, names="value")
-            self._offer()
+            self.figure,
+        )
+        self.jobs.start_with(self.button, self._run)
+        self._offer()
+        self.watch(batch.batch, then=self._offer)
 
     def show(self, plan: Plan) -> None:
-        """See `Part.show`: what ran for another plan is stopped, and marked as stale."""
+        """See `Panel.show`: what ran for another plan is stopped, and marked as stale."""
         with self._lock:
             changed = self._plan is not None and plan.fingerprint != self._plan.fingerprint
             self._plan = plan
         if changed and self.jobs.pending is not None:
             self.jobs.cancel()
-            self.mark_stale()
+            self._mark_stale()
         if self.lab.before is not None and not self.result.value:
             self._show(self.lab.before())
 
@@ -132,14 +112,8 @@ class LabPart(Part):
         super().forget()
         self.jobs.cancel()
 
-    def mark_stale(self) -> None:
-        """Grey out what is shown: it belongs to another plan, or to other inputs."""
-        self.result.add_class("wb-stale")
-        self.figure.mark(stale=True)
-
-    @guarded
-    def _batch_changed(self, _change: Any) -> None:
-        self._offer()
+    def _mark_stale(self) -> None:
+        mark_stale(True, self.result, self.figure)
 
     def _offer(self) -> None:
         """Offer the requests of the batch; one that cannot be read keeps those of the last."""
@@ -153,48 +127,25 @@ class LabPart(Part):
                 picker.options = offered
                 picker.value = offered[-1][1]
 
-    @guarded
-    def _run(self, _button: Any) -> None:
+    def _run(self) -> tuple[Work, Done] | None:
         plan = self._plan
         if plan is None:
-            return
-        self.clear_error()
+            return None
         given = {name: control.value for name, control in self.inputs.items()}
-        try:
-            if self.lab.takes_batch:
-                batch, mask, mask_tokens = self._batch.read()
-                given |= {"batch": batch, "mask": mask, "mask_tokens": mask_tokens}
-        except ScenarioError as error:
-            self.jobs.refuse(error)
-            return
-        self.jobs.start(lambda job: self.lab.run(plan, job=job, **given), self._show)
+        if self.takes_batch:
+            given |= zip(("batch", "mask", "mask_tokens"), self._batch.read(), strict=True)
+        return lambda job: self.lab.function(plan, job=job, **given), self._show
 
     def _show(self, result: LabResult) -> None:
         self.result.value = lab_html(result)
-        self.result.remove_class("wb-stale")
+        mark_stale(False, self.result)
         if (figure := lab_figure(result)) is not None:
             self.figure.show(figure)
 
 
 def _control(one: LabInput) -> widgets.ValueWidget:
     if one.choices or one.of_batch is not None:
-        made = dropdown(one.label, one.choices)
-    elif one.most:
+        return dropdown(one.label, one.choices, tip=one.tip)
+    if one.most:
         return count_box(one.label, one.most, one.tip, least=1, value=one.default)
-    else:
-        made = text_box(one.label, one.default)
-    made.tooltip = one.tip
-    return made
-
-
-def tokens(text: str) -> int:
-    """Return a number of tokens, commas allowed. Errors: ScenarioError."""
-    digits = text.strip().replace(",", "")
-    if digits.isdecimal() and digits.isascii():
-        return int(digits[:12])
-    raise ScenarioError(
-        "wrong_type",
-        f"Invalid mask size {text[:40]!r}. Expected an integer number of tokens, at least 1. "
-        f"Nearest valid value: {DEFAULT_SIZE}.",
-        field="batch",
-    )
+    return text_box(one.label, one.default, tip=one.tip)

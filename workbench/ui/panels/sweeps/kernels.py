@@ -20,9 +20,10 @@ from workbench.sweeps.kernels.kernel_session import KERNELS, SweptKernel
 from workbench.sweeps.kernels.lanes import LaneLostError, in_thread
 from workbench.sweeps.kernels.place import Place, here
 from workbench.sweeps.store import ResultStore, Row, StoreError
-from workbench.ui.jobs import JobRunner
-from workbench.ui.panels.panel import error_html
-from workbench.ui.session import RecordedError, Session, guarded
+from workbench.ui.jobs import Done, JobRunner, Work
+from workbench.ui.panels.panel import Panel
+from workbench.ui.pieces import button, dropdown, grid, line, text_box
+from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.sweeps.progress import (
     export_hint,
@@ -46,78 +47,51 @@ class _Request:
     bitwise: bool
 
 
-class KernelTuning:
+class KernelTuning(Panel):
     """Controls, a progress bar, the newest rows of a kernel sweep, and who wins."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        super().__init__(session)
         self.sweep: Sweep | None = None
         self._rows: list[dict[str, Any]] = []
         self.jobs = JobRunner(self, lane=MEASUREMENTS)
         self.jobs.stop_button.description = "Stop measuring"
-        self.kernel = widgets.Dropdown(
-            options=[(kernel.title, name) for name, kernel in KERNELS.items()],
-            description="Swept kernel",
-            tooltip="Which kernel is measured",
-            style={"description_width": "initial"},
-        )
-        self.file = widgets.Text(
-            value="results.db",
-            description="Results in",
-            tooltip="What is in the file already is not measured again",
-            continuous_update=False,
-            layout=widgets.Layout(width="360px"),
-        )
-        self.where = widgets.Text(
-            placeholder="this machine",
-            description="Measure on",
-            tooltip="This machine, or the address of a Dask scheduler: tcp://host:8786",
-            continuous_update=False,
-        )
+        kernels = [(kernel.title, name) for name, kernel in KERNELS.items()]
+        self.kernel = dropdown("Swept kernel", kernels, tip="Which kernel is measured")
+        tip = "What is in the file already is not measured again"
+        self.file = text_box("Results in", "results.db", tip=tip)
+        tip = "This machine, or the address of a Dask scheduler: tcp://host:8786"
+        self.where = text_box("Measure on", "", "this machine", tip)
         self.bitwise = widgets.Checkbox(
             description="equal bits",
             tooltip="One configuration for every batch, so that bits do not depend on it",
             indent=False,
-            layout=widgets.Layout(width="auto"),
+            layout={"width": "auto"},
         )
-        self.start = widgets.Button(description="Measure kernel")
-        self.bar = widgets.IntProgress(layout=widgets.Layout(width="180px"))
+        self.start = button("Measure kernel")
+        self.bar = widgets.IntProgress(layout={"width": "180px"})
         self._text, self._table, self._notes, self._winners = (widgets.HTML() for _ in range(4))
-        controls = [self.start, self.jobs.stop_button, self.bar, self._text]
-        row = widgets.Layout(flex_flow="row wrap")
-        self.widget = widgets.VBox(
-            [
-                widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
-                widgets.HBox([self.kernel, self.where, self.file, self.bitwise], layout=row),
-                widgets.HBox(controls, layout=row),
-                self.jobs.status,
-                self._notes,
-                self._winners,
-                self._table,
-            ]
+        self.fill(
+            widgets.HTML(html.document("<h4>Measure a kernel</h4>")),
+            grid([self.kernel, self.where, self.file, self.bitwise]),
+            line(self.start, self.jobs.stop_button, self.bar, self._text),
+            self.jobs.status,
+            self._notes,
+            self._winners,
+            self._table,
         )
-        self.start.on_click(self._start)
-        self.kernel.observe(self._other_kernel, names="value")
+        self.jobs.start_with(self.start, self._start, "Choosing what is legal and fits ...")
+        self.watch(self.kernel, then=self._other_kernel)
 
-    def show_error(self, error: RecordedError) -> None:
-        """See `workbench.ui.session.Guarded`."""
-        self.jobs.status.value = error_html(error)
-
-    @guarded
-    def _other_kernel(self, _change: Any) -> None:
+    def _other_kernel(self) -> None:
         self.bitwise.disabled = KERNELS[self.kernel.value].one_for_all
 
-    @guarded
-    def _start(self, _button: Any) -> None:
+    def _start(self) -> tuple[Work, Done]:
         """Start the newest request; what is measured is stopped, and its points stay missing."""
         kernel = KERNELS[self.kernel.value]
         bitwise = self.bitwise.value and not kernel.one_for_all
         request = _Request(self.file.value.strip(), self.where.value.strip(), kernel, bitwise)
-        self.jobs.start(
-            partial(self._run, request),
-            partial(self._show_stored, request),
-            "Choosing what is legal and fits ...",
-        )
+        return partial(self._run, request), partial(self._show_stored, request)
 
     def _run(self, request: _Request, job: Job) -> list[Row]:
         """Measure what is missing in the file; return all its rows of this kernel."""

@@ -16,12 +16,12 @@ from workbench.labs.jobs import SWEEPS, Job
 from workbench.scenario import Scenario
 from workbench.sweeps.axes import default_axes, parse_axes
 from workbench.sweeps.sweep import SweepResult, sweep
-from workbench.ui.copy_box import CopyBox
-from workbench.ui.jobs import JobRunner
+from workbench.ui.jobs import Done, JobRunner, Work
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
 from workbench.ui.panels.sweeps.kernels import KernelTuning
-from workbench.ui.session import Session, guarded
+from workbench.ui.pieces import CopyBox, button, display, dropdown, line, mark_stale
+from workbench.ui.session import Session
 from workbench.views import html
 from workbench.views.sweeps.rows import (
     axes_of,
@@ -32,11 +32,11 @@ from workbench.views.sweeps.rows import (
 )
 
 PICTURES: Mapping[str, Callable[[SweepResult], go.Figure]] = {
-    "concurrency and waste": lambda found: found.pareto_figure(),
-    "concurrency and cacheable prefix": lambda found: found.pareto_figure(
-        x="smallest_prefix_tokens"
+    "concurrency and waste": SweepResult.pareto_figure,
+    "concurrency and cacheable prefix": partial(
+        SweepResult.pareto_figure, x="smallest_prefix_tokens"
     ),
-    "parallel coordinates": lambda found: found.parallel_figure(),
+    "parallel coordinates": SweepResult.parallel_figure,
 }
 """Name -> figure of a sweep."""
 MAX_CHOICES = 60
@@ -46,50 +46,43 @@ STOPPED = "Stopped: what is shown had been resolved by then. Sweep again to reso
 class TuningPanel(Panel):
     """One sweep at a time: the newest request wins, and one that was stopped shows nothing."""
 
-    title = "Tuning"
-
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.found: SweepResult | None = None
-        self._plan: Plan | None = None
-        self.jobs = JobRunner(self, lane=SWEEPS)
         self._swept = ""  # the axes of `found`
+        self.jobs = JobRunner(self, lane=SWEEPS)
         self.axes = widgets.Textarea(
             description="Vary",
             tooltip="A line for each field: field = value, value",
-            layout=widgets.Layout(width="98%", height="150px"),
+            layout={"width": "98%", "height": "150px"},
         )
-        self.start = widgets.Button(description="Sweep", button_style="primary")
-        self.picture = widgets.Dropdown(options=tuple(PICTURES), description="Trade-off")
-        self.point = widgets.Dropdown(description="Best point", layout=widgets.Layout(width="70%"))
-        self.use = widgets.Button(description="Use this point", disabled=True)
+        self.start = button("Sweep", button_style="primary")
+        self.picture = dropdown("Trade-off", PICTURES)
+        self.point = dropdown("Best point", ())
+        self.use = button("Use this point", disabled=True)
         self._counts, self._why, self._table = (widgets.HTML() for _ in range(3))
         self._figure = LiveFigure()
         self.servers = CopyBox(label="the best points for vllm bench sweep serve --serve-params")
-        self._servers = widgets.Accordion([self.servers], titles=["To vLLM's own sweep"])
         self.kernels = KernelTuning(session)
         self._outcome = widgets.VBox(
             [
                 self._counts,
                 self.picture,
                 self._figure.widget,
-                widgets.HBox([self.point, self.use]),
+                self.point,
+                self.use,
                 self._why,
                 self._table,
-                self._servers,
-            ],
-            layout=widgets.Layout(display="none"),
+                widgets.Accordion([self.servers], titles=["To vLLM's own sweep"]),
+            ]
         )
-        self.fill(
-            self.axes,
-            widgets.HBox([self.start, self.jobs.stop_button, self.jobs.status]),
-            self._outcome,
-            self.kernels.widget,
-        )
-        self.start.on_click(self._start)
-        self.use.on_click(self._use)
-        self.picture.observe(self._draw, names="value")
-        self.point.observe(self._tell, names="value")
+        display(self._outcome, shown=False)
+        start = line(self.start, self.jobs.stop_button, self.jobs.status)
+        self.fill(self.axes, start, self._outcome, self.kernels)
+        self.jobs.start_with(self.start, self._sweep, "Resolving ...")
+        self.press(self.use, self._use)
+        self.watch(self.picture, then=self._draw_picture)
+        self.watch(self.point, then=self._explain)
 
     def show(self, plan: Plan) -> None:
         """See `Panel.show`: a sweep of another scenario is greyed out until it is run again."""
@@ -97,21 +90,13 @@ class TuningPanel(Panel):
             self.axes.value = default_text(plan)
         self._plan = plan
         stale = self.found is not None and self.found.scenario != plan.scenario
-        for part in (self._counts, self._figure.widget, self._why, self._table):
-            (part.add_class if stale else part.remove_class)("wb-stale")
+        mark_stale(stale, self._counts, self._figure, self._why, self._table)
 
-    @guarded
-    def _start(self, _button: Any) -> None:
-        self.clear_error()
+    def _sweep(self) -> tuple[Work, Done] | None:
         if self._plan is None:
-            return
-        lines = self.axes.value
-        try:
-            axes = parse_axes(lines)
-        except WorkbenchError as error:
-            self.jobs.refuse(error)
-            return
-        scenario = self._plan.scenario
+            return None
+        lines, scenario = self.axes.value, self._plan.scenario
+        axes = parse_axes(lines)
         resume = self._stopped_before(scenario, lines)
 
         def work(job: Job) -> SweepResult:
@@ -121,7 +106,7 @@ class TuningPanel(Panel):
             stop = partial(getattr, job, "stopping")
             return sweep(scenario, axes, stop=stop, progress=report, resume=resume)
 
-        self.jobs.start(work, partial(self._arrived, lines), "Resolving ...")
+        return work, partial(self._arrived, lines)
 
     def _stopped_before(self, scenario: Scenario, lines: str) -> SweepResult | None:
         """Return what is there of the same sweep, if it was stopped."""
@@ -139,29 +124,26 @@ class TuningPanel(Panel):
             self._show_found(found)
 
     def _show_found(self, found: SweepResult) -> None:
-        self._outcome.layout.display = ""
+        display(self._outcome, shown=True)
         counts = counts_html(found.table.counts, found.table.reasons)
         self._counts.value = counts + notes_html(found.notes)
         self._table.value = sweep_table_html(found.rows(found.shown_points()[:200]), found.front)
-        self._draw(None)
+        self._draw_picture()
         rows = found.rows(found.front[:MAX_CHOICES])
         names = axes_of(rows)
         self.point.options = [(_label(row, names), row["point"]) for row in rows]
         self.point.value = rows[0]["point"] if rows else None
         self.use.disabled = not rows
         self.servers.text = _servers_text(found)
-        self._tell(None)
+        self._explain()
         if self._plan is not None:
             self.show(self._plan)
 
-    @guarded
-    def _draw(self, _change: Any) -> None:
-        if self.found is None:
-            return
-        self._figure.show(PICTURES[self.picture.value](self.found))
+    def _draw_picture(self) -> None:
+        if self.found is not None:
+            self._figure.show(PICTURES[self.picture.value](self.found))
 
-    @guarded
-    def _tell(self, _change: Any) -> None:
+    def _explain(self) -> None:
         if self.found is None or self.point.value is None:
             self._why.value = ""
             return
@@ -170,12 +152,9 @@ class TuningPanel(Panel):
         except WorkbenchError as error:
             self._why.value = html.document(html.refusal_html(error))
 
-    @guarded
-    def _use(self, _button: Any) -> None:
-        if self.found is None or self.point.value is None:
-            return
-        wanted = self.found.scenario_of(self.point.value)
-        self.session.request(wanted)
+    def _use(self) -> None:
+        if self.found is not None and self.point.value is not None:
+            self.session.request(self.found.scenario_of(self.point.value))
 
 
 def _servers_text(found: SweepResult) -> str:

@@ -1,11 +1,3 @@
-"""Text with a button that copies it."""
-
-from __future__ import annotations
-
-import anywidget
-import traitlets
-
-SCRIPT = """
 function render({ model, el }) {
   const box = document.createElement("div");
   const button = document.createElement("button");
@@ -31,12 +23,3 @@ function render({ model, el }) {
   el.append(box);
 }
 export default { render };
-"""
-
-
-class CopyBox(anywidget.AnyWidget):
-    """A block of text under a button; without access to the clipboard, the text gets selected."""
-
-    _esm = SCRIPT
-    text = traitlets.Unicode("").tag(sync=True)
-    label = traitlets.Unicode("").tag(sync=True)

@@ -1,1 +1,0 @@
-"""The tab of pages: the byte map and the pool."""
