@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.labs.small_views import attention_pages, hybrid
+from workbench.core.byte_map.cuts import plain
 from workbench.core.byte_map.groups import GroupBytes
-from workbench.core.byte_map.parts import attention_parts, state_parts
+from workbench.core.byte_map.parts import attention_parts
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import LayoutName, cache_views
 from workbench.core.versions.v0_23 import layouts
@@ -37,7 +38,7 @@ def attention_group(views, geometry, rope=None):
         0,
         "FullAttentionSpec",
         "model.layers.0.attn",
-        attention_parts(views.attention, geometry, rope),
+        attention_parts(views.attention, replace(geometry, rope_elements=rope)),
         views.raw_bytes // views.num_blocks,
         views.raw_bytes,
         views.kernel_blocks_per_block,
@@ -51,7 +52,7 @@ def state_group(views):
         1,
         "MambaSpec",
         "model.layers.1.mixer",
-        state_parts(views.states, ("conv", "recurrent")),
+        tuple(map(plain, ("conv", "recurrent"), views.states)),
         views.raw_bytes // views.num_blocks,
         views.raw_bytes,
     )

@@ -13,8 +13,9 @@ from tests.core.byte_map_cases import (
     state_group,
 )
 from tests.labs.small_views import hybrid
+from workbench.core.byte_map.cuts import Part
 from workbench.core.byte_map.groups import GroupBytes, joined
-from workbench.core.byte_map.parts import Part, attention_parts
+from workbench.core.byte_map.parts import attention_parts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.layouts.shapes import CacheGeometry

@@ -16,8 +16,9 @@ from tests.models.configs import gemma3
 from workbench.core.capacity.blocks import blocks_in_group
 from workbench.core.capacity.occupancy import requests_that_fit, waste
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
+from workbench.core.groups.decision import group_layers
 from workbench.core.groups.layer_classes import layer_classes
+from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.model import Layer
 from workbench.models import catalog_names, load_model
 

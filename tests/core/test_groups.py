@@ -13,7 +13,8 @@ from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
 from workbench.core.capacity.occupancy import waste
 from workbench.core.capacity.pool_use import pool_use
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
-from workbench.core.groups.decision import PagesNotUnifiableError, group_layers
+from workbench.core.groups.decision import group_layers
+from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.versions import V0_23, V0_33
 from workbench.core.versions.v0_33.groups import ANY_LAYOUT
 
@@ -112,7 +113,7 @@ def test_turboquant_leaves_the_ends_of_a_dense_model_alone():
     assert kinds == ["FullAttentionSpec"] * 2 + ["TQFullAttentionSpec"] * 28 + kinds[:2]
     assert group.own_specs[0].page_size_bytes == 16 * 8 * 2 * 128 * 2
     hybrid = resolved(model="qwen3.5-4b", kv_cache_dtype="turboquant_k8v4")
-    assert not any(group.has_own_specs for group in hybrid.cache.groups)
+    assert not any(group.own_specs for group in hybrid.cache.groups)
 
 
 def tuples(repeats, windows):

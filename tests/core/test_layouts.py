@@ -18,7 +18,8 @@ from tests.core.layout_cases import (
 )
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
-from workbench.core.layouts.of_plan import plan_layout, stored_dtype
+from workbench.core.layouts.layer_views import stored_dtype
+from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import layer_places
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import layout_name

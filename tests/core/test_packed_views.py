@@ -20,14 +20,10 @@ from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_pages import attention_pages
 from workbench.core.layouts.layer_views import AttentionPages
 from workbench.core.layouts.of_plan import plan_layout
-from workbench.core.layouts.packed import (
-    attention_pages,
-    layer_places,
-    layout_of,
-    packed_plan_layout,
-)
+from workbench.core.layouts.packed import layer_places, layout_of, packed_plan_layout
 from workbench.core.layouts.packed_views import packed_view, page_shape
 from workbench.core.layouts.placed import packed_order, packed_strides, place
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry

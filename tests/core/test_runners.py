@@ -5,12 +5,8 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.core.groups.graph_support import LEVELS
-from workbench.core.layouts.runners import (
-    plan_attention_groups,
-    plan_graph_support,
-    runner_verdicts,
-)
+from workbench.core.groups.graph_support import LEVELS, attention_groups, graph_support
+from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.versions.v0_23 import V0_23
 
 HYBRID = "nemotron-3-nano-30b-a3b"
@@ -23,7 +19,7 @@ def plan_of(**values):
 
 def test_every_layer_is_in_one_attention_group_with_its_kernel_block():
     plan = plan_of(backend="FLASHINFER", kv_cache_dtype="fp8")
-    groups = plan_attention_groups(plan)
+    groups = attention_groups(plan, plan.cache)
     assert sum(len(group.layers) for group in groups) == ALL_LAYERS
     assert {group.backend for group in groups} == {"FLASHINFER", "MAMBA2_ATTN"}
     for group in groups:
@@ -77,7 +73,8 @@ def test_every_layer_is_in_one_attention_group_with_its_kernel_block():
     ],
 )
 def test_the_weakest_group_decides_what_is_captured(values, level, weakest, mode):
-    support = plan_graph_support(plan_of(**values))
+    plan = plan_of(**values)
+    support = graph_support(plan, plan.cache)
     assert (support.level, support.backend, support.mode) == (level, weakest, mode)
 
 
@@ -90,10 +87,10 @@ def test_layers_of_one_group_may_have_two_backends(rules):
     """The first and the last two layers stay in bfloat16 and get a backend of their own."""
     plan = plan_of(**TURBOQUANT, rules=rules)
     assert [group.kind for group in plan.cache.groups] == ["UniformTypeKVCacheSpecs"]
-    found = {group.backend: group.layers for group in plan_attention_groups(plan)}
+    found = {group.backend: group.layers for group in attention_groups(plan, plan.cache)}
     assert found["FLASH_ATTN"] == tuple(f"model.layers.{n}.attn" for n in (0, 1, 30, 31))
     assert len(found["TURBOQUANT"]) == 28
-    assert plan_graph_support(plan).backend == "TURBOQUANT"
+    assert graph_support(plan, plan.cache).backend == "TURBOQUANT"
     step = next(step for step in plan.steps if step.rule.name == "plain_backend")
     assert (step.result, step.operands["layers"]) == ("FLASH_ATTN", [0, 1, 30, 31])
 
@@ -128,7 +125,8 @@ def test_explicit_skip_layers_reach_mla_only_since_0_33():
 
 
 def test_hidden_states_are_never_captured_whole():
-    support = plan_graph_support(plan_of(**HIDDEN))
+    plan = plan_of(**HIDDEN)
+    support = graph_support(plan, plan.cache)
     assert (support.level, support.backend, support.mode) == (
         "NEVER",
         "CACHE_ONLY_ATTN",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.labs.small_views import ATTENTION_BACKENDS, hybrid
 from workbench.core.layouts.hybrid_rewrite import interleaved
-from workbench.core.layouts.ownership import block_ranges, bytes_outside_their_page
 from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.layouts.view import block_ranges, bytes_outside_their_page
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.labs.cache_views import (
     UNWRITTEN,

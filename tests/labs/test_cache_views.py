@@ -12,7 +12,7 @@ from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NE
 from workbench.core.layouts.layer_views import attention_view
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import AttentionPages
-from workbench.core.layouts.view import View, contiguous_strides, placed
+from workbench.core.layouts.view import View, contiguous_strides
 from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.labs.cache_views import (
@@ -195,7 +195,7 @@ def test_torch_builds_the_views_that_vllm_built(runner):
 def test_torch_says_the_same_of_a_view_that_leaves_its_storage():
     shape, strides = (2, 1, 64, 1, 256), (33280, 16384, 256, 256, 1)
     with pytest.raises(LayoutError) as ours:
-        placed(layouts.KV_FIRST, shape, strides, dtype="bfloat16", raw_bytes=66560)
+        View(layouts.KV_FIRST, shape, strides, 0, "bfloat16").inside(66560)
     raw = torch.zeros(66560, dtype=torch.int8)
     with pytest.raises(RuntimeError) as torchs:
         torch_view(raw, View(layouts.KV_FIRST, shape, strides, 0, "bfloat16"))

@@ -10,7 +10,7 @@ from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
 from workbench.core.batch_defaults import BatchTier
 from workbench.core.groups.rules import GroupRules
-from workbench.core.layouts.rules import LayoutRules
+from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.model import Attention
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.rules import PrefillRules

@@ -1,15 +1,11 @@
-"""How views are cut into parts: the pieces that caches of several versions share.
-
-Sources: see `byte_map_parts`.
-"""
+"""How views are cut into parts: the pieces that caches of several versions share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 
-from workbench.core.arithmetic import cdiv
-from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
 
@@ -18,7 +14,6 @@ PLACES = (NUM_BLOCKS, TOKENS, HEADS)
 INNER = "head_size"
 PADDING = "padding"
 BYTE = 8
-PAGED_VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,45 +47,32 @@ def plain(name: str, view: View) -> Part:
 
 def halves(view: View) -> tuple[tuple[str, View], ...]:
     """Return K and V of a cache with a dimension for them."""
-    axis = view.axes.index(KV)
-    return tuple((name, _without(view, axis, half)) for half, name in enumerate(("K", "V")))
-
-
-def _without(view: View, axis: int, index: int) -> View:
-    return replace(
+    at = view.axes.index(KV)
+    keys = replace(
         view,
-        axes=(*view.axes[:axis], *view.axes[axis + 1 :]),
-        shape=(*view.shape[:axis], *view.shape[axis + 1 :]),
-        strides=(*view.strides[:axis], *view.strides[axis + 1 :]),
-        offset_elements=view.offset_elements + index * view.strides[axis],
+        axes=(*view.axes[:at], *view.axes[at + 1 :]),
+        shape=(*view.shape[:at], *view.shape[at + 1 :]),
+        strides=(*view.strides[:at], *view.strides[at + 1 :]),
     )
+    values = replace(keys, offset_elements=view.offset_elements + view.strides[at])
+    return ("K", keys), ("V", values)
 
 
-def _slice(view: View, start: int, count: int) -> View:
-    """Return `count` elements of the last dimension."""
-    return replace(
-        view,
-        shape=(*view.shape[:-1], count),
-        offset_elements=view.offset_elements + start * view.strides[-1],
-    )
-
-
-def sliced(view: View, pieces: tuple[tuple[str, int, int], ...]) -> tuple[Part, ...]:
+def sliced(view: View, pieces: Iterable[tuple[str, int, int]]) -> tuple[Part, ...]:
     """Return the non-empty pieces of the last dimension: name, elements, bits of a value."""
-    parts, start = [], 0
+    parts, start = [], view.offset_elements
     for name, count, bits in pieces:
         if count:
-            parts.append(Part(name, _slice(view, start, count), bits))
-        start += count
+            shape = (*view.shape[:-1], count)
+            parts.append(Part(name, replace(view, shape=shape, offset_elements=start), bits))
+        start += count * view.strides[-1]
     return tuple(parts)
 
 
 def nvfp4_half(name: str, half: View, geometry: CacheGeometry) -> tuple[Part, ...]:
-    """Return all values of a half page, then all of its scales, both in the order of the cache.
-
-    Scales of V are identified by their place in memory; some kernels swap them inside groups of
-    four tokens.
-    """
+    """Return all values of a half page, then all of its scales, both in the order of the cache."""
+    # Scales of V are identified by their place in memory: some kernels swap them inside groups of
+    # four tokens.
     full, data = half.shape[-1], geometry.head_size // 2
     heads, tokens = half.axes.index(HEADS), half.axes.index(TOKENS)
     entries = half.shape[heads] * half.shape[tokens]
@@ -106,41 +88,5 @@ def nvfp4_half(name: str, half: View, geometry: CacheGeometry) -> tuple[Part, ..
             offset_elements=half.offset_elements + offset,
         )
 
-    return (
-        Part(name, packed(data, 0), 4),
-        Part(f"{name} scale", packed(full - data, entries * data), BYTE),
-    )
-
-
-def paged(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """Return ROCm's paged order.
-
-    The order is K as [head, part of it, token, 16 bytes], V as [head, element, token].
-    """
-    keys, values = (half for _name, half in halves(view))
-    vector = PAGED_VECTOR_BYTES // view.itemsize
-    if geometry.head_size % vector:
-        raise LayoutError(
-            "head_not_in_vectors",
-            f"Heads of {geometry.head_size} elements are not a multiple of {vector}, which fill "
-            f"the {PAGED_VECTOR_BYTES} bytes that this backend reads at once. Nearest valid: "
-            f"{cdiv(geometry.head_size, vector) * vector}.",
-            field="head_size",
-        )
-    blocks, tokens, heads, size = keys.shape
-    step = keys.strides[0]
-    key_view = View(
-        (NUM_BLOCKS, HEADS, "vector", TOKENS, INNER),
-        (blocks, heads, size // vector, tokens, vector),
-        (step, size * tokens, tokens * vector, vector, 1),
-        keys.offset_elements,
-        view.dtype,
-    )
-    value_view = View(
-        (NUM_BLOCKS, HEADS, INNER, TOKENS),
-        (blocks, heads, size, tokens),
-        (step, size * tokens, tokens, 1),
-        values.offset_elements,
-        view.dtype,
-    )
-    return plain("K", key_view), plain("V", value_view)
+    scales = packed(full - data, entries * data)
+    return Part(name, packed(data, 0), 4), Part(f"{name} scale", scales, BYTE)

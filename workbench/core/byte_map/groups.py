@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
-from workbench.core.byte_map.parts import BYTE, PADDING, Part
+from workbench.core.byte_map.cuts import BYTE, PADDING, Part
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
 from workbench.core.layouts.view import View

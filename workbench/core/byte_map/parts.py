@@ -2,15 +2,14 @@
 
 A backend's cache shape determines where a block is; its kernels determine what is inside. The two
 differ where a backend packs values, keeps scales in the page, or reads a page in an order of its
-own. Sources, 0.23: `PagedAttention.split_kv_cache` (ROCM_ATTN), `CPUAttentionBackendImpl.forward`,
-`nvfp4_kv_cache_split_views` (FlashInfer), `TritonAttentionImpl._ensure_scale_caches`,
-`TurboQuantConfig`, and the comment on the fp8_ds_mla format in `flashmla_sparse.py`; 0.33: the same
-and `_nvfp4_kv_views` (FlashInfer), `_kv_cache_views` (B12X).
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from workbench.core.arithmetic import cdiv
@@ -21,12 +20,10 @@ from workbench.core.byte_map.cuts import (
     Part,
     halves,
     nvfp4_half,
-    paged,
     plain,
     sliced,
 )
-from workbench.core.byte_map.packed import heads_and_size, keys_then_values, paged_heads
-from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
+from workbench.core.dtypes import INT4_HEADS, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import INDEX_KEYS
 from workbench.core.groups.layer_specs import INDEX_SCALE_ELEMENTS
 from workbench.core.layouts.error import LayoutError
@@ -34,21 +31,18 @@ from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGe
 from workbench.core.layouts.view import View
 from workbench.core.packing import SCALE_BYTES
 
-__all__ = ["BYTE", "PADDING", "Part", "attention_parts", "state_parts"]
-
 FP8_DS_MLA = (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16))
 """One token of fp8_ds_mla: part, bytes, bits of one value."""
+PAGED_VECTOR_BYTES = 16
+FLOAT32 = SCALE_BYTES * BYTE
 
-Splitter = Callable[[View, CacheGeometry, int | None], tuple[Part, ...]]
+Parts = tuple[Part, ...]
 
 
-def attention_parts(
-    view: View, geometry: CacheGeometry, rope_elements: int | None = None
-) -> tuple[Part, ...]:
+def attention_parts(view: View, geometry: CacheGeometry) -> Parts:
     """Return what the bytes of an attention view mean.
 
-    geometry: of one kernel block; rope_elements: of an MLA head, the last ones, where known.
-    Errors: LayoutError for unknown dimensions.
+    geometry: of one kernel block. Errors: LayoutError for unknown dimensions.
     """
     split = SPLITTERS.get(view.axes)
     if split is None:
@@ -57,80 +51,94 @@ def attention_parts(
             f"No backend of this rule set has a cache with the dimensions {', '.join(view.axes)}.",
             field="axes",
         )
-    return split(view, geometry, rope_elements)
+    return split(view, geometry)
 
 
-def state_parts(views: tuple[View, ...], names: tuple[str, ...]) -> tuple[Part, ...]:
-    """Return the states of an SSM layer; states without a name are numbered."""
-    names = names or tuple(f"state {number}" for number in range(len(views)))
-    return tuple(
-        Part(name, view, view.itemsize * BYTE) for name, view in zip(names, views, strict=True)
-    )
-
-
-def _keys_and_values(
-    view: View, geometry: CacheGeometry, _rope: int | None = None
-) -> tuple[Part, ...]:
+def _keys_and_values(view: View, geometry: CacheGeometry) -> Parts:
     """Return K and V next to each other, with what their type packs into the page."""
-    stored = view.shape[view.axes.index(INNER)]
-    if geometry.cache_dtype == "nvfp4" and stored != geometry.head_size:
-        return tuple(
-            part for name, half in halves(view) for part in nvfp4_half(name, half, geometry)
-        )
-    scaled = geometry.cache_dtype in PER_TOKEN_HEAD_DTYPES and stored > geometry.head_size
-    if not scaled:
-        return tuple(plain(name, half) for name, half in halves(view))
-    return tuple(
-        part
-        for name, half in halves(view)
-        for part in sliced(
-            half,
-            ((name, geometry.head_size, BYTE), (f"{name} scale", SCALE_BYTES, SCALE_BYTES * BYTE)),
-        )
-    )
-
-
-def _cpu(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
-    """Return the keys of all tokens of a head, then their values.
-
-    The kernel cuts [2 * tokens, head].
-    """
-    blocks, heads, tokens, _both = view.shape
-    size = geometry.head_size
-    return tuple(
-        plain(
-            name,
-            View(
-                (NUM_BLOCKS, HEADS, TOKENS, INNER),
-                (blocks, heads, tokens, size),
-                (view.strides[0], view.strides[1], size, 1),
-                view.offset_elements + half * tokens * size,
-                view.dtype,
-            ),
-        )
-        for half, name in enumerate(("K", "V"))
-    )
-
-
-def _different_values(
-    view: View, geometry: CacheGeometry, _rope: int | None = None
-) -> tuple[Part, ...]:
-    """Return K, then V, in every head of every token."""
+    stored, size = view.shape[view.axes.index(INNER)], geometry.head_size
+    # nvfp4_kv_cache_split_views of FlashInfer, 0.23.
+    if geometry.cache_dtype == "nvfp4" and stored != size:
+        found = [nvfp4_half(name, half, geometry) for name, half in halves(view)]
+        return tuple(chain(*found))
+    # TritonAttentionImpl._ensure_scale_caches, 0.23: each scale is after the values it is for.
+    scale = stored - size if geometry.cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
     bits = view.itemsize * BYTE
-    values = geometry.value_head_size or geometry.head_size
-    return sliced(view, (("K", geometry.head_size, bits), ("V", values, bits)))
+    found = [
+        sliced(half, ((name, stored - scale, bits), (f"{name} scale", scale, FLOAT32)))
+        for name, half in halves(view)
+    ]
+    return tuple(chain(*found))
 
 
-def _turboquant(view: View, geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
+def _paged(view: View, geometry: CacheGeometry) -> Parts:
+    """Return ROCm's paged order.
+
+    The order is K as [head, part of it, token, 16 bytes], V as [head, element, token].
+    """
+    # PagedAttention.split_kv_cache: the shape of the cache says nothing of this order.
+    keys, values = (half for _name, half in halves(view))
+    vector = PAGED_VECTOR_BYTES // view.itemsize
+    if geometry.head_size % vector:
+        raise LayoutError(
+            "head_not_in_vectors",
+            f"Heads of {geometry.head_size} elements are not a multiple of {vector}, which fill "
+            f"the {PAGED_VECTOR_BYTES} bytes that this backend reads at once. Nearest valid: "
+            f"{cdiv(geometry.head_size, vector) * vector}.",
+            field="head_size",
+        )
+    blocks, tokens, heads, size = keys.shape
+    step, head = keys.strides[0], size * tokens
+    key_view = replace(
+        keys,
+        axes=(NUM_BLOCKS, HEADS, "vector", TOKENS, INNER),
+        shape=(blocks, heads, size // vector, tokens, vector),
+        strides=(step, head, tokens * vector, vector, 1),
+    )
+    value_view = replace(
+        values,
+        axes=(NUM_BLOCKS, HEADS, INNER, TOKENS),
+        shape=(blocks, heads, size, tokens),
+        strides=(step, head, tokens, 1),
+    )
+    return plain("K", key_view), plain("V", value_view)
+
+
+def _cpu(view: View, geometry: CacheGeometry) -> Parts:
+    """Return the keys of all tokens of a head, then their values."""
+    # CPUAttentionBackendImpl.forward cuts [2 * tokens, head].
+    _blocks, heads, tokens, _both = view.shape
+    size, strides = geometry.head_size, (view.strides[1], geometry.head_size)
+    return tuple(
+        plain(name, _rows(view, (heads, tokens, size), strides, half * tokens * size))
+        for half, name in enumerate("KV")
+    )
+
+
+def _rows(view: View, sizes: tuple[int, int, int], strides: tuple[int, int], first: int) -> View:
+    """Return [block, head, token, element] of these sizes, from element `first` of a block on.
+
+    strides: from one head to the next, and from one token to the next.
+    """
+    return View(
+        (NUM_BLOCKS, HEADS, TOKENS, INNER),
+        (view.shape[0], *sizes),
+        (view.strides[0], *strides, 1),
+        view.offset_elements + first,
+        view.dtype,
+    )
+
+
+def _turboquant(view: View, geometry: CacheGeometry) -> Parts:
     """Return K with its norm, V with scale and zero point, and one byte where their sum is odd."""
     slot, size = view.shape[-1], geometry.head_size
     if geometry.cache_dtype not in TURBOQUANT_BITS:
         return (plain("K and V", view),)
     key_bits, value_bits = TURBOQUANT_BITS[geometry.cache_dtype]
-    packed = key_bits < BYTE
     pieces = [
         ("K", cdiv(size * key_bits, BYTE), key_bits),
-        ("K norm", 2 if packed else 0, 16),
+        # Only keys of fewer bits than a byte have a norm (TurboQuantConfig, 0.23).
+        ("K norm", 2 if key_bits < BYTE else 0, 16),
         ("V", cdiv(size * value_bits, BYTE), value_bits),
         ("V scale", 2, 16),
         ("V zero", 2, 16),
@@ -139,57 +147,102 @@ def _turboquant(view: View, geometry: CacheGeometry, _rope: int | None = None) -
     return sliced(view, (*pieces, (PADDING, rest, BYTE)))
 
 
-def _latent(view: View, geometry: CacheGeometry, rope: int | None = None) -> tuple[Part, ...]:
+def _latent(view: View, geometry: CacheGeometry) -> Parts:
     """Return the compressed K and V of a token, and the rotary part of its key."""
     if geometry.cache_dtype == INDEX_KEYS:
         return _index_keys(view)
+    # The comment on the format in flashmla_sparse.py, 0.23.
     if geometry.cache_dtype == "fp8_ds_mla" and view.shape[-1] != geometry.head_size:
         return sliced(view, FP8_DS_MLA)
-    bits, size = view.itemsize * BYTE, view.shape[-1]
-    return sliced(view, (("latent", size - (rope or 0), bits), ("rope", rope or 0, bits)))
+    bits, size, rope = view.itemsize * BYTE, view.shape[-1], geometry.rope_elements or 0
+    return sliced(view, (("latent", size - rope, bits), ("rope", rope, bits)))
 
 
-def _index_keys(view: View) -> tuple[Part, ...]:
-    """Return the fp8 keys of all tokens of a kernel block, then their float32 scales.
-
-    Source: `indexer_k_quant_and_cache` in `csrc/cache_kernels.cu`, 0.23 and 0.33.
-    """
+def _index_keys(view: View) -> Parts:
+    """Return the fp8 keys of all tokens of a kernel block, then their float32 scales."""
+    # indexer_k_quant_and_cache in csrc/cache_kernels.cu, 0.23 and 0.33.
     tokens, token = view.shape[-2:]
     scale = token // (INDEX_SCALE_ELEMENTS + SCALE_BYTES) * SCALE_BYTES
     key = token - scale
-    pieces = (("index key", key, 0, BYTE), ("index scale", scale, tokens * key, 32))
-    return tuple(
-        Part(
-            name,
-            View(
-                view.axes,
-                (*view.shape[:-1], size),
-                (*view.strides[:-2], size, 1),
-                view.offset_elements + first,
-                view.dtype,
-            ),
-            bits,
+
+    def rows(size: int, first: int) -> View:
+        return replace(
+            view,
+            shape=(*view.shape[:-1], size),
+            strides=(*view.strides[:-2], size, 1),
+            offset_elements=view.offset_elements + first,
         )
-        for name, size, first, bits in pieces
-        if size
-    )
+
+    keys = Part("index key", rows(key, 0), BYTE)
+    scales = (Part("index scale", rows(scale, tokens * key), FLOAT32),) if scale else ()
+    return (keys, *scales)
 
 
-def _hidden(view: View, _geometry: CacheGeometry, _rope: int | None = None) -> tuple[Part, ...]:
+def _hidden(view: View, _geometry: CacheGeometry) -> Parts:
     return (plain("hidden state", view),)
 
 
-SPLITTERS: Final[Mapping[tuple[str, ...], Splitter]] = {
+def _keys_then_values(view: View, geometry: CacheGeometry) -> Parts:
+    """Return K, then V, in every token of every head, each with its scale, if any."""
+    heads, stored = view.shape[view.axes.index(HEADS)], view.shape[-1]
+    size, values, bits = geometry.head_size, geometry.value_head_size, view.itemsize * BYTE
+    if heads == 2 * geometry.num_kv_heads and stored < size:
+        return _nvfp4_pages(view, geometry)
+    values = values or size
+    if geometry.cache_dtype == INT4_HEADS and stored < size + values:
+        size, values, bits = size // 2, values // 2, BYTE // 2
+    scale = SCALE_BYTES if stored > size + values else 0
+    pieces = (("K", size, bits), ("K scale", scale, FLOAT32))
+    return sliced(view, (*pieces, ("V", values, bits), ("V scale", scale, FLOAT32)))
+
+
+def _nvfp4_pages(view: View, geometry: CacheGeometry) -> Parts:
+    """Cut a page as a whole: K, its scales, V, its scales, whatever the view's slots are."""
+    # _nvfp4_kv_views of FlashInfer, 0.33.
+    _blocks, slots, tokens, full = view.shape
+    heads = slots // 2
+    by_head = view.strides[1:3] == (tokens * full, full)
+    inner = (tokens * full, full) if by_head else (full, heads * full)
+    found = [
+        nvfp4_half(
+            name, _rows(view, (heads, tokens, full), inner, side * heads * tokens * full), geometry
+        )
+        for side, name in enumerate("KV")
+    ]
+    return tuple(chain(*found))
+
+
+def _heads_and_size(view: View, geometry: CacheGeometry) -> Parts:
+    """Return K of all tokens, then V, with the heads of a token side by side."""
+    # _kv_cache_views of B12X, 0.33.
+    return tuple(plain(name, half) for name, half in halves(_with_heads(view, geometry)))
+
+
+def _with_heads(view: View, geometry: CacheGeometry) -> View:
+    """Split the last dimension: [block, K or V, token, head, element]."""
+    size = geometry.head_size
+    return replace(
+        view,
+        axes=(*view.axes[:-1], HEADS, INNER),
+        shape=(*view.shape[:-1], view.shape[-1] // size, size),
+        strides=(*view.strides[:-1], size, 1),
+    )
+
+
+SPLITTERS: Final[Mapping[tuple[str, ...], Callable[[View, CacheGeometry], Parts]]] = {
     (NUM_BLOCKS, KV, TOKENS, HEADS, INNER): _keys_and_values,
-    (KV, NUM_BLOCKS, TOKENS, HEADS, INNER): paged,
+    (KV, NUM_BLOCKS, TOKENS, HEADS, INNER): _paged,
     (NUM_BLOCKS, HEADS, TOKENS, "key_and_value"): _cpu,
-    (NUM_BLOCKS, TOKENS, HEADS, "key_and_value"): _different_values,
+    (NUM_BLOCKS, TOKENS, HEADS, "key_and_value"): _keys_then_values,
     (NUM_BLOCKS, TOKENS, HEADS, "slot"): _turboquant,
     (NUM_BLOCKS, TOKENS, INNER): _latent,
     (NUM_BLOCKS, TOKENS, HEADS, INNER): _hidden,
-    (NUM_BLOCKS, HEADS, TOKENS, "keys_then_values"): keys_then_values,
-    (NUM_BLOCKS, KV, TOKENS, "paged_heads"): paged_heads,
-    (NUM_BLOCKS, KV, TOKENS, "heads_and_size"): heads_and_size,
+    (NUM_BLOCKS, HEADS, TOKENS, "keys_then_values"): _keys_then_values,
+    # The same pages as those of 0.23, where all heads of a token are one dimension.
+    (NUM_BLOCKS, KV, TOKENS, "paged_heads"): lambda view, geometry: _paged(
+        _with_heads(view, geometry), geometry
+    ),
+    (NUM_BLOCKS, KV, TOKENS, "heads_and_size"): _heads_and_size,
     (NUM_BLOCKS, HEADS, TOKENS, "slot"): _turboquant,
     (NUM_BLOCKS, HEADS, TOKENS, INNER): _latent,
     (NUM_BLOCKS, HEADS, TOKENS, "hidden_state"): _hidden,

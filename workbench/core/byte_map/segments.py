@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from typing import Final
 
+from workbench.core.byte_map.cuts import Part
 from workbench.core.byte_map.groups import GroupBytes, Meaning, dense_run
-from workbench.core.byte_map.parts import Part
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
 
 BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (

@@ -9,10 +9,10 @@ from functools import cached_property
 from workbench.core.byte_map.groups import GroupBytes, Meaning
 from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError
-from workbench.core.layouts.ownership import bytes_outside_their_page
 from workbench.core.layouts.packed import LayerPlace
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
+from workbench.core.layouts.view import bytes_outside_their_page
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from workbench.core.gdn_prefill import flashinfer_prefill
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_backend import read_blocks
-from workbench.core.groups.layer_tuples import layers_a_page
+from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
 
@@ -143,7 +143,7 @@ def checkpoint_blocks(plan: Plan) -> int:
 
 def blocks_in_group(plan: Plan, group: Group, length: int) -> int:
     """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
-    if not group.has_own_specs:
+    if not group.own_specs:
         return blocks_of_group(plan, group.spec, length)
     return max(blocks_of_group(plan, spec, length) for spec in group.different_specs)
 

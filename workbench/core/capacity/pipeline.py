@@ -82,7 +82,7 @@ def projected(grouping: Grouping, layers: range) -> Grouping:
     size = max((len(group.layers) for group in groups), default=0)
     padded = tuple(
         replace(group, padding_layers=size - len(group.layers))
-        if grouping.layout is None and not group.has_own_specs
+        if grouping.layout is None and not group.own_specs
         else group
         for group in groups
     )

@@ -12,33 +12,26 @@ from dataclasses import replace
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.groups.cache_spec import (
+    ATTENTION_SPECS,
     FULL_KINDS,
     HIDDEN_SPEC,
     MLA_KINDS,
     PROMOTED,
-    SLIDING_MLA_SPEC,
     CacheSpec,
     NoSingleTypeError,
     are_one_type,
     promoted,
     share_one_spec,
 )
-from workbench.core.groups.grouping import Group, Grouping, Slot, Tensor, group_of
-from workbench.core.groups.hidden import with_hidden_groups
-from workbench.core.groups.layer_tuples import layer_tuple_groups
-from workbench.core.groups.packed import packed_groups
+from workbench.core.groups.grouping import Group, Grouping, group_of
 from workbench.core.groups.rules import GroupRules
-from workbench.core.groups.unification import PagesNotUnifiableError, unified_pages
-
-__all__ = [
-    "Group",
-    "Grouping",
-    "NoSingleTypeError",
-    "PagesNotUnifiableError",
-    "Slot",
-    "Tensor",
-    "group_layers",
-]
+from workbench.core.groups.several_pages import buckets_of, layer_tuple_groups, packed_groups
+from workbench.core.groups.unification import (
+    PagesNotUnifiableError,
+    unified_pages,
+    with_hidden_groups,
+)
+from workbench.core.model import SLIDING
 
 LARGE_GROUP_RATIO = 1.5
 PLAIN = GroupRules()
@@ -65,25 +58,21 @@ def group_layers(
         group = Group(_shared(once), tuple(specs))
         return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
     if are_one_type(once, rules):
-        group = group_of(dict(specs))
+        group = group_of(specs)
         sizes = len({spec.page_size_bytes for spec in once})
         reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
         return Grouping((group,), len(specs), reason, layout)
     if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
         reason = "compressed layers: groups of equally many tuples, one layer of each page in each"
         return _grouping(tuples, reason, layout)
-    hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
-    others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
-    return _several_types(specs, others, hidden, rules, layout)
+    return _several_types(specs, rules, layout)
 
 
 def _several_types(
-    specs: Mapping[str, CacheSpec],
-    others: dict[str, CacheSpec],
-    hidden: dict[str, CacheSpec],
-    rules: GroupRules,
-    layout: str | None,
+    specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None
 ) -> Grouping:
+    hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
+    others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
     if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
         alone = (Group(spec, (name,)) for name, spec in hidden.items())
         reason = f"pages packed within a block ({layout}); group size differs per layer type"
@@ -117,11 +106,9 @@ FALLBACK_WARNING = (
 
 def _windows_kept_whole(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Group | None:
     """Return one group in which every token is kept, for MLA with windowed layers (0.33)."""
-    kinds = {spec.kind for spec in specs.values()}
-    refused = {HIDDEN_SPEC, SLIDING_MLA_SPEC, *(set(PROMOTED) - {"SlidingWindowSpec"})}
-    if not rules.pads_pages or kinds & refused or not kinds & MLA_KINDS:
-        return None
-    if "SlidingWindowSpec" not in kinds:
+    kinds, window = {spec.kind for spec in specs.values()}, ATTENTION_SPECS[SLIDING]
+    refused = {HIDDEN_SPEC, *(set(PROMOTED) - {window})}
+    if not rules.pads_pages or kinds & refused or not kinds & MLA_KINDS or window not in kinds:
         return None
     try:
         whole = promoted(specs, rules)
@@ -137,13 +124,11 @@ def _grouping(
         largest = max(len(group.layers) for group in groups)
         return Grouping(groups, largest, reason, layout, notes)
     slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
-    return Grouping(tuple(_padded(group, slots) for group in groups), slots, reason, None, notes)
-
-
-def _padded(group: Group, slots: int) -> Group:
-    """Return the group with its empty slots counted, where that was not done before."""
-    missing = 0 if group.padding_layers else slots - len(group.layers)
-    return replace(group, padding_layers=missing) if missing else group
+    padded = tuple(
+        replace(group, padding_layers=group.padding_layers or slots - len(group.layers))
+        for group in groups
+    )
+    return Grouping(padded, slots, reason, None, notes)
 
 
 def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
@@ -195,13 +180,5 @@ def _buckets(specs: Mapping[str, CacheSpec], rules: GroupRules) -> list[list[str
         equal[spec].append(name)
     if not rules.merges_buckets:
         return list(equal.values())
-    merged: list[tuple[list[CacheSpec], list[str]]] = []
-    for spec, names in equal.items():
-        for members, layers in merged:
-            if share_one_spec((*members, spec), rules):
-                members.append(spec)
-                layers.extend(names)
-                break
-        else:
-            merged.append(([spec], list(names)))
-    return [layers for _members, layers in merged]
+    merged = buckets_of(equal, lambda found: share_one_spec(found, rules))
+    return [[name for spec in members for name in equal[spec]] for members in merged]

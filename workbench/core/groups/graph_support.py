@@ -6,6 +6,7 @@ then graph support), `resolve_cudagraph_mode_and_sizes` for what follows (0.23).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from workbench.core.backends import Backend
@@ -60,37 +61,35 @@ class GraphSupport:
         return self.mode == FULL_AND_PIECEWISE
 
 
-def attention_groups(plan: Plan, cache: CachePlan) -> tuple[AttentionGroup, ...]:
-    """Return every attention group, KV-cache group by KV-cache group.
+def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGroup, ...]:
+    """Return every attention group, KV-cache group by KV-cache group; none without a cache.
 
     Layers of one KV-cache group are distinguished by backend and spec; those without a backend are
     omitted.
     """
-    backends, found = plan.rules.backends, []
-    for number, (group, kernel) in enumerate(
-        zip(cache.groups, cache.kernel_block_sizes, strict=True)
-    ):
-        for spec in group.different_specs:
-            if (name := layer_backend(plan, spec)) is not None:
-                level = _graph_level(plan, backends[name])
-                layers = group.layers_with(spec)
-                found.append(
-                    AttentionGroup(
-                        group=number,
-                        backend=name,
-                        spec=spec,
-                        layers=layers,
-                        kernel_block_size=kernel,
-                        graph_level=level,
-                    )
-                )
-    return tuple(found)
+    if cache is None:
+        return ()
+    layers: dict[tuple[int, CacheSpec], list[str]] = defaultdict(list)
+    for layer, key in cache.grouping.layers.items():
+        layers[key].append(layer)
+    return tuple(
+        AttentionGroup(
+            group=group,
+            backend=name,
+            spec=spec,
+            layers=tuple(names),
+            kernel_block_size=cache.kernel_block_sizes[group],
+            graph_level=_graph_level(plan, plan.rules.backends[name]),
+        )
+        for (group, spec), names in layers.items()
+        if (name := layer_backend(plan, spec)) is not None
+    )
 
 
-def graph_support(plan: Plan, groups: tuple[AttentionGroup, ...]) -> GraphSupport:
+def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
     """Return the minimum over the groups; the first of several equally weak ones is named."""
     level, weakest = ALWAYS, None
-    for group in groups:
+    for group in attention_groups(plan, cache):
         if LEVELS.index(group.graph_level) < LEVELS.index(level):
             level, weakest = group.graph_level, group.backend
     return GraphSupport(level, weakest, _mode(plan, level))
@@ -107,5 +106,6 @@ def _graph_level(plan: Plan, backend: Backend) -> str:
 def _mode(plan: Plan, level: str) -> str:
     if plan.settings.platform not in WITH_GRAPHS:
         return NONE
+    # With drafts a decode step has several tokens of each request, so one token is not enough.
     drafts_need_uniform = plan.settings.num_speculative_tokens > 0 and level == SINGLE
     return PIECEWISE if level == NEVER or drafts_need_uniform else FULL_AND_PIECEWISE

@@ -6,7 +6,7 @@ Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_stri
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, lcm
@@ -29,15 +29,12 @@ class Group:
     the first, which is the one that vLLM's scheduler goes by.
     """
 
+    # Most groups have one spec, and a resolution asks for their sizes again and again: they are
+    # then a product, not a sum over the layers.
     spec: CacheSpec
     layers: tuple[str, ...]
     padding_layers: int = 0
     own_specs: tuple[CacheSpec, ...] = ()
-
-    @property
-    def has_own_specs(self) -> bool:
-        """Return whether the layers are of one type, but with a spec each."""
-        return bool(self.own_specs)
 
     @property
     def kind(self) -> str:
@@ -52,7 +49,7 @@ class Group:
     @property
     def different_specs(self) -> tuple[CacheSpec, ...]:
         """Return every spec that some layer has, once."""
-        return tuple(dict.fromkeys(self.own_specs)) if self.own_specs else (self.spec,)
+        return tuple(dict.fromkeys(self.own_specs or (self.spec,)))
 
     @property
     def layers_by_spec(self) -> Sequence[tuple[CacheSpec, int]]:
@@ -61,19 +58,9 @@ class Group:
             return ((self.spec, len(self.layers)),)
         return tuple(Counter(self.own_specs).items())
 
-    def layers_with(self, spec: CacheSpec) -> tuple[str, ...]:
-        """Return the layers that have this spec."""
-        if not self.own_specs:
-            return self.layers if spec == self.spec else ()
-        both = zip(self.layers, self.own_specs, strict=True)
-        return tuple(name for name, own in both if own == spec)
-
     @property
     def page_size_bytes(self) -> int:
-        """Return what vLLM calls the page of the group.
-
-        It is that of one layer, or of all layers with a spec each.
-        """
+        """Return what vLLM calls the page of the group: of one layer, or of all with own specs."""
         return self.layers_bytes if self.own_specs else self.spec.page_size_bytes
 
     @property
@@ -91,10 +78,10 @@ class Group:
         return sum(spec.page_size_bytes for spec in self.own_specs)
 
 
-def group_of(specs: dict[str, CacheSpec], padding_layers: int = 0) -> Group:
+def group_of(specs: Mapping[str, CacheSpec]) -> Group:
     """Return the group of layers of one type with a spec each."""
     layers = tuple(specs.values())
-    return Group(layers[0], tuple(specs), padding_layers, layers)
+    return Group(layers[0], tuple(specs), own_specs=layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +116,7 @@ class Grouping:
 
     group_size: slots of a group, which is also the number of tensors; the layers of the largest
     group in one allocation. layout: the order in which that is laid out (0.33), None where every
-    slot has a tensor. notes: what vLLM logs
-    while it groups.
+    slot has a tensor. notes: what vLLM logs while it groups.
     """
 
     groups: tuple[Group, ...]
@@ -138,6 +124,26 @@ class Grouping:
     reason: str
     layout: str | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def layers(self) -> dict[str, tuple[int, CacheSpec]]:
+        """Return layer -> the number of its group, and its spec."""
+        return {
+            name: (number, spec)
+            for number, group in enumerate(self.groups)
+            for name, spec in zip(group.layers, group.layer_specs, strict=True)
+        }
+
+    def shown_attention(self, group: int | None = None, layer: str | None = None) -> str | None:
+        """Return the first attention layer, of `group`, or `layer` itself; None for states.
+
+        An indexer is shown only where it is named.
+        """
+        for name, (number, spec) in self.layers.items():
+            named = name == layer if layer is not None else not spec.is_indexer
+            if named and not spec.is_mamba and group in {None, number}:
+                return name
+        return None
 
     @cached_property
     def examples(self) -> tuple[Group, ...]:
@@ -162,7 +168,7 @@ class Grouping:
     @cached_property
     def has_layer_tuples(self) -> bool:
         """Return whether there are several groups of layers with a spec each."""
-        return len(self.groups) > 1 and all(group.has_own_specs for group in self.groups)
+        return len(self.groups) > 1 and all(group.own_specs for group in self.groups)
 
     @cached_property
     def block_multiple_tokens(self) -> int:
@@ -176,10 +182,7 @@ class Grouping:
 
     @cached_property
     def slots_by_page(self) -> Sequence[tuple[int, int]]:
-        """Return (page in bytes, slots of that size).
-
-        There are as many slots as the group with most such layers needs.
-        """
+        """Return (page in bytes, slots of that size): those of the group with most such layers."""
         slots: dict[int, int] = {}
         for group in self.groups:
             for page, layers in group.layers_by_page:
@@ -188,10 +191,7 @@ class Grouping:
 
     @property
     def page_size_bytes(self) -> int:
-        """Return the bytes of one block in one slot.
-
-        It is the largest page where `has_equal_pages` is false.
-        """
+        """Return the bytes of one block in one slot, the largest one where pages differ."""
         return max((page for page, _slots in self.slots_by_page), default=0)
 
     @property
@@ -206,35 +206,27 @@ class Grouping:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        """Return the places of a block.
-
-        A place holds layers of equal pages, one of every group.
-        """
+        """Return the places of a block: each holds layers of equal pages, one of every group."""
         if len(self.groups) == 1:
-            (group,) = self.groups
-            return tuple(
-                Slot(spec.page_size_bytes, (name,))
-                for name, spec in zip(group.layers, group.layer_specs, strict=True)
-            )
-        found: dict[int, list[list[str]]] = defaultdict(list)
-        for group in self.groups:
-            used: dict[int, int] = defaultdict(int)
-            for name, spec in zip(group.layers, group.layer_specs, strict=True):
-                page = spec.page_size_bytes
-                if used[page] == len(found[page]):
-                    found[page].append([])
-                found[page][used[page]].append(name)
-                used[page] += 1
-        return tuple(Slot(page, tuple(names)) for page, places in found.items() for names in places)
+            specs = self.layers.items()
+            return tuple(Slot(spec.page_size_bytes, (name,)) for name, (_, spec) in specs)
+        used: Counter[tuple[int, int]] = Counter()
+        found: dict[int, dict[int, list[str]]] = {}
+        for name, (group, spec) in self.layers.items():
+            page = spec.page_size_bytes
+            slot = used[group, page]
+            used[group, page] += 1
+            found.setdefault(page, {}).setdefault(slot, []).append(name)
+        return tuple(
+            Slot(page, tuple(names)) for page, places in found.items() for names in places.values()
+        )
 
     @cached_property
     def bytes_per_block(self) -> int:
-        """Return the bytes that one block id takes.
-
-        They are in all tensors, or in those of the largest group.
-        """
+        """Return the bytes that one block id takes: over all tensors, or of the largest group."""
         if self.layout is None:
             return sum(page * slots for page, slots in self.slots_by_page)
+        # The groups of one allocation overlap: each starts again at byte 0.
         return max((group.layers_bytes for group in self.groups), default=0)
 
     @property
@@ -243,42 +235,35 @@ class Grouping:
         return sum(group.padding_layers for group in self.groups)
 
     def tensors(self, num_blocks: int) -> tuple[Tensor, ...]:
-        """Return one tensor per slot, shared by that slot's layers; a single one in 0.33.
-
-        There the layers are those of all groups, which overlap from byte 0.
-        """
-        if self.layout is not None:
-            layers = tuple(name for group in self.groups for name in group.layers)
-            return (Tensor(self.bytes_per_block * num_blocks, layers),) if layers else ()
-        return tuple(
-            Tensor(slot.page_size_bytes * num_blocks, slot.shared_by) for slot in self.slots
-        )
+        """Return one tensor per slot, shared by that slot's layers; a single one in 0.33."""
+        if self.layout is None:
+            slots = self.slots
+            return tuple(Tensor(one.page_size_bytes * num_blocks, one.shared_by) for one in slots)
+        layers = tuple(self.layers)
+        return (Tensor(self.bytes_per_block * num_blocks, layers),) if layers else ()
 
     def placements(self, num_blocks: int) -> tuple[Placement, ...]:
         """Return where every layer is in the one allocation of `num_blocks`; nothing without one.
 
-        Every group starts again at byte 0: the groups overlap. Errors: LayoutError for
-        a padded page whose heads are not together.
+        Errors: LayoutError for a padded page whose heads are not together.
         """
         if self.layout is None:
             return ()
-        found = []
-        for number, group in enumerate(self.groups):
-            by_spec: dict[CacheSpec, list[str]] = defaultdict(list)
-            for name, spec in zip(group.layers, group.layer_specs, strict=True):
-                by_spec[spec].append(name)
-            offset = 0
-            for spec, names in by_spec.items():
-                where = place(
-                    self.layout,
-                    spec.view_shape,
-                    layers=len(names),
-                    num_blocks=num_blocks,
-                    page_bytes=spec.page_size_bytes,
-                    block_bytes=self.bytes_per_block,
-                    offset=offset,
-                )
-                found.append(Placement(number, spec, tuple(names), where))
-                one = spec.page_size_bytes if where.is_block_outermost else where.layer_stride
-                offset += len(names) * one
+        together: dict[tuple[int, CacheSpec], list[str]] = defaultdict(list)
+        for name, key in self.layers.items():
+            together[key].append(name)
+        found, offsets = [], [0] * len(self.groups)
+        for (group, spec), names in together.items():
+            where = place(
+                self.layout,
+                spec.view_shape,
+                layers=len(names),
+                num_blocks=num_blocks,
+                page_bytes=spec.page_size_bytes,
+                block_bytes=self.bytes_per_block,
+                offset=offsets[group],
+            )
+            found.append(Placement(group, spec, tuple(names), where))
+            one = spec.page_size_bytes if where.is_block_outermost else where.layer_stride
+            offsets[group] += len(names) * one
         return tuple(found)

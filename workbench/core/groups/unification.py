@@ -1,13 +1,18 @@
 """Equal pages: layers of several groups share places, so their pages must have one size.
 
-Source: `unify_kv_cache_spec_page_size` of 0.23 and 0.33.
+Source: `unify_kv_cache_spec_page_size` of 0.23 and 0.33; for hidden states the end of
+`get_kv_cache_groups` of 0.23, `_ensure_min_page_size` of 0.33.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from math import gcd
 
+from workbench.core.arithmetic import cdiv, divisors
 from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError
+from workbench.core.groups.grouping import Group
 from workbench.core.groups.rules import GroupRules
 
 
@@ -55,11 +60,50 @@ def _not_divisible(name: str, page: int, target: int, rules: GroupRules) -> Page
         f"{name}: its page of {page:,} bytes does not divide the largest page of {target:,} bytes"
     )
     if not rules.pads_pages:
-        text = "The page size of the layer is not divisible by the maximum page size."
-    else:
-        message += ", and the rows of an MLA page cannot be padded"
-        text = (
-            f"Layer {name}: page size is not divisible by the maximum page size and cannot be "
-            "padded."
+        return PagesNotUnifiableError(
+            message, "The page size of the layer is not divisible by the maximum page size."
         )
-    return PagesNotUnifiableError(message, text)
+    return PagesNotUnifiableError(
+        f"{message}, and the rows of an MLA page cannot be padded",
+        f"Layer {name}: page size is not divisible by the maximum page size and cannot be padded.",
+    )
+
+
+def with_hidden_groups(
+    groups: tuple[Group, ...], hidden: Mapping[str, CacheSpec], rules: GroupRules
+) -> tuple[tuple[Group, ...], tuple[str, ...]]:
+    """Return the groups with one more for every hidden-state layer, and what vLLM logs about it.
+
+    Hidden states that `extract_hidden_states` keeps get the page of the others, and as many tokens
+    as fit into it.
+    """
+    page = groups[0].spec.page_size_bytes
+    if rules.splits_hidden_blocks:
+        # Blocks grow until a page holds a token of every hidden-state layer. A state without
+        # padding keeps its page; the pages then differ, which the layout refuses.
+        scale = cdiv(max(spec.token_bytes for spec in hidden.values()), page)
+        groups = tuple(replace(group, spec=_scaled(group.spec, scale)) for group in groups)
+        page *= scale
+    common = gcd(*(group.spec.block_size for group in groups))
+    added, notes = [], []
+    for name, spec in hidden.items():
+        block = max(page // spec.token_bytes, 1)
+        if rules.splits_hidden_blocks:
+            # Only a number of tokens that divides the other blocks, whatever else would fit.
+            block = max((size for size in divisors(common) if size <= block), default=1)
+            wasted = page - block * spec.token_bytes
+            notes.append(
+                f"Using block size {block} for hidden-state cache layer {name}; page alignment "
+                f"wastes {wasted} bytes ({wasted / page * 100:.2f}%) per block"
+            )
+        sized = spec.with_block(block)
+        added.append(Group(sized.padded(max(page, sized.page_size_bytes)), (name,)))
+    return (*groups, *added), tuple(notes)
+
+
+def _scaled(spec: CacheSpec, scale: int) -> CacheSpec:
+    if scale == 1:
+        return spec
+    block = spec.block_size * scale
+    grown = spec._replace(block_size=block) if spec.is_mamba else spec.with_block(block)
+    return grown.padded(spec.page_size_bytes * scale) if spec.padding_bytes else grown

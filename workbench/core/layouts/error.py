@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.errors import WorkbenchError
@@ -20,16 +19,9 @@ class LayoutError(WorkbenchError):
     """
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        field: str | None = None,
-        operands: Mapping[str, Any] | None = None,
-        vllm_exception: str | None = None,
-        vllm_text: str | None = None,
+        self, code: str, message: str, *, vllm_exception: str | None = None, **details: Any
     ) -> None:
-        super().__init__(code, message, field=field, operands=operands, vllm_text=vllm_text)
+        super().__init__(code, message, **details)
         self.vllm_exception = vllm_exception
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,20 +1,21 @@
-"""The views that a layer gets of its raw tensor: keys and values, or states (0.23).
+"""The views that a layer gets of its raw tensor: keys and values (0.23), or states.
 
 Source: `_reshape_kv_cache_tensors` of the V1 runner and `_reshape_kv_cache` of the V2 runner.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import prod
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry, CacheLayout
-from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides, placed
+from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides
 
-V1, V2 = "v1", "v2"
-RUNNERS = (V1, V2)
+V1, V2 = RUNNERS = ("v1", "v2")
 TORCH_NAMES = {"bfloat16": "BFloat16", "float16": "Half", "float32": "Float"}
 
 
@@ -82,6 +83,20 @@ def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:
     return raw_bytes // page_bytes
 
 
+def kernel_blocks_in(block_size: int, kernel_block_size: int) -> int:
+    """Return the kernel blocks of one manager block. Errors: LayoutError where some are cut."""
+    require_positive(kernel_block_size, "kernel_block_size", "token")
+    if block_size % kernel_block_size:
+        raise LayoutError(
+            "kernel_block_does_not_divide",
+            f"kernel_block_size = {kernel_block_size} does not divide the manager block of "
+            f"{block_size} tokens. Choose one of its divisors.",
+            field="kernel_block_size",
+            operands={"block_size": block_size, "kernel_block_size": kernel_block_size},
+        )
+    return block_size // kernel_block_size
+
+
 def attention_view(
     layout: CacheLayout,
     pages: AttentionPages,
@@ -93,84 +108,87 @@ def attention_view(
 ) -> View:
     """Return the view of an attention layer before any hybrid rewrite; blocks are kernel blocks.
 
-    A padded page moves the stride of logical dimension 0 alone, whatever that dimension counts.
     Errors: LayoutError.
     """
     num_blocks = blocks_in(raw_bytes, pages.page_bytes, "attention")
-    geometry, ratio = _kernel_geometry(pages, kernel_block_size, runner)
-    shape = layout.shape(num_blocks * ratio, geometry)
+    ratio = kernel_blocks_in(pages.geometry.block_size, kernel_block_size)
+    stored = kernel_block_size
+    if pages.compress_ratio > 1:
+        # Compressed blocks are never cut; only the V2 runner counts them so.
+        stored = pages.geometry.block_size // pages.compress_ratio
+        ratio = 1 if runner == V2 else ratio
+    shape = layout.shape(num_blocks * ratio, replace(pages.geometry, block_size=stored))
     order = layout.memory_order(layout_name)
     in_memory = tuple(shape[axis] for axis in order)
     dense = contiguous_strides(in_memory)
     strides = [dense[order.index(axis)] for axis in range(len(shape))]
     _check_item_size(raw_bytes, pages.dtype)
+    elements = raw_bytes // ITEM_BYTES[pages.dtype]
     if pages.page_size_padded is not None:
+        # Padding moves logical dimension 0 alone, whatever that dimension counts: of a cache with
+        # K and V outermost the rewrite then drops it, and blocks meet.
         strides[0] = pages.page_size_padded // ITEM_BYTES[pages.dtype]
-    elif prod(shape) * ITEM_BYTES[pages.dtype] != raw_bytes:
-        _shape_does_not_fit(in_memory, raw_bytes // ITEM_BYTES[pages.dtype])
-    return placed(
-        layout.axes, shape, tuple(strides), dtype=pages.dtype, raw_bytes=raw_bytes, order=order
-    )
-
-
-def _kernel_geometry(
-    pages: AttentionPages, kernel_block_size: int, runner: str
-) -> tuple[CacheGeometry, int]:
-    """Return the geometry of one kernel block, and how many of them one manager block holds."""
-    require_positive(kernel_block_size, "kernel_block_size", "token")
-    whole = pages.geometry
-    if whole.block_size % kernel_block_size:
+    elif prod(shape) != elements:
         raise LayoutError(
-            "kernel_block_does_not_divide",
-            f"kernel_block_size = {kernel_block_size} does not divide the manager block of "
-            f"{whole.block_size} tokens. Choose one of its divisors.",
-            field="kernel_block_size",
-            operands={"block_size": whole.block_size, "kernel_block_size": kernel_block_size},
+            "shape_does_not_fit",
+            f"The backend's shape {in_memory} has {prod(shape):,} elements, and the tensor "
+            f"{elements:,}: the page of the layer is not what the backend stores.",
+            field="page_size_bytes",
+            operands={"shape": in_memory, "elements": elements},
+            vllm_exception="RuntimeError",
+            vllm_text=f"shape '{list(in_memory)}' is invalid for input of size {elements}",
         )
-    ratio = whole.block_size // kernel_block_size
-    stored = kernel_block_size
-    if pages.compress_ratio > 1:
-        stored = whole.block_size // pages.compress_ratio
-        ratio = 1 if runner == V2 else ratio
-    kernel = CacheGeometry(
-        stored, whole.num_kv_heads, whole.head_size, whole.cache_dtype, whole.value_head_size
-    )
-    return kernel, ratio
+    return View(layout.axes, shape, tuple(strides), 0, pages.dtype).inside(raw_bytes, order)
 
 
 def state_views(pages: StatePages, *, raw_bytes: int) -> tuple[View, ...]:
-    """Return one view per state, a page from block to block, one dense state after the other.
+    """Return one view per state of a tensor of pages. Errors: LayoutError."""
 
-    Errors: LayoutError.
-    """
-    num_blocks = blocks_in(raw_bytes, pages.page_bytes, "mamba")
-    views: list[View] = []
-    offset_bytes = 0
-    for shape, dtype in zip(pages.shapes, pages.dtypes, strict=True):
-        itemsize = ITEM_BYTES[dtype]
+    def check(start: int, dtype: str) -> None:
         _check_item_size(raw_bytes, dtype)
-        if offset_bytes % itemsize:
+        if start % (itemsize := ITEM_BYTES[dtype]):
             raise LayoutError(
                 "state_not_aligned",
-                f"The {dtype} state starts at byte {offset_bytes}, which is not a multiple of its "
+                f"The {dtype} state starts at byte {start}, which is not a multiple of its "
                 f"{itemsize} bytes. Choose state dtypes of one size.",
                 field="mamba_ssm_cache_dtype",
-                operands={"offset_bytes": offset_bytes, "itemsize": itemsize},
+                operands={"offset_bytes": start, "itemsize": itemsize},
                 vllm_exception="AssertionError",
                 vllm_text="",
             )
-        dense = contiguous_strides((num_blocks, *shape))
-        views.append(
-            placed(
-                (NUM_BLOCKS, *(f"state_{axis}" for axis in range(len(shape)))),
-                (num_blocks, *shape),
-                (pages.page_bytes // itemsize, *dense[1:]),
-                dtype=dtype,
-                raw_bytes=raw_bytes,
-                offset_elements=offset_bytes // itemsize,
-            )
-        )
-        offset_bytes += dense[0] * itemsize
+
+    blocks = blocks_in(raw_bytes, pages.page_bytes, "mamba")
+    return _states(pages, blocks, pages.page_bytes, raw_bytes, check)
+
+
+def packed_states(pages: StatePages, where: PagePlacement, *, layer: int = 0) -> tuple[View, ...]:
+    """Return one view per state of an SSM layer in the one allocation (0.33)."""
+    start, step_bytes = where.offset + layer * where.layer_stride, where.block_stride
+
+    def check(start: int, dtype: str) -> None:
+        check_elements(start, (step_bytes,), dtype)
+
+    return _states(pages, where.num_blocks, step_bytes, where.allocation_bytes, check, start)
+
+
+def _states(
+    pages: StatePages,
+    num_blocks: int,
+    step_bytes: int,
+    raw_bytes: int,
+    check: Callable[[int, str], None],
+    start: int = 0,
+) -> tuple[View, ...]:
+    """Return states one after the other, dense, from the start of each page, a step to the next."""
+    views = []
+    for shape, dtype in zip(pages.shapes, pages.dtypes, strict=True):
+        check(start, dtype)
+        dense, itemsize = contiguous_strides((num_blocks, *shape)), ITEM_BYTES[dtype]
+        axes = (NUM_BLOCKS, *(f"state_{axis}" for axis in range(len(shape))))
+        strides = (step_bytes // itemsize, *dense[1:])
+        view = View(axes, (num_blocks, *shape), strides, start // itemsize, dtype)
+        views.append(view.inside(raw_bytes))
+        start += dense[0] * itemsize
     return tuple(views)
 
 
@@ -188,13 +206,15 @@ def _check_item_size(raw_bytes: int, dtype: str) -> None:
         )
 
 
-def _shape_does_not_fit(shape: tuple[int, ...], elements: int) -> None:
-    raise LayoutError(
-        "shape_does_not_fit",
-        f"The backend's shape {shape} has {prod(shape):,} elements, and the tensor {elements:,}: "
-        "the page of the layer is not what the backend stores.",
-        field="page_size_bytes",
-        operands={"shape": shape, "elements": elements},
-        vllm_exception="RuntimeError",
-        vllm_text=f"shape '{list(shape)}' is invalid for input of size {elements}",
-    )
+def check_elements(start: int, strides: tuple[int, ...], dtype: str) -> None:
+    """Raise LayoutError unless bytes are whole elements: start and strides of a view (0.33)."""
+    itemsize = ITEM_BYTES[dtype]
+    if any(size % itemsize for size in (start, *strides)):
+        raise LayoutError(
+            "tensor_not_whole_elements",
+            f"A view of {dtype} starts at byte {start:,} with strides {strides} bytes: no whole "
+            f"number of elements of {itemsize} bytes.",
+            field="page_size_bytes",
+            operands={"offset_bytes": start, "strides_bytes": strides},
+            vllm_exception="RuntimeError",
+        )

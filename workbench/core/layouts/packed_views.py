@@ -1,4 +1,4 @@
-"""The views of 0.33: one allocation, and a view [block, head, token, content] for every layer.
+"""The view [block, head, token, content] of an attention layer in the one allocation of 0.33.
 
 Source: `compute_layer_kv_cache_shape_bytes` and `create_kv_cache_views` in
 `vllm/v1/kv_cache_interface.py`, `AttentionGroup.map_kv_cache_to_kernel_blocks` in
@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from workbench.core.layouts.error import LayoutError, require_positive
-from workbench.core.layouts.layer_views import AttentionPages, StatePages
+from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.layer_views import AttentionPages, check_elements, kernel_blocks_in
 from workbench.core.layouts.placed import COMPACT, PagePlacement, packed_strides
-from workbench.core.layouts.shapes import NUM_BLOCKS, CacheLayout
-from workbench.core.layouts.view import ITEM_BYTES, View, contiguous_strides, placed
+from workbench.core.layouts.shapes import CacheLayout
+from workbench.core.layouts.view import ITEM_BYTES, View
 
 
 def page_shape(layout: CacheLayout, pages: AttentionPages) -> tuple[int, int, int]:
@@ -36,15 +36,7 @@ def packed_view(
     Errors: LayoutError, with vLLM's exception and message where it raises one.
     """
     geometry = pages.geometry
-    require_positive(kernel_block_size, "kernel_block_size", "token")
-    if geometry.block_size % kernel_block_size:
-        raise LayoutError(
-            "kernel_block_does_not_divide",
-            f"kernel_block_size = {kernel_block_size} does not divide the manager block of "
-            f"{geometry.block_size} tokens. Choose one of its divisors.",
-            field="kernel_block_size",
-            operands={"block_size": geometry.block_size, "kernel_block_size": kernel_block_size},
-        )
+    ratio = kernel_blocks_in(geometry.block_size, kernel_block_size)
     whole, itemsize = page_shape(layout, pages), ITEM_BYTES[pages.dtype]
     if prod(whole) != pages.page_size_bytes:
         raise LayoutError(
@@ -54,9 +46,8 @@ def packed_view(
             field="page_size_bytes",
             operands={"shape": whole, "page_size_bytes": pages.page_size_bytes},
         )
-    ratio = geometry.block_size // kernel_block_size
-    if ratio > 1:
-        _check_split(where, pages, kernel_block_size, ratio)
+    if ratio > 1 and where.block_stride != pages.page_size_bytes:
+        raise _block_not_dense(where, pages, kernel_block_size, ratio)
     kernel = replace(geometry, block_size=kernel_block_size)
     shape = layout.shape(where.num_blocks * ratio, kernel)
     strides = packed_strides(
@@ -66,46 +57,18 @@ def packed_view(
         block_stride=where.block_stride // ratio,
     )
     start = where.offset + layer * where.layer_stride
+    check_elements(start, strides[1:-1], pages.dtype)
     inside = (*(stride // itemsize for stride in strides[1:-1]), 1)
-    _check_elements(start, strides[1:-1], itemsize, pages.dtype)
-    return placed(
-        layout.axes,
-        shape,
-        inside,
-        dtype=pages.dtype,
-        raw_bytes=where.allocation_bytes,
-        offset_elements=start // itemsize,
-    )
+    view = View(layout.axes, shape, inside, start // itemsize, pages.dtype)
+    return view.inside(where.allocation_bytes)
 
 
-def packed_states(pages: StatePages, where: PagePlacement, *, layer: int = 0) -> tuple[View, ...]:
-    """Return the states of one SSM layer: one after the other at the start of each of its pages."""
-    start = where.offset + layer * where.layer_stride
-    views = []
-    for shape, dtype in zip(pages.shapes, pages.dtypes, strict=True):
-        itemsize = ITEM_BYTES[dtype]
-        _check_elements(start, (where.block_stride,), itemsize, dtype)
-        dense = contiguous_strides((where.num_blocks, *shape))
-        views.append(
-            placed(
-                (NUM_BLOCKS, *(f"state_{axis}" for axis in range(len(shape)))),
-                (where.num_blocks, *shape),
-                (where.block_stride // itemsize, *dense[1:]),
-                dtype=dtype,
-                raw_bytes=where.allocation_bytes,
-                offset_elements=start // itemsize,
-            )
-        )
-        start += dense[0] * itemsize
-    return tuple(views)
-
-
-def _check_split(where: PagePlacement, pages: AttentionPages, kernel: int, ratio: int) -> None:
-    """Check that a block to be cut is one dense page and that the next one follows it."""
+def _block_not_dense(
+    where: PagePlacement, pages: AttentionPages, kernel: int, ratio: int
+) -> LayoutError:
+    # Kernel block b * r + j starts j / r into block b, so the next block has to follow the page.
     stride, page = where.block_stride, pages.page_size_bytes
-    if stride == page:
-        return
-    raise LayoutError(
+    return LayoutError(
         "block_not_dense",
         f"In the layout {where.name} blocks are {stride:,} bytes apart and a page has {page:,}, so "
         f"a manager block of {pages.geometry.block_size:,} tokens cannot be cut into {ratio:,} "
@@ -142,15 +105,3 @@ def check_group_split(name: str, backend: str, block_size: int, kernel_block_siz
         f"{kernel_block_size} or set VLLM_KV_CACHE_LAYOUT to a layer-compact layout "
         f"(e.g. {COMPACT}).",
     )
-
-
-def _check_elements(start: int, strides: tuple[int, ...], itemsize: int, dtype: str) -> None:
-    if any(size % itemsize for size in (start, *strides)):
-        raise LayoutError(
-            "tensor_not_whole_elements",
-            f"A view of {dtype} starts at byte {start:,} with strides {strides} bytes: no whole "
-            f"number of elements of {itemsize} bytes.",
-            field="page_size_bytes",
-            operands={"offset_bytes": start, "strides_bytes": strides},
-            vllm_exception="RuntimeError",
-        )

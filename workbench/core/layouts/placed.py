@@ -36,18 +36,23 @@ class PagePlacement:
     """Parts of a page: as many as heads where these are not side by side, `piece_stride` apart."""
     piece_stride: int = 0
 
+    @property
+    def piece_bytes(self) -> int:
+        """Return the bytes of one piece."""
+        return self.page_bytes // self.pieces
+
     def address(self, layer: int, block: int, page_byte: int = 0) -> int:
         """Return the byte of the allocation that holds this byte of a layer's page."""
-        piece, inside = divmod(page_byte, self.page_bytes // self.pieces)
+        piece, inside = divmod(page_byte, self.piece_bytes)
         start = self.offset + layer * self.layer_stride + block * self.block_stride
         return start + piece * self.piece_stride + inside
 
     def locate(self, byte: int) -> tuple[int, int, int] | None:
-        """Return (layer, block, byte of the page) that is at a byte of the allocation, or None.
+        """Return (layer, block, byte of the page) at a byte of the allocation, or None.
 
         The inverse of `address`.
         """
-        size = self.page_bytes // self.pieces
+        size = self.piece_bytes
         view = View(
             ("layer", NUM_BLOCKS, "piece", "byte"),
             (self.layers, self.num_blocks, self.pieces, size),
@@ -62,7 +67,7 @@ class PagePlacement:
 
     def ranges(self, layer: int, block: int) -> tuple[range, ...]:
         """Return the bytes of one page, in the allocation; one range per piece."""
-        size = self.page_bytes // self.pieces
+        size = self.piece_bytes
         starts = (self.address(layer, block, piece * size) for piece in range(self.pieces))
         return tuple(range(first, first + size) for first in starts)
 
@@ -73,25 +78,18 @@ class PagePlacement:
 
     @property
     def block_step(self) -> tuple[int, int]:
-        """Return (start, bytes).
-
-        Block b of the first layer is meant to be in [start + b * bytes, + bytes).
+        """Return (start, bytes): block b of layer 0 is meant to be in [start + b * bytes, + bytes).
 
         Where all layers of a block are together that is all of the block.
         """
-        if self.is_block_outermost:
-            return 0, self.block_stride
-        return self.offset, self.page_bytes
+        return (0, self.block_stride) if self.is_block_outermost else (self.offset, self.page_bytes)
 
 
 def packed_order(name: str) -> Order:
     """Return the order in memory of (layer, block, head, token, content). Errors: LayoutError."""
     if sorted(name) != sorted(DIMENSIONS):
-        raise LayoutError(
-            "unknown_layout",
-            unknown_name_message("layout", name, (COMPACT, "LBHNC", "BLNHC", "BLHNC")),
-            field="layout",
-        )
+        message = unknown_name_message("layout", name, (COMPACT, "LBHNC", "BLNHC", "BLHNC"))
+        raise LayoutError("unknown_layout", message, field="layout")
     return tuple(DIMENSIONS.index(letter) for letter in name)
 
 
@@ -130,15 +128,26 @@ def place(
     page_bytes: padding included; block_bytes: of one block over all layers of the largest group.
     Errors: LayoutError (vLLM: AssertionError) for a padded page whose heads are not together.
     """
-    blocks_outside = name.startswith("B")
+    blocks_outside, sizes = name.startswith("B"), (layers, num_blocks, *shape)
     heads = 1 if set(name[:2]) == {"L", "B"} else shape[0]
     if heads > 1 and page_bytes != prod(shape):
-        _padding_between_heads(name, (layers, num_blocks, *shape), page_bytes)
+        # Padding is at the end of a page, and a page in pieces has no one end.
+        raise LayoutError(
+            "padded_page_in_pieces",
+            f"A page padded to {page_bytes:,} bytes must be one run of bytes, and in the layout "
+            f"{name} the heads of a page are apart. Nearest valid: {COMPACT}.",
+            field="layout",
+            operands={"shape": sizes, "page_size_padded": page_bytes},
+            vllm_exception="AssertionError",
+            vllm_text="Page padding requires dimensions outside the page tail to be L, B, or "
+            f"singleton; got {name} with shape {sizes}.",
+        )
     whole = page_bytes if heads == 1 else None
     strides = packed_strides(
         name,
-        (layers, num_blocks, *shape),
-        layer_stride=whole if blocks_outside else None if whole is None else whole * num_blocks,
+        sizes,
+        layer_stride=whole if blocks_outside or whole is None else whole * num_blocks,
+        # A block is as long as that of the largest group: the groups share its bytes.
         block_stride=block_bytes if blocks_outside else whole,
     )
     return PagePlacement(
@@ -152,17 +161,4 @@ def place(
         allocation_bytes=block_bytes * num_blocks,
         pieces=heads,
         piece_stride=strides[2] if heads > 1 else 0,
-    )
-
-
-def _padding_between_heads(name: str, shape: tuple[int, ...], page_bytes: int) -> None:
-    raise LayoutError(
-        "padded_page_in_pieces",
-        f"A page padded to {page_bytes:,} bytes must be one run of bytes, and in the layout {name} "
-        f"the heads of a page are apart. Nearest valid: {COMPACT}.",
-        field="layout",
-        operands={"shape": shape, "page_size_padded": page_bytes},
-        vllm_exception="AssertionError",
-        vllm_text="Page padding requires dimensions outside the page tail to be L, B, or "
-        f"singleton; got {name} with shape {shape}.",
     )

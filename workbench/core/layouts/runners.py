@@ -1,4 +1,4 @@
-"""What the two model runners make of a plan: what stops each of them, and graph support.
+"""What the two model runners make of a plan: what stops each of them.
 
 Source, 0.23: `VllmConfig.validate_mamba_block_size`, the runners' `_reshape_kv_cache` and
 `_get_v2_model_runner_unsupported_features`; #38831 and #37236. Those of 0.33 take align mode both.
@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.core.groups.graph_support import (
-    AttentionGroup,
-    GraphSupport,
-    attention_groups,
-    graph_support,
-)
+from workbench.core.groups.graph_support import attention_groups
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import RUNNERS, V2
 from workbench.core.layouts.of_plan import plan_layout
@@ -32,16 +27,6 @@ class Verdict:
     problems: tuple[Problem, ...]
 
 
-def plan_attention_groups(plan: Plan) -> tuple[AttentionGroup, ...]:
-    """Return the attention groups of a plan; none where the pages cannot be made equal."""
-    return () if plan.cache is None else attention_groups(plan, plan.cache)
-
-
-def plan_graph_support(plan: Plan) -> GraphSupport:
-    """Return the weakest CUDA-graph support over the plan's attention groups."""
-    return graph_support(plan, plan_attention_groups(plan))
-
-
 def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
     """Return the problems of each runner, after what stops the engine whatever the runner is.
 
@@ -55,14 +40,23 @@ def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
     if plan.mamba_cache_mode == "align" and not checkpoints:
         found.append(_align_with_v2(plan))
+    # As many blocks as the pool has: two of them make a shape ambiguous to the V2 runner.
     blocks = SAMPLE_BLOCKS if plan.cache is None else plan.cache.blocks_or(SAMPLE_BLOCKS)
-    kinds = [one for one in plan_attention_groups(plan) if not one.spec.is_mamba]
+    kinds = [one for one in attention_groups(plan, plan.cache) if not one.spec.is_mamba]
     for layer in dict.fromkeys(one.layers[0] for one in kinds) or (None,):
         try:
             plan_layout(plan, num_blocks=blocks, runner=runner, layer=layer)
         except LayoutError as error:
             if error.vllm_exception is not None:
-                return (*found, _from_layout(error))
+                refused = Problem(
+                    code=error.code,
+                    severity=ERROR,
+                    field=error.field or "block_size",
+                    message=error.message,
+                    operands=error.operands,
+                    vllm_text=error.vllm_text,
+                )
+                return (*found, refused)
     return tuple(found)
 
 
@@ -81,15 +75,4 @@ def _align_with_v2(plan: Plan) -> Problem:
             {"enable_prefix_caching": False, "mamba_cache_mode": None},
             {"mamba_cache_mode": "all"},
         ),
-    )
-
-
-def _from_layout(error: LayoutError) -> Problem:
-    return Problem(
-        code=error.code,
-        severity=ERROR,
-        field=error.field or "block_size",
-        message=error.message,
-        operands=error.operands,
-        vllm_text=error.vllm_text,
     )

@@ -1,14 +1,10 @@
-"""What a backend says of its cache: logical shape, block dimension, order in memory.
-
-Source: `get_kv_cache_shape`, `get_kv_cache_block_dim` and `get_kv_cache_stride_order` of the
-backend classes, 0.23 (#37236 for the block dimension); `customize_spec` of them and
-`KVCacheLayout`, 0.33. The records are in `rules`.
-"""
+"""What a backend says of its cache: logical shape, block dimension, order in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from workbench.core.errors import unknown_name_message
@@ -28,6 +24,29 @@ Order = tuple[int, ...]
 Orders = Mapping[str, Order]
 
 
+@dataclass(frozen=True, eq=False)
+class LayoutRules:
+    """Views and block tables of one vLLM version."""
+
+    names: tuple[str, ...] = LAYOUT_NAMES
+    """What VLLM_KV_CACHE_LAYOUT may say."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Other names for the same layouts."""
+    one_view: bool = False
+    """The view of every backend is [block, head, token, content]; else each has a shape of its own
+    (`Backend.cache`)."""
+    rewrites_strides: bool = True
+    """Whether hybrids may need the rewrite of #37236."""
+    tables_hold_manager_blocks: bool = False
+    """A block table has the ids that were handed out, and the attention group makes kernel blocks
+    of them; else the table has kernel blocks."""
+    rounds_rows_by_gcd: bool = False
+    """Rows are widened to whole multiples of 128 tokens whatever the block is, and rows of states
+    never."""
+    v2_runner_checkpoints: bool = False
+    """The V2 runner takes align mode."""
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutName:
     """A layout name, and what decided it."""
@@ -41,6 +60,7 @@ class CacheGeometry:
     """One kernel block of one layer, per rank.
 
     block_size in tokens, sizes of heads in elements; value_head_size: of values, where it differs.
+    rope_elements: of an MLA head, the last ones, where known.
     """
 
     block_size: int
@@ -48,32 +68,25 @@ class CacheGeometry:
     head_size: int
     cache_dtype: str = "auto"
     value_head_size: int | None = None
-
-
-def plain_head(geometry: CacheGeometry) -> int:
-    """Return one head of one token, as it is."""
-    return geometry.head_size
-
-
-def kv_heads(geometry: CacheGeometry) -> int:
-    """Return a place for every KV head."""
-    return geometry.num_kv_heads
+    rope_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLayout:
     """The cache of one backend, as data."""
 
+    # 0.23: get_kv_cache_shape and get_kv_cache_stride_order of the backend classes; 0.33:
+    # customize_spec of the same classes, and KVCacheLayout.
     axes: tuple[str, ...]
     """Names of the logical dimensions, outermost first; the last one holds `elements` elements."""
-    elements: Callable[[CacheGeometry], int] = plain_head
+    elements: Callable[[CacheGeometry], int] = attrgetter("head_size")
     orders: Orders | None = None
     """Layout name -> order of the logical dimensions in memory; None: the backend declares none."""
     orders_with_layers: Orders | None = None
     """The same with the layer as dimension 0, where every other moves up."""
     block_multiple: int = 1
     """Kernel blocks must be multiples of this number of tokens."""
-    heads: Callable[[CacheGeometry], int] = kv_heads
+    heads: Callable[[CacheGeometry], int] = attrgetter("num_kv_heads")
     """Places in the dimension of heads."""
 
     def shape(self, num_blocks: int, geometry: CacheGeometry) -> tuple[int, ...]:
@@ -82,9 +95,9 @@ class CacheLayout:
         Errors: LayoutError (vLLM: ValueError) for a block that is not a multiple.
         """
         require_positive(num_blocks, "num_blocks", "block")
-        require_positive(geometry.block_size, "block_size", "token")
-        require_positive(geometry.num_kv_heads, "num_kv_heads", "head")
-        require_positive(geometry.head_size, "head_size", "element")
+        units = {"block_size": "token", "num_kv_heads": "head", "head_size": "element"}
+        for name, unit in units.items():
+            require_positive(getattr(geometry, name), name, unit)
         multiple = self.block_multiple
         if geometry.block_size % multiple:
             nearest = max(multiple, round(geometry.block_size / multiple) * multiple)
@@ -111,7 +124,8 @@ class CacheLayout:
         return 2 if KV in self.axes else self.heads(geometry)
 
     def block_dim(self, geometry: CacheGeometry) -> int:
-        """Return which logical dimension counts blocks, found by asking for a sentinel of them."""
+        """Return which logical dimension counts blocks."""
+        # As get_kv_cache_block_dim asks (#37236), so a shape that cannot be is an error here, too.
         return self.shape(BLOCK_SENTINEL, geometry).index(BLOCK_SENTINEL)
 
     def stride_order(self, layout: str, *, with_layers: bool = False) -> Order:
@@ -132,8 +146,10 @@ class CacheLayout:
 
     def memory_order(self, layout: str) -> Order:
         """Return the order that is used: the declared one, else the logical one."""
+        if self.orders is not None:
+            return self.stride_order(layout)
         check_layout_name(layout)
-        return tuple(range(len(self.axes))) if self.orders is None else self.orders[layout]
+        return tuple(range(len(self.axes)))
 
 
 def check_layout_name(layout: str) -> None:

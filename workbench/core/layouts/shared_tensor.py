@@ -24,13 +24,11 @@ from workbench.core.layouts.hybrid_rewrite import (
 )
 from workbench.core.layouts.layer_views import (
     V1,
-    V2,
     AttentionPages,
     StatePages,
     attention_view,
     state_views,
 )
-from workbench.core.layouts.ownership import bytes_outside_their_page
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shapes import (
     FORCED_BY_PLATFORM,
@@ -40,7 +38,7 @@ from workbench.core.layouts.shapes import (
     Order,
     check_layout_name,
 )
-from workbench.core.layouts.view import View
+from workbench.core.layouts.view import View, bytes_outside_their_page
 
 USUAL_NAME = LayoutName(NHD)
 
@@ -59,25 +57,19 @@ def layout_name(
     environment: the variable VLLM_KV_CACHE_LAYOUT; connector: the KV connector's wish.
     Errors: LayoutError for a name that does not exist. Source: get_kv_cache_layout, 0.23.
     """
-    for given in (environment, connector):
-        if given is not None:
-            check_layout_name(given)
+    wishes = {"VLLM_KV_CACHE_LAYOUT": environment, "wish of the KV connector": connector}
+    given = [LayoutName(name, reason) for reason, name in wishes.items() if name is not None]
+    for wish in given:
+        check_layout_name(wish.name)
+    # What a platform or a backend sets in code overrules the variable in silence.
     if (forced := FORCED_BY_PLATFORM.get(platform)) is not None:
         return LayoutName(forced, f"forced by platform {platform}")
     for backend in backends:
-        if backend.layout is not None and _forced_on(backend, capability):
+        on = backend.layout_on
+        here = on is None or (capability is not None and on.accepts(capability))
+        if backend.layout is not None and here:
             return LayoutName(backend.layout, f"forced by {backend.name}")
-    if environment is not None:
-        return LayoutName(environment, "VLLM_KV_CACHE_LAYOUT")
-    if connector is not None:
-        return LayoutName(connector, "wish of the KV connector")
-    return LayoutName(NHD, "default")
-
-
-def _forced_on(backend: Backend, capability: tuple[int, int] | None) -> bool:
-    if backend.layout_on is None:
-        return True
-    return capability is not None and backend.layout_on.accepts(capability)
+    return given[0] if given else LayoutName(NHD, "default")
 
 
 @dataclass(frozen=True)
@@ -89,12 +81,12 @@ class CacheViews:
     raw_bytes: int
     num_blocks: int
     """Number of manager blocks."""
-    attention: View | None
+    attention: View | None = None
     """Its block axis counts *kernel* blocks, kernel_blocks_per_block in a manager block."""
-    states: tuple[View, ...]
+    states: tuple[View, ...] = ()
     """One view per state, named in state_names."""
-    attention_page_bytes: int | None
-    state_page_bytes: int | None
+    attention_page_bytes: int | None = None
+    state_page_bytes: int | None = None
     kernel_block_size: int | None = None
     kernel_blocks_per_block: int = 1
     block_dim: int | None = None
@@ -124,16 +116,20 @@ class CacheViews:
     @property
     def misplaced_state_bytes(self) -> int:
         """Return the same for states."""
-        page = self.state_page_bytes
-        if page is None:
+        if self.state_page_bytes is None:
             return 0
-        first, step = _page_of_block_0(self.state_place, page)
+        first, step = _page_of_block_0(self.state_place, self.state_page_bytes)
         return sum(bytes_outside_their_page(view, step, first_byte=first) for view in self.states)
+
+    @property
+    def named_states(self) -> tuple[tuple[str, View], ...]:
+        """Return every state with its name; states without one are numbered."""
+        names = self.state_names or tuple(f"state_{n}" for n in range(len(self.states)))
+        return tuple(zip(names, self.states, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published layout: stable names, JSON-able values."""
-        names = self.state_names or tuple(f"state_{n}" for n in range(len(self.states)))
-        attention = None
+        attention = states = None
         if self.attention is not None:
             attention = {
                 **_published(self.attention),
@@ -147,6 +143,13 @@ class CacheViews:
                 "misplaced_bytes": self.misplaced_attention_bytes,
                 **_published_place(self.attention_place),
             }
+        if self.states:
+            states = {
+                "page_size_bytes": self.state_page_bytes,
+                "states": [{"name": name, **_published(view)} for name, view in self.named_states],
+                "misplaced_bytes": self.misplaced_state_bytes,
+                **_published_place(self.state_place),
+            }
         return {
             "runner": self.runner,
             "layout": self.layout.name,
@@ -154,17 +157,7 @@ class CacheViews:
             "num_blocks": self.num_blocks,
             "raw_bytes": self.raw_bytes,
             "attention": attention,
-            "mamba": {
-                "page_size_bytes": self.state_page_bytes,
-                "states": [
-                    {"name": name, **_published(view)}
-                    for name, view in zip(names, self.states, strict=True)
-                ],
-                "misplaced_bytes": self.misplaced_state_bytes,
-                **_published_place(self.state_place),
-            }
-            if self.states
-            else None,
+            "mamba": states,
         }
 
 
@@ -191,6 +184,13 @@ def _published(view: View) -> dict[str, Any]:
     }
 
 
+def check_runner(runner: str) -> None:
+    """Raise LayoutError unless `runner` is v1 or v2."""
+    if runner not in RUNNER_RULES:
+        message = unknown_name_message("runner", runner, RUNNER_RULES)
+        raise LayoutError("unknown_runner", message, field="runner")
+
+
 def cache_views(
     layout: CacheLayout | None,
     attention: AttentionPages | None,
@@ -208,9 +208,7 @@ def cache_views(
     where nothing else is said. rule: one of REWRITE_RULES instead of the runner's own.
     Errors: LayoutError, with vLLM's exception and message where vLLM raises one.
     """
-    if runner not in RUNNER_RULES:
-        message = unknown_name_message("runner", runner, RUNNER_RULES)
-        raise LayoutError("unknown_runner", message, field="runner")
+    check_runner(runner)
     if rule is not None and rule not in (*REWRITE_RULES, NEVER):
         message = unknown_name_message("rewrite rule", rule, (*REWRITE_RULES, NEVER))
         raise LayoutError("unknown_rewrite_rule", message, field="rule")
@@ -218,23 +216,19 @@ def cache_views(
     pages = [pages.page_bytes for pages in (attention, states) if pages is not None]
     if not pages:
         raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
-    built = CacheViews(
-        runner=runner,
-        layout=name,
-        raw_bytes=num_blocks * max(pages),
-        num_blocks=num_blocks,
-        attention=None,
-        states=(),
-        attention_page_bytes=None if attention is None else attention.page_bytes,
-        state_page_bytes=None if states is None else states.page_bytes,
-    )
+    raw_bytes = num_blocks * max(pages)
+    built = CacheViews(runner=runner, layout=name, raw_bytes=raw_bytes, num_blocks=num_blocks)
     if attention is not None and layout is not None:
         built = _with_attention(built, layout, attention, kernel_block_size)
     if states is None:
         return built
     built = replace(
-        built, states=state_views(states, raw_bytes=built.raw_bytes), state_names=states.names
+        built,
+        states=state_views(states, raw_bytes=built.raw_bytes),
+        state_names=states.names,
+        state_page_bytes=states.page_bytes,
     )
+    # Only hybrids are rewritten: without states no other group reads the tensor.
     if built.attention is None or built.block_dim is None:
         return built
     if not needs_rewrite(built.attention, built.block_dim, rule or RUNNER_RULES[runner]):
@@ -254,28 +248,14 @@ def _with_attention(
         layout_name=built.layout.name,
         runner=built.runner,
     )
-    kernel_geometry = replace(pages.geometry, block_size=kernel)
-    dim = layout.block_dim(kernel_geometry)
+    dim = layout.block_dim(replace(pages.geometry, block_size=kernel))
     return replace(
         built,
         attention=view,
+        attention_page_bytes=pages.page_bytes,
         kernel_block_size=kernel,
         kernel_blocks_per_block=view.shape[dim] * pages.page_bytes // built.raw_bytes,
         block_dim=dim,
         order=layout.memory_order(built.layout.name),
         order_is_declared=layout.orders is not None,
     )
-
-
-__all__ = [
-    "RUNNER_RULES",
-    "V1",
-    "V2",
-    "AttentionPages",
-    "CacheViews",
-    "LayoutName",
-    "StatePages",
-    "View",
-    "cache_views",
-    "layout_name",
-]

@@ -1,4 +1,7 @@
-"""A strided view of one raw allocation, without the allocation: shape, strides, offset, bytes."""
+"""A strided view of one raw allocation, without the allocation: shape, strides, offset, bytes.
+
+Every byte of block b must be in page b, or blocks meet: `bytes_outside_their_page` counts the rest.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,8 @@ ITEM_BYTES = {
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides in elements of a dense tensor of `shape`, the last dimension innermost.
-
-    An empty dimension counts as one element, as it does in torch.
-    """
+    """Return the strides in elements of a dense tensor of `shape`, the last dimension innermost."""
+    # An empty dimension counts as one element, as it does in torch.
     sizes = [max(size, 1) for size in shape]
     return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
 
@@ -61,7 +62,35 @@ class View:
     @property
     def storage_bytes(self) -> int:
         """Return the least bytes of storage that contain every element; 0 without elements."""
-        return _needed_bytes(self.shape, self.strides, self.offset_elements, self.itemsize)
+        if not self.elements:
+            return 0
+        steps = zip(self.shape, self.strides, strict=True)
+        last = self.offset_elements + sum((size - 1) * stride for size, stride in steps)
+        return (last + 1) * self.itemsize
+
+    def inside(self, raw_bytes: int, order: Sequence[int] | None = None) -> View:
+        """Return the view, which is checked to be inside `raw_bytes` bytes of storage.
+
+        order: that of memory, in which vLLM's message shows sizes and strides.
+        Errors: LayoutError (vLLM: RuntimeError, torch's own message).
+        """
+        needed = self.storage_bytes
+        if needed <= raw_bytes:
+            return self
+        axes = range(len(self.shape)) if order is None else order
+        sizes, steps = [self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes]
+        raise LayoutError(
+            "view_leaves_storage",
+            f"The view needs {needed:,} bytes, and the tensor has {raw_bytes:,}: its last block "
+            f"would be outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
+            "into kernel blocks, and needs blocks as its first dimension.",
+            field="page_size_padded",
+            operands={"needed_bytes": needed, "raw_bytes": raw_bytes, "strides": self.strides},
+            vllm_exception="RuntimeError",
+            vllm_text=f"setStorage: sizes {sizes}, strides {steps}, storage offset "
+            f"{self.offset_elements}, and itemsize {self.itemsize} requiring a storage size of "
+            f"{needed} are out of bounds for storage of size {raw_bytes}",
+        )
 
     def byte_of(self, index: Sequence[int]) -> int:
         """Return the first byte of the element at `index`, one number per dimension.
@@ -91,8 +120,7 @@ class View:
         self._check(fixed)
         if not self.elements:
             return ()
-        start = self.offset_elements
-        free = []
+        start, free = self.offset_elements, []
         for axis, size, stride in zip(self.axes, self.shape, self.strides, strict=True):
             if axis in fixed:
                 start += fixed[axis] * stride
@@ -105,10 +133,8 @@ class View:
         starts = [start]
         for stride, size in reversed(free):
             starts = [first + step * stride for first in starts for step in range(size)]
-        size_bytes = self.itemsize
-        return tuple(
-            range(first * size_bytes, (first + run) * size_bytes) for first in sorted(starts)
-        )
+        item = self.itemsize
+        return tuple(range(first * item, (first + run) * item) for first in sorted(starts))
 
     def _check(self, fixed: Mapping[str, int]) -> None:
         sizes = dict(zip(self.axes, self.shape, strict=True))
@@ -125,46 +151,30 @@ class View:
                 )
 
 
-def placed(
-    axes: tuple[str, ...],
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    *,
-    dtype: str,
-    raw_bytes: int,
-    offset_elements: int = 0,
-    order: Sequence[int] | None = None,
-) -> View:
-    """Return a view that is checked to be inside `raw_bytes` bytes of storage.
-
-    `order` is the order in memory in which vLLM's message shows sizes and strides.
-    Errors: LayoutError (vLLM: RuntimeError, torch's own message).
-    """
-    itemsize = ITEM_BYTES[dtype]
-    needed = _needed_bytes(shape, strides, offset_elements, itemsize)
-    if needed > raw_bytes:
-        order = range(len(shape)) if order is None else order
-        sizes, steps = [shape[axis] for axis in order], [strides[axis] for axis in order]
-        raise LayoutError(
-            "view_leaves_storage",
-            f"The view needs {needed:,} bytes, and the tensor has {raw_bytes:,}: its last block "
-            f"would be outside. Sizes {sizes}, strides {steps}. A padded page cannot be split "
-            "into kernel blocks, and needs blocks as its first dimension.",
-            field="page_size_padded",
-            operands={"needed_bytes": needed, "raw_bytes": raw_bytes, "strides": strides},
-            vllm_exception="RuntimeError",
-            vllm_text=f"setStorage: sizes {sizes}, strides {steps}, storage offset "
-            f"{offset_elements}, and itemsize {itemsize} requiring a storage size of {needed} are "
-            f"out of bounds for storage of size {raw_bytes}",
-        )
-    return View(axes, shape, strides, offset_elements, dtype)
+def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[range, ...]:
+    """Return the bytes of one manager block: of its `blocks_per_page` kernel blocks, ascending."""
+    kernels = range(block * blocks_per_page, (block + 1) * blocks_per_page)
+    ranges = [part for kernel in kernels for part in view.byte_ranges({NUM_BLOCKS: kernel})]
+    return tuple(sorted(ranges, key=lambda part: part.start))
 
 
-def _needed_bytes(
-    shape: Sequence[int], strides: Sequence[int], offset_elements: int, itemsize: int
+def bytes_outside_their_page(
+    view: View, page_bytes: int, blocks_per_page: int = 1, first_byte: int = 0
 ) -> int:
-    if not prod(shape):
-        return 0
-    steps = zip(shape, strides, strict=True)
-    last = offset_elements + sum((size - 1) * stride for size, stride in steps)
-    return (last + 1) * itemsize
+    """Return the bytes of all blocks that are outside the block's own page of `page_bytes` bytes.
+
+    first_byte: of page 0.
+    """
+
+    def outside(block: int) -> int:
+        start = first_byte + block * page_bytes
+        parts = block_ranges(view, block, blocks_per_page)
+        ends = [(max(part.start, start), min(part.stop, start + page_bytes)) for part in parts]
+        return sum(map(len, parts)) - sum(max(0, stop - first) for first, stop in ends)
+
+    blocks = view.shape[view.block_axis] // blocks_per_page
+    step_bytes = view.strides[view.block_axis] * view.itemsize * blocks_per_page
+    # Where blocks are as far apart as pages, every block is in its page as the first one is.
+    if step_bytes == page_bytes:
+        return blocks * outside(0)
+    return sum(map(outside, range(blocks)))

@@ -12,7 +12,7 @@ from workbench.core.batch_defaults import batch_sizes, is_certain, possible_tier
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.groups.graph_support import WITH_GRAPHS, attention_groups, graph_support
+from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.stages.batch_sizes import depends_on_device
 from workbench.core.working_plan import WorkingPlan
@@ -161,8 +161,7 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
         return
     if not any(group.spec.is_mamba for group in cache.groups):
         return
-    groups = attention_groups(run, cache)
-    if not graph_support(run, groups).has_full_graphs:
+    if not graph_support(run, cache).has_full_graphs:
         return
     run.problem(
         "max_num_seqs_above_blocks",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import gcd
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.groups.decision import Group
+from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_specs import ATTENTION_SPECS
 from workbench.core.model import SLIDING
 from workbench.core.plan import Plan

@@ -9,7 +9,8 @@ from typing import Any
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
-from workbench.core.byte_map.of_plan import ByteMap, byte_map
+from workbench.core.byte_map.of_plan import byte_map
+from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.errors import ScenarioError, WorkbenchError
 from workbench.core.layouts.layer_views import RUNNERS
 from workbench.core.plan import Plan

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.core.byte_map.groups import GroupBytes
-from workbench.core.byte_map.of_plan import ByteMap
 from workbench.core.byte_map.segments import HEAD, PART, TOKEN, VALUE
+from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError
 

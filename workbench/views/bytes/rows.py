@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.byte_map.groups import GroupBytes
-from workbench.core.byte_map.of_plan import ByteMap, byte_map
+from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.byte_map.segments import ALL_PARTS, Segment, segments
+from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
 from workbench.core.plan import Plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from workbench.core.byte_map.groups import GroupBytes, Meaning
-from workbench.core.byte_map.of_plan import ByteMap
 from workbench.core.byte_map.segments import (
     BLOCK,
     HEAD,
@@ -13,6 +12,7 @@ from workbench.core.byte_map.segments import (
     VALUE,
     Segment,
 )
+from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.groups.layer_classes import layer_number
 
 HIDDEN = "hidden state"

@@ -10,14 +10,10 @@ from typing import NamedTuple
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.occupancy import NULL_BLOCKS, blocks_for_prompt, requests_that_fit
 from workbench.core.capacity.pipeline import pipeline
-from workbench.core.groups.graph_support import NONE
+from workbench.core.groups.graph_support import NONE, attention_groups, graph_support
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import layer_number
-from workbench.core.layouts.runners import (
-    plan_attention_groups,
-    plan_graph_support,
-    runner_verdicts,
-)
+from workbench.core.layouts.runners import runner_verdicts
 from workbench.core.plan import Plan
 from workbench.core.trace import show
 from workbench.views.html import document, table
@@ -115,7 +111,7 @@ def pool_html(plan: Plan, prompt_tokens: int | None = None) -> str:
 
 
 def _groups(plan: Plan, cache: CachePlan) -> str:
-    used = plan_attention_groups(plan)
+    used = attention_groups(plan, cache)
     rows = []
     for number, (group, kernel) in enumerate(
         zip(cache.groups, cache.kernel_block_sizes, strict=True)
@@ -153,7 +149,7 @@ def _each(words: Iterable[str]) -> str:
 
 
 def _graphs(plan: Plan) -> str:
-    support = plan_graph_support(plan)
+    support = graph_support(plan, plan.cache)
     if support.mode == NONE:
         return "<p>CUDA graphs: none are captured on this platform by default.</p>"
     weakest = "" if support.backend is None else f" ({escape(support.backend)})"

@@ -17,8 +17,7 @@ def layout_text(views: CacheViews) -> str:
     ]
     if views.attention is not None:
         lines += ["", "attention", *_view_lines(views.attention), *_attention_lines(views)]
-    names = views.state_names or tuple(f"state {n}" for n in range(len(views.states)))
-    for name, view in zip(names, views.states, strict=True):
+    for name, view in views.named_states:
         lines += ["", f"mamba: {name}", *_view_lines(view)]
     if views.state_place is not None:
         lines += ["", *_place_lines(views.state_place)]

@@ -12,7 +12,6 @@ from typing import Final
 from workbench.core import packing
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, ULTRAQUANT
 from workbench.core.groups.of_plan import OLD_NAMES
-from workbench.core.layouts.rules import LayoutRules
 from workbench.core.layouts.shapes import (
     DIMENSIONS,
     HEADS,
@@ -21,6 +20,7 @@ from workbench.core.layouts.shapes import (
     TOKENS,
     CacheGeometry,
     CacheLayout,
+    LayoutRules,
 )
 from workbench.core.packing import FP8_DS_MLA_BYTES_PER_TOKEN, Packing
 
