@@ -13,10 +13,10 @@ from workbench.core.plan import Plan
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     """Return the geometry that an attention layer with this spec requests."""
     kept = stored_as(plan, spec)
-    # In 0.23 a layer left in the model's dtype still asks its backend with the dtype of the others.
-    asked = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype
+    # In 0.23 the backend of a layer left in the model's dtype gets the dtype of the others.
+    given = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype
     return AttentionPages(
-        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, asked),
+        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, given),
         stored_dtype(kept, plan.model_dtype),
         spec.content_bytes,
         spec.page_size_bytes if spec.padding_bytes else None,
