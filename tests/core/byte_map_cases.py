@@ -38,7 +38,7 @@ def attention_group(views, geometry, rope=None):
         0,
         "FullAttentionSpec",
         "model.layers.0.attn",
-        attention_parts(views.attention, replace(geometry, rope_elements=rope)),
+        attention_parts(views.attention, geometry, rope),
         views.raw_bytes // views.num_blocks,
         views.raw_bytes,
         views.kernel_blocks_per_block,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.flex.plan import flex_plan, plan_mask_memory
+from workbench.core.flex.plan import flex_plan, mask_memory
 from workbench.core.prefix.hits import caching_of
 from workbench.core.what_if.differences import compare
 from workbench.models import load_model
@@ -179,7 +179,7 @@ def test_what_follows_from_the_budget_follows_the_device():
     flexes = [
         plan_of(backend="FLEX_ATTENTION", device_memory_bytes=size * GIB) for size in (24, 80)
     ]
-    tables = [plan_mask_memory(p, flex_plan(p), 1000).inverse_table_bytes for p in flexes]
+    tables = [mask_memory(p, flex_plan(p), 1000).inverse_table_bytes for p in flexes]
     assert tables == [8 * 256 * 1000, 8 * 1024 * 1000]
 
 

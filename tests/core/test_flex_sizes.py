@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.legality import SIDES, combinations, legality, verdict
-from workbench.core.flex.plan import flex_plan, flex_sizes, mask_memory
+from workbench.core.flex.plan import FlexPlan, flex_plan, mask_memory
 from workbench.core.flex.sizes import (
     FlexFields,
-    is_direct,
     mask_blocks,
     nearest_power_of_2,
     small_blocks,
-    supports_small_blocks,
 )
 from workbench.core.flex.tiles import (
     Tiles,
@@ -36,6 +34,14 @@ from workbench.scenario import Scenario
 DATA = Path(__file__).parents[1] / "data" / "flex_block_sizes.jsonl.gz"
 KIB = 1024
 LARGE, SMALL = 227 * KIB, 99 * KIB
+SIZES = {
+    "cache_block_size": 16,
+    "configured_block_size": 16,
+    "small": True,
+    "batch_invariant": False,
+    "dtype": "bfloat16",
+    "head_size": 128,
+}
 
 
 def flex(**values):
@@ -91,7 +97,8 @@ def test_how_block_sizes_are_resolved(fields, cache, small, expected):
     if expected is None:
         assert found.refusal is not None
         return
-    direct = is_direct(found.kv_block_size, cache, small=small)
+    sizes = {**SIZES, "cache_block_size": cache, "small": small}
+    direct = FlexPlan(FlexFields(**fields), **sizes).is_direct
     assert (found.q_block_size, found.kv_block_size, direct) == expected
     assert found.refusal is None
 
@@ -121,7 +128,7 @@ def test_a_tile_of_zero_is_divided_by_only_after_the_power_of_two():
     ],
 )
 def test_small_blocks_come_with_torch_2_9(version, small):
-    assert supports_small_blocks(version) is small
+    assert small_blocks(version) is small
     assert Scenario(torch_version=version).torch_version == version
 
 
@@ -188,17 +195,11 @@ def test_what_no_program_holds(tile, head_size, found):
 
 
 def test_the_matrix_marks_tiles_that_fit_nowhere():
-    sizes = {
-        "cache_block_size": 1024,
-        "configured_block_size": 1024,
-        "small": True,
-        "batch_invariant": False,
-        "dtype": "bfloat16",
-    }
-    found = verdict(FlexFields(), **sizes, head_size=256)
+    sizes = {**SIZES, "cache_block_size": 1024, "configured_block_size": 1024}
+    found = verdict(FlexPlan(FlexFields(), **{**sizes, "head_size": 256}))
     assert (found.kind, found.legal) == ("too large", False)
     assert "524,288 bytes" in found.reason
-    assert verdict(FlexFields(), **sizes, head_size=64).kind == "direct"
+    assert verdict(FlexPlan(FlexFields(), **{**sizes, "head_size": 64})).kind == "direct"
     plan = flex(model="qwen3.5-4b", block_size=1024)
     [[judged]] = legality(flex_plan(plan), ((16, 1024),), ((None, None),))
     assert judged == found
@@ -314,32 +315,19 @@ def test_a_quantized_cache_is_refused_by_the_backend():
 
 
 def test_memory_grows_with_requests_times_blocks():
-    sizes = {
-        "q_block_size": 16,
-        "cache_block_size": 16,
-        "max_num_seqs": 256,
-        "max_num_batched_tokens": 2048,
-        "max_model_len": 4096,
-    }
-    found = mask_memory(num_blocks=10_000, **sizes)
+    sizes = {"max_num_seqs": 256, "max_num_batched_tokens": 2048, "max_model_len": 4096}
+    plan = flex(model="llama-3.1-8b", block_size=16, **sizes)
+    found = mask_memory(plan, flex_plan(plan), 10_000)
     assert found.kv_indices_bytes == 4 * 128 * 16 * 256
     assert found.inverse_table_bytes == 8 * 256 * 10_000
-    more = mask_memory(num_blocks=20_000, **sizes)
+    more = mask_memory(plan, flex_plan(plan), 20_000)
     assert more.inverse_table_bytes == 2 * found.inverse_table_bytes
     assert more.kv_indices_bytes == found.kv_indices_bytes
 
 
 def judged(q, kv, m, n, **values):
-    sizes = {
-        "cache_block_size": 528,
-        "configured_block_size": 16,
-        "small": True,
-        "batch_invariant": False,
-        "dtype": "bfloat16",
-        "head_size": 128,
-        **values,
-    }
-    return verdict(FlexFields(m, n, q, kv), **sizes)
+    sizes = {**SIZES, "cache_block_size": 528, **values}
+    return verdict(FlexPlan(FlexFields(m, n, q, kv), **sizes))
 
 
 def test_the_matrix_shows_the_first_reason():
@@ -355,16 +343,8 @@ def test_the_matrix_shows_the_first_reason():
 
 @given(*(st.sampled_from((None, *SIDES)) for _ in range(4)))
 def test_a_legal_pair_is_one_that_has_no_refusal(m, n, q, kv):
-    sizes = {
-        "cache_block_size": 16,
-        "configured_block_size": 16,
-        "small": True,
-        "batch_invariant": False,
-        "dtype": "bfloat16",
-        "head_size": 128,
-    }
-    fields = FlexFields(m, n, q, kv)
-    assert verdict(fields, **sizes).legal == (flex_sizes(fields, **sizes).refusals == ())
+    flex = FlexPlan(FlexFields(m, n, q, kv), **SIZES)
+    assert verdict(flex).legal == (flex.refusals == ())
 
 
 def test_every_combination_is_there_once():

@@ -10,7 +10,7 @@ from tests.views.plans import plan_of
 from workbench.core.flex.batch import KINDS, mask_rule, paged_batch, stale_batch
 from workbench.core.flex.build import direct_build, generic_build, visits
 from workbench.core.flex.mask import MaskRule
-from workbench.core.flex.plan import flex_plan, plan_mask_memory
+from workbench.core.flex.plan import flex_plan, mask_memory
 from workbench.core.tables.batch_grammar import parse_batch
 from workbench.views.flex.figure import LOOKS as VERDICTS
 from workbench.views.flex.figure import legal_pairs, nested_grids
@@ -99,7 +99,7 @@ def test_memory_follows_the_model():
     table, lists, pairs = mask_memory_figure(plan, flex).data
     assert list(table.y) == [8 * 100 * blocks for blocks in BLOCKS]
     assert len(set(lists.y)) == 1
-    assert list(pairs.y) == [plan_mask_memory(plan, flex, blocks).pairs for blocks in BLOCKS]
+    assert list(pairs.y) == [mask_memory(plan, flex, blocks).pairs for blocks in BLOCKS]
     assert "assumed" not in mask_memory_figure(plan, flex).layout.title.text
     assert "256 requests assumed" in mask_memory_figure(hybrid(), flex).layout.title.text
 

@@ -108,16 +108,13 @@ def _layer_bytes(
     assert views.attention is not None
     assert views.kernel_block_size is not None
     attention = plan.model.attention
+    rope = None if attention is None or spec.is_indexer else attention.qk_rope_head_dim
     geometry = CacheGeometry(
-        block_size=views.kernel_block_size,
-        num_kv_heads=spec.num_kv_heads,
-        head_size=spec.head_size,
-        cache_dtype=stored_as(plan, spec),
-        rope_elements=None if not attention or spec.is_indexer else attention.qk_rope_head_dim,
+        views.kernel_block_size, spec.num_kv_heads, spec.head_size, stored_as(plan, spec)
     )
     return replace(
         found,
-        parts=attention_parts(views.attention, geometry),
+        parts=attention_parts(views.attention, geometry, rope),
         kernel_blocks=views.kernel_blocks_per_block,
         kernel_tokens=views.kernel_block_size,
         rewritten=views.rewritten,

@@ -39,10 +39,11 @@ FLOAT32 = SCALE_BYTES * BYTE
 Parts = tuple[Part, ...]
 
 
-def attention_parts(view: View, geometry: CacheGeometry) -> Parts:
+def attention_parts(view: View, geometry: CacheGeometry, rope_elements: int | None = None) -> Parts:
     """Return what the bytes of an attention view mean.
 
-    geometry: of one kernel block. Errors: LayoutError for unknown dimensions.
+    geometry: of one kernel block; rope_elements: of an MLA head, the last ones, where known.
+    Errors: LayoutError for unknown dimensions.
     """
     split = SPLITTERS.get(view.axes)
     if split is None:
@@ -51,7 +52,11 @@ def attention_parts(view: View, geometry: CacheGeometry) -> Parts:
             f"No backend of this rule set has a cache with the dimensions {', '.join(view.axes)}.",
             field="axes",
         )
-    return split(view, geometry)
+    parts = split(view, geometry)
+    if not rope_elements or [part.name for part in parts] != ["latent"]:
+        return parts
+    bits, latent = parts[0].bits, view.shape[-1] - rope_elements
+    return sliced(view, (("latent", latent, bits), ("rope", rope_elements, bits)))
 
 
 def _keys_and_values(view: View, geometry: CacheGeometry) -> Parts:
@@ -148,14 +153,13 @@ def _turboquant(view: View, geometry: CacheGeometry) -> Parts:
 
 
 def _latent(view: View, geometry: CacheGeometry) -> Parts:
-    """Return the compressed K and V of a token, and the rotary part of its key."""
+    """Return the compressed K and V of a token with the rotary part of its key, or index keys."""
     if geometry.cache_dtype == INDEX_KEYS:
         return _index_keys(view)
     # The comment on the format in flashmla_sparse.py, 0.23.
     if geometry.cache_dtype == "fp8_ds_mla" and view.shape[-1] != geometry.head_size:
         return sliced(view, FP8_DS_MLA)
-    bits, size, rope = view.itemsize * BYTE, view.shape[-1], geometry.rope_elements or 0
-    return sliced(view, (("latent", size - rope, bits), ("rope", rope, bits)))
+    return (plain("latent", view),)
 
 
 def _index_keys(view: View) -> Parts:

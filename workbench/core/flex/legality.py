@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
-from workbench.core.flex.plan import FlexPlan, flex_sizes
+from workbench.core.flex.plan import FlexPlan
 from workbench.core.flex.sizes import FlexFields
 from workbench.core.flex.tiles import SMALLEST_TILE
 
@@ -25,6 +24,8 @@ KINDS = {
 }
 """Verdict -> what it means."""
 
+Pair = tuple[int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -39,51 +40,37 @@ class Verdict:
         return self.kind in (DIRECT, GENERIC, SMALL)
 
 
-def combinations(explicit: tuple[int, int] | None = None) -> tuple[tuple[int, int], ...]:
+def combinations(explicit: Pair | None = None) -> tuple[Pair, ...]:
     """Return the pairs of sizes, smallest first; `explicit` is put among them if it is another."""
-    pairs = set(product(SIDES, SIDES))
-    if explicit is not None:
-        pairs.add(explicit)
-    return tuple(sorted(pairs))
+    return tuple(sorted({*product(SIDES, SIDES), *(() if explicit is None else (explicit,))}))
 
 
-def verdict(fields: FlexFields, **sizes: Any) -> Verdict:
-    """Return the verdict on explicit sizes; `sizes` are those of `flex_sizes`."""
-    found = flex_sizes(fields, **sizes)
-    if found.refusals:
-        first = found.refusals[0]
+def verdict(flex: FlexPlan) -> Verdict:
+    """Return the verdict on explicit sizes."""
+    if flex.refusals:
+        first = flex.refusals[0]
         return Verdict(ILLEGAL if first.exception is None else REFUSED, first.message)
-    assert found.tiles is not None
-    q, kv = found.mask.q_block_size, found.mask.kv_block_size
+    assert flex.tiles is not None
+    m, n = flex.tiles.block_m, flex.tiles.block_n
     words = (
-        f"tile {found.tiles.block_m} x {found.tiles.block_n} in a mask block of {q} x {kv}, "
-        f"{found.build} build over cache blocks of {found.cache_block_size}"
+        f"tile {m} x {n} in a mask block of {flex.mask.q_block_size} x {flex.mask.kv_block_size}, "
+        f"{flex.build} build over cache blocks of {flex.cache_block_size}"
     )
-    excess = found.too_large()
+    excess = flex.too_large()
     if excess is not None:
         return Verdict(TOO_LARGE, f"{words}; {excess.text}")
-    if min(found.tiles.block_m, found.tiles.block_n) < SMALLEST_TILE:
+    if min(m, n) < SMALLEST_TILE:
         return Verdict(SMALL, f"{words}; below the documented {SMALLEST_TILE}")
-    return Verdict(found.build, words)
+    return Verdict(flex.build, words)
 
 
 def legality(
-    flex: FlexPlan, mask_pairs: tuple[tuple[int, int], ...], tile_pairs: tuple[Any, ...]
+    flex: FlexPlan,
+    mask_pairs: tuple[Pair, ...],
+    tile_pairs: tuple[tuple[int | None, int | None], ...],
 ) -> tuple[tuple[Verdict, ...], ...]:
-    """Return [mask pair][tile pair] -> verdict, over the cache block of `flex`.
-
-    A tile may be None.
-    """
-    sizes = {
-        "cache_block_size": flex.cache_block_size,
-        "configured_block_size": flex.configured_block_size,
-        "small": flex.small,
-        "batch_invariant": flex.batch_invariant,
-        "dtype": flex.dtype,
-        "head_size": flex.head_size,
-        "shared_memory_bytes": flex.shared_memory_bytes,
-    }
+    """Return [mask pair][tile pair] -> verdict, over the cache block of `flex`."""
     return tuple(
-        tuple(verdict(FlexFields(m, n, q, kv), **sizes) for m, n in tile_pairs)
+        tuple(verdict(replace(flex, fields=FlexFields(m, n, q, kv))) for m, n in tile_pairs)
         for q, kv in mask_pairs
     )

@@ -1,8 +1,7 @@
 """Mask blocks of flex attention: defaults, what is set explicitly, what vLLM refuses (#41252).
 
 Source: `FlexAttentionMetadataBuilder.__init__` for the mask blocks, `FlexAttentionImpl.__init__`
-for the check while layers are built. All sizes in tokens. vLLM accepts any integer for the four
-fields, 0 and negative ones included; what they lead to is said here.
+for the check while layers are built. All sizes in tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LARGE_BLOCK = 128
 LARGEST_BLOCK = 2**30
 """The largest power of two in the 32 bits of a size."""
 SMALL_SINCE = (2, 9)
-"""The first torch whose flex attention takes mask blocks below 128; development builds count."""
+"""The first torch whose flex attention takes mask blocks below 128."""
 FLEX_FIELDS = (
     "flex_attn_block_m",
     "flex_attn_block_n",
@@ -32,11 +31,9 @@ INVARIANT_TILE = 16
 
 @dataclass(frozen=True, slots=True)
 class FlexFields:
-    """The four explicit fields, None where nothing is set explicitly.
+    """The four explicit fields, None where nothing is set explicitly."""
 
-    0 is a value for a tile only.
-    """
-
+    # vLLM takes any integer, 0 and negative ones included. As a mask block 0 is the same as None.
     block_m: int | None = None
     block_n: int | None = None
     q_block_size: int | None = None
@@ -67,61 +64,41 @@ class MaskBlocks:
     refusal: FlexRefusal | None = None
 
 
-def supports_small_blocks(torch_version: str | None) -> bool:
-    """Return whether this torch takes small mask blocks.
-
-    None is the torch that vLLM 0.23 comes with.
-    """
-    if torch_version is None:
-        return True
-    major, minor = torch_version.split(".")[:2]
-    return (int(major), int(minor)) >= SMALL_SINCE
-
-
 def small_blocks(
     torch_version: str | None, *, is_paged: bool = True, needs_pages: bool = False
 ) -> bool:
-    """Return whether the default mask block is small.
+    """Return whether the default mask block is small. None is the torch of vLLM 0.23.
 
     is_paged: the layer has a block table (encoder-only layers have none); needs_pages: of the rule
     set, 0.33's `flex_small_needs_pages`.
     """
-    return supports_small_blocks(torch_version) and (is_paged or not needs_pages)
+    if needs_pages and not is_paged:
+        return False
+    if torch_version is None:
+        return True
+    # Two numbers: a development build such as 2.9.0.dev20250901 counts as the release.
+    major, minor = torch_version.split(".")[:2]
+    return (int(major), int(minor)) >= SMALL_SINCE
 
 
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
     """Return the mask block over cache blocks of `cache_block_size` tokens, as vLLM checks it.
 
-    cache_block_size: the kernel block. small: see `supports_small_blocks`. Queries are checked
-    first, so two mistakes give one refusal.
+    cache_block_size: the kernel block. small: see `small_blocks`.
     """
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
-    refusal = _refused("q", q, "m", fields.block_m, explicit=bool(fields.q_block_size))
-    if refusal is None:
-        refusal = _refused("kv", kv, "n", fields.block_n, explicit=bool(fields.kv_block_size))
+    # Queries are checked first, so two mistakes give one refusal.
+    refusal = _refused("q", q, "m", fields.block_m, explicit=bool(fields.q_block_size)) or _refused(
+        "kv", kv, "n", fields.block_n, explicit=bool(fields.kv_block_size)
+    )
     return MaskBlocks(q, kv, refusal)
 
 
-def is_direct(kv_block_size: int, cache_block_size: int, *, small: bool) -> bool:
-    """Return whether the mask is listed straight from the block table.
-
-    Otherwise every pair is evaluated.
-    """
-    return small and kv_block_size == cache_block_size
-
-
-def too_large_for_cache_block(
-    fields: FlexFields, configured_block_size: int, *, batch_invariant: bool
-) -> FlexRefusal | None:
-    """Return the check while layers are built.
-
-    It comes before the alignment, so it compares with the configured block.
-
-    Only explicit tiles are tested, never the 16 of batch invariance.
-    """
-    if not batch_invariant:
-        return None
+def too_large_for_cache_block(fields: FlexFields, configured_block_size: int) -> FlexRefusal | None:
+    """Return what the check while layers are built refuses, under batch invariance."""
+    # The layers are built before the alignment, so the block is the configured one. Only explicit
+    # tiles are tested, never the 16 of batch invariance (FlexAttentionImpl.__init__).
     for axis, tile in (("m", fields.block_m), ("n", fields.block_n)):
         if tile is not None and tile > configured_block_size:
             name = f"flex_attn_block_{axis}"
@@ -129,9 +106,8 @@ def too_large_for_cache_block(
                 "flex_tile_exceeds_cache_block",
                 field=name,
                 message=f"Under batch invariance {name} must be at most the cache block size; got "
-                f"{tile} "
-                f"and {configured_block_size}. The block size is the one before any alignment. "
-                f"Nearest valid value: {configured_block_size}.",
+                f"{tile} and {configured_block_size}. The block size is the one before any "
+                f"alignment. Nearest valid value: {configured_block_size}.",
                 operands={name: tile, "block_size": configured_block_size},
                 vllm_text=f"{name} ({tile}) must be <= cache block size "
                 f"({configured_block_size}) for batch invariance",
@@ -184,10 +160,8 @@ def _refused(
 
 
 def nearest_power_of_2(size: int) -> int:
-    """Return the settable power of two that a mask block of `size` tokens fits into.
-
-    Below 1 that is 16, what vLLM's documentation requires at least.
-    """
+    """Return the settable power of two that a mask block of `size` tokens fits into."""
+    # Below 1 it is 16, the least that vLLM's documentation allows.
     return SMALL_BLOCK if size < 1 else min(next_power_of_2(size), LARGEST_BLOCK)
 
 

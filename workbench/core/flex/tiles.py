@@ -1,7 +1,6 @@
 """Kernel tiles of flex attention: BLOCK_M and BLOCK_N inside a mask block (0.23, #41252).
 
-Source: `get_kernel_options` and `FlexAttentionImpl.forward`. A tile must divide its mask block;
-the floor of 16 can break that, and torch then has no configuration left to compile.
+Source: `get_kernel_options` and `FlexAttentionImpl.forward`.
 """
 
 from __future__ import annotations
@@ -57,6 +56,8 @@ def generic_tiles(
     m, n = fit(wanted, q_block_size), fit(wanted, kv_block_size)
     if shared_memory_bytes is not None and shared_memory_bytes < ENOUGH_SHARED_MEMORY_BYTES:
         m, n = fit(max(1, m // 2), q_block_size), fit(max(1, n // 2), kv_block_size)
+    # The floor can break what `fit` made sure of: a tile of 16 does not divide a mask block of 8,
+    # and torch then has no configuration left to compile.
     return Tiles(max(m, SMALLEST_TILE), max(n, SMALLEST_TILE))
 
 
@@ -82,10 +83,8 @@ def kernel_tiles(
 
 
 def illegal_tile(tiles: Tiles, q_block_size: int, kv_block_size: int) -> FlexRefusal | None:
-    """Return why torch cannot compile with these tiles: one of them does not divide its mask block.
-
-    No check of vLLM sees this: the start fails later, when the kernel is compiled.
-    """
+    """Return why torch cannot compile with these tiles: one does not divide its mask block."""
+    # No check of vLLM sees this: the start fails later, when the kernel is compiled.
     sides = (
         ("q", "m", "BLOCK_M", q_block_size, tiles.block_m),
         ("kv", "n", "BLOCK_N", kv_block_size, tiles.block_n),
@@ -113,14 +112,6 @@ def illegal_tile(tiles: Tiles, q_block_size: int, kv_block_size: int) -> FlexRef
     return None
 
 
-def key_tile_bytes(tiles: Tiles, head_size: int, element_bytes: int) -> int:
-    """Return the bytes of one tile of keys, the least that a program keeps in shared memory.
-
-    Derived, not measured: a kernel also keeps values and queries, so it needs more.
-    """
-    return tiles.block_n * head_size * element_bytes
-
-
 @dataclass(frozen=True, slots=True)
 class TooLarge:
     """Why a tile fits into no program. field: the side that is too long; both numbers in words."""
@@ -137,12 +128,9 @@ def too_large_tile(
     element_bytes: int,
     limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES,
 ) -> TooLarge | None:
-    """Return the reasons against a tile.
+    """Return why a tile is too large: keys or queries for shared memory, or scores for a tensor.
 
-    They are keys or queries above the shared memory, or scores above a tensor.
-
-    Derived, not measured, and a lower bound: None does not say that the kernel fits. Source of
-    the largest tensor: `TRITON_MAX_TENSOR_NUMEL` in `triton/_utils.py`, Triton 3.
+    Derived, not measured, and a lower bound: None does not say that the kernel fits.
     """
     m, n = tiles.block_m, tiles.block_n
     for axis, tokens, what in (("n", n, "keys"), ("m", m, "queries")):
@@ -150,6 +138,7 @@ def too_large_tile(
         if needed > limit_bytes:
             text = f"one tile of {tokens:,} {what} takes {needed:,} bytes of {limit_bytes:,}"
             return TooLarge(f"flex_attn_block_{axis}", needed, limit_bytes, text)
+    # TRITON_MAX_TENSOR_NUMEL in triton/_utils.py, Triton 3.
     if m * n <= LARGEST_TENSOR:
         return None
     text = f"a tile of {m:,} x {n:,} has {m * n:,} scores, and Triton takes {LARGEST_TENSOR:,}"

@@ -60,7 +60,6 @@ class CacheGeometry:
     """One kernel block of one layer, per rank.
 
     block_size in tokens, sizes of heads in elements; value_head_size: of values, where it differs.
-    rope_elements: of an MLA head, the last ones, where known.
     """
 
     block_size: int
@@ -68,7 +67,6 @@ class CacheGeometry:
     head_size: int
     cache_dtype: str = "auto"
     value_head_size: int | None = None
-    rope_elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

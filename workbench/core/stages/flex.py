@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.arithmetic import next_power_of_2
-from workbench.core.flex.plan import FLEX, FlexPlan, fields_of, flex_sizes
+from workbench.core.flex.plan import FLEX, FlexPlan, fields_of, flex_plan
 from workbench.core.flex.sizes import (
     FLEX_FIELDS,
     SMALL_BLOCK,
     FlexRefusal,
-    supports_small_blocks,
     too_large_for_cache_block,
 )
 from workbench.core.flex.tiles import (
@@ -51,7 +50,7 @@ def flex_construction(run: WorkingPlan) -> None:
         return
     fields = fields_of(run.settings)
     configured = run.settings.block_size or run.rules.default_block_size
-    refusal = too_large_for_cache_block(fields, configured, batch_invariant=True)
+    refusal = too_large_for_cache_block(fields, configured)
     run.step(
         CONSTRUCTION,
         refusal is None,
@@ -81,19 +80,9 @@ def _no_soft_cap(run: WorkingPlan) -> None:
 
 def flex_mask_block(run: WorkingPlan) -> None:
     """Check mask block sizes over the kernel block, and tiles that cannot be compiled."""
-    if run.backend != FLEX or run.kernel_block_size is None:
+    found = flex_plan(run)
+    if found is None:
         return
-    settings, attention = run.settings, run.model.attention
-    assert attention is not None
-    found = flex_sizes(
-        fields_of(settings),
-        cache_block_size=run.kernel_block_size,
-        configured_block_size=settings.block_size or run.rules.default_block_size,
-        small=supports_small_blocks(settings.torch_version),
-        batch_invariant=settings.batch_invariant,
-        dtype=run.model_dtype,
-        head_size=attention.head_size,
-    )
     run.step(
         MASK_BLOCK,
         (found.mask.q_block_size, found.mask.kv_block_size),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from workbench.core.flex.plan import FlexPlan, plan_mask_memory
+from workbench.core.flex.plan import FlexPlan, mask_memory
 from workbench.core.plan import Plan
 from workbench.views.caption import of_plan
 from workbench.views.palette import ATTENTION, CURRENT, LEGEND_BELOW, RECURRENT, THEMES
@@ -18,7 +18,7 @@ BLOCKS = tuple(2**power for power in range(6, 21))
 def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Figure:
     """Draw the bytes of the buffers and the pairs of the generic build over the pool. 3 traces."""
     colours = THEMES[theme]
-    found = [plan_mask_memory(plan, flex, blocks) for blocks in BLOCKS]
+    found = [mask_memory(plan, flex, blocks) for blocks in BLOCKS]
     lines = (
         ("inverse table: requests x blocks", [f.inverse_table_bytes for f in found]),
         ("KV block lists: queries x longest request", [f.kv_indices_bytes for f in found]),
