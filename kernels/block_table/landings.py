@@ -1,6 +1,5 @@
 """Requests with their blocks, and where each of their tokens lands when a mistake is made."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -57,21 +56,6 @@ class Scene:
             for block in ids
             if block != NULL_BLOCK
         }
-
-
-def filled_scene(
-    groups: Sequence[TableGroup], tokens: Sequence[int], num_blocks: int | None = None
-) -> Scene:
-    """Return a scene whose blocks are handed out in order, from 1 on: 0 is the null block.
-
-    num_blocks: of the pool; None for one that ends with the last block in use.
-    """
-    ids: Iterator[int] = iter(range(1, 1 << 31))
-    blocks = tuple(
-        tuple(tuple(next(ids) for _ in range(-(-n // g.block_size))) for g in groups)
-        for n in tokens
-    )
-    return Scene(tuple(groups), tuple(tokens), blocks, num_blocks or next(ids))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from tests.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.block_table.api import BlockTables
 from workbench.kernels.block_table.compare import differences
 from workbench.kernels.block_table.groups import ContextParallel, TableGroup
-from workbench.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.block_table.reference import DUMMY_REQUEST, PAD_SLOT, ReferenceTables
 from workbench.kernels.mode import triton_mode
 

@@ -16,10 +16,24 @@ from workbench.kernels.block_table.landings import (
     PAST_TABLE,
     Place,
     Scene,
-    filled_scene,
 )
 
 GROUPS = (TableGroup(32, 16, 4), TableGroup(48, 16, 3), TableGroup(16, 16, 5))
+
+
+def filled_scene(groups, tokens, num_blocks=None):
+    """Return a scene whose blocks are handed out in order, from 1 on: 0 is the null block.
+
+    num_blocks: of the pool; None for one that ends with the last block in use.
+    """
+    ids = iter(range(1, 1 << 31))
+    blocks = tuple(
+        tuple(tuple(next(ids) for _ in range(-(-n // g.block_size))) for g in groups)
+        for n in tokens
+    )
+    return Scene(tuple(groups), tuple(tokens), blocks, num_blocks or next(ids))
+
+
 SCENE = filled_scene(GROUPS, (40, 17, 63))
 
 

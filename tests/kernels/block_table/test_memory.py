@@ -8,9 +8,9 @@ pytest.importorskip("triton")
 import torch
 
 from tests.kernels.block_table.cases import DEVICE, PATHS, CheckedTables, TableGroup, random_blocks
+from tests.kernels.block_table.guards import GuardedMemory, GuardError
 from tests.kernels.block_table.planted_kernel import apply_one_too_many_kernel
 from workbench.kernels.block_table.faithful_kernel import apply_group_kernel
-from workbench.kernels.block_table.guards import GuardedMemory, GuardError
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.mode import triton_mode
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from workbench.kernels.block_table.guards import GuardedMemory
+from tests.kernels.block_table.guards import GuardedMemory
 from workbench.kernels.mode import triton_mode
 from workbench.kernels.paged_flex import api, masks
 from workbench.kernels.paged_flex.api import prepare

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.paged_flex import trials as trial_runs
 from tests.kernels.paged_flex.cases import (
     FOLDED,
     INTERPRETED,
@@ -19,8 +20,9 @@ from tests.kernels.paged_flex.cases import (
     Case,
     requests,
 )
-from workbench.kernels.paged_flex import bitwise, masks
-from workbench.kernels.paged_flex.bitwise import KINDS, batch_trials, compare_bits, promised
+from tests.kernels.paged_flex.trials import batch_trials
+from workbench.kernels.paged_flex import masks
+from workbench.kernels.paged_flex.bitwise import KINDS, compare_bits, promised
 from workbench.kernels.paged_flex.layout import random_request
 from workbench.kernels.paged_flex.settings import BITWISE, FAST, SPLIT_BY_BATCH, Tile
 
@@ -60,8 +62,8 @@ def test_tiles_chosen_by_the_size_of_the_batch_change_bits(how, monkeypatch):
         chosen = settings if batch.num_requests == 1 else replace(settings, decode=tile)
         return bitwise_attention(query, cache, batch, settings=chosen, **others)
 
-    bitwise_attention = bitwise.paged_attention
-    monkeypatch.setattr(bitwise, "paged_attention", by_batch)
+    bitwise_attention = trial_runs.paged_attention
+    monkeypatch.setattr(trial_runs, "paged_attention", by_batch)
     how = replace(how, decode=Tile(16, 64), as_given=True)
     subject = random_request(300, 1)
     trials = batch_trials(subject, COMPANIONS, settings=how, kinds=("batch", "pages"))

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kernels.block_table.guards import GuardedMemory, GuardError
 from tests.kernels.paged_flex import mods
 from tests.kernels.paged_flex.cases import (
     DEVICE,
@@ -22,7 +23,6 @@ from tests.kernels.paged_flex.cases import (
     live_memory,
     requests,
 )
-from workbench.kernels.block_table.guards import GuardedMemory, GuardError
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.paged_flex import mask_kernel, masks
 from workbench.kernels.paged_flex.api import paged_attention, prepare

@@ -11,6 +11,7 @@ pytest.importorskip("triton")
 
 import torch
 
+from tests.kernels.block_table.guards import GuardError
 from tests.kernels.paged_flex.cases import (
     DEVICE,
     FOLDED,
@@ -21,7 +22,6 @@ from tests.kernels.paged_flex.cases import (
     live_memory,
     requests,
 )
-from workbench.kernels.block_table.guards import GuardError
 from workbench.kernels.block_table.traffic import OutOfBounds, counted_traffic
 from workbench.kernels.paged_flex import api, masks
 from workbench.kernels.paged_flex.reference import agreement

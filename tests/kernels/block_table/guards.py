@@ -13,7 +13,7 @@ GARBAGE = 1_000_000
 class GuardError(AssertionError):
     """A guard was overwritten: `buffer` is its number in order of allocation, `offset` how many
     entries past the buffer's end the first changed word is, negative before its start.
-    """  # noqa: D205 - the fields say what happened
+    """
 
     def __init__(self, buffer: int, offset: int) -> None:
         super().__init__(f"buffer {buffer} was written {offset:+d} entries outside of its memory")
