@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from workbench.cli import app
-from workbench.notebooks import execute, kernel_start, run_notebook
+from workbench.notebooks import execute, run_notebook
 
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port")
 PROGRAM = """
@@ -102,7 +102,7 @@ def test_a_kernel_that_always_dies_is_not_started_for_ever(kernel, run):
     [problem] = result.problems
     assert problem.kind == "not_run"
     assert "no kernel became ready in 2 starts: Kernel died" in problem.message
-    assert len(transports()) == kernel_start.STARTS
+    assert len(transports()) == execute.STARTS
 
 
 @pytest.mark.notebook
@@ -142,7 +142,7 @@ def test_the_socket_folder_is_private_short_and_gone_afterwards(tmp_path, monkey
     deep.mkdir(parents=True)
     for base in (tmp_path, deep, tmp_path / "missing"):
         monkeypatch.setattr(tempfile, "tempdir", str(base))
-        with kernel_start.socket_folder() as folder:
+        with execute.socket_folder() as folder:
             found = Path(folder)
             assert found.stat().st_mode & 0o077 == 0
             assert list(found.iterdir()) == []
@@ -155,6 +155,6 @@ def test_without_any_folder_for_sockets_there_is_none(tmp_path, monkeypatch):
     deep = tmp_path / ("deep" * 20) / ("deeper" * 20)
     deep.mkdir(parents=True)
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    monkeypatch.setattr(kernel_start, "_SHORT_BASE", str(tmp_path / "missing"))
-    with kernel_start.socket_folder() as folder:
+    monkeypatch.setattr(execute, "_SHORT_BASE", str(tmp_path / "missing"))
+    with execute.socket_folder() as folder:
         assert folder is None

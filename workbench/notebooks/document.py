@@ -7,6 +7,7 @@ import copy
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ _VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 _REFERENCE = re.compile(r"^IPY_MODEL_(\w+)$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _MARKER_TAG = "papermill-error-cell-tag"
-_INJECTED_TAG = "injected-parameters"
+INJECTED_TAG = "injected-parameters"
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
@@ -38,13 +39,12 @@ def read_notebook(path: Path) -> dict[str, Any]:
         raise NotebookFileError("notebook_missing", error.message + there, field="path") from error
     except ValueError as error:
         raise _not_a_notebook(path, f"it is not JSON ({error})") from error
-    match notebook:
-        case {"cells": list(), "nbformat": 4}:
-            return dict(notebook)
-        case {"cells": list()}:
-            number = notebook.get("nbformat")
-            raise _not_a_notebook(path, f"its nbformat is {number!r}, but 4 is required")
-    raise _not_a_notebook(path, "it has no list of cells")
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise _not_a_notebook(path, "it has no list of cells")
+    if notebook.get("nbformat") != 4:
+        number = notebook.get("nbformat")
+        raise _not_a_notebook(path, f"its nbformat is {number!r}, but 4 is required")
+    return notebook
 
 
 def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
@@ -80,15 +80,9 @@ def numbered_cells(notebook: Notebook) -> tuple[tuple[int, Cell], ...]:
     papermill adds cells: its error notes are skipped, and the injected parameters carry the
     position of the parameters cell that they follow.
     """
-    numbered: list[tuple[int, Cell]] = []
-    position = -1
-    for cell in notebook.get("cells", ()):
-        if _MARKER_TAG in tags_of(cell):
-            continue
-        if _INJECTED_TAG not in tags_of(cell):
-            position += 1
-        numbered.append((max(position, 0), cell))
-    return tuple(numbered)
+    cells = [cell for cell in notebook.get("cells", ()) if _MARKER_TAG not in tags_of(cell)]
+    positions = accumulate(INJECTED_TAG not in tags_of(cell) for cell in cells)
+    return tuple((max(count - 1, 0), cell) for count, cell in zip(positions, cells, strict=True))
 
 
 def first_cells(notebook: Notebook, last: int) -> dict[str, Any]:

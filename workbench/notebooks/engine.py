@@ -6,19 +6,22 @@ Imported only by the worker process: papermill and nbclient take a second to loa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from jupyter_client import KernelClient, KernelManager
 from nbclient.exceptions import CellTimeoutError
 from nbformat import NotebookNode
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 
-from workbench.notebooks.kernel_start import CONNECTION_FILE, STARTS
-from workbench.notebooks.memory_meter import MemoryMeter
+from workbench.notebooks.worker import STARTS
 
 ENGINE_NAME = "workbench-guarded"
 _GUARD = "__import__('workbench.notebooks.guard', fromlist=['guard'])"
@@ -27,25 +30,78 @@ _OUTPUT_WAIT_S = 30
 _SLICE_S = 0.5
 _PAUSE_S = 0.1
 _BETWEEN_INTERRUPTS_S = 5.0
+_SAMPLE_EVERY_S = 0.02
+_LOOK_FOR_CHILDREN_S = 0.5
+CONNECTION_FILE = "k{start}.json"
+"""File name per kernel start; jupyter_client adds sockets next to it: k0-ipc-1 to k0-ipc-5."""
 
 
+@dataclass
 class Deadline:
     """A limit for all cells together, which starts with the first cell."""
 
-    def __init__(self, limit_s: float, grace_s: float) -> None:
-        self.limit_s = limit_s
-        self.grace_s = grace_s
-        self._end: float | None = None
+    limit_s: float
+    grace_s: float
+    _end: float = math.inf
 
     def next_slice(self, _cell: NotebookNode) -> float:
         """Return seconds to wait for one reply; never 0, which nbclient takes for "no limit"."""
-        if self._end is None:
-            self._end = time.monotonic() + self.limit_s
+        self._end = min(self._end, time.monotonic() + self.limit_s)
         return min(_SLICE_S, max(_SHORTEST_S, self._end - time.monotonic()))
 
     def passed(self, more_s: float = 0.0) -> bool:
         """Return whether no time is left, and has not been for so many more seconds."""
-        return self._end is not None and time.monotonic() >= self._end + more_s
+        return time.monotonic() >= self._end + more_s
+
+
+class MemoryMeter:
+    """Samples resident bytes of a process and its children in a thread, 50 times a second.
+
+    A peak that lasts less than 20 ms can be missed; touching a gigabyte takes ten times as long.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._kernel = psutil.Process(pid)
+        self._family = [self._kernel]
+        self._looked = 0.0
+        self._start_bytes = self._peak_bytes = self.highest_bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def begin_cell(self) -> None:
+        """Start a new peak."""
+        self._start_bytes = self._peak_bytes = self._sample()
+
+    def end_cell(self) -> dict[str, int]:
+        """Return the peak since `begin_cell`, and how far it is above the start."""
+        self._sample()
+        added_bytes = max(0, self._peak_bytes - self._start_bytes)
+        return {"peak_bytes": self._peak_bytes, "added_bytes": added_bytes}
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_SAMPLE_EVERY_S):
+            self._sample()
+
+    def _sample(self) -> int:
+        now = time.monotonic()
+        total = 0
+        # A process may end between two lines, the kernel itself included.
+        with contextlib.suppress(psutil.Error):
+            if now - self._looked > _LOOK_FOR_CHILDREN_S:
+                self._looked = now
+                self._family = [self._kernel, *self._kernel.children(recursive=True)]
+        for process in self._family:
+            with contextlib.suppress(psutil.Error):
+                total += process.memory_info().rss
+        self._peak_bytes = max(self._peak_bytes, total)
+        self.highest_bytes = max(self.highest_bytes, total)
+        return total
 
 
 class GuardedClient(PapermillNotebookClient):
@@ -156,22 +212,15 @@ class GuardedEngine(NBClientEngine):
 
     @classmethod
     def execute_managed_notebook(
-        cls,
-        nb_man: NotebookExecutionManager,
-        kernel_name: str,
-        start_timeout: float = 60,
-        deadline: Deadline | None = None,
-        socket_folder: str | None = None,
-        **_unused: Any,
+        cls, nb_man: NotebookExecutionManager, kernel_name: str, **settings: Any
     ) -> NotebookNode:
         """Run the cells until the deadline, keeping widget state in the notebook's metadata."""
-        assert deadline is not None
         client = GuardedClient(
             nb_man,
-            deadline,
-            socket_folder,
+            settings["deadline"],
+            settings["socket_folder"],
             kernel_name=kernel_name,
-            startup_timeout=start_timeout,
+            startup_timeout=settings["start_timeout"],
             iopub_timeout=_OUTPUT_WAIT_S,
             interrupt_on_timeout=True,
             store_widget_state=True,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from workbench.access.files import FileError, FileUse, read_start
+from workbench.access.files import FileUse, read_start
 from workbench.notebooks.document import Notebook, code_cells, first_line, source_of
 from workbench.notebooks.execute import Execution
 from workbench.notebooks.expectations import Expectations
@@ -47,8 +47,7 @@ def read_results(path: Path) -> ResultsRecord:
         start = read_start(path, 500, RESULTS).decode(errors="replace")
         found = read_strict(path, RESULTS, ResultsFile)
     except ValueError as error:
-        why = error.message if isinstance(error, FileError) else str(error)
-        message = f"the results file is malformed: {why}; write it with `record_results`"
+        message = f"the results file is malformed: {error}; write it with `record_results`"
         problem = NotebookProblem("bad_results", None, message, start)
         return ResultsRecord(None, problems=(problem,))
     return ResultsRecord(found.results, tuple(found.skipped))

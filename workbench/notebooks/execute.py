@@ -5,22 +5,30 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from workbench.notebooks import worker
 from workbench.notebooks.document import Notebook, notebook_text, plain, without_widget_state
 from workbench.notebooks.guard import HIDDEN_ERRORS_VARIABLE, PROXIES
-from workbench.notebooks.kernel_start import START_TIMEOUT_S, STARTS, socket_folder
 from workbench.notebooks.results import RESULTS_VARIABLE
-from workbench.notebooks.worker import INPUT, OUTCOME, OUTPUT, REQUEST, Outcome
+from workbench.notebooks.worker import STARTS, Outcome
 
+START_TIMEOUT_S = 120.0
+"""Seconds until a kernel is ready, on a busy machine too."""
 GRACE_S = 30.0
 _CLOSING_S = 60.0
 _RESULTS, _HIDDEN, _LOG = "results.json", "hidden_errors.jsonl", "worker.log"
+_SHORT_BASE = "/tmp"  # noqa: S108 - the folder made in it is private
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,8 @@ def execute(
     kernel; a worker that still does not return is ended with it.
     """
     # Widget state of an earlier run must not pass for that of this one.
-    (work / INPUT).write_text(notebook_text(without_widget_state(notebook)), encoding="utf-8")
+    source = notebook_text(without_widget_state(notebook))
+    (work / worker.INPUT).write_text(source, encoding="utf-8")
     start = time.monotonic()
     with socket_folder() as sockets:
         request = {
@@ -64,22 +73,57 @@ def execute(
             "grace_s": GRACE_S,
             "socket_folder": sockets,
         }
-        (work / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+        (work / worker.REQUEST).write_text(json.dumps(request), encoding="utf-8")
         limit_s = STARTS * START_TIMEOUT_S + timeout_s + GRACE_S + _CLOSING_S
         in_time = _run_worker(work, limit_s, hash_seed)
     return Execution(
         outcome=_outcome(work, in_time=in_time),
         duration_s=time.monotonic() - start,
-        executed=_json(work / OUTPUT),
+        executed=_json(work / worker.OUTPUT),
         results_path=work / _RESULTS,
-        hidden_errors=_hidden_errors(work / _HIDDEN),
+        hidden_errors=tuple(_hidden_errors(work / _HIDDEN)),
         log=_log(work / _LOG),
         parameters=parameters,
     )
 
 
-def _environment(work: Path, hash_seed: int) -> dict[str, str]:
-    return {
+@contextlib.contextmanager
+def socket_folder() -> Iterator[str | None]:
+    """Make a private folder and remove it at the end; None if no folder supports sockets.
+
+    Windows has none that jupyter_client can use; a folder can be on a file system without them.
+    """
+    # The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS, so the output
+    # folder of a run is not used: it can be as deep as its owner likes.
+    for base in dict.fromkeys((tempfile.gettempdir(), _SHORT_BASE)):
+        if not Path(base).is_dir():
+            continue
+        with tempfile.TemporaryDirectory(
+            prefix="wb-kernel-", dir=base, ignore_cleanup_errors=True
+        ) as folder:
+            if _takes_sockets(Path(folder)):
+                yield folder
+                return
+    yield None
+
+
+def _takes_sockets(folder: Path) -> bool:
+    """Return whether a socket with a path as long as a kernel's can be bound there."""
+    if not hasattr(socket, "AF_UNIX"):
+        return False
+    path = folder / "k0-ipc-0"
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.bind(str(path))
+        except OSError:
+            return False
+    path.unlink()
+    return True
+
+
+def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
+    """Return whether the worker ended by itself within the limit."""
+    environment = {
         **{name: text for name, text in os.environ.items() if name.casefold() not in PROXIES},
         "PYTHONHASHSEED": str(hash_seed),
         RESULTS_VARIABLE: str(work / _RESULTS),
@@ -88,15 +132,11 @@ def _environment(work: Path, hash_seed: int) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-
-
-def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
-    """Return whether the worker ended by itself within the limit."""
     with (work / _LOG).open("wb") as log:
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "workbench.notebooks.worker"],
+        process = psutil.Popen(
+            [sys.executable, "-m", worker.__name__],
             cwd=work,
-            env=_environment(work, hash_seed),
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -104,34 +144,20 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
             start_new_session=True,
         )
         try:
-            worker.wait(limit_s)
-        except subprocess.TimeoutExpired:
+            process.wait(limit_s)
+        except psutil.TimeoutExpired:
             return False
         finally:
-            _end_with_children(worker)
+            if process.poll() is None:
+                # its kernel runs in a session of its own
+                worker.end([process, *process.children(recursive=True)])
     return True
-
-
-def _end_with_children(worker: subprocess.Popen[bytes]) -> None:
-    """Kill a worker that still runs; its kernel runs in a session of its own."""
-    if worker.poll() is not None:
-        return
-    import psutil
-
-    family = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(worker.pid)
-        family = [process, *process.children(recursive=True)]
-    for each in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
-    worker.wait()
 
 
 def _outcome(work: Path, *, in_time: bool) -> Outcome:
     if not in_time:
         return Outcome("timeout", "the worker process did not return, and was ended")
-    found = _json(work / OUTCOME)
+    found = _json(work / worker.OUTCOME)
     return Outcome(**found) if found else Outcome("not_run", "the worker process ended early")
 
 
@@ -149,11 +175,9 @@ def _log(path: Path) -> str:
     return "\n".join(line for line in lines if not line.startswith("[IPKernelApp] WARNING"))
 
 
-def _hidden_errors(path: Path) -> tuple[dict[str, str], ...]:
+def _hidden_errors(path: Path) -> Iterator[dict[str, str]]:
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    errors = []
     for line in text.splitlines():
         # A kernel that was killed may leave half a line.
         with contextlib.suppress(ValueError):
-            errors.append(json.loads(line))
-    return tuple(errors)
+            yield json.loads(line)

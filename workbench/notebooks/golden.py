@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from workbench.access.files import FileError, FileUse
+from workbench.access.files import FileUse
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.matrix import Case, Matrix
 from workbench.notebooks.problems import NotebookMatrixError, NotebookResult
@@ -45,13 +45,9 @@ def read_goldens(path: Path) -> Cases:
         return {}
     try:
         found = read_strict(path, GOLDEN, GoldenFile)
-    except FileError as error:
-        raise NotebookMatrixError("golden_file", error.message, field="goldens") from None
     except ValueError as error:
-        message = (
-            f"{path} is not a file of goldens: {error}. Delete it and record it with "
-            "--update-goldens."
-        )
+        again = "Delete it and record it with --update-goldens."
+        message = f"{path} is not a file of goldens: {error}. {again}"
         raise NotebookMatrixError("golden_file", message, field="goldens") from error
     return {name: case.model_dump() for name, case in found.cases.items()}
 
@@ -88,14 +84,13 @@ def record_goldens(
             kept = comparable(run.results, case.expectations.volatile)
             entry = {"parameters": dict(run.parameters), "results": kept}
             new.setdefault(case.golden_path, {})[case.name] = entry
-    names = _names_of_goldens(matrix)
     for path, cases in new.items():
-        write_goldens(path, cases, names[path] if whole else read_goldens(path))
+        write_goldens(path, cases, _names(matrix)[path] if whole else read_goldens(path))
 
 
 def orphans(matrix: Matrix) -> Iterator[str]:
     """Return one line for each golden without a case."""
-    for path, names in _names_of_goldens(matrix).items():
+    for path, names in _names(matrix).items():
         for gone in sorted(read_goldens(path).keys() - names):
             yield (
                 f"stale_golden: {path.name} has {gone!r}, which is not a case of the matrix: "
@@ -103,9 +98,9 @@ def orphans(matrix: Matrix) -> Iterator[str]:
             )
 
 
-def _names_of_goldens(matrix: Matrix) -> dict[Path, set[str]]:
-    names: dict[Path, set[str]] = {}
-    for case in matrix.cases:
-        if case.golden_path:
-            names.setdefault(case.golden_path, set()).add(case.name)
-    return names
+def _names(matrix: Matrix) -> dict[Path, set[str]]:
+    """Return file of goldens -> names of the cases that belong into it."""
+    paths = {case.golden_path for case in matrix.cases if case.golden_path}
+    return {
+        path: {case.name for case in matrix.cases if case.golden_path == path} for path in paths
+    }

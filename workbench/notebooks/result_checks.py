@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from workbench.core.errors import nearest_names
@@ -11,6 +11,7 @@ from workbench.notebooks.evidence import Evidence
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.problems import NotebookProblem
 
+Check = Callable[[Evidence], Iterator[NotebookProblem]]
 MIB = 2**20
 RAISE = "make it smaller with smoke=True, or raise the budget in the matrix file"
 
@@ -181,3 +182,9 @@ def artifact_size(evidence: Evidence) -> Iterator[NotebookProblem]:
             f"state, the budget is {most / 1024:,.1f} MiB: show fewer points, or a picture of them"
         )
         yield NotebookProblem("too_large", None, message)
+
+
+RESULT_CHECKS: tuple[Check, ...] = (
+    *(recorded_results, result_schema, expected_values, golden_results, skipped_cells),
+    *(over_time, over_memory, artifact_size),
+)

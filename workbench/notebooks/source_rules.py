@@ -8,16 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from workbench.notebooks.document import (
-    Notebook,
-    code_cells,
-    notebook_text,
-    numbered_cells,
-    parse_cell,
-    read_notebook,
-    source_of,
-    tags_of,
-)
+from workbench.notebooks import document
+from workbench.notebooks.document import Notebook, code_cells, numbered_cells, source_of
 from workbench.notebooks.parameters import inspect_parameters, parameter_cell, unused_parameters
 from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
@@ -41,7 +33,7 @@ def check_notebook_source(
 
     Raises NotebookFileError if the file is missing or is not a notebook.
     """
-    notebook = read_notebook(Path(path))
+    notebook = document.read_notebook(Path(path))
     return tuple(problem for rule in rules or RULES for problem in rule(notebook))
 
 
@@ -50,14 +42,23 @@ def _leftovers(notebook: Notebook) -> Iterator[NotebookProblem]:
     for key in ("widgets", "papermill"):
         if key in notebook["metadata"]:
             yield NotebookProblem("leftover", None, f"metadata.{key} is left from a run: {fix}")
-    for index, cell in code_cells(notebook):
+    for index, cell in numbered_cells(notebook):
         for key in ("outputs", "execution_count"):
             if cell.get(key):
                 yield NotebookProblem("leftover", index, f"{key} is left from a run: {fix}")
-    for index, cell in numbered_cells(notebook):
-        if "injected-parameters" in tags_of(cell):
+        if document.INJECTED_TAG in document.tags_of(cell):
             message = "injected parameters are left: delete the cell"
             yield NotebookProblem("leftover", index, message)
+
+
+def _size(notebook: Notebook) -> Iterator[NotebookProblem]:
+    size = len(document.notebook_text(notebook).encode())
+    if size > LARGEST_SOURCE_BYTES:
+        message = (
+            f"the source has {size:,} bytes, {LARGEST_SOURCE_BYTES:,} are allowed: pictures and "
+            "data belong into files, and outputs are not committed"
+        )
+        yield NotebookProblem("too_large", None, message)
 
 
 def _kernelspec(notebook: Notebook) -> Iterator[NotebookProblem]:
@@ -81,8 +82,7 @@ def _parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
     index, _ = parameter_cell(notebook)
     for parameter in inspect_parameters(notebook):
         written = {"type": parameter.annotation, "comment": parameter.comment}
-        lacking = " and no ".join(name for name, text in written.items() if not text)
-        if lacking:
+        if lacking := " and no ".join(name for name, text in written.items() if not text):
             line = f"{parameter.name} = {parameter.default}"
             message = f"`{line}` has no {lacking}: `name: type = value  # comment`"
             yield NotebookProblem("parameter_style", index, message)
@@ -99,7 +99,7 @@ def _cell_count(notebook: Notebook) -> Iterator[NotebookProblem]:
 def _functions(notebook: Notebook) -> Iterator[NotebookProblem]:
     for index, cell in code_cells(notebook):
         try:
-            tree = parse_cell(source_of(cell))
+            tree = document.parse_cell(source_of(cell))
         except SyntaxError as error:
             message = f"not valid Python: {error.msg}, line {error.lineno}"
             yield NotebookProblem("syntax", index, message, source_of(cell))
@@ -122,23 +122,16 @@ def _installs(notebook: Notebook) -> Iterator[NotebookProblem]:
 
 
 def _title(notebook: Notebook) -> Iterator[NotebookProblem]:
-    cells = numbered_cells(notebook)
-    texts = [(i, source_of(cell)) for i, cell in cells if cell.get("cell_type") == "markdown"]
-    lines = [(index, line.strip()) for index, text in texts for line in text.splitlines()]
-    index, heading = next(((i, line) for i, line in lines if line.startswith("#")), (None, ""))
+    headings = (
+        (index, line.strip())
+        for index, cell in numbered_cells(notebook)
+        for line in source_of(cell).splitlines()
+        if cell.get("cell_type") == "markdown" and line.strip().startswith("#")
+    )
+    index, heading = next(headings, (None, ""))
     if not heading.endswith("?"):
         message = f"the title is {heading!r}; the first heading has to be a question (?)"
         yield NotebookProblem("title", index, message)
-
-
-def _size(notebook: Notebook) -> Iterator[NotebookProblem]:
-    size = len(notebook_text(notebook).encode())
-    if size > LARGEST_SOURCE_BYTES:
-        message = (
-            f"the source has {size:,} bytes, {LARGEST_SOURCE_BYTES:,} are allowed: pictures and "
-            "data belong into files, and outputs are not committed"
-        )
-        yield NotebookProblem("too_large", None, message)
 
 
 COMMON_RULES: tuple[Rule, ...] = (_leftovers, _size, _parameters_cell)

@@ -6,25 +6,14 @@ disables each check in turn and expects its broken notebook to pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import get_args
 
 from workbench.notebooks.document import code_cells, excerpt, source_of
 from workbench.notebooks.evidence import Evidence
 from workbench.notebooks.parameters import unused_parameters
 from workbench.notebooks.problems import MEANINGS, HiddenKind, NotebookProblem
-from workbench.notebooks.result_checks import (
-    artifact_size,
-    expected_values,
-    golden_results,
-    over_memory,
-    over_time,
-    recorded_results,
-    result_schema,
-    skipped_cells,
-)
-
-Check = Callable[[Evidence], Iterator[NotebookProblem]]
+from workbench.notebooks.result_checks import RESULT_CHECKS, Check
 
 
 def problems_of(evidence: Evidence) -> tuple[NotebookProblem, ...]:
@@ -56,7 +45,7 @@ def cell_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
     if outcome.kind == "cell_error" and not errors:
         yield NotebookProblem("cell_error", None, outcome.message)
     late = outcome.kind == "timeout"
-    yield from (problem for problem in errors if not (late and _is_interrupt(problem)))
+    yield from (error for error in errors if not (late and _is_interrupt(error)))
 
 
 def shown_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
@@ -96,19 +85,8 @@ def parameters_read(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 CHECKS: tuple[Check, ...] = (
-    run_ended,
-    cell_errors,
-    shown_errors,
-    hidden_errors,
-    guarded,
-    recorded_results,
-    result_schema,
-    expected_values,
-    golden_results,
-    skipped_cells,
-    over_time,
-    over_memory,
-    artifact_size,
+    *(run_ended, cell_errors, shown_errors, hidden_errors, guarded),
+    *RESULT_CHECKS,
     parameters_read,
 )
 
@@ -118,9 +96,7 @@ def _is_interrupt(problem: NotebookProblem) -> bool:
 
 
 def _last_started(evidence: Evidence) -> tuple[int | None, str]:
-    started = [
-        (index, source_of(cell))
-        for index, cell in code_cells(evidence.execution.executed)
-        if cell["metadata"].get("papermill", {}).get("start_time")
-    ]
-    return started[-1] if started else (None, "")
+    for index, cell in reversed(code_cells(evidence.execution.executed)):
+        if cell["metadata"].get("papermill", {}).get("start_time"):
+            return index, source_of(cell)
+    return None, ""

@@ -25,6 +25,8 @@ import psutil
 INPUT, OUTPUT = "input.ipynb", "output.ipynb"
 REQUEST, OUTCOME = "request.json", "outcome.json"
 REMOVAL_S = 20.0
+STARTS = 2
+"""Most kernel starts: a second one after one that never became ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,12 @@ def _stop_when_orphaned(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def _end_kernels() -> None:
-    """Kill what is left: an interrupted start leaves a kernel that its manager does not know."""
-    left = psutil.Process().children(recursive=True)
-    for process in left:
+def end(processes: list[psutil.Process]) -> None:
+    """Kill processes, and wait until they are gone."""
+    for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=REMOVAL_S)
+    psutil.wait_procs(processes, timeout=REMOVAL_S)
 
 
 def _remove(folder: Path) -> None:
@@ -106,7 +107,8 @@ def main() -> None:
     try:
         outcome = run(**request)
     finally:
-        _end_kernels()
+        # An interrupted start leaves a kernel that its manager does not know.
+        end(psutil.Process().children(recursive=True))
         # The process that made it may be gone.
         if request["socket_folder"] is not None:
             _remove(Path(request["socket_folder"]))

@@ -48,21 +48,19 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
     installed: Installation | None = None
     stand_ins: dict[str, str] = {}
     for host, places in _by_host(scenarios).items():
-        questions = [_question(scenarios[at]) for at in places]
+        chosen = [scenarios[at] for at in places]
+        questions = [question(load_model(one.model), one, _config(one.model)) for one in chosen]
         installed, answers = query(python, host, questions)
         outcomes.update(zip(places, answers, strict=True))
         stand_ins.update(installed.stand_ins)
     if installed is None:
         installed = installed_version(python)
     rules = nearest_rules(installed.version, RULE_SETS)
+    packages = ("python", "torch", "transformers")
     return Report(
         version=installed.version,
         rules=rules,
-        environment={
-            "python": installed.python,
-            "torch": installed.torch,
-            "transformers": installed.transformers,
-        },
+        environment={name: getattr(installed, name) for name in packages},
         stand_ins=stand_ins,
         checks=tuple(check(scenario, outcomes[at], rules) for at, scenario in enumerate(scenarios)),
     )
@@ -73,9 +71,8 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     fields = explicit_fields(scenario)
     if theirs.failure is not None:
         return Check(fields, failure=theirs.failure, functions=tuple(theirs.functions))
-    ours: Plan | Refused
     try:
-        ours = resolve(scenario.replace(rules=rules))
+        ours: Plan | Refused = resolve(scenario.replace(rules=rules))
     except Refused as refusal:
         ours = refusal
     rows = compare(ours, theirs.answers, theirs.refusal)
@@ -97,11 +94,6 @@ def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:
     for at, scenario in enumerate(scenarios):
         hosts.setdefault(Host.of(scenario), []).append(at)
     return hosts
-
-
-def _question(scenario: Scenario) -> dict[str, Any]:
-    model = load_model(scenario.model)
-    return question(model, scenario, _config(scenario.model))
 
 
 def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from workbench.core.speculation import MTP, NGRAM
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
 from workbench.scenario.fields import Settings
+from workbench.verify.vllm_probe import configuration
 
 START_S = 180
 """Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
@@ -31,25 +33,11 @@ BOOT = (
     "sys.path.remove({folder!r}); vllm_probe.main()"
 )
 """The working folder, first on the path, is removed: its files must not be imported."""
-FOLDER = Path(__file__).parent
 QUOTED_LINES = 3
 COPIED = (
-    "backend",
-    "tensor_parallel",
-    "dtype",
-    "kv_cache_dtype",
-    "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype",
-    "enable_prefix_caching",
-    "mamba_cache_mode",
-    "block_size",
-    "mamba_block_size",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
-    "device_memory_bytes",
-    "num_speculative_tokens",
-    "gdn_flashinfer_prefill",
+    *configuration.COPIED,
+    *("backend", "tensor_parallel", "device_memory_bytes"),
+    *("num_speculative_tokens", "gdn_flashinfer_prefill"),
 )
 """Settings that a question contains unchanged."""
 
@@ -66,16 +54,8 @@ class Host:
     @classmethod
     def of(cls, settings: Settings) -> Host:
         """Return the host that a scenario describes."""
-        return cls(
-            settings.platform,
-            capability_of(settings),
-            settings.trtllm_kernels,
-            settings.batch_invariant,
-        )
-
-    def to_json(self) -> str:
-        """Return the argument of the process."""
-        return json.dumps(asdict(self))
+        switches = settings.trtllm_kernels, settings.batch_invariant
+        return cls(settings.platform, capability_of(settings), *switches)
 
 
 @dataclass(frozen=True)
@@ -137,7 +117,8 @@ def query(
     if python is not None:
         check_python(python)
     program = python or sys.executable
-    command = [program, "-c", BOOT.format(folder=str(FOLDER)), host.to_json()]
+    boot = BOOT.format(folder=str(Path(__file__).parent))
+    command = [program, "-c", boot, json.dumps(asdict(host))]
     lines = "".join(json.dumps({"id": at, **given}) + "\n" for at, given in enumerate(questions))
     limit_s = START_S + QUESTION_S * len(questions)
     try:
@@ -161,14 +142,18 @@ def query(
         return _read(expired.stdout or b"", len(questions), f"no answer within {limit_s} s")
     why = f"the process ended with status {done.returncode}"
     if done.returncode:
-        why += f": {_last_lines(done.stderr)}"
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-QUOTED_LINES:]
+        why += f": {' | '.join(map(str.strip, last))}"
     return _read(done.stdout, len(questions), why, program)
 
 
 def _read(
     output: bytes, count: int, why: str, program: str = ""
 ) -> tuple[Installation, tuple[Outcome, ...]]:
-    hello, *messages = tuple(_messages(output)) or ({},)
+    messages: list[dict[str, Any]] = []
+    with suppress(ValueError):  # a process that was stopped may leave half a line
+        messages.extend(json.loads(line) for line in output.splitlines())
+    hello = messages.pop(0) if messages else {}
     if "version" not in hello:
         raise CannotVerifyError(
             "vllm_not_importable",
@@ -183,17 +168,3 @@ def _read(
         at = message.pop("id")
         given[at] = Outcome(**message)
     return Installation(**hello), tuple(given.get(at, Outcome(failure=why)) for at in range(count))
-
-
-def _messages(output: bytes) -> Iterable[dict[str, Any]]:
-    """Yield the complete lines; a process that was stopped may leave half of one."""
-    for line in output.splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
-
-
-def _last_lines(errors: bytes) -> str:
-    lines = errors.decode("utf-8", "replace").strip().splitlines()
-    return " | ".join(line.strip() for line in lines[-QUOTED_LINES:])

@@ -36,8 +36,8 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
         layer = _layers(config, backend, record)
         _sizes(config, machine, backend, layer, record)
     except Refusal as refusal:
-        return {**record.to_dict(), "refusal": refusal.details}
-    return record.to_dict()
+        return {**vars(record), "refusal": refusal.details}
+    return vars(record)
 
 
 class Refusal(Exception):  # noqa: N818  (what vLLM does, not a mistake of ours)
@@ -49,7 +49,7 @@ class Refusal(Exception):  # noqa: N818  (what vLLM does, not a mistake of ours)
 
 
 class AnswerRecord:
-    """The functions called, and the answers so far."""
+    """The functions called, and the answers so far: what is sent."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
@@ -65,10 +65,6 @@ class AnswerRecord:
             if NO_DEVICE in str(error):
                 raise CannotAnswer(f"{name} needs the device itself: {error}") from error
             raise Refusal(name, error) from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the message that is sent."""
-        return {"answers": self.answers, "functions": self.functions, "unanswered": self.unanswered}
 
 
 def _dtype(value: Any) -> str:
@@ -99,12 +95,10 @@ def _backend(config: Any, question: dict[str, Any], record: AnswerRecord) -> Any
     if model.is_attention_free:
         record.answers.update(backend=None, num_kv_heads_per_rank=None, head_size=None)
         return None
-    record.answers.update(
-        num_kv_heads_per_rank=record.call(
-            "ModelConfig.get_num_kv_heads", model.get_num_kv_heads, config.parallel_config
-        ),
-        head_size=model.get_head_size(),
+    heads = record.call(
+        "ModelConfig.get_num_kv_heads", model.get_num_kv_heads, config.parallel_config
     )
+    record.answers.update(num_kv_heads_per_rank=heads, head_size=model.get_head_size())
     backend, name, reason = record.call("get_attn_backend", backend_of, config, question)
     if reason is not None and NO_DEVICE in reason:
         raise CannotAnswer(f"get_attn_backend needs the device itself: {reason}")
@@ -122,9 +116,8 @@ def _layers(config: Any, backend: Any, record: AnswerRecord) -> Any:
     if model.is_hybrid or model.is_attention_free:
         state_layer = state_layer_class(model_class(config))
         if state_layer is None:
-            record.unanswered["mamba_backend"] = (
-                "no SSM layer class was found in the model's modules"
-            )
+            none = "no SSM layer class was found in the model's modules"
+            record.unanswered["mamba_backend"] = none
     layer = stand_ins(config, backend, state_layer)
     mamba = config.compilation_config.static_forward_context.get("layers.0.mixer")
     if mamba is not None:
@@ -152,12 +145,9 @@ def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: Answ
     from vllm.config import set_current_vllm_config
 
     cache = config.cache_config
+    update = machine.platform.update_block_size_for_backend
     with _lines() as lines, _locals_of(ALIGNMENT) as found:
-        record.call(
-            "Platform.update_block_size_for_backend",
-            machine.platform.update_block_size_for_backend,
-            config,
-        )
+        record.call("Platform.update_block_size_for_backend", update, config)
     record.answers.update(
         block_size=cache.block_size,
         mamba_block_size=cache.mamba_block_size,
@@ -168,12 +158,11 @@ def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: Answ
     if layer is not None:
         with set_current_vllm_config(config):
             _kernel_block(config, backend, layer, record)
+    record.answers["validate_block_size_error"] = None
     try:
         record.call("VllmConfig.validate_block_size", config.validate_block_size)
     except Refusal as refusal:
         record.answers["validate_block_size_error"] = refusal.details["message"]
-    else:
-        record.answers["validate_block_size_error"] = None
 
 
 def _kernel_block(config: Any, backend: Any, layer: Any, record: AnswerRecord) -> None:
@@ -189,17 +178,15 @@ def _kernel_block(config: Any, backend: Any, layer: Any, record: AnswerRecord) -
     )
     record.functions += ["AttentionBackend.get_supported_kernel_block_sizes", type(spec).__name__]
     if backend.get_name() in STORES_PACKED:
+        why = "the constructor of the MLA layer decides it, and none is built"
         for field in DECIDED_BY_LAYER:
             del record.answers[field]
-            record.unanswered[field] = (
-                "the constructor of the MLA layer decides it, and none is built"
-            )
+            record.unanswered[field] = why
     block = config.cache_config.block_size
-    try:
+    record.answers["kernel_block_size"] = None
+    with suppress(Refusal):
         kernel = record.call("select_common_block_size", select_common_block_size, block, [backend])
-    except Refusal:
-        kernel = None
-    record.answers["kernel_block_size"] = kernel
+        record.answers["kernel_block_size"] = kernel
 
 
 @contextmanager

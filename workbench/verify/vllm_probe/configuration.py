@@ -15,6 +15,7 @@ COPIED = (
     "mamba_cache_dtype",
     "mamba_ssm_cache_dtype",
     "enable_prefix_caching",
+    "mamba_cache_mode",
     "block_size",
     "mamba_block_size",
     "max_model_len",
@@ -22,8 +23,6 @@ COPIED = (
     "max_num_seqs",
 )
 """Fields of a question that are arguments of vLLM under the same name."""
-
-
 WITHOUT_FUSION = {"pass_config": {"fuse_allreduce_rms": False}}
 """Graph rewriting needs compiled operators at configuration time; no cache depends on it."""
 
@@ -37,8 +36,6 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
     _inspect_in_this_process()
     folder = _model_folder(question["config"], machine)
     values = {name: question[name] for name in COPIED if question[name] is not None}
-    if question["mamba_cache_mode"] is not None:
-        values["mamba_cache_mode"] = question["mamba_cache_mode"]
     if question["backend"] is not None:
         values["attention_backend"] = AttentionBackendEnum[question["backend"]]
     if (requested := question["gdn_flashinfer_prefill"]) is not None:
@@ -96,7 +93,7 @@ def _register_type(model_type: str, machine: Machine) -> None:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
         return
-    machine.record_stand_in(f"configuration class of {model_type}", "a plain one, without defaults")
+    machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, without defaults"
 
 
 def _inspect_in_this_process() -> None:

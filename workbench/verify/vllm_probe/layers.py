@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,15 +56,11 @@ def _registered(backend: Any) -> str:
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     path = f"{backend.__module__}.{backend.__qualname__}"
-    names = [entry.name for entry in AttentionBackendEnum if _path(entry) == path]
-    return names[0] if names else str(backend.get_name())
-
-
-def _path(entry: Any) -> str | None:
-    try:
-        return str(entry.get_path())
-    except ValueError:  # a placeholder for a backend that a plugin registers
-        return None
+    for entry in AttentionBackendEnum:
+        with suppress(ValueError):  # a placeholder for a backend that a plugin registers
+            if str(entry.get_path()) == path:
+                return str(entry.name)
+    return str(backend.get_name())
 
 
 def model_class(config: Any) -> Any:
@@ -80,28 +77,17 @@ def state_layer_class(model: Any) -> Any:
 
     modules = [sys.modules[base.__module__] for base in model.__mro__]
     # A wrapper takes its layers from the module of the model that it wraps.
-    for module in [*modules, *_models_used_by(modules)]:
-        for value in vars(module).values():
-            if _is_state_layer(value, MambaBase):
-                return value
+    wrapped = {value.__module__ for module in modules for value in _classes_in(module)}
+    modules += [sys.modules[name] for name in sorted(wrapped) if name.startswith("vllm.model")]
+    for value in (value for module in modules for value in _classes_in(module)):
+        kind: Any = getattr(value, "mamba_type", None)
+        if issubclass(value, MambaBase) and not getattr(kind, "__isabstractmethod__", False):
+            return value
     return None
 
 
-def _is_state_layer(value: Any, base: Any) -> bool:
-    if not (isinstance(value, type) and issubclass(value, base)):
-        return False
-    kind: Any = getattr(value, "mamba_type", None)
-    return not getattr(kind, "__isabstractmethod__", False)
-
-
-def _models_used_by(modules: list[Any]) -> list[Any]:
-    names = {
-        value.__module__
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, type) and value.__module__.startswith("vllm.model")
-    }
-    return [sys.modules[name] for name in sorted(names)]
+def _classes_in(module: Any) -> list[type]:
+    return [value for value in vars(module).values() if isinstance(value, type)]
 
 
 def stand_ins(config: Any, backend: Any, state_layer: Any) -> Any:
@@ -157,11 +143,8 @@ def _checkpoint_alignment(real: Any, config: Any) -> int | None:
         return None
     from vllm.v1.attention.backends.gdn_attn import FLASHINFER_GDN_CHECKPOINT_ALIGNMENT
 
-    runs = choose(config)[1] == "flashinfer"
-    built = SimpleNamespace(
-        _checkpoint_alignment=FLASHINFER_GDN_CHECKPOINT_ALIGNMENT if runs else None
-    )
-    return alignment_of(built)
+    granted = FLASHINFER_GDN_CHECKPOINT_ALIGNMENT if choose(config)[1] == "flashinfer" else None
+    return alignment_of(SimpleNamespace(_checkpoint_alignment=granted))
 
 
 def _attention_spec(backend: Any, config: Any) -> Any:

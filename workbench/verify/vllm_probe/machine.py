@@ -18,16 +18,14 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .device import CAPABILITIES, pinned
-
 DEVICE_MEMORY_BYTES = 80 * 2**30
 """While modules are imported; then every question has its own."""
-PLATFORM_CLASSES = {
-    "cuda": ("vllm.platforms.cuda", "CudaPlatform"),
-    "rocm": ("vllm.platforms.rocm", "RocmPlatform"),
-    "xpu": ("vllm.platforms.xpu", "XPUPlatform"),
-    "cpu": ("vllm.platforms.cpu", "CpuPlatform"),
-}
+PLATFORM_CLASSES = {"cuda": "Cuda", "rocm": "Rocm", "xpu": "XPU", "cpu": "Cpu"}
+CAPABILITIES = {"rocm": (9, 4)}
+CUDA_RUNTIME = 13
+"""Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
+A100 = (8, 0)
+"""The compute capability whose device is named an A100: vLLM has other defaults for that name."""
 OPTIONAL_PACKAGES = {
     "cuda": ("b12x", "flashinfer", "tokenspeed_mla"),
     "xpu": ("vllm_xpu_kernels",),
@@ -45,90 +43,27 @@ class CannotAnswer(BaseException):
     """
 
 
-class _Loader(importlib.abc.Loader):
-    """Loads an extension, or an empty module where it cannot be loaded."""
-
-    def __init__(self, real: importlib.abc.Loader, machine: Machine) -> None:
-        self.real, self.machine = real, machine
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
-        try:
-            return self.real.create_module(spec)
-        except ImportError as error:
-            self.machine.record_stand_in(spec.name, f"an empty module ({error})")
-            module = types.ModuleType(spec.name)
-            module.__dict__["is_stand_in"] = True
-            return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        if "is_stand_in" not in module.__dict__:
-            self.real.exec_module(module)
-
-
-class _Nothing:
-    """Whatever a kernel package would have offered; of no use but to be imported."""
-
-    def __init_subclass__(cls, **_options: Any) -> None:
-        return
-
-
-class _Empty(importlib.abc.Loader):
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        module.__path__ = []
-        module.__dict__["__getattr__"] = _name_of_nothing
-
-
-def _name_of_nothing(name: str) -> type:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return type(name, (_Nothing,), {})
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
-        if fullname.partition(".")[0] in packages:
-            found = importlib.machinery.PathFinder.find_spec(fullname, path)
-            if found is None:
-                self.machine.record_stand_in(fullname, "an empty module (not installed)")
-                found = importlib.machinery.ModuleSpec(fullname, _Empty(), is_package=True)
-            return found
-        if not fullname.startswith("vllm."):
-            return None
-        found = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if found is None or not isinstance(found.loader, importlib.machinery.ExtensionFileLoader):
-            return None
-        found.loader = _Loader(found.loader, self.machine)
-        return found
-
-
 class Machine:
-    """The simulated platform and its stand-ins. `news`: the stand-ins since the last call."""
+    """The simulated platform and its stand-ins: name -> what is there in its place."""
 
     def __init__(self, host: dict[str, Any]) -> None:
         self.host = host
         self.platform: Any = None
         self.device_memory_bytes = DEVICE_MEMORY_BYTES
-        self._stand_ins: dict[str, str] = {}
+        self.stand_ins: dict[str, str] = {}
         self._reported = 0
-
-    def record_stand_in(self, name: str, what: str) -> None:
-        """Record one stand-in."""
-        self._stand_ins[name] = what
 
     def news(self) -> dict[str, str]:
         """Return the stand-ins that were not reported yet."""
-        new = dict(list(self._stand_ins.items())[self._reported :])
-        self._reported = len(self._stand_ins)
+        new = dict(list(self.stand_ins.items())[self._reported :])
+        self._reported = len(self.stand_ins)
         return new
+
+    def pin(self, module: types.ModuleType, name: str, value: bool) -> None:
+        """Let a function of vLLM or torch, if there is one of this name, answer `value`."""
+        if hasattr(module, name):
+            setattr(module, name, lambda *_, **__: value)
+            self.stand_ins[f"{module.__name__}.{name}"] = f"says {value}"
 
     def describe(self) -> dict[str, Any]:
         """Return versions, the platform, and the stand-ins so far."""
@@ -167,15 +102,108 @@ def play(host: dict[str, Any]) -> Machine:
     if name in {"cuda", "rocm"}:
         _play_properties(machine, torch)
     if name == "cpu":
-        _play_cpu(machine, torch)
-    module, class_name = PLATFORM_CLASSES[name]
-    machine.platform = pinned(getattr(importlib.import_module(module), class_name), machine)()
+        # Every machine gives equal answers. AMX tiles are available where MLA kernels need them;
+        # before that vLLM only disabled features.
+        amx = importlib.util.find_spec("vllm.v1.attention.backends.mla.amx_mla") is not None
+        machine.pin(torch.cpu, "_is_amx_tile_supported", amx)
+        machine.pin(torch.cpu, "_is_avx512_bf16_supported", True)
+    class_name = f"{PLATFORM_CLASSES[name]}Platform"
+    platform = getattr(importlib.import_module(f"vllm.platforms.{name}"), class_name)
+    machine.platform = _pinned(platform, machine)()
     vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
-    machine.record_stand_in("the device", f"vLLM's {class_name} with its capability pinned")
-    _trtllm_kernels(machine)
-    _triton_names(machine)
-    _without_compiled_answers(machine)
+    machine.stand_ins["the device"] = f"vLLM's {class_name} with its capability pinned"
+    _kernel_packages(machine)
     return machine
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds empty modules in place of kernel packages and of extensions that cannot be loaded."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        packages = OPTIONAL_PACKAGES.get(self.machine.host["platform"], ())
+        if fullname.partition(".")[0] in packages:
+            found = importlib.machinery.PathFinder.find_spec(fullname, path)
+            if found is None:
+                self.machine.stand_ins[fullname] = "an empty module (not installed)"
+                found = importlib.machinery.ModuleSpec(fullname, _Empty(), is_package=True)
+            return found
+        if not fullname.startswith("vllm."):
+            return None
+        found = importlib.machinery.PathFinder.find_spec(fullname, path)
+        if found is None or not isinstance(found.loader, importlib.machinery.ExtensionFileLoader):
+            return None
+        found.loader = _Loader(found.loader, self.machine)
+        return found
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads an extension, or an empty module where it cannot be loaded."""
+
+    def __init__(self, real: importlib.abc.Loader, machine: Machine) -> None:
+        self.real, self.machine = real, machine
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        try:
+            return self.real.create_module(spec)
+        except ImportError as error:
+            self.machine.stand_ins[spec.name] = f"an empty module ({error})"
+            module = types.ModuleType(spec.name)
+            module.__dict__["is_stand_in"] = True
+            return module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if "is_stand_in" not in module.__dict__:
+            self.real.exec_module(module)
+
+
+class _Empty(importlib.abc.Loader):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__path__ = []
+        module.__dict__["__getattr__"] = _name_of_nothing
+
+
+class _Nothing:
+    """Whatever a kernel package would have offered; of no use but to be imported."""
+
+    def __init_subclass__(cls, **_options: Any) -> None:
+        return
+
+
+def _name_of_nothing(name: str) -> type:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return type(name, (_Nothing,), {})
+
+
+def _pinned(platform: Any, machine: Machine) -> Any:
+    """Return a subclass of vLLM's platform class that knows its device without one."""
+    from vllm.platforms.interface import DeviceCapability
+
+    name = machine.host["platform"]
+    pair = machine.host.get("capability") or CAPABILITIES.get(name)
+    is_a100 = name == "cuda" and pair is not None and tuple(pair) == A100
+    answers: dict[str, Callable[[], Any]] = {
+        "get_device_capability": lambda: DeviceCapability(*pair) if pair else None,
+        "get_device_name": lambda: "played NVIDIA A100" if is_a100 else f"played {name}",
+        "get_device_uuid": lambda: "played",
+        # Each question sets its own device memory.
+        "get_device_total_memory": lambda: machine.device_memory_bytes,
+    }
+    if hasattr(platform, "get_cuda_runtime_major"):
+        answers["get_cuda_runtime_major"] = lambda: CUDA_RUNTIME
+    methods = {
+        name: classmethod(lambda _class, *_, answer=answer, **__: answer())
+        for name, answer in answers.items()
+    }
+    return type("Pinned", (platform,), methods)
 
 
 def _image_operators(machine: Machine, torch: Any) -> None:
@@ -189,9 +217,8 @@ def _image_operators(machine: Machine, torch: Any) -> None:
         namespace, _, operator = str(name).partition("::")
         if namespace != "torchvision" or hasattr(torch.ops.torchvision, operator):
             return real(name, *rest, **options)
-        machine.record_stand_in(
-            str(name), "an operator without description (its library did not load)"
-        )
+        without = "an operator without description (its library did not load)"
+        machine.stand_ins[str(name)] = without
         return lambda function: function
 
     torch.library.register_fake = describe
@@ -216,12 +243,10 @@ def _play_properties(machine: Machine, torch: Any) -> None:
     )
     torch.cuda.get_device_properties = lambda *_: properties
     torch.cuda.current_device = lambda: 0
-    machine.record_stand_in(
-        "torch.cuda.get_device_properties", "those of the device that is played"
-    )
+    machine.stand_ins["torch.cuda.get_device_properties"] = "those of the device that is played"
     for name in ("empty", "zeros", "ones"):
         setattr(torch, name, _without_memory(getattr(torch, name)))
-    machine.record_stand_in("tensors on cuda", "tensors without memory (some are made at import)")
+    machine.stand_ins["tensors on cuda"] = "tensors without memory (some are made at import)"
 
 
 def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,46 +259,23 @@ def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _trtllm_kernels(machine: Machine) -> None:
-    """Set whether TRT-LLM kernels are available: vLLM would look for them on the network."""
-    flashinfer: Any = importlib.import_module("vllm.utils.flashinfer")
-    there = bool(machine.host.get("trtllm_kernels"))
-    flashinfer.has_nvidia_artifactory = lambda: there
-    machine.record_stand_in("vllm.utils.flashinfer.has_nvidia_artifactory", f"says {there}")
-    if hasattr(flashinfer, "has_flashinfer_sm90_nope_mla"):
-        # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
-        flashinfer.has_flashinfer_sm90_nope_mla = lambda: True
-        machine.record_stand_in("vllm.utils.flashinfer.has_flashinfer_sm90_nope_mla", "says True")
-
-
-def _triton_names(machine: Machine) -> None:
-    """Let vLLM's placeholder for Triton, used without a GPU, accept every data type."""
+def _kernel_packages(machine: Machine) -> None:
+    """Answer what vLLM asks of packages of kernels when it is imported or configured."""
+    flashinfer = importlib.import_module("vllm.utils.flashinfer")
+    # vLLM would look for TRT-LLM kernels on the network.
+    machine.pin(flashinfer, "has_nvidia_artifactory", bool(machine.host.get("trtllm_kernels")))
+    # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
+    machine.pin(flashinfer, "has_flashinfer_sm90_nope_mla", True)
     utils = importlib.import_module("vllm.triton_utils")
     if not utils.HAS_TRITON:
+        # vLLM's placeholder for Triton, used without a GPU, accepts every data type.
         utils.tl.__getattr__ = lambda _name: None
-        machine.record_stand_in("triton.language", "vLLM's place-holder, with every name")
-
-
-def _play_cpu(machine: Machine, torch: Any) -> None:
-    """Pin the features that vLLM reads from a CPU, so that every machine gives equal answers.
-
-    AMX tiles are available where MLA kernels need them; before that vLLM only disabled features.
-    """
-    amx = importlib.util.find_spec("vllm.v1.attention.backends.mla.amx_mla") is not None
-    pins = {"_is_amx_tile_supported": amx, "_is_avx512_bf16_supported": True}
-    for name, value in pins.items():
-        if hasattr(torch.cpu, name):
-            setattr(torch.cpu, name, lambda value=value: value)
-            machine.record_stand_in(f"torch.cpu.{name}", f"says {value}")
-
-
-def _without_compiled_answers(machine: Machine) -> None:
-    """Answer import-time queries for compiled weight kernels: none are here."""
+        machine.stand_ins["triton.language"] = "vLLM's place-holder, with every name"
     try:
         operators = importlib.import_module("vllm._custom_ops")
     except ImportError:
         return
+    # Import-time queries for compiled weight kernels: none are here.
     for name in dir(operators):
         if "supports_" in name or name.endswith("_supported"):
-            setattr(operators, name, lambda *_, **__: False)
-            machine.record_stand_in(f"vllm._custom_ops.{name}", "says False")
+            machine.pin(operators, name, False)
