@@ -49,9 +49,8 @@ def same(found: Any, wanted: Any, *, unordered: bool = False) -> bool:
 
 
 def _same_entries(found: Any, wanted: tuple[Any, ...], *, unordered: bool) -> bool:
-    if not isinstance(found, tuple | frozenset if unordered else tuple):
-        return False
-    if len(found) != len(wanted):
+    kinds = (tuple, frozenset) if unordered else tuple
+    if not isinstance(found, kinds) or len(found) != len(wanted):
         return False
     if not unordered:
         return all(same(one, other) for one, other in zip(found, wanted, strict=True))

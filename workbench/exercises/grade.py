@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import linecache
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -29,20 +29,19 @@ class Grade:
 def grade(exercise: Exercise, answer: Any) -> Grade:
     """Return the grade of `answer`; never raise for what a learner's function does."""
     if answer is None or answer is Ellipsis:
-        return Grade(None, _not_answered(exercise))
+        return _not_answered(exercise)
     if exercise.is_question:
         return _value(exercise, answer)
     if not callable(answer):
         wanted = f"a function of ({', '.join(exercise.parameters)})"
-        return Grade(
-            False, f"Expected: {wanted}.", (("got", f"{kind_of(plain(answer))}, not a function"),)
-        )
+        found = f"{kind_of(plain(answer))}, not a function"
+        return Grade(False, f"Expected: {wanted}.", (("got", found),))
     return _signature_fault(exercise, answer) or _function(exercise, answer)
 
 
-def _not_answered(exercise: Exercise) -> str:
+def _not_answered(exercise: Exercise) -> Grade:
     what = "None by your answer" if exercise.is_question else "the body of the function"
-    return f"Not answered yet: {exercise.title}. Replace {what}, and run the cell."
+    return Grade(None, f"Not answered yet: {exercise.title}. Replace {what}, and run the cell.")
 
 
 def _value(exercise: Exercise, answer: Any) -> Grade:
@@ -63,12 +62,10 @@ def _signature_fault(exercise: Exercise, answer: Callable[..., Any]) -> Grade | 
     try:
         found.bind(*exercise.parameters)
     except TypeError as error:
-        wanted = ", ".join(exercise.parameters)
-        rows = (
-            ("expected", f"a function of ({wanted})"),
-            ("got", f"({', '.join(found.parameters)}): {error}"),
-        )
-        return Grade(False, "It cannot be called with the parameters of the specification.", rows)
+        wanted = ("expected", f"a function of ({', '.join(exercise.parameters)})")
+        came = ("got", f"({', '.join(found.parameters)}): {error}")
+        why = "It cannot be called with the parameters of the specification."
+        return Grade(False, why, (wanted, came))
     return None
 
 
@@ -76,11 +73,11 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
     hidden = exercise.hidden()
     for number, operands in enumerate(hidden):
         wanted = plain(exercise.oracle(**deepcopy(dict(operands))))
-        given = ("given", _listed(operands))
+        given = ("given", ", ".join(f"{name} = {_shown(one)}" for name, one in operands.items()))
         try:
             found = plain(answer(*operands.values()))
         except NotImplementedError:
-            return Grade(None, _not_answered(exercise))
+            return _not_answered(exercise)
         except Exception as error:  # noqa: BLE001  (shown to the learner, whatever it is)
             came = ("got", f"{type(error).__name__}: {error}")
             rows = (given, ("expected", described(wanted)), came, *_own_line(error, answer))
@@ -89,7 +86,7 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
             continue
         if found is None or found is Ellipsis:
             if number == 0:
-                return Grade(None, _not_answered(exercise))
+                return _not_answered(exercise)
             found = "None: is a return missing?"
         differs = difference(found, wanted)
         came = ("got", described(found) + (f" ({differs})" if differs else ""))
@@ -100,23 +97,15 @@ def _function(exercise: Exercise, answer: Callable[..., Any]) -> Grade:
     return Grade(True, f"Right on all {len(hidden)} hidden inputs: {exercise.title}.")
 
 
-def _listed(operands: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {_operand(value)}" for name, value in operands.items())
-
-
-def _operand(value: Any) -> str:
+def _shown(value: Any) -> str:
     return str(value) if callable(value) or hasattr(value, "__next__") else show(value)
 
 
 def _own_line(error: BaseException, answer: Callable[..., Any]) -> tuple[tuple[str, str], ...]:
     """Return the last line of the learner's own file, cell or shell in the traceback."""
     code = getattr(answer, "__code__", None) or getattr(type(answer).__call__, "__code__", None)
-    trace, place = error.__traceback__, None
-    while trace is not None:
-        if code is not None and trace.tb_frame.f_code.co_filename == code.co_filename:
-            place = (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
-    if place is None:
+    own = code.co_filename if code is not None else None
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    if not lines:
         return ()
-    text = linecache.getline(*place).strip()
-    return (("your line", f"{place[1]}: {text}" if text else str(place[1])),)
+    return (("your line", f"{lines[-1].lineno}: {lines[-1].line}".removesuffix(": ")),)

@@ -21,12 +21,12 @@ MAX_NOTEBOOK_DEPTH = 200
 
 Notebook = Mapping[str, Any]
 Cell = Mapping[str, Any]
-
 _VIEW_MIME = "application/vnd.jupyter.widget-view+json"
 _REFERENCE = re.compile(r"^IPY_MODEL_(\w+)$")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _MARKER_TAG = "papermill-error-cell-tag"
 INJECTED_TAG = "injected-parameters"
+EXCERPT_LINES = 12
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
@@ -48,9 +48,8 @@ def read_notebook(path: Path) -> dict[str, Any]:
 
 
 def _not_a_notebook(path: Path, why: str) -> NotebookFileError:
-    message = (
-        f"{path} is not a notebook: {why}. Save it from JupyterLab, or convert it with jupytext."
-    )
+    fix = "Save it from JupyterLab, or convert it with jupytext."
+    message = f"{path} is not a notebook: {why}. {fix}"
     return NotebookFileError("not_a_notebook", message, field="path")
 
 
@@ -121,19 +120,16 @@ def first_line(source: str) -> str:
     return next((line.strip() for line in source.splitlines() if line.strip()), "")[:80]
 
 
-def excerpt(source: str, trace: str, source_lines: int = 12, trace_lines: int = 12) -> str:
+def excerpt(source: str, trace: str) -> str:
     """Return the start of a cell's source above the end of a traceback."""
     code = source.rstrip().splitlines()
-    shown = code[:source_lines] + (["..."] if len(code) > source_lines else [])
+    shown = code[:EXCERPT_LINES] + ["..."] * (len(code) > EXCERPT_LINES)
     tail = plain(trace).rstrip().splitlines()
-    kept = (["..."] if len(tail) > trace_lines else []) + tail[-trace_lines:]
+    kept = ["..."] * (len(tail) > EXCERPT_LINES) + tail[-EXCERPT_LINES:]
     return "\n".join([*(f"> {line}" for line in shown), *kept])
 
 
-Models = Mapping[str, Mapping[str, Any]]
-
-
-def widget_models(notebook: Notebook) -> Models:
+def widget_models(notebook: Notebook) -> dict[str, Mapping[str, Any]]:
     """Return model id -> model, with its `model_name` and `state`."""
     widgets = notebook.get("metadata", {}).get("widgets", {})
     return {
@@ -143,7 +139,7 @@ def widget_models(notebook: Notebook) -> Models:
     }
 
 
-def cells_of_models(notebook: Notebook, models: Models) -> dict[str, int]:
+def cells_of_models(notebook: Notebook, models: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """Return model id -> first cell that displays it, by itself or inside other widgets."""
     found: dict[str, int] = {}
     for index, cell in code_cells(notebook):

@@ -47,9 +47,8 @@ def read_results(path: Path) -> ResultsRecord:
         start = read_start(path, 500, RESULTS).decode(errors="replace")
         found = read_strict(path, RESULTS, ResultsFile)
     except ValueError as error:
-        message = f"the results file is malformed: {error}; write it with `record_results`"
-        problem = NotebookProblem("bad_results", None, message, start)
-        return ResultsRecord(None, problems=(problem,))
+        why = f"the results file is malformed: {error}; write it with `record_results`"
+        return ResultsRecord(None, problems=(NotebookProblem("bad_results", None, why, start),))
     return ResultsRecord(found.results, tuple(found.skipped))
 
 

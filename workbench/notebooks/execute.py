@@ -150,7 +150,7 @@ def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:
         finally:
             if process.poll() is None:
                 # its kernel runs in a session of its own
-                worker.end([process, *process.children(recursive=True)])
+                worker.kill([process, *process.children(recursive=True)])
     return True
 
 

@@ -36,9 +36,8 @@ class Budgets(Strict):
 
     def scaled(self, factor: float) -> Budgets:
         """Return the same budgets with `factor` times the seconds."""
-        seconds = {"time_s": self.time_s, "cell_time_s": self.cell_time_s}
-        longer = {name: value * factor for name, value in seconds.items() if value is not None}
-        return self.model_copy(update=longer)
+        times = ((name, getattr(self, name)) for name in ("time_s", "cell_time_s"))
+        return self.model_copy(update={name: most and most * factor for name, most in times})
 
 
 @dataclass(frozen=True, slots=True)

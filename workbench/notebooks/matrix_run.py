@@ -13,18 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from workbench.notebooks.expectations import Golden
 from workbench.notebooks.golden import golden_of, orphans, record_goldens
 from workbench.notebooks.matrix import Case, Matrix
-from workbench.notebooks.problems import (
-    NotebookError,
-    NotebookProblem,
-    NotebookResult,
-    ProblemKind,
-)
+from workbench.notebooks.problems import NotebookError, NotebookProblem, NotebookResult
 from workbench.notebooks.runner import run_notebook
 from workbench.notebooks.source_rules import COMMON_RULES, check_notebook_source
 
@@ -76,10 +71,8 @@ class MatrixReport:
         """
         count, failed = len(self.results), len(self.failed)
         skipped = self.reasons("skipped_gpu_cells")
-        lines = [
-            f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s",
-            f"{len(skipped)} GPU cells skipped",
-        ]
+        counts = f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s"
+        lines = [counts, f"{len(skipped)} GPU cells skipped"]
         lines += [f"  {number} x {reason}" for reason, number in Counter(skipped).items()]
         lines += [
             f"kernel started again: {each.case.case_id}: {'; '.join(each.run.failed_starts)}"
@@ -157,12 +150,7 @@ def run_matrix(
 
 
 def run_case(
-    matrix: Matrix,
-    case: Case,
-    output_dir: str | Path,
-    *,
-    golden: Golden | None,
-    time_scale: float,
+    matrix: Matrix, case: Case, output_dir: str | Path, *, golden: Golden | None, time_scale: float
 ) -> CaseResult:
     """Run one case. Misuse, such as a parameter that does not exist, is a problem of the case."""
     budgets = case.expectations.budgets.scaled(time_scale)
@@ -180,7 +168,7 @@ def run_case(
                 expectations=wanted,
             )
     except NotebookError as error:
-        problem = NotebookProblem(cast("ProblemKind", error.code), None, error.message)
+        problem = NotebookProblem(cast("Any", error.code), None, error.message)
         run = _not_run(case, (problem,))
     return CaseResult(case, run, matrix.command(case))
 

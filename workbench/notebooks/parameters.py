@@ -16,16 +16,8 @@ from types import CodeType
 from typing import Any
 
 from workbench.core.errors import unknown_name_message
-from workbench.notebooks.document import (
-    Cell,
-    Notebook,
-    code_cells,
-    numbered_cells,
-    parse_cell,
-    python_text,
-    source_of,
-    tags_of,
-)
+from workbench.notebooks import document
+from workbench.notebooks.document import Cell, Notebook, parse_cell, source_of
 from workbench.notebooks.problems import NotebookParameterError, NotebookProblem
 
 PARAMETERS_TAG = "parameters"
@@ -57,8 +49,8 @@ def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
 
     Raises NotebookParameterError unless there is exactly one.
     """
-    cells = numbered_cells(notebook)
-    tagged = [(index, cell) for index, cell in cells if PARAMETERS_TAG in tags_of(cell)]
+    cells = document.numbered_cells(notebook)
+    tagged = [(index, cell) for index, cell in cells if PARAMETERS_TAG in document.tags_of(cell)]
     if len(tagged) == 1:
         return tagged[0]
     positions = ", ".join(str(index) for index, _ in tagged)
@@ -85,7 +77,7 @@ def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
         where = f"The parameters cell (cell {index})"
         message = f"{where} is not valid Python: {error.msg}, line {error.lineno}."
         raise NotebookParameterError("parameters_cell", message, field="path") from error
-    tokens = tokenize.generate_tokens(io.StringIO(python_text(source_of(cell))).readline)
+    tokens = tokenize.generate_tokens(io.StringIO(document.python_text(source_of(cell))).readline)
     comments = {
         token.start[0]: token.string.lstrip("# ").strip()
         for token in tokens
@@ -223,7 +215,7 @@ def unused_parameters(notebook: Notebook) -> Iterator[NotebookProblem]:
     NotebookParameterError as `inspect_parameters` does.
     """
     position, _ = parameter_cell(notebook)
-    later = [source_of(cell) for index, cell in code_cells(notebook) if index > position]
+    later = [source_of(cell) for index, cell in document.code_cells(notebook) if index > position]
     read = frozenset().union(*map(names_read, later))
     for parameter in inspect_parameters(notebook):
         if parameter.name not in read:

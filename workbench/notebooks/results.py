@@ -53,11 +53,9 @@ def _plain(value: object, where: str) -> Any:
         return plain_values(value, f"{where}.")
     if isinstance(value, list | tuple):
         return [_plain(item, f"{where}[{number}]") for number, item in enumerate(value)]
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _error(where, f"{value} cannot be stored in JSON: record None or a text instead")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _error(where, f"{value} cannot be stored in JSON: record None or a text instead")
+    if value is None or isinstance(value, str | bool | int | float):
         return value
     is_array = hasattr(value, "tolist")
     advice = "call .item() or .tolist() on it" if is_array else "record plain values"

@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.errors import unknown_name_message
-from workbench.notebooks import verdict
-from workbench.notebooks.document import (
-    first_cells,
-    notebook_text,
-    read_notebook,
-    without_widget_state,
-)
+from workbench.notebooks import document, verdict
 from workbench.notebooks.evidence import Evidence, read_results
 from workbench.notebooks.execute import execute
 from workbench.notebooks.expectations import Expectations
@@ -58,14 +52,14 @@ def run_notebook(
     hash seed, cell).
     """
     source = Path(path).absolute()
-    notebook = read_notebook(source)
+    notebook = document.read_notebook(source)
     given = check_parameters(inspect_parameters(notebook), parameters or {})
     wanted = expectations or Expectations()
     wanted = replace(wanted, values={**wanted.values, **plain_values(expect or {})})
     _check_arguments(timeout_s, kernel, hash_seed)
     # random, so that set order is never relied on
     seed = secrets.randbelow(MOST_HASH_SEED + 1) if hash_seed is None else hash_seed
-    selected = notebook if to_cell is None else first_cells(notebook, to_cell)
+    selected = notebook if to_cell is None else document.first_cells(notebook, to_cell)
     folder = Path(output_dir).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     stem = name or source.stem
@@ -83,7 +77,8 @@ def run_notebook(
         if "papermill" in executed["metadata"]:
             # not the folder of this run, which is gone afterwards
             executed["metadata"]["papermill"] |= {"input_path": source.name, "output_path": None}
-        full, stripped = notebook_text(executed), notebook_text(without_widget_state(executed))
+        full = document.notebook_text(executed)
+        stripped = document.notebook_text(document.without_widget_state(executed))
         evidence = Evidence(
             source=notebook,
             execution=execution,
@@ -97,10 +92,8 @@ def run_notebook(
         problems = verdict.problems_of(evidence)
         keep = bool(problems) if keep_widget_state is None else keep_widget_state
         written = full if keep else stripped
-        output_path, results_path = (
-            folder / f"{stem}.executed.ipynb",
-            folder / f"{stem}.results.json",
-        )
+        output_path = folder / f"{stem}.executed.ipynb"
+        results_path = folder / f"{stem}.results.json"
         # Replaced in one step: a reader, or another run, never sees half a file.
         draft = Path(work) / "published"
         draft.write_text(written, encoding="utf-8")

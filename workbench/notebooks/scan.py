@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from workbench.notebooks.document import (
-    Cell,
-    Notebook,
-    cells_of_models,
-    code_cells,
-    excerpt,
-    joined,
-    plain,
-    source_of,
-    widget_models,
-)
+from workbench.notebooks import document
+from workbench.notebooks.document import Cell, Notebook, code_cells, excerpt, plain, source_of
 from workbench.notebooks.problems import MEANINGS, NotebookProblem, ProblemKind
 
 ERROR_MARKER = "data-workbench-error"
@@ -49,14 +40,14 @@ def _scan_outputs(
     """Return errors and marked panels, and at most one problem per stream: it arrives in pieces."""
     texts: dict[str, str] = {}
     for output in outputs:
-        html = joined(output.get("data", {}).get("text/html"))
+        html = document.joined(output.get("data", {}).get("text/html"))
         if output.get("output_type") == "error":
             trace = "\n".join(map(str, output.get("traceback", ())))
             message = plain(f"{output.get('ename')}: {output.get('evalue')}")
             yield NotebookProblem(kind, index, message, excerpt(source, trace))
         elif output.get("output_type") == "stream":
             name = str(output.get("name"))
-            texts[name] = texts.get(name, "") + joined(output.get("text"))
+            texts[name] = texts.get(name, "") + document.joined(output.get("text"))
         elif ERROR_MARKER in html:
             yield _panel_problem(index, html)
     for text in texts.values():
@@ -77,8 +68,8 @@ def _from_sign_to_error(text: str, sign: str) -> str:
 
 
 def _scan_widgets(notebook: Notebook) -> Iterator[NotebookProblem]:
-    models = widget_models(notebook)
-    shown_in = cells_of_models(notebook, models)
+    models = document.widget_models(notebook)
+    shown_in = document.cells_of_models(notebook, models)
     sources = {index: source_of(cell) for index, cell in code_cells(notebook)}
     for model_id, model in models.items():
         index = shown_in.get(model_id)

@@ -81,7 +81,7 @@ def _stop_when_orphaned(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def end(processes: list[psutil.Process]) -> None:
+def kill(processes: list[psutil.Process]) -> None:
     """Kill processes, and wait until they are gone."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -108,7 +108,7 @@ def main() -> None:
         outcome = run(**request)
     finally:
         # An interrupted start leaves a kernel that its manager does not know.
-        end(psutil.Process().children(recursive=True))
+        kill(psutil.Process().children(recursive=True))
         # The process that made it may be gone.
         if request["socket_folder"] is not None:
             _remove(Path(request["socket_folder"]))

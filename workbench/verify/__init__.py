@@ -108,12 +108,7 @@ def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
     return read_config(path) if path.exists() else download_config(reference)
 
 
-__all__ = [
-    "CannotVerifyError",
-    "check",
-    "installed_version",
-    "verify",
-]
+__all__ = ["CannotVerifyError", "check", "installed_version", "verify"]
 
 
 class _Callable(ModuleType):

@@ -139,7 +139,8 @@ def query(
             field="python",
         ) from None
     except subprocess.TimeoutExpired as expired:
-        return _read(expired.stdout or b"", len(questions), f"no answer within {limit_s} s")
+        why = f"no answer within {limit_s} s"
+        return _read(expired.stdout or b"", len(questions), why, program)
     why = f"the process ended with status {done.returncode}"
     if done.returncode:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-QUOTED_LINES:]
@@ -148,7 +149,7 @@ def query(
 
 
 def _read(
-    output: bytes, count: int, why: str, program: str = ""
+    output: bytes, count: int, why: str, program: str
 ) -> tuple[Installation, tuple[Outcome, ...]]:
     messages: list[dict[str, Any]] = []
     with suppress(ValueError):  # a process that was stopped may leave half a line
@@ -157,7 +158,7 @@ def _read(
     if "version" not in hello:
         raise CannotVerifyError(
             "vllm_not_importable",
-            f"The vLLM of {program or 'this Python'} does not answer: {hello.get('failure', why)}. "
+            f"The vLLM of {program} does not answer: {hello.get('failure', why)}. "
             "Install it there, or name another environment's Python with --python; "
             "tools/vllm_environment.py makes one that needs no GPU.",
             field="python",

@@ -26,10 +26,7 @@ CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
 A100 = (8, 0)
 """The compute capability whose device is named an A100: vLLM has other defaults for that name."""
-OPTIONAL_PACKAGES = {
-    "cuda": ("b12x", "flashinfer", "tokenspeed_mla"),
-    "xpu": ("vllm_xpu_kernels",),
-}
+OPTIONAL_PACKAGES = {"cuda": ("b12x", "flashinfer", "tokenspeed_mla"), "xpu": ("vllm_xpu_kernels",)}
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that no question covers depend on it."""
