@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -22,7 +21,6 @@ from workbench.core.block_sizes import accepts_kernel_block, smallest_base
 from workbench.core.errors import Refused
 from workbench.core.groups.layer_specs import unquantized_layers
 from workbench.core.resolve import resolve as core_resolve
-from workbench.core.resolve import with_pool, without_pool
 from workbench.core.stages import (
     after_alignment,
     attention_bytes,
@@ -327,27 +325,6 @@ def test_the_order_of_fields_makes_no_difference(scenario, data):
     names = data.draw(st.permutations(tuple(FIELDS)))
     again = resolve(Scenario(**{name: values[name] for name in names}))
     assert again.to_dict() == plan.to_dict()
-
-
-@given(
-    scenario=scenarios(memory=True),
-    size=st.none() | st.integers(0, 2**40),
-    blocks=st.none() | st.integers(1, 2**20),
-    weights=st.none() | st.integers(0, 2**38),
-)
-@settings(max_examples=100, deadline=None)
-def test_settings_of_the_pool_are_not_read_before_its_size(scenario, size, blocks, weights):
-    changed = scenario.replace(
-        kv_cache_memory_bytes=size, num_gpu_blocks_override=blocks, weights_bytes=weights
-    )
-    model = load_model(scenario.model)
-    try:
-        decided = without_pool(model, scenario)
-    except Refused as refusal:
-        with pytest.raises(Refused, match=re.escape(refusal.message)):
-            core_resolve(model, changed)
-        return
-    assert with_pool(decided, changed) == core_resolve(model, changed, trace=False)
 
 
 @given(scenario=scenarios(memory=True))

@@ -247,6 +247,7 @@ class Backend:
 
 
 __all__ = [
+    "ANY_HEAD",
     "FP8_ANY",
     "FP8_DTYPES",
     "FP8_E4M3",

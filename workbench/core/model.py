@@ -140,6 +140,9 @@ class Model:
     """Field -> where in config.json it came from."""
     notes: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.architecture))  # enough to find a model, and quick
+
     @property
     def attention_layers(self) -> int:
         """Return the number of attention layers."""

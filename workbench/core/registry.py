@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from workbench.core.errors import ScenarioError, unknown_name_message
 
@@ -16,6 +16,9 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     `what` is the word for one entry in messages, `field` the scenario field it belongs to.
     """
 
+    changes: ClassVar[int] = 0
+    """Entries that were added to any registry, or removed: what is remembered of them is stale."""
+
     def __init__(self, what: str, field: str) -> None:
         self._what = what
         self._field = field
@@ -26,11 +29,13 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         if name in self._entries:
             raise ValueError(f"{self._what} {name!r} is registered twice")
         self._entries[name] = entry
+        Registry.changes += 1
         return entry
 
     def remove(self, name: str) -> None:
         """Take an entry out again (tests and experiments add toy entries)."""
         del self._entries[name]
+        Registry.changes += 1
 
     def __getitem__(self, name: str) -> Entry:
         try:

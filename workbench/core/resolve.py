@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from workbench.core.model import Model
+from workbench.core.phases import phases
 from workbench.core.plan import Plan
-from workbench.core.stages.memory import capacity
 from workbench.core.versions import RULE_SETS
 from workbench.core.working_plan import UntracedPlan, WorkingPlan
 
@@ -32,24 +32,6 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     """
     rules = RULE_SETS[settings.rules]
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
-    for stage in rules.stages:
-        stage(working)
-    return working.finished()
-
-
-def without_pool(model: Model, settings: Settings) -> UntracedPlan:
-    """Return what is decided before the pool has a size. Errors: as `resolve`."""
-    rules = RULE_SETS[settings.rules]
-    working = UntracedPlan(model, settings, rules)
-    for stage in rules.stages[: rules.stages.index(capacity)]:
-        stage(working)
-    return working
-
-
-def with_pool(decided: UntracedPlan, settings: Settings) -> Plan:
-    """Return the plan of settings that differ from the decided ones in POOL_SETTINGS alone."""
-    stages = decided.rules.stages
-    working = decided.copied(settings)
-    for stage in stages[stages.index(capacity) :]:
+    for stage in rules.stages if trace else phases(model, rules):
         stage(working)
     return working.finished()

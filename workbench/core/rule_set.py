@@ -24,7 +24,7 @@ TokenBytes = Callable[[Attention, int, str, str, str | None], tuple[int, str]]
 """(attention, KV heads per rank, KV dtype, model dtype, backend) -> (bytes of a token, formula)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RuleSet:
     """The rules of one version: tables, small functions, and the order of the stages.
 

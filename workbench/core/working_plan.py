@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, make_dataclass
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
@@ -29,8 +28,6 @@ _begin: Callable[..., None] = vars(
 )["__init__"]
 """Set every field to its default. The __init__ of a frozen dataclass takes five times as long."""
 
-_values_of = attrgetter(*(one.name for one in fields(Plan)))
-
 
 class WorkingPlan(Plan):
     """A plan that is being decided: it has the fields of a plan, and they can be set.
@@ -39,6 +36,7 @@ class WorkingPlan(Plan):
     """
 
     __slots__ = ()
+    is_traced = True
     # Both are needed for slots to be set without a call in Python.
     __setattr__ = object.__setattr__
     __delattr__ = object.__delattr__
@@ -47,13 +45,6 @@ class WorkingPlan(Plan):
         _begin(self, model, settings, rules)
         for name, start in STARTS:
             setattr(self, name, start(self))
-
-    def copied(self, settings: Settings) -> Self:
-        """Return a copy for other settings, which must lead to the same values so far."""
-        other = object.__new__(type(self))
-        _begin(other, *_values_of(self))
-        other.settings = settings
-        return other
 
     def finished(self) -> Plan:
         """Return the plan, which is this object: from now on nothing of it can be set."""
@@ -118,6 +109,7 @@ class UntracedPlan(WorkingPlan):
     """A plan that is being decided, without a trace."""
 
     __slots__ = ()
+    is_traced = False
 
     def step(self, rule: Rule, result: Any, note: str = "", /, **operands: Any) -> None:
         """Record nothing."""

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.core.capacity.occupancy import waste
 from workbench.core.errors import WorkbenchError
@@ -17,11 +17,8 @@ from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of, smallest_prefix
 from workbench.core.problems import ERROR
-from workbench.core.resolve import POOL_SETTINGS, with_pool, without_pool
+from workbench.core.resolve import POOL_SETTINGS, resolve
 from workbench.scenario.fields import Settings
-
-if TYPE_CHECKING:
-    from workbench.core.working_plan import UntracedPlan
 
 PER_GPU = "concurrency_per_gpu"
 """Requests that fit, divided by the GPUs that hold them."""
@@ -103,21 +100,20 @@ class Resolver:
         self._prompt_tokens, self._axes = prompt_tokens, axes
         self._others = tuple(name for name in axes if name not in POOL_SETTINGS)
         self._last: tuple[Any, ...] | None = None
-        self._decided: UntracedPlan | WorkbenchError
+        self._refused: str | None = None
 
     def row(self, model: Model, settings: Settings) -> Row:
         """Return one point."""
         point = (model, *[getattr(settings, name) for name in self._others])
         if point != self._last:
-            self._last = point
+            self._last, self._refused = point, None
             self._shared: dict[int, Shared] = {}  # by the longest request, which may be fitted
-            try:
-                self._decided = without_pool(model, settings)
-            except WorkbenchError as error:
-                self._decided = error
-        if isinstance(self._decided, WorkbenchError):
-            return Row(Verdict(self._decided.code), Numbers())
-        plan = with_pool(self._decided, settings)
+        try:
+            plan = resolve(model, settings, trace=False) if self._refused is None else None
+        except WorkbenchError as error:
+            plan, self._refused = None, error.code
+        if plan is None:
+            return Row(Verdict(self._refused), Numbers())
         shared = self._shared.get(plan.max_model_len)
         if shared is None:
             shared = _shared(plan, self._prompt_tokens, self._axes)

@@ -14,13 +14,13 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.gdn_prefill import flashinfer_prefill
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
+from workbench.core.stages.gdn_prefill import flashinfer_prefill
 
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
@@ -32,12 +32,10 @@ STATES_PER_REQUEST = {"none": 1, "align": 2}
 
 
 def cache_plan(plan: Plan) -> CachePlan | None:
-    """Return groups, blocks and capacity of a resolved model; None when no groups can be built."""
+    """Return groups and what a request takes, of a pool without a size; None without groups."""
     grouping = plan.grouping
     if grouping is None:
         return None
-    ranks = rank_bytes(plan, grouping)
-    available = min(ranks, default=None)
     length = plan.max_model_len
     request = blocks_by_group(plan, grouping, length)
     scheduler = scheduler_block_size(plan, grouping)
@@ -46,8 +44,6 @@ def cache_plan(plan: Plan) -> CachePlan | None:
         kernel_block_sizes=grouping.of_each(
             [_kernel_block(plan, grouping, group) for group in grouping.examples]
         ),
-        available_bytes=available,
-        num_blocks=None if available is None else _num_blocks(available, grouping),
         blocks_per_request=sum(request),
         max_model_len=length,
         scheduler_block_size=scheduler,
@@ -55,7 +51,6 @@ def cache_plan(plan: Plan) -> CachePlan | None:
         needed_bytes=bytes_of_blocks(plan, grouping, sum(request)),
         printed_blocks=blocks_as_printed(plan, grouping, request),
         held_back_bytes=held_back_bytes(plan, grouping),
-        rank_bytes=ranks,
     )
 
 
@@ -88,13 +83,6 @@ def held_back_bytes(plan: Plan, grouping: Grouping) -> int:
     """Return what the memory check omits: the null block, in versions that count it."""
     # BlockPool takes block 0 as a placeholder for what is not cached, so no request ever gets it.
     return grouping.bytes_per_block if plan.rules.groups.counts_null_block else 0
-
-
-def _num_blocks(available: int, grouping: Grouping) -> int:
-    # BlockPool always needs its null block, so a model without a cache has one block.
-    if not grouping.groups:
-        return 1
-    return max(available, 0) // grouping.bytes_per_block
 
 
 def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:

@@ -52,7 +52,6 @@ class CachePlan(Published):
         "memory for it on the rank that has least, None when unknown",
         "bytes",
         published=False,
-        required=True,
     )
 
     @property
@@ -93,7 +92,7 @@ class CachePlan(Published):
             for tensor in self.tensors
         ]
 
-    num_blocks: int | None = decided("the null block included", "blocks", required=True)
+    num_blocks: int | None = decided("the null block included", "blocks")
     blocks_per_request: int = decided(
         "ids that one request of max_model_len tokens takes, over all groups",
         "blocks",
@@ -159,6 +158,26 @@ class CachePlan(Published):
         published=False,
         default=(),
     )
+
+    def sized(self, rank_bytes: tuple[int, ...]) -> CachePlan:
+        """Return the same in a pool of so many bytes on every rank; the least decides."""
+        available, grouping = min(rank_bytes), self.grouping
+        # BlockPool always needs its null block, so a model without a cache has one block.
+        blocks = max(available, 0) // grouping.bytes_per_block if grouping.groups else 1
+        return CachePlan(
+            grouping=grouping,
+            kernel_block_sizes=self.kernel_block_sizes,
+            available_bytes=available,
+            num_blocks=blocks,
+            blocks_per_request=self.blocks_per_request,
+            scheduler_block_size=self.scheduler_block_size,
+            hash_block_size=self.hash_block_size,
+            max_model_len=self.max_model_len,
+            needed_bytes=self.needed_bytes,
+            printed_blocks=self.printed_blocks,
+            held_back_bytes=self.held_back_bytes,
+            rank_bytes=rank_bytes,
+        )
 
     def blocks_or(self, sample: int) -> int:
         """Return num_blocks, or a sample where it is unknown; a pool without a block stays one."""

@@ -125,6 +125,9 @@ class Grouping:
     layout: str | None = None
     notes: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.group_size, self.bytes_per_block, self.block_multiple_tokens))
+
     @cached_property
     def layers(self) -> dict[str, tuple[int, CacheSpec]]:
         """Return layer -> the number of its group, and its spec."""
@@ -189,7 +192,7 @@ class Grouping:
                 slots[page] = max(layers, slots.get(page, 0))
         return tuple(slots.items())
 
-    @property
+    @cached_property
     def page_size_bytes(self) -> int:
         """Return the bytes of one block in one slot, the largest one where pages differ."""
         return max((page for page, _slots in self.slots_by_page), default=0)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
 
-from workbench.core.capacity.blocks import checkpoint_blocks
-from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.blocks import checkpoint_blocks, scheduler_block_size
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
@@ -101,12 +100,8 @@ class Hit:
 
 def caching_of(plan: Plan) -> Caching:
     """Return what hits depend on, of a plan. Errors: ValueError when the plan has no cache."""
-    return caching_with(plan, plan.built_cache())
-
-
-def caching_with(plan: Plan, cache: CachePlan) -> Caching:
-    """Return the same for anything that is resolved, with the cache that is built from it."""
-    specs, rules = [group.spec for group in cache.groups], plan.rules.prefill
+    grouping = plan.grouping or plan.built_cache().grouping
+    specs, rules = [group.spec for group in grouping.examples], plan.rules.prefill
     method = plan.speculation
     drafts = method is not None and method.reads_next_token
     states = [spec.block_size for spec in specs if spec.is_mamba]
@@ -115,7 +110,7 @@ def caching_with(plan: Plan, cache: CachePlan) -> Caching:
         is_on=plan.enable_prefix_caching,
         attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
         state_block=min(states, default=None),
-        alignment_tokens=cache.scheduler_block_size,
+        alignment_tokens=scheduler_block_size(plan, grouping),
         budget_tokens=plan.max_num_batched_tokens,
         drafts=drafts and not rules.hashes_look_ahead,
         max_model_len=plan.max_model_len,

@@ -1,19 +1,23 @@
-"""The prefill kernel of gated delta nets, where sizes depend on it (0.33, align mode)."""
+"""Whether FlashInfer runs the prefill of gated delta nets, which keeps states inside a prompt.
+
+Source: `_resolve_gdn_prefill_backend` and `QwenGatedDeltaNetAttention`, 0.33. Sizes depend on it in
+align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a prompt.
+"""
 
 from __future__ import annotations
 
-from workbench.core.gdn_prefill import (
-    KEY_HEAD_DIM,
-    device_has_kernel,
-    exports_checkpoints,
-    flashinfer_prefill,
-    needs_cuda_13,
-)
+from workbench.core.plan import Plan
 from workbench.core.problems import WARNING
 from workbench.core.states import GatedDeltaNet
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
+HOPPER = (9, 0)
+BLACKWELL = frozenset({10, 12})
+"""Major compute capabilities where the kernel needs CUDA 13 and key heads of KEY_HEAD_DIM."""
+KEY_HEAD_DIM = 128
+OWN_KERNEL = frozenset({"olmo_hybrid"})
+"""Families of gated delta nets whose layer always runs Triton/FLA."""
 FIELD = "gdn_flashinfer_prefill"
 GDN_PREFILL = Rule(
     "gdn_prefill",
@@ -24,13 +28,25 @@ GDN_PREFILL = Rule(
 )
 
 
+def flashinfer_prefill(plan: Plan) -> bool:
+    """Return whether FlashInfer runs the prefill and keeps states inside a prompt."""
+    # Unset is vLLM's "auto", which takes the kernel wherever the device has it; a request for it
+    # elsewhere falls back to Triton/FLA.
+    return (
+        plan.settings.gdn_flashinfer_prefill is not False
+        and _keeps_states(plan)
+        and (plan.capability == HOPPER or _needs_cuda_13(plan))
+    )
+
+
 def gdn_prefill(run: WorkingPlan) -> None:
     """Record which prefill kernel runs, and what the scenario leaves open about it."""
-    if not exports_checkpoints(run):
+    if not _keeps_states(run):
         return
     state, requested = run.model.state, run.settings.gdn_flashinfer_prefill
     assert isinstance(state, GatedDeltaNet)
-    assumed = requested is None and needs_cuda_13(run.model, run.settings)
+    needs_cuda_13 = _needs_cuda_13(run)
+    assumed = requested is None and needs_cuda_13
     run.step(
         GDN_PREFILL,
         flashinfer_prefill(run),
@@ -41,8 +57,23 @@ def gdn_prefill(run: WorkingPlan) -> None:
     )
     if assumed:
         _assumed(run)
-    elif requested and not device_has_kernel(run.model, run.settings):
+    elif requested and run.capability != HOPPER and not needs_cuda_13:
         _falls_back(run, state)
+
+
+def _keeps_states(plan: Plan) -> bool:
+    """Return whether FlashInfer's prefill, if it runs, keeps states inside a prompt."""
+    if plan.rules.prefill_checkpoint_tokens == 1 or plan.mamba_cache_mode != "align":
+        return False
+    return isinstance(plan.model.state, GatedDeltaNet) and plan.model.family not in OWN_KERNEL
+
+
+def _needs_cuda_13(plan: Plan) -> bool:
+    """Return whether the kernel exists for this device and model with CUDA 13 or later only."""
+    state = plan.model.state
+    if plan.capability is None or plan.capability[0] not in BLACKWELL:
+        return False
+    return isinstance(state, GatedDeltaNet) and state.key_head_dim == KEY_HEAD_DIM
 
 
 def _assumed(run: WorkingPlan) -> None:

@@ -10,7 +10,7 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.block_sizes import describe, smallest_base
-from workbench.core.gdn_prefill import flashinfer_prefill
+from workbench.core.stages.gdn_prefill import flashinfer_prefill
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 

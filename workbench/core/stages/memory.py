@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes
+from workbench.core.capacity.blocks import (
+    cache_plan,
+    longest_request,
+    measured_bytes,
+    rank_bytes,
+)
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
@@ -85,9 +90,16 @@ def budget(run: WorkingPlan) -> None:
     run.log(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
 
 
+def requests(run: WorkingPlan) -> None:
+    """Set what the cache is made of, and what a request takes of it."""
+    run.cache = cache_plan(run)
+
+
 def capacity(run: WorkingPlan) -> None:
     """Set what the cache holds, as far as the memory is known."""
-    run.cache = cache_plan(run)
+    cache = run.cache
+    if cache is not None and (ranks := rank_bytes(run, cache.grouping)):
+        run.cache = cache.sized(ranks)
 
 
 def auto_fit(run: WorkingPlan) -> None:
@@ -106,34 +118,20 @@ def auto_fit(run: WorkingPlan) -> None:
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
     run.log(_auto_fit_line(run, before, longest, available, checked))
     run.max_model_len = longest
+    requests(run)
     capacity(run)
 
 
 def memory(run: WorkingPlan) -> None:
     """Compute blocks, capacity and the resulting refusals; skip all without a memory size."""
-    if run.settings.num_gpu_blocks_override is None and measured_bytes(run.settings) is None:
-        return
     cache = run.cache
-    if cache is None:
+    if cache is None or cache.available_bytes is None:
         return
-    available, checked = cache.available_bytes, cache.checked_bytes
-    assert available is not None
-    assert checked is not None
-    one_allocation = run.rules.groups.one_allocation
-    run.step(
-        IN_ONE_ALLOCATION if one_allocation else NUM_BLOCKS,
-        cache.num_blocks,
-        cache.grouping.reason,
-        available_bytes=available,
-        page_size_bytes=cache.grouping.page_size_bytes,
-        slots=cache.grouping.group_size,
-        groups=len(cache.groups),
-        blocks_per_request=cache.blocks_per_request,
-        **({"bytes_per_block": cache.grouping.bytes_per_block} if one_allocation else {}),
-    )
-    _ranks(run, cache)
+    if run.is_traced:  # its operands take longer than all the rest
+        _record(run, cache)
     run.log(*cache.grouping.notes)
     _override(run, cache)
+    checked = cache.available_bytes - cache.held_back_bytes
     if checked <= 0:
         no_memory(run, cache, checked)
     elif cache.needed_bytes > checked:
@@ -142,6 +140,25 @@ def memory(run: WorkingPlan) -> None:
         run.log(*printed_lines(run, cache))
         null_block(run, cache)
         too_many_sequences(run, cache)
+
+
+def _record(run: WorkingPlan, cache: CachePlan) -> None:
+    """Record the blocks; every rank gets as many as the rank with the least memory."""
+    grouping, one_allocation = cache.grouping, run.rules.groups.one_allocation
+    run.step(
+        IN_ONE_ALLOCATION if one_allocation else NUM_BLOCKS,
+        cache.num_blocks,
+        grouping.reason,
+        available_bytes=cache.available_bytes,
+        page_size_bytes=grouping.page_size_bytes,
+        slots=grouping.group_size,
+        groups=len(cache.groups),
+        blocks_per_request=cache.blocks_per_request,
+        **({"bytes_per_block": grouping.bytes_per_block} if one_allocation else {}),
+    )
+    if len(cache.rank_bytes) > 1 and cache.groups:
+        blocks = [max(size, 0) // grouping.bytes_per_block for size in cache.rank_bytes]
+        run.step(LEAST_OF_RANKS, cache.num_blocks, blocks_of_ranks=blocks)
 
 
 def _override(run: WorkingPlan, cache: CachePlan) -> None:
@@ -169,14 +186,6 @@ def _half_a_budget(run: WorkingPlan, given: str) -> None:
         severity=WARNING,
         operands={given: getattr(run.settings, given)},
     )
-
-
-def _ranks(run: WorkingPlan, cache: CachePlan) -> None:
-    """Record that every rank gets as many blocks as the rank with the least memory."""
-    if len(cache.rank_bytes) < 2 or not cache.groups:
-        return
-    blocks = [max(size, 0) // cache.grouping.bytes_per_block for size in cache.rank_bytes]
-    run.step(LEAST_OF_RANKS, cache.num_blocks, blocks_of_ranks=blocks)
 
 
 def printed_lines(run: WorkingPlan, cache: CachePlan) -> list[str]:

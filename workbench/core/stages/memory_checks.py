@@ -156,8 +156,11 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
 
     A warning where that holds only for the defaults of some devices, and the device is not known.
     """
-    blocks, (wanted, certain) = cache.num_blocks, sequences_wanted(run)
-    if blocks is None or wanted <= blocks or run.settings.platform not in WITH_GRAPHS:
+    blocks, most = cache.num_blocks, max(run.max_num_seqs, run.rules.batch_tiers[0].max_num_seqs)
+    if blocks is None or most <= blocks or run.settings.platform not in WITH_GRAPHS:
+        return
+    wanted, certain = sequences_wanted(run)
+    if wanted <= blocks:
         return
     if not any(group.spec.is_mamba for group in cache.groups):
         return

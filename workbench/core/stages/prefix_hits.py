@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.prefix.hits import (
-    caching_with,
+    caching_of,
     is_inert,
     reason_without_hits,
     shortest_prompt_with_hit,
@@ -14,11 +14,9 @@ from workbench.core.working_plan import WorkingPlan
 
 def inert_prefix_caching(run: WorkingPlan) -> None:
     """Warn where no request is long enough to fill a block that could be found again."""
-    if not (run.enable_prefix_caching and run.model.is_hybrid):
+    if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
         return
-    if run.cache is None:
-        return
-    caching = caching_with(run, run.cache)
+    caching = caching_of(run)
     if not is_inert(caching):
         return
     shortest = shortest_prompt_with_hit(caching)

@@ -5,7 +5,10 @@ Sources: the backend classes in `vllm/v1/attention/backends/mla/` of 0.23.
 
 from __future__ import annotations
 
+from functools import partial
+
 from workbench.core.backends import (
+    ANY_HEAD,
     FP8_ANY,
     FP8_E4M3,
     UNQUANTIZED,
@@ -17,17 +20,10 @@ from workbench.core.backends import (
     Rank,
 )
 from workbench.core.model import Attention
-from workbench.core.versions.v0_23 import conditions
-from workbench.core.versions.v0_23.layouts import (
-    HIDDEN_STATES,
-    LATENT,
-    PACKED_LATENT,
-    SPARSE_LATENT,
-)
+from workbench.core.versions.v0_23 import conditions, layouts
+from workbench.core.versions.v0_23.layouts import LATENT
 
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
-MLA_HEADS = HeadSizes(exact=(320, 576))
-SPARSE_HEADS = HeadSizes(exact=(576,))
 
 
 def _flashmla_dense(query: LayerQuery) -> str | None:
@@ -62,164 +58,128 @@ def _tokenspeed_dimensions(query: LayerQuery) -> str | None:
     return f"TokenSpeed MLA needs nope/rope/v head dims 128/64/128; the model has {given}"
 
 
+DENSE = partial(
+    Backend,
+    platforms=("cuda",),
+    is_mla=True,
+    head_sizes=HeadSizes(exact=(320, 576)),
+    kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+    cuda_graphs="UNIFORM_BATCH",
+    cache=LATENT,
+)
+"""What the dense backends have in common, unless a record says otherwise."""
+SPARSE = partial(
+    DENSE, is_sparse=True, head_sizes=HeadSizes(exact=(576,)), cache=layouts.SPARSE_LATENT
+)
+SM10X = Capabilities(majors=(10,))
+
 MLA = (
-    Backend(
+    DENSE(
         "FLASHMLA",
-        platforms=("cuda",),
         supported=(64,),
-        is_mla=True,
         own_reason=_flashmla_dense,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
         capabilities=Capabilities(majors=(9, 10)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
         ranks=(Rank("cuda", 50),),
     ),
-    Backend(
+    DENSE(
         "FLASH_ATTN_MLA",
-        platforms=("cuda",),
         supported=M16,
-        is_mla=True,
         batch_invariant=True,
-        head_sizes=MLA_HEADS,
+        kv_cache_dtypes=UNQUANTIZED,
         capabilities=Capabilities(majors=(9,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
         ranks=(Rank("cuda", 40),),
     ),
-    Backend(
+    DENSE(
         "CUTLASS_MLA",
-        platforms=("cuda",),
         supported=(128,),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        capabilities=Capabilities(majors=(10,)),
+        capabilities=SM10X,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache=LATENT,
         ranks=(Rank("cuda", 30, conditions.on_sm10x),),
     ),
-    Backend(
+    DENSE(
         "FLASHINFER_MLA",
-        platforms=("cuda",),
         supported=(32, 64),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        capabilities=Capabilities(majors=(10,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
+        capabilities=SM10X,
         layout="HND",
         own_reason=_flashinfer_mla_nope,
         ranks=(Rank("cuda", 10, conditions.on_sm10x), Rank("cuda", 60)),
     ),
-    Backend(
+    DENSE(
         "TOKENSPEED_MLA",
-        platforms=("cuda",),
         supported=(32, 64),
-        is_mla=True,
-        head_sizes=MLA_HEADS,
         kv_cache_dtypes=FP8_E4M3,
-        capabilities=Capabilities(majors=(10,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
+        capabilities=SM10X,
         layout="HND",
         own_reason=_tokenspeed_dimensions,
         ranks=(Rank("cuda", 20, conditions.on_sm10x),),
     ),
-    Backend(
+    DENSE(
         "TRITON_MLA",
         platforms=("cuda", "rocm", "xpu"),
         supported=M16,
-        is_mla=True,
         batch_invariant=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
+        head_sizes=ANY_HEAD,
         ranks=(
             Rank("cuda", 70),
             Rank("rocm", 10, conditions.reads_all_tokens),
             Rank("xpu", 20, conditions.dense_on_xpu),
         ),
     ),
-    Backend(
-        "ROCM_AITER_MLA",
-        platforms=("rocm",),
-        supported=M1,
-        is_mla=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
-    ),
-    Backend(
-        "ROCM_AITER_TRITON_MLA",
-        platforms=("rocm",),
-        supported=M1,
-        is_mla=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=LATENT,
-        reported_name="AITER_TRITON_MLA",
+    *(
+        DENSE(
+            name,
+            platforms=("rocm",),
+            supported=M1,
+            head_sizes=ANY_HEAD,
+            kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+            reported_name=reported_name,
+        )
+        for name, reported_name in (
+            ("ROCM_AITER_MLA", None),
+            ("ROCM_AITER_TRITON_MLA", "AITER_TRITON_MLA"),
+        )
     ),
 )
 
 SPARSE_MLA = (
-    Backend(
+    SPARSE(
         "FLASHMLA_SPARSE",
-        platforms=("cuda",),
         supported=(64,),
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=SPARSE_HEADS,
         dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", "bfloat16", "fp8", "fp8_ds_mla"),
         stored_kv_cache_dtypes={"fp8": "fp8_ds_mla"},
         capabilities=Capabilities(majors=(9, 10)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=PACKED_LATENT,
+        cache=layouts.PACKED_LATENT,
         ranks=(Rank("cuda", 90),),
     ),
-    Backend(
+    SPARSE(
         "FLASHINFER_MLA_SPARSE",
-        platforms=("cuda",),
         supported=(32, 64),
-        is_mla=True,
-        is_sparse=True,
         own_reason=_flashinfer_sparse_nope,
-        head_sizes=SPARSE_HEADS,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
-        capabilities=Capabilities(majors=(10,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=SPARSE_LATENT,
+        capabilities=SM10X,
         layout="HND",
         ranks=(
             Rank("cuda", 80, conditions.flashinfer_first),
             Rank("cuda", 100, conditions.on_sm10x),
         ),
     ),
-    Backend(
+    SPARSE(
         "ROCM_AITER_MLA_SPARSE",
         platforms=("rocm",),
         supported=(1, 64),
-        is_mla=True,
-        is_sparse=True,
-        kv_cache_dtypes=(*UNQUANTIZED, *FP8_E4M3),
+        head_sizes=ANY_HEAD,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache=SPARSE_LATENT,
         ranks=(
             Rank("rocm", 10, conditions.chooses_tokens),
             Rank("rocm", 10, conditions.chooses_tokens, mla=False),
         ),
     ),
-    Backend(
+    SPARSE(
         "XPU_MLA_SPARSE",
         platforms=("xpu",),
         supported=M1,
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=SPARSE_HEADS,
-        cache=SPARSE_LATENT,
+        kv_cache_dtypes=UNQUANTIZED,
+        cuda_graphs="NEVER",
         ranks=(Rank("xpu", 20, conditions.sparse_on_xpu),),
     ),
 )
@@ -233,48 +193,26 @@ def companions(attention: Attention) -> tuple[str, ...]:
     return ("DEEPSEEK_V32_INDEXER",) if attention.is_sparse and attention.use_mla else ()
 
 
+HELPER = partial(
+    Backend, platforms=("cuda",), is_sparse=True, is_helper=True, cuda_graphs="UNIFORM_BATCH"
+)
 HELPERS = (
     Backend(
         "CACHE_ONLY_ATTN",
         platforms=("cuda", "rocm", "xpu", "cpu"),
-        supported=(MultipleOf(1),),
+        supported=M1,
         is_helper=True,
-        cache=HIDDEN_STATES,
+        cache=layouts.HIDDEN_STATES,
     ),
-    Backend(
+    HELPER(
         "DEEPSEEK_V32_INDEXER",
         platforms=("cuda", "rocm", "xpu"),
         supported=(64,),
         supported_on={"rocm": (1, 64)},
-        is_sparse=True,
-        is_helper=True,
-        cuda_graphs="UNIFORM_BATCH",
         cache=LATENT,
     ),
-    Backend(
-        "DEEPSEEK_V4_INDEXER",
-        platforms=("cuda",),
-        supported=(256,),
-        is_sparse=True,
-        is_helper=True,
-        cuda_graphs="UNIFORM_BATCH",
-    ),
-    Backend(
-        "DEEPSEEK_V4_SPARSE",
-        platforms=("cuda",),
-        supported=(256,),
-        is_mla=True,
-        is_sparse=True,
-        is_helper=True,
-        cuda_graphs="UNIFORM_BATCH",
-    ),
-    Backend(
-        "SPARSE_SWA",
-        platforms=("cuda",),
-        supported=(MultipleOf(64),),
-        is_sparse=True,
-        is_helper=True,
-        cuda_graphs="UNIFORM_BATCH",
-    ),
+    HELPER("DEEPSEEK_V4_INDEXER", supported=(256,)),
+    HELPER("DEEPSEEK_V4_SPARSE", supported=(256,), is_mla=True),
+    HELPER("SPARSE_SWA", supported=(MultipleOf(64),)),
 )
 """Caches that DeepSeek's sparse models keep alongside their attention."""

@@ -58,6 +58,7 @@ CHECK_RESULT = (
     layer_checks.kv_head_split,
     layer_checks.mamba_block_advice,
     layer_checks.cpu_prefix_caching,
+    memory.requests,
     memory.capacity,
     memory.auto_fit,
     prefix_hits.inert_prefix_caching,

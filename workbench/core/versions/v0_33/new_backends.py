@@ -6,8 +6,11 @@ Sources: `get_supported_kernel_block_sizes`, `supports_*`, `customize_spec` and
 
 from __future__ import annotations
 
+from functools import partial
+
 from workbench.core import packing
 from workbench.core.backends import (
+    ANY_HEAD,
     FP8_ANY,
     FP8_E4M3,
     UNQUANTIZED,
@@ -20,12 +23,24 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import ULTRAQUANT
 from workbench.core.versions.v0_23.conditions import newer_flash_attention, reads_all_tokens
+from workbench.core.versions.v0_23.mla import SPARSE as SPARSE_0_23
 from workbench.core.versions.v0_33 import conditions, flash_attention, layouts
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
 
+USUAL = partial(Backend, platforms=("cuda",), cuda_graphs="UNIFORM_BATCH", cache=layouts.USUAL)
+SPARSE = partial(SPARSE_0_23, supported=M64, dtypes=("bfloat16",), cache=layouts.LATENT)
+CPU = partial(
+    Backend,
+    platforms=("cpu",),
+    is_mla=True,
+    head_sizes=HeadSizes(exact=(576,)),
+    kv_cache_dtypes=UNQUANTIZED,
+    cache=layouts.LATENT,
+)
+
 NEW = (
-    Backend(
+    USUAL(
         "TRITON_FLASH_ATTN",
         platforms=("cuda", "xpu"),
         supported=M16,
@@ -37,95 +52,69 @@ NEW = (
         capabilities=Capabilities(majors=(9,)),
         supports_mm_prefix=always,
         own_reason=flash_attention.needs_newer_version,
-        cuda_graphs="UNIFORM_BATCH",
-        cache=layouts.USUAL,
         ranks=(
             Rank("cuda", 5, conditions.sees_images_whole_on_sm9x),
             Rank("xpu", 30, conditions.composite_on_xpu),
         ),
     ),
-    Backend(
+    USUAL(
         "TRITON_FLASHINFER",
-        platforms=("cuda",),
         supported=(64,),
         head_sizes=HeadSizes(exact=(256, 512)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
         capabilities=Capabilities(majors=(10,)),
         supports_mm_prefix=always,
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache=layouts.USUAL,
         ranks=(Rank("cuda", 5, conditions.sees_images_whole_on_sm10x),),
         orders_on={10: ("LBHNC", "BLHNC")},
     ),
-    Backend(
+    SPARSE(
         "FLASH_ATTN_MLA_SPARSE",
-        platforms=("cuda",),
-        supported=M64,
-        is_mla=True,
-        is_sparse=True,
+        head_sizes=ANY_HEAD,
+        dtypes=("bfloat16", "float16"),
+        kv_cache_dtypes=UNQUANTIZED,
         capabilities=Capabilities(majors=(9,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=layouts.LATENT,
         ranks=(Rank("cuda", 80, conditions.before_sm10x),),
     ),
-    Backend(
+    SPARSE(
         "FLASH_ATTN_MLA_SPARSE_FA4",
-        platforms=("cuda",),
-        supported=M64,
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=HeadSizes(exact=(576,)),
-        dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", "bfloat16"),
         capabilities=Capabilities(majors=(10,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=layouts.LATENT,
         ranks=(Rank("cuda", 80, conditions.few_unquantized_heads),),
     ),
-    Backend(
+    SPARSE(
         "FLASHINFER_MLA_SPARSE_SM90",
-        platforms=("cuda",),
-        supported=M64,
-        is_mla=True,
-        is_sparse=True,
         head_sizes=HeadSizes(exact=(512, 576)),
-        dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
         capabilities=Capabilities(majors=(9,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=layouts.LATENT,
         ranks=(
             Rank("cuda", 75, conditions.wide_before_sm10x),
             Rank("cuda", 100, conditions.before_sm10x),
         ),
     ),
-    Backend(
+    USUAL(
         "ULTRAQUANT",
         platforms=("rocm",),
         supported=(16, 32, 64, 128),
         preferred_at_least={"rocm": 64},
         dtypes=("bfloat16",),
         kv_cache_dtypes=(ULTRAQUANT,),
-        cuda_graphs="UNIFORM_BATCH",
         cache=layouts.ULTRAQUANT_SLOT,
         ranks=(Rank("rocm", 50, reads_all_tokens),),
         orders=("LBNHC",),
         packs={ULTRAQUANT: packing.ultraquant},
     ),
-    Backend(
+    USUAL(
         "HPC_ATTN",
-        platforms=("cuda",),
         supported=(64,),
         head_sizes=HeadSizes(exact=(128,)),
         kv_cache_dtypes=("auto", "bfloat16", "fp8_e4m3"),
         capabilities=Capabilities(exact=((9, 0),)),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
-        cache=layouts.USUAL,
         orders=("LBNHC",),
     ),
-    Backend(
+    USUAL(
         "B12X",
-        platforms=("cuda",),
         supported=(64, 128),
         preferred=128,
         exact_block_size=True,
@@ -134,46 +123,27 @@ NEW = (
         kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
         capabilities=Capabilities(exact=((12, 0), (12, 1))),
         supports_sinks=always,
-        cuda_graphs="UNIFORM_BATCH",
         cache=layouts.B12X,
         orders=("LBHNC", "BLHNC"),
     ),
-    Backend(
+    CPU(
         "AMX_MLA",
-        platforms=("cpu",),
         supported=M32,
-        is_mla=True,
-        head_sizes=HeadSizes(exact=(576,)),
         dtypes=("bfloat16",),
-        kv_cache_dtypes=UNQUANTIZED,
-        cache=layouts.LATENT,
         ranks=(Rank("cpu", 10, conditions.mla_on_cpu),),
     ),
-    Backend(
+    CPU(
         "CPU_MLA",
-        platforms=("cpu",),
         supported=(16,),
         exact_block_size=True,
-        is_mla=True,
-        head_sizes=HeadSizes(exact=(576,)),
         dtypes=("bfloat16", "float16", "float32"),
-        kv_cache_dtypes=UNQUANTIZED,
-        cache=layouts.LATENT,
         on_request=conditions.mla_on_cpu,
     ),
-    Backend(
+    SPARSE(
         "FLASHINFER_MLA_SPARSE_SM120",
-        platforms=("cuda",),
-        supported=M64,
-        is_mla=True,
-        is_sparse=True,
-        head_sizes=HeadSizes(exact=(576,)),
-        dtypes=("bfloat16",),
         kv_cache_dtypes=("auto", *FP8_E4M3, "fp8_ds_mla"),
         stored_kv_cache_dtypes=dict.fromkeys(("auto", *FP8_E4M3), "fp8_ds_mla"),
         capabilities=Capabilities(majors=(12,)),
-        cuda_graphs="UNIFORM_BATCH",
-        cache=layouts.LATENT,
         ranks=(Rank("cuda", 80, conditions.on_sm12x),),
     ),
 )

@@ -68,6 +68,7 @@ STAGES = (
     layer_checks.group_replication,
     layer_checks.kv_head_split,
     layer_checks.mamba_block_advice,
+    memory.requests,
     memory.capacity,
     memory.auto_fit,
     prefix_hits.inert_prefix_caching,

@@ -1,0 +1,124 @@
+"""What phases remember: a plan without a trace equals one that is decided anew, in any order."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.strategies import scenarios
+from workbench.core import phases
+from workbench.core.backends import Backend, MultipleOf, Rank
+from workbench.core.resolve import POOL_SETTINGS, resolve
+from workbench.core.versions import RULE_SETS
+from workbench.models import load_model
+from workbench.scenario.fields import Settings
+from workbench.scenario.random import random_scenarios
+
+NAMES = tuple(one.name for one in fields(Settings))
+KEPT = {"rules", "platform", "backend"}
+"""Fields whose values are names that another rule set or platform may not have."""
+MODEL = "qwen3-next-80b-a3b"
+
+
+def settings_of(scenario, **changes):
+    return Settings(**{name: getattr(scenario, name) for name in NAMES} | changes)
+
+
+def crossed(random, one, other):
+    """The settings of a scenario with some fields of another one."""
+    taken = random.sample([name for name in NAMES if name not in KEPT], random.randint(0, 4))
+    return settings_of(one, **{name: getattr(other, name) for name in taken})
+
+
+def outcome(model, chosen, *, trace):
+    """The plan without its steps, or what refuses the settings."""
+    try:
+        return replace(resolve(model, chosen, trace=trace), steps=())
+    except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:
+        return type(error), str(error)
+
+
+def compare(random, models, every):
+    """Resolve settings in random order, most of them twice, and compare with traced plans."""
+    questions = [(model, chosen) for chosen in every for model in models]
+    for model, chosen in random.sample(questions * 2, len(questions) * 2):
+        assert outcome(model, chosen, trace=False) == outcome(model, chosen, trace=True)
+
+
+@given(st.lists(scenarios(memory=True), min_size=2, max_size=4), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_a_remembered_plan_equals_one_that_is_decided_anew(drawn, random):
+    models = [load_model(scenario.model) for scenario in drawn[:2]]
+    compare(random, models, [crossed(random, one, other) for one in drawn for other in drawn])
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_the_same_holds_of_random_scenarios(rules):
+    random = Random(rules)
+    drawn = [*random_scenarios(40, 7, rules)]
+    models = [load_model(name) for name in (MODEL, "nemotron-3-nano-30b-a3b", "gpt-oss-20b")]
+    compare(random, models, [crossed(random, one, random.choice(drawn)) for one in drawn])
+
+
+def decided(model, rules):
+    """How many decisions every phase remembers."""
+    found = [
+        stage for stage in phases.phases(model, RULE_SETS[rules]) if isinstance(stage, phases.Phase)
+    ]
+    return [len(phase.memory.decided) for phase in found]
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_settings_of_the_pool_are_not_read_before_its_size(rules):
+    models = [load_model(name) for name in (MODEL, "deepseek-v3", "gpt-oss-20b")]
+    for scenario in random_scenarios(60, 3, rules):
+        for model in models:
+            outcome(model, settings_of(scenario), trace=False)
+    read = {
+        name
+        for model in models
+        for stage in phases.phases(model, RULE_SETS[rules])
+        if isinstance(stage, phases.Phase)
+        for name in stage.memory.reads
+    }
+    assert "settings.block_size" in read
+    assert not read & {f"settings.{name}" for name in POOL_SETTINGS}
+
+
+def test_a_million_different_points_take_bounded_memory(monkeypatch):
+    phases._phases.cache_clear()
+    monkeypatch.setattr(phases, "REMEMBERED", 50)
+    model, start = load_model(MODEL), Settings()
+    for length in range(2048, 2248):
+        resolve(model, replace(start, max_model_len=length, max_num_seqs=length), trace=False)
+    assert max(decided(model, start.rules)) <= 50
+    assert phases._phases.cache_parameters()["maxsize"] <= 16
+
+
+def test_a_changed_table_of_backends_is_read_again():
+    model, chosen = load_model(MODEL), Settings()
+    before = resolve(model, chosen, trace=False)
+    table = RULE_SETS[chosen.rules].backends
+    toy = Backend("TOY", ("cuda",), (MultipleOf(16),), ranks=(Rank("cuda", 1),))
+    table.add(toy.name, toy)
+    try:
+        assert resolve(model, chosen, trace=False).backend == toy.name
+    finally:
+        table.remove(toy.name)
+    assert resolve(model, chosen, trace=False) == before
+
+
+def test_only_what_differs_is_decided_again():
+    model, chosen = load_model(MODEL), Settings()
+    both = (chosen, replace(chosen, num_speculative_tokens=1))
+    for one in both * 3:  # what a phase reads is known after the second time
+        resolve(model, one, trace=False)
+    remembered = decided(model, chosen.rules)
+    assert (min(remembered), max(remembered)) == (1, 2)
+    for one in both:
+        resolve(model, one, trace=False)
+    assert decided(model, chosen.rules) == remembered

@@ -1,0 +1,172 @@
+"""Phases: consecutive stages whose decisions are remembered for exactly what they read.
+
+Nothing is declared: while a phase decides, a `_Watch` takes the place of the working plan and notes
+every setting and every decided value that is read before it is written. A plan with the same values
+gets the same decisions without running the stages again. What a phase reads may depend on what it
+has read already: a value that is read for the first time joins the key, and what was remembered
+without it is forgotten. So a decision is never found under less than what it depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from workbench.core.model import Model
+from workbench.core.registry import Registry
+from workbench.core.rule_set import RuleSet, Stage
+from workbench.core.stages import (
+    attention_bytes,
+    backend_choice,
+    hybrid_alignment,
+    memory,
+    prefix_hits,
+    refusals,
+    speculation,
+    state_pages,
+)
+from workbench.core.working_plan import UntracedPlan
+
+REMEMBERED = 1024
+"""Decisions that a phase keeps: of one model and one rule set."""
+FIXED = frozenset({"model", "rules"})
+"""What all decisions of one memory have in common."""
+APPENDED = frozenset({"log_lines", "problems"})
+"""What stages only add to."""
+STARTS = frozenset(
+    {
+        speculation.speculative_method,
+        refusals.float_kv_cache_dtype,
+        state_pages.states,
+        backend_choice.backend_choice,
+        hybrid_alignment.hybrid_alignment,
+        attention_bytes.attention_page,
+        memory.requests,
+        prefix_hits.inert_prefix_caching,
+    }
+)
+"""Stages that begin a phase: what comes before them reads other fields, or fewer."""
+OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory.memory})
+"""Stages that read the bytes of the pool, which have too many values to remember."""
+FIRST = ("settings.rules", "settings.platform")
+"""What every key begins with: `attrgetter` makes a tuple of two names or more."""
+
+
+class _Watch(UntracedPlan):
+    """A working plan that notes what stages read before they write it, and what they write.
+
+    It begins empty: a value is fetched and noted when it is read for the first time.
+    """
+
+    __slots__ = ("plan", "read", "written")
+
+    def __init__(self, plan: UntracedPlan) -> None:
+        keep = partial(object.__setattr__, self)
+        keep("plan", plan)
+        keep("read", {})
+        keep("written", set())
+        keep("settings", _WatchedSettings(plan.settings, self.read))
+        for name in FIXED:
+            keep(name, getattr(plan, name))
+        for name in APPENDED:
+            keep(name, ())
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.read[name] = getattr(self.plan, name)
+        object.__setattr__(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.written.add(name)
+        object.__setattr__(self, name, value)
+
+
+class _WatchedSettings:
+    """Settings that note what is read of them."""
+
+    def __init__(self, settings: object, read: dict[str, Any]) -> None:
+        self._settings, self._read = settings, read
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._read[f"settings.{name}"] = getattr(self._settings, name)
+        vars(self)[name] = value
+        return value
+
+
+class _Decided(NamedTuple):
+    """What stages wrote, and what they added."""
+
+    values: tuple[tuple[str, Any], ...]
+    log_lines: tuple[str, ...]
+    problems: tuple[Any, ...]
+
+
+class _Memory:
+    """What was decided, by the values of what was read."""
+
+    __slots__ = ("decided", "key", "reads")
+
+    def __init__(self, reads: tuple[str, ...]) -> None:
+        self.reads = reads
+        self.key: Callable[[object], tuple[Any, ...]] = attrgetter(*reads)
+        self.decided: dict[tuple[Any, ...], _Decided] = {}
+
+
+class Phase:
+    """Stages that run one after the other; called as one stage, for plans without a trace."""
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = tuple(stages)
+        self.memory = _Memory(FIRST)
+
+    def __call__(self, run: UntracedPlan) -> None:
+        """Decide, or repeat what was decided for the same values. Errors: as the stages."""
+        memory = self.memory
+        key = memory.key(run)
+        found = memory.decided.get(key)
+        if found is None:
+            found = self._decide(run, memory, key)
+        for name, value in found.values:
+            setattr(run, name, value)
+        if found.log_lines:
+            run.log_lines += found.log_lines
+        if found.problems:
+            run.problems += found.problems
+
+    def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
+        """Run the stages. What they refuse is not remembered."""
+        watch = _Watch(run)
+        for stage in self._stages:
+            stage(watch)
+        written = ((name, getattr(watch, name)) for name in watch.written - APPENDED)
+        found = _Decided(tuple(written), watch.log_lines, watch.problems)
+        new = [name for name in watch.read if name not in memory.reads]
+        if new:
+            memory = self.memory = _Memory((*memory.reads, *new))
+        elif len(memory.decided) >= REMEMBERED:
+            memory.decided.clear()
+        memory.decided[(*key, *[watch.read[name] for name in new])] = found
+        return found
+
+
+def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
+    """Return the stages of a rule set in phases, with what they remember of this model."""
+    return _phases(model, rules, Registry.changes)
+
+
+@lru_cache(maxsize=16)
+def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
+    # Stages read tables of backends and other registries too: a change makes all memory stale.
+    found: list[Stage] = []
+    together: list[Stage] = []
+    for stage, following in zip(rules.stages, (*rules.stages[1:], None), strict=True):
+        if stage in OF_THE_POOL:
+            found.append(stage)
+            continue
+        together.append(stage)
+        if following in STARTS or following in OF_THE_POOL or following is None:
+            found.append(Phase(together))
+            together = []
+    return tuple(found)
