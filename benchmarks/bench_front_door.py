@@ -9,8 +9,8 @@ its budget: compare ratios, not seconds, between machines.
 from __future__ import annotations
 
 import json
+import os
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -124,12 +124,10 @@ def resolutions(scale: float) -> Iterator[Figure]:
     mean, slowest = statistics.fmean(times.values()), max(times, key=lambda name: times[name])
     over = sum(seconds > BUDGET_RESOLVE_S for seconds in times.values())
     rate = f"{1 / mean:,.0f} per second; {over} of {len(mix)} over budget"
-    for what, seconds, budget, note in (
-        ("resolve, mean of the catalog", mean, BUDGET_RESOLVE_S, rate),
-        ("resolve, slowest of the catalog", times[slowest], BUDGET_RESOLVE_S, slowest),
-        ("check the scenario and resolve", whole, None, "wb.resolve"),
-    ):
-        yield Figure(what, seconds, reference, loop, budget, note)
+    of = (reference, loop)
+    yield Figure("resolve, mean of the catalog", mean, *of, BUDGET_RESOLVE_S, rate)
+    yield Figure("resolve, slowest of the catalog", times[slowest], *of, BUDGET_RESOLVE_S, slowest)
+    yield Figure("check the scenario and resolve", whole, *of, note="wb.resolve")
 
 
 def batch_throughput(scale: float) -> Iterator[Figure]:
@@ -142,19 +140,15 @@ def batch_throughput(scale: float) -> Iterator[Figure]:
         one_line.write_text("{}\n", encoding="utf-8")
         for _ in range(3):
             starts.append(seconds_of(lambda: run_batch(one_line, 1)))
-            before = children_cpu_seconds()
+            before = os.times()
             times.append(seconds_of(lambda: run_batch(file, count)))
-            busy.append(children_cpu_seconds() - before)
+            after = os.times()
+            user, system = after.children_user, after.children_system
+            busy.append(user + system - before.children_user - before.children_system)
     note = f"{count / median(times):,.0f} lines per second; {duration(median(busy))} of CPU"
     reference = ("a batch of one line", median(starts))
     what = f"batch of {count:,} lines"
     yield Figure(what, median(times), *reference, BUDGET_BATCH_S * scale, note)
-
-
-def children_cpu_seconds() -> float:
-    """Return the CPU time of all finished child processes."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def varied_lines(count: int) -> Iterator[str]:
@@ -205,7 +199,7 @@ def click_latency(scale: float) -> Iterator[Figure]:
     clicks, bares, busy = [], [], []
     for field, value in changes * max(3, int(20 * scale)):
         before = time.process_time()
-        clicks.append(seconds_of(lambda f=field, v=value: set_control(panel, f, v)))
+        clicks.append(seconds_of(partial(setattr, panel.controls[field], "value", value)))
         busy.append(time.process_time() - before)
         assert panel.plan.settings == panel.scenario
         assert getattr(panel.scenario, field) == value
@@ -216,11 +210,6 @@ def click_latency(scale: float) -> Iterator[Figure]:
         seconds, cpu = (statistics.quantiles(times, n=20)[rank] for times in (clicks, busy))
         note = f"{len(clicks)} changes of model, TP and platform; {duration(cpu)} of CPU"
         yield Figure(f"click to panel, {name}", seconds, *reference, BUDGET_CLICK_S, note)
-
-
-def set_control(panel: object, field: str, value: object) -> None:
-    """Set a control as a click does."""
-    panel.controls[field].value = value
 
 
 if __name__ == "__main__":

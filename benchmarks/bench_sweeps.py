@@ -66,14 +66,16 @@ def usual_s(work: Callable[[], object], rounds: int = 5) -> float:
 
 def spaces(scale: float) -> Iterator[tuple[str, dict[str, tuple[Any, ...]], float, int]]:
     """Return (title, axes, budget in seconds, rounds) of sweeps."""
-    memory = tuple(GIB * (1 + 3 * number) for number in range(26))
+
+    def with_memory(count: int, **more: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
+        sizes = tuple(GIB * (1 + 3 * number) for number in range(max(1, round(count * scale))))
+        return {**DEFAULT_AXES, **more, "kv_cache_memory_bytes": sizes}
+
     default = {**DEFAULT_AXES, "kv_cache_memory_bytes": (20 * GIB,)}
-    discrete = {**DEFAULT_AXES, "backend": BACKENDS, "mamba_ssm_cache_dtype": STATE_DTYPES}
-    several = max(1, round(24 * scale))
-    many = max(1, round(26 * scale))
+    discrete = {"backend": BACKENDS, "mamba_ssm_cache_dtype": STATE_DTYPES}
+    million = with_memory(26, **discrete, max_model_len=LENGTHS)
     yield "the default sweep", default, 0.1, 5
-    yield "with memory sizes", {**default, "kv_cache_memory_bytes": memory[:several]}, 0.6, 3
-    million = {**discrete, "max_model_len": LENGTHS, "kv_cache_memory_bytes": memory[:many]}
+    yield "with memory sizes", with_memory(24), 0.6, 3
     yield "backends, state dtypes, lengths, memory sizes", million, 20.0, 1
 
 

@@ -13,6 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+from workbench.kernels.bench.machine import cpu_model
+
 PACKAGES = ("hybrid-kv-workbench", "numpy", "pydantic", "plotly", "ipywidgets")
 
 Name = TypeVar("Name", bound=Hashable)
@@ -60,16 +62,6 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
-
-
-def cpu_model() -> str:
-    """Return the processor's own model name."""
-    listing = Path("/proc/cpuinfo")
-    if listing.exists():
-        for line in listing.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def seconds_of(work: Callable[[], object]) -> float:

@@ -37,11 +37,10 @@ def main(arguments: list[str]) -> int:
     text = page()
     if "--check" not in arguments:
         PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print("docs/api.md is not up to date: run tools/api_page.py")
-    return 1
+    elif PAGE.read_text(encoding="utf-8") != text:
+        print("docs/api.md is not up to date: run tools/api_page.py")
+        return 1
+    return 0
 
 
 def page() -> str:

@@ -20,16 +20,7 @@ LISTS = ("tools/check_words.py", "tests/test_words.py")
 """Files that list the words themselves."""
 
 SUFFIXES = {
-    ".py",
-    ".md",
-    ".ipynb",
-    ".toml",
-    ".yml",
-    ".yaml",
-    ".sh",
-    ".js",
-    ".css",
-    "",
+    *(".py", ".md", ".ipynb", ".toml", ".yml", ".yaml", ".sh", ".js", ".css", ""),
     "hints.json",
 }
 """Endings or names of the files that people read."""
@@ -65,11 +56,9 @@ PATTERNS = [(re.compile(rf"\b({word})\b", re.IGNORECASE), to) for word, to in WO
 def main(names: list[str]) -> int:
     """Print every finding; return the exit code."""
     paths = [path for name in names for path in _below(Path(name))] if names else _finished()
-    found = [
-        line for path in paths if {path.suffix, path.name} & SUFFIXES for line in findings(path)
-    ]
-    for line in found:
-        print(line)
+    read = (path for path in paths if {path.suffix, path.name} & SUFFIXES)
+    found = [line for path in read for line in findings(path)]
+    print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 
 

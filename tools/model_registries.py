@@ -46,8 +46,8 @@ def main() -> None:
     }
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
-    text = json.dumps(entry, indent=1)
-    folder_of(release).joinpath(FILE).write_text(text + "\n", encoding="utf-8")
+    text = json.dumps(entry, indent=1) + "\n"
+    (folder_of(release) / FILE).write_text(text, encoding="utf-8")
 
 
 def folder_of(release: str) -> Path:
@@ -79,10 +79,8 @@ def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]
 
 def sources(package: Path, module: str) -> list[Path]:
     """Return the files of a registry entry's module: one, or all of a package."""
-    parts = module.split(".")[1:] if module.startswith("vllm.") else ["model_executor", "models"]
-    place = (
-        package.joinpath(*parts) if module.startswith("vllm.") else package.joinpath(*parts, module)
-    )
+    name = module if module.startswith("vllm.") else f"vllm.model_executor.models.{module}"
+    place = package.joinpath(*name.split(".")[1:])
     return sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
 
 
@@ -90,9 +88,8 @@ def language_models(tree: ast.Module) -> set[str]:
     """Return the architectures that a module builds from its text configuration."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if not (
-            isinstance(node, ast.Call) and ast.unparse(node.func) == "init_vllm_registered_model"
-        ):
+        builder = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if builder != "init_vllm_registered_model":
             continue
         values = {keyword.arg: keyword.value for keyword in node.keywords}
         if "hf_config" not in values or ast.unparse(values["hf_config"]) not in TEXT_CONFIGS:

@@ -40,7 +40,7 @@ def main() -> int:
         )
         reports.append({"count": options.count, "seed": options.seed, **report.to_dict()})
     options.result.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"reports": reports}, indent=1, sort_keys=False)
+    text = json.dumps({"reports": reports}, indent=1)
     options.result.write_text(text + "\n", encoding="utf-8")
     return int(any(report["differences"] for report in reports))
 

@@ -3,28 +3,25 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from workbench.kernels.mode import triton_mode
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(NamedTuple):
     """One benchmark: its module in this package, and what its cases are called."""
 
     module: str
     title: str
-    cases: str
+    case: str
     example: str
 
 
 BENCHMARKS = {
-    "block-table": Benchmark(
-        f"{__package__}.block_table", "one step of the block tables", "workloads", "W1,W3"
-    ),
-    "flex": Benchmark(f"{__package__}.flex", "attention over a paged cache", "cases", "P1,D2"),
+    "block-table": Benchmark("block_table", "one step of the block tables", "workload", "W1,W3"),
+    "flex": Benchmark("flex", "attention over a paged cache", "case", "P1,D2"),
 }
 
 
@@ -38,11 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # the kernels' modules decide for a mode when they are imported
     from workbench.kernels.bench.report import report
     from workbench.kernels.bench.results import Result
-    from workbench.kernels.bench.run import Plan
+    from workbench.kernels.bench.run import Plan, chosen
 
-    module = import_module(BENCHMARKS[options.benchmark].module)
+    benchmark = BENCHMARKS[options.benchmark]
+    module = import_module(f"{__package__}.{benchmark.module}")
     try:
-        cases = module.cases([name for name in options.cases.split(",") if name])
+        cases = chosen(benchmark.case, module.CASES, list(filter(None, options.cases.split(","))))
     except ValueError as error:
         _say(str(error))
         return 2
@@ -69,7 +67,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument("--json", type=Path, metavar="FILE", help="write the result there too")
         only = "these only, all by default"
         command.add_argument(
-            f"--{one.cases}", dest="cases", default="", metavar=one.example, help=only
+            f"--{one.case}s", dest="cases", default="", metavar=one.example, help=only
         )
         command.add_argument("--quick", action="store_true", help="few repetitions, to try it out")
     commands.choices["flex"].add_argument(

@@ -10,8 +10,14 @@ from workbench.kernels.bench.inputs import SETS, expected, step_input
 from workbench.kernels.bench.machine import Machine, this_machine
 from workbench.kernels.bench.peers import FAST, Manner, PeerKind, TablesPeer, ours
 from workbench.kernels.bench.ratios import scores
-from workbench.kernels.bench.results import CountRow, FloorRow, StepRow, TablesGateRow, TablesResult
-from workbench.kernels.bench.run import Plan, Run, chosen, gate_rows, has_fast
+from workbench.kernels.bench.results import (
+    TABLES_GATE,
+    CountRow,
+    FloorRow,
+    StepRow,
+    TablesResult,
+)
+from workbench.kernels.bench.run import GateModule, Plan, Run, has_fast
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.torch_peer import TorchPeer
 from workbench.kernels.bench.vllm_source import VllmSource
@@ -23,14 +29,9 @@ from workbench.kernels.inspection import INSPECTED_MODULES
 TARGETS = ("sm_90", "gfx942")
 LAUNCHES = 2
 """The fewest that are known for a step: apply, and everything that reads what it wrote."""
-
+CASES = WORKLOADS
 
 TablesRun = Run[TablesResult]
-
-
-def cases(names: Sequence[str]) -> tuple[Workload, ...]:
-    """Return the named workloads, or all if no name is given. ValueError for an unknown name."""
-    return chosen("workload", WORKLOADS, names)
 
 
 def run(plan: Plan) -> TablesResult:
@@ -41,20 +42,19 @@ def run(plan: Plan) -> TablesResult:
         run.open("Other work kept these cores busy: host ratios are noisy.")
     sources = run.in_every_vllm(find_vllm)
     run.kinds = peer_kinds(machine, sources, launches=True)
-    if machine.mode == "gpu":
-        cases = [*plan.cases]
-        if not plan.quick and len(cases) == len(WORKLOADS):
-            cases.append(LONG_ROWS)
+    if machine["mode"] == "gpu":
+        whole = not plan.quick and len(plan.cases) == len(WORKLOADS)
+        cases = [*plan.cases, LONG_ROWS] if whole else plan.cases
         time_cases(run, cases, ["step"], lambda case, limits: time_workload(run, case, limits))
     else:
         plan.say("No GPU: kernels are not timed, since the interpreter's times are meaningless.")
         plan.say("Correctness and counts at reduced size, in the interpreter ...")
-        run.open(
-            f"GPU times are open: {machine.device}. Run the same command on a GPU to fill them in."
-        )
+        again = "Run the same command on a GPU to fill them in."
+        run.open(f"GPU times are open: {machine['device']}. {again}")
         check_in_interpreter(run)
-    run.gate(lambda: compiled(TARGETS[:1] if plan.quick else TARGETS))
-    host_side(run, (*peer_kinds(machine, sources, launches=False), *_other_manners(machine)))
+    modules: list[GateModule] = [(name, TARGETS, {}) for name in INSPECTED_MODULES["block-table"]]
+    run.gate(modules, TARGETS[:1] if plan.quick else TARGETS, TABLES_GATE)
+    host_side(run, peer_kinds(machine, sources, launches=False))
     plan.save(run.result)
     return run.result
 
@@ -62,26 +62,23 @@ def run(plan: Plan) -> TablesResult:
 def peer_kinds(
     machine: Machine, sources: Sequence[VllmSource], *, launches: bool
 ) -> tuple[PeerKind, ...]:
-    """Return every implementation available here, the fast path first."""
-    return (
-        ours(Manner(FAST, launches=launches), FAST, _this(machine)),
-        ours(Manner("faithful", launches=launches), "faithful", _this(machine)),
-        PeerKind("torch", TorchPeer, f"torch {machine.torch} indexing"),
-        *(vllm(source, launches=launches) for source in sources),
-    )
+    """Return every implementation available here, the fast path first.
 
-
-def _other_manners(machine: Machine) -> tuple[PeerKind, ...]:
-    """Return the fast path's host share with arrays instead of lists, and with a checked batch."""
-    this = _this(machine)
-    return (
+    launches=False: for the host's share, which the fast path also has with arrays instead of lists
+    of ids, and with a checked batch.
+    """
+    this = f"this project, files {machine['source_hash']}"
+    others = (
         ours(Manner(FAST, arrays=True, launches=False), "fast, arrays", this),
         ours(Manner(FAST, checked=True, launches=False), "fast, host batch", this),
     )
-
-
-def _this(machine: Machine) -> str:
-    return f"this project, files {machine.source_hash}"
+    return (
+        ours(Manner(FAST, launches=launches), FAST, this),
+        ours(Manner("faithful", launches=launches), "faithful", this),
+        PeerKind("torch", TorchPeer, f"torch {machine['torch']} indexing"),
+        *(vllm(source, launches=launches) for source in sources),
+        *(() if launches else others),
+    )
 
 
 def time_workload(run: TablesRun, workload: Workload, limits: Limits) -> None:
@@ -89,7 +86,7 @@ def time_workload(run: TablesRun, workload: Workload, limits: Limits) -> None:
     name = workload.name
     inputs = [step_input(workload, turn, run.device) for turn in range(SETS)]
     rights = [expected(given) for given in inputs]
-    peers = run.checked(name, inputs, rights)
+    peers = run.right_ones(name, run.tried(name, inputs, rights))
     if not has_fast(peers):
         run.open(f"{name} was not timed: the fast path is wrong")
         return
@@ -101,8 +98,9 @@ def time_workload(run: TablesRun, workload: Workload, limits: Limits) -> None:
         times.add_graphs(piece, hot=True, check=piece == "step")
     rows = times.kept()
     run.result.steps += rows
-    of_fast = [row for row in rows if (row.peer, row.clock) == (FAST, "gpu cold")]
-    run.result.floors += [floor(workload, row, limits) for row in of_fast]
+    for row in rows:
+        if (row.peer, row.clock) == (FAST, "gpu cold"):
+            run.result.floors.append(floor(workload, row, limits))
 
 
 def _step_s(peers: Sequence[TablesPeer]) -> float:
@@ -133,7 +131,8 @@ def check_in_interpreter(run: TablesRun) -> None:
     """Check one reduced input set of every workload, and count the accesses of its step."""
     for full in run.plan.cases:
         given = step_input(full.reduced(), 0)
-        for kind, peers in run.checked(full.name, [given], [expected(given)]).items():
+        found = run.tried(full.name, [given], [expected(given)])
+        for kind, peers in run.right_ones(full.name, found).items():
             counts = counted_step(full.name, kind.name, peers[0])
             if counts.launches:
                 run.result.counts.append(counts)
@@ -148,12 +147,6 @@ def counted_step(workload: str, name: str, peer: TablesPeer) -> CountRow:
     return CountRow(
         workload=workload, peer=name, **{name: getattr(traffic, name) for name in names}
     )
-
-
-def compiled(targets: Sequence[str]) -> list[TablesGateRow]:
-    """Compile every shipped kernel for every target."""
-    modules = INSPECTED_MODULES["block-table"]
-    return [row for module in modules for row in gate_rows(TablesGateRow, module, targets)]
 
 
 def host_side(run: TablesRun, kinds: Sequence[PeerKind]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from workbench.kernels.bench import gpu_clock
-from workbench.kernels.bench.flex_cases import CASES, FlexCase
+from workbench.kernels.bench import flex_cases, gpu_clock
+from workbench.kernels.bench.flex_cases import FlexCase
 from workbench.kernels.bench.flex_inputs import (
     NOT_FINITE,
     FlexInput,
@@ -21,14 +21,13 @@ from workbench.kernels.bench.machine import this_machine
 from workbench.kernels.bench.peers import FAST, PeerKind
 from workbench.kernels.bench.ratios import AGAIN
 from workbench.kernels.bench.results import (
+    FLEX_GATE,
     BitsRow,
-    FlexGateRow,
     FlexResult,
     MetadataRow,
     RateRow,
-    Verdict,
 )
-from workbench.kernels.bench.run import PeerSkipped, Plan, Run, chosen, gate_rows, has_fast, ran
+from workbench.kernels.bench.run import Plan, Run, has_fast, ran
 from workbench.kernels.bench.timing import CaseTimes, time_cases
 from workbench.kernels.bench.vllm_attention import vllm_attention
 from workbench.kernels.inspection import TARGETS
@@ -38,17 +37,19 @@ from workbench.kernels.paged_flex.settings import Settings
 from workbench.kernels.paged_flex.work import paged_batch
 
 READS_MASKED = "bytes that it masks reach its result: it needs a cache that is finite everywhere"
+CASES = flex_cases.CASES
 SAMPLE_S = 0.02
 """Attention of one graph, about: enough for the clock, little enough for slow peers."""
 
 SHARE_OF_MEMORY = 0.8
 BUILDS = 3
 QUICK_TARGETS = ("sm_90",)
-_MODULES = (
-    ("paged_flex.specs", tuple(TARGETS), "tiles for every device"),
-    ("paged_flex.wide_specs", ("sm_90", "sm_100"), "tiles of Hopper and B200"),
-    ("paged_flex.hopper_specs", ("sm_90",), "tile of Hopper"),
-    ("bench.vllm_attention_specs", tuple(TARGETS), "vLLM"),
+_HERE = "workbench.kernels"
+MODULES = (
+    (f"{_HERE}.paged_flex.specs", tuple(TARGETS), {"source": "tiles for every device"}),
+    (f"{_HERE}.paged_flex.wide_specs", ("sm_90", "sm_100"), {"source": "tiles of Hopper and B200"}),
+    (f"{_HERE}.paged_flex.hopper_specs", ("sm_90",), {"source": "tile of Hopper"}),
+    (f"{_HERE}.bench.vllm_attention_specs", tuple(TARGETS), {"source": "vLLM"}),
 )
 """The kernels, and the targets that are given their tiles; vLLM's where VLLM_SRC names one."""
 
@@ -57,32 +58,18 @@ class FlexRun(Run[FlexResult]):
     """One run of this benchmark."""
 
     def __init__(self, plan: Plan) -> None:
-        self.machine = this_machine("paged_flex")
-        kinds = own_kinds(self.machine.source_hash)
-        super().__init__(
-            plan, FlexResult(machine=self.machine, quick=plan.quick, rounds=plan.rounds), kinds
-        )
+        machine = this_machine("paged_flex")
+        result = FlexResult(machine=machine, quick=plan.quick, rounds=plan.rounds)
+        super().__init__(plan, result, own_kinds(str(machine["source_hash"])))
 
     def check(self, given: FlexInput) -> tuple[dict[PeerKind, list[Any]], Any]:
         """Return the right peers, and the truth. Pages are full of NaN, or finite if that fails."""
         right, name = truth(given), given.case.name
-        found = {}
-        for kind in self.kinds:
-            try:
-                found[kind] = ran(kind, [given], [right])
-            except PeerSkipped as reason:
-                self.open(f"{name}: no {kind.name}: {reason}.")
+        found = self.tried(name, [given], [right])
+        remarks = {kind: READS_MASKED for kind, (_, wrong) in found.items() if NOT_FINITE in wrong}
         given.make_finite()
-        peers = {}
-        for kind, (made, wrong) in found.items():
-            remark = ""
-            if NOT_FINITE in wrong:
-                made, wrong = ran(kind, [given], [right])  # noqa: PLW2901
-                remark = READS_MASKED
-            self.result.verdicts.append(Verdict(name, kind.name, not wrong, wrong or remark))
-            if not wrong:
-                peers[kind] = made
-        return peers, right
+        found |= {kind: ran(kind, [given], [right]) for kind in remarks}
+        return self.right_ones(name, found, remarks), right
 
     def describe(self, given: FlexInput, peers: Mapping[PeerKind, Sequence[Any]]) -> None:
         """Record bytes of metadata and bit comparisons, which need no clock."""
@@ -93,29 +80,25 @@ class FlexRun(Run[FlexResult]):
         self.result.bits += bits_rows(given)
 
 
-def cases(names: Sequence[str]) -> tuple[FlexCase, ...]:
-    """Return the named cases, or all if no name is given. ValueError for an unknown name."""
-    return chosen("case", CASES, names)
-
-
 def run(plan: Plan) -> FlexResult:
     """Run the whole benchmark. A peer with wrong results is in `verdicts` and is not timed."""
     run = FlexRun(plan)
+    machine = run.result.machine
     with torch.no_grad():
         vllms = run.in_every_vllm(vllm_attention)
         run.kinds += tuple(vllms)
-        if run.machine.mode == "gpu" and not plan.compile_only:
+        if machine["mode"] == "gpu" and not plan.compile_only:
             time_all(run)
         else:
             run.open(
-                f"GPU times are open: {run.machine.device}. Run the same command on a GPU, without "
+                f"GPU times are open: {machine['device']}. Run the same command on a GPU, without "
                 "--compile-only, to fill them in."
             )
             if not plan.compile_only:
                 plan.say("Correctness at reduced size, in the interpreter, which has no times ...")
                 check_cases(run)
-    targets = QUICK_TARGETS if plan.quick else tuple(TARGETS)
-    run.gate(lambda: compiled(targets, _MODULES if vllms else _MODULES[:-1]))
+    modules = MODULES if vllms else MODULES[:-1]
+    run.gate(modules, QUICK_TARGETS if plan.quick else tuple(TARGETS), FLEX_GATE)
     plan.save(run.result)
     return run.result
 
@@ -158,9 +141,6 @@ def time_case(run: FlexRun, case: FlexCase) -> None:
     times.add_graphs("attention", _steps_of_graph, hot=False)
     rows = times.kept()
     run.result.steps += rows
-    matmul, copy = run.result.matmul_flop_per_s, run.result.copy_bytes_per_s
-    assert matmul is not None
-    assert copy is not None
     run.result.rates += [
         RateRow(
             case=case.name,
@@ -168,8 +148,8 @@ def time_case(run: FlexRun, case: FlexCase) -> None:
             us=row.us.median,
             flop=fitted.flop,
             bytes=fitted.bytes,
-            matmul_flop_per_s=matmul,
-            copy_bytes_per_s=copy,
+            matmul_flop_per_s=run.result.matmul_flop_per_s or 0.0,
+            copy_bytes_per_s=run.result.copy_bytes_per_s or 0.0,
         )
         for row in rows
         if row.piece == "attention" and row.peer != AGAIN
@@ -187,22 +167,6 @@ def _steps_of_graph(peers: Sequence[AttentionPeer]) -> int:
     return max(1, min(GRAPH_STEPS, int(SAMPLE_S / seconds)))
 
 
-def compiled(
-    targets: Sequence[str], modules: Sequence[tuple[str, Sequence[str], str]]
-) -> list[FlexGateRow]:
-    """Compile every shipped kernel for every target with its tiles."""
-    return [
-        row
-        for module, meant, source in modules
-        for row in gate_rows(
-            FlexGateRow,
-            f"workbench.kernels.{module}",
-            [target for target in meant if target in targets],
-            source=source,
-        )
-    ]
-
-
 def metadata_row(
     kind: PeerKind, peer: AttentionPeer, given: FlexInput, larger: FlexInput
 ) -> MetadataRow:
@@ -217,33 +181,31 @@ def metadata_row(
 
 def bits_rows(given: FlexInput) -> list[BitsRow]:
     """Compare the last request's bits alone, and in a step of its last queries, in both modes."""
-    own = given.paged.tokens_of(given.paged.batch.num_requests - 1)
+    paged = given.paged
+    own = paged.tokens_of(paged.batch.num_requests - 1)
     count = own.stop - own.start
     ways: list[tuple[Kind, str, int]] = []
-    if given.paged.batch.num_requests > 1:
+    if paged.batch.num_requests > 1:
         ways.append(("batch", "alone", count))
     if count > 1 and given.case.is_causal:
         ways.append(("chunks", "chunk", count // 2))
     rows = []
     for mode in (FAST, BITWISE):
-        settings = default_settings(given.device, bitwise=mode == BITWISE)
-        paged = given.paged
-        whole = prepare(
-            paged.query, paged.kv_cache, paged.batch, mask=given.mask, settings=settings
-        ).run()
+        fit = default_settings(given.device, bitwise=mode == BITWISE)
+        ready = prepare(paged.query, paged.kv_cache, paged.batch, mask=given.mask, settings=fit)
+        whole = ready.run()
         for kind, way, queries in ways:
-            again = last_queries(given, queries, settings)
+            again = last_queries(given, queries, fit)
             trial = compare_bits(kind, way, whole[own.stop - queries : own.stop], again)
-            rows.append(
-                BitsRow(
-                    case=given.case.name,
-                    peer=mode,
-                    way=way,
-                    elements=trial.elements,
-                    differing=trial.differing,
-                    promised=kind in promised(settings),
-                )
+            row = BitsRow(
+                case=given.case.name,
+                peer=mode,
+                way=way,
+                elements=trial.elements,
+                differing=trial.differing,
+                promised=kind in promised(fit),
             )
+            rows.append(row)
     return rows
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,11 +49,9 @@ class FlexCase:
     dtype: str = "bfloat16"
 
     @property
-    def torch_dtype(self) -> torch.dtype:
+    def torch_dtype(self) -> Any:
         """Return the torch dtype of queries, keys and values."""
-        dtype = getattr(torch, self.dtype)
-        assert isinstance(dtype, torch.dtype)
-        return dtype
+        return getattr(torch, self.dtype)
 
     @property
     def requests(self) -> int:
@@ -121,15 +119,13 @@ class FlexCase:
     @property
     def bytes(self) -> int:
         """Count the bytes of visible keys and values, queries and results, each once."""
-        element = self.torch_dtype.itemsize
-        keys = sum(part.requests * self._visible_keys(part) for part in self.parts)
-        kv = 2 * keys * self.kv_heads * self.head_dim * element
-        return kv + 2 * self.query_tokens * self.heads * self.head_dim * element
-
-    def _visible_keys(self, part: CasePart) -> int:
-        """Count the keys that any query sees: those of the first, and what comes after it."""
-        first = np.array([part.tokens - part.queries])
-        return min(part.tokens, part.queries - 1 + int(self.visible(first)[0]))
+        keys = 0
+        for part in self.parts:
+            # any query's keys: those of the first query, and what comes after it
+            of_first = self.visible(np.array([part.tokens - part.queries]))
+            keys += part.requests * min(part.tokens, part.queries - 1 + int(of_first[0]))
+        vectors = keys * self.kv_heads + self.query_tokens * self.heads
+        return 2 * vectors * self.head_dim * self.torch_dtype.itemsize
 
     @property
     def needed_bytes(self) -> int:
@@ -155,10 +151,14 @@ class FlexCase:
 
     def divided(self, by: int) -> "FlexCase":
         """Return the case with fewer requests, or with shorter ones if it has few requests."""
-        parts = tuple(
-            replace(part, requests=part.requests // by) if part.requests >= by else _cut(part, by)
-            for part in self.parts
-        )
+
+        def fewer(part: CasePart) -> CasePart:
+            if part.requests >= by:
+                return replace(part, requests=part.requests // by)
+            tokens, queries = max(part.tokens // by, 1), max(part.queries // by, 1)
+            return replace(part, tokens=tokens, queries=queries)
+
+        parts = tuple(map(fewer, self.parts))
         if all(part.requests >= by for part in self.parts):
             return replace(self, parts=parts)
         return replace(
@@ -173,68 +173,42 @@ class FlexCase:
         """Return the same shape in float32, small enough for Triton's interpreter."""
         by = max(_REDUCTION, max(part.queries for part in self.parts) // _FEW_QUERIES)
         single = replace(self, parts=tuple(replace(part, requests=1) for part in self.parts))
-        pairs = zip(single.divided(by).parts, self.parts, strict=True)
+        small = single.divided(by)
+        pairs = zip(small.parts, self.parts, strict=True)
         parts = tuple(replace(s, requests=min(p.requests, _FEW_REQUESTS)) for s, p in pairs)
-        small = replace(single.divided(by), parts=parts, dtype="float32")
-        return replace(small, heads=8, kv_heads=2, head_dim=32)
+        return replace(small, parts=parts, dtype="float32", heads=8, kv_heads=2, head_dim=32)
 
 
-def _cut(part: CasePart, by: int) -> CasePart:
-    return replace(part, tokens=max(part.tokens // by, 1), queries=max(part.queries // by, 1))
+def _case(
+    name: str, title: str, *parts: tuple[int, int, int], block_size: int = 64, **mask: Any
+) -> FlexCase:
+    """Return a case from the (requests, tokens, queries) of its parts."""
+    batch = tuple(CasePart(*part) for part in parts)
+    return FlexCase(name=name, title=title, parts=batch, block_size=block_size, **mask)
 
 
-_WHOLE = (CasePart(1, 8192, 8192),)
-
-CASES: dict[str, FlexCase] = {
-    case.name: case
-    for case in (
-        FlexCase("P1", title="prefill of 8K, causal, page 16", parts=_WHOLE, block_size=16),
-        FlexCase("P2", title="prefill of 8K, causal, page 64", parts=_WHOLE, block_size=64),
-        FlexCase(
-            "P3",
-            title="prefill of 1K over 31K cached",
-            parts=(CasePart(1, 32768, 1024),),
-            block_size=64,
-        ),
-        FlexCase(
-            name="P4",
-            title="prefill of 32K, window of 1024",
-            parts=(CasePart(1, 32768, 32768),),
-            block_size=64,
-            mask="window",
-            window=1024,
-        ),
-        FlexCase(
-            name="P5",
-            title="prefill of 8K, eight documents",
-            parts=_WHOLE,
-            block_size=64,
-            mask="documents",
-            lengths=(512, 1536, 1024, 2048, 768, 1280, 640, 384),
-        ),
-        FlexCase(
-            name="P5L",
-            title="prefill of 8K, prefix LM: ranges of 2K and 1K",
-            parts=_WHOLE,
-            block_size=64,
-            mask="prefix LM",
-            ranges=((0, 2047), (4096, 5119)),
-        ),
-        FlexCase(
-            "D1", title="decode, 1 request of 8K", parts=(CasePart(1, 8192, 1),), block_size=16
-        ),
-        FlexCase(
-            "D2", title="decode, 64 requests of 8K", parts=(CasePart(64, 8192, 1),), block_size=16
-        ),
-        FlexCase(
-            "D3", title="decode, 256 requests of 2K", parts=(CasePart(256, 2048, 1),), block_size=16
-        ),
-        FlexCase(
-            name="D4",
-            title="prefill of 4K and 63 decodes of 8K",
-            parts=(CasePart(1, 4096, 4096), CasePart(63, 8192, 1)),
-            block_size=16,
-        ),
-    )
-}
+_DOCUMENTS = (512, 1536, 1024, 2048, 768, 1280, 640, 384)
+_RANGES = ((0, 2047), (4096, 5119))
+_OF_8K, _OF_32K = (1, 8192, 8192), (1, 32768, 32768)
+_CASES = (
+    _case("P1", "prefill of 8K, causal, page 16", _OF_8K, block_size=16),
+    _case("P2", "prefill of 8K, causal, page 64", _OF_8K),
+    _case("P3", "prefill of 1K over 31K cached", (1, 32768, 1024)),
+    _case("P4", "prefill of 32K, window of 1024", _OF_32K, mask="window", window=1024),
+    _case("P5", "prefill of 8K, eight documents", _OF_8K, mask="documents", lengths=_DOCUMENTS),
+    _case(
+        "P5L",
+        "prefill of 8K, prefix LM: ranges of 2K and 1K",
+        _OF_8K,
+        mask="prefix LM",
+        ranges=_RANGES,
+    ),
+    _case("D1", "decode, 1 request of 8K", (1, 8192, 1), block_size=16),
+    _case("D2", "decode, 64 requests of 8K", (64, 8192, 1), block_size=16),
+    _case("D3", "decode, 256 requests of 2K", (256, 2048, 1), block_size=16),
+    _case(
+        "D4", "prefill of 4K and 63 decodes of 8K", (1, 4096, 4096), (63, 8192, 1), block_size=16
+    ),
+)
+CASES = {case.name: case for case in _CASES}
 """Name -> case; scores are geometric means over all of them."""

@@ -58,14 +58,10 @@ class OurPeer(AttentionPeer):
 
     def ready(self) -> None:
         """Build the lists of programs, and copy them to the device."""
-        paged, mask = self._given.paged, self._given.mask
+        paged = self._given.paged
+        inputs = (paged.query, paged.kv_cache, paged.batch)
         self._prepared = prepare(
-            paged.query,
-            paged.kv_cache,
-            paged.batch,
-            mask=mask,
-            settings=self._settings,
-            out=self.out,
+            *inputs, mask=self._given.mask, settings=self._settings, out=self.out
         )
         self.metadata_bytes = self._prepared.metadata_bytes + self._prepared.partial_bytes
 
@@ -185,8 +181,7 @@ class SdpaPeer(_Stacked):
         at = torch.arange(self._queries, device=self._given.device)[:, None]
         key = torch.arange(self._tokens, device=self._given.device)[None, :]
         requests = range(len(self._query)) if self._given.mask.aux is not None else (0,)
-        visible = [self._visible(request, 0, at, key) for request in requests]
-        self._mask = torch.stack(visible)[:, None]
+        self._mask = torch.stack([self._visible(one, 0, at, key) for one in requests])[:, None]
         self.metadata_bytes = self._mask.nbytes
 
     def launch(self, piece: Piece = "attention") -> None:

@@ -94,10 +94,7 @@ class StepGraphs:
         self._flushes = captured(lambda: _repeat(flush_l2, self._steps))
 
     def cold_s(self) -> float:
-        """Return the time of one step after a flush, without the flush's time.
-
-        Raises TooNoisyError.
-        """
+        """Return the time of one step after a flush, without the flush's. Raises TooNoisyError."""
         both = event_seconds(self._cold.replay, COLD_REPLAYS)
         steps = both - event_seconds(self._flushes.replay, COLD_REPLAYS)
         if steps <= 0:

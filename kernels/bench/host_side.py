@@ -80,18 +80,15 @@ def expansion_rows(plan: Plan) -> list[ExpansionRow]:
         seconds = measured_rounds(samples, plan.rounds)
         for name, values in seconds.items():
             us = spread([value * 1e6 for value in values])
-            speedup = spread(round_ratios(seconds["list"], values))
-            ns_per_output = us.median * 1e3 / (blocks * ratio)
-            rows.append(
-                ExpansionRow(
-                    blocks=blocks,
-                    ratio=ratio,
-                    way=name,
-                    us=us,
-                    speedup=speedup,
-                    ns_per_output=ns_per_output,
-                )
+            row = ExpansionRow(
+                blocks=blocks,
+                ratio=ratio,
+                way=name,
+                us=us,
+                speedup=spread(round_ratios(seconds["list"], values)),
+                ns_per_output=us.median * 1e3 / (blocks * ratio),
             )
+            rows.append(row)
     return rows
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from workbench.kernels.bench.workloads import Part, Workload, tokens_of
+from workbench.kernels.bench.workloads import Workload, tokens_of
 from workbench.kernels.block_table.path import DeviceBatch
 from workbench.kernels.block_table.reference import ReferenceTables
 
@@ -77,7 +77,10 @@ def step_input(workload: Workload, turn: int, device: str = "cpu") -> StepInput:
         for part, before, after in zip(parts, held, new, strict=True):
             before.append(list(islice(pool, part.held[g])))
             after.append(list(islice(pool, part.new[g])))
-    ends = np.array([_length(workload, part, pick) for part in parts])
+    # only some requests end at a block's last slot
+    most = [tokens_of(workload, part) for part in parts]
+    room = [min(16, total - part.tokens + 1) for total, part in zip(most, parts, strict=True)]
+    ends = np.array(most) - [int(pick.integers(0, size)) for size in room]
     counts = np.array([part.tokens for part in parts])
     starts = np.concatenate(([0], np.cumsum(counts)))
     positions = np.arange(starts[-1]) + np.repeat(ends - starts[1:], counts)
@@ -92,12 +95,6 @@ def step_input(workload: Workload, turn: int, device: str = "cpu") -> StepInput:
         query_start_loc=starts.astype(np.int32),
         positions=positions.astype(np.int64),
     )
-
-
-def _length(workload: Workload, part: Part, pick: np.random.Generator) -> int:
-    """Draw the tokens of one request after the step; only some end at a block's last slot."""
-    most = tokens_of(workload, part)
-    return most - int(pick.integers(0, min(16, most - part.tokens + 1)))
 
 
 @dataclass(frozen=True, slots=True)

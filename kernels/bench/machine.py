@@ -3,8 +3,8 @@
 import hashlib
 import platform
 import subprocess
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
 from workbench.kernels.mode import triton_mode
@@ -12,41 +12,29 @@ from workbench.kernels.mode import triton_mode
 KERNELS = Path(__file__).parents[1]
 NO_GPU = "no GPU: Triton's interpreter"
 
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """`mode` is that of workbench.kernels.mode; `driver` is None where there is no GPU."""
-
-    device: str
-    mode: str
-    driver: str | None
-    cpu: str
-    python: str
-    torch: str
-    triton: str | None
-    numpy: str
-    source_hash: str
-    date: str
+Machine = dict[str, str | None]
 
 
 def this_machine(operation: str) -> Machine:
-    """Ask the driver, the packages and the clock. operation: whose files are hashed."""
-    import numpy as np
+    """Ask the driver, the packages and the clock. operation: whose files are hashed.
+
+    `mode` is that of workbench.kernels.mode; `driver` is None where there is no GPU.
+    """
     import torch
 
     decided = triton_mode()
-    return Machine(
-        device=device_name(),
-        mode=decided.mode,
-        driver=_driver() if decided.mode == "gpu" else None,
-        cpu=_cpu(),
-        python=platform.python_version(),
-        torch=torch.__version__,
-        triton=decided.triton_version,
-        numpy=np.__version__,
-        source_hash=source_hash(operation),
-        date=datetime.now(UTC).date().isoformat(),
-    )
+    return {
+        "device": device_name(),
+        "mode": decided.mode,
+        "driver": _driver() if decided.mode == "gpu" else None,
+        "cpu": cpu_model(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": decided.triton_version,
+        "numpy": version("numpy"),
+        "source_hash": source_hash(operation),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
 
 
 def device_name() -> str:
@@ -71,10 +59,9 @@ def _driver() -> str | None:
     return text.split("\n")[0].strip() or None
 
 
-def _cpu() -> str:
+def cpu_model() -> str:
+    """Return the processor's own model name."""
     listing = Path("/proc/cpuinfo")
-    if listing.exists():
-        for line in listing.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = listing.read_text(encoding="utf-8").splitlines() if listing.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

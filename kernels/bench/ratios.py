@@ -70,24 +70,20 @@ def compared(
     sources = {kind.name: kind.source for kind in samples} | {AGAIN: first.source}
     seconds = measured_rounds({**named, AGAIN: samples[first]}, rounds)
     band = noise_band(round_ratios(seconds[AGAIN], seconds[first.name]))
-    rows = []
-    for name, values in seconds.items():
-        ratio = spread(round_ratios(values, seconds[first.name]))
-        us = spread([value * 1e6 for value in values])
-        shown = outside_band(ratio.median, band)
-        rows.append(
-            StepRow(
-                workload=workload,
-                piece=piece,
-                clock=clock,
-                peer=name,
-                source=sources[name],
-                us=us,
-                ratio=ratio,
-                reported=shown,
-            )
+    ratios = {n: spread(round_ratios(values, seconds[first.name])) for n, values in seconds.items()}
+    return [
+        StepRow(
+            workload=workload,
+            piece=piece,
+            clock=clock,
+            peer=name,
+            source=sources[name],
+            us=spread([value * 1e6 for value in values]),
+            ratio=ratios[name],
+            reported=outside_band(ratios[name].median, band),
         )
-    return rows
+        for name, values in seconds.items()
+    ]
 
 
 def scores(rows: Sequence[StepRow], pieces: Sequence[str] = ("step",)) -> list[Score]:

@@ -1,10 +1,11 @@
 """A result as text: tables that are read at a glance."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from workbench.kernels.bench.peers import FAST
-from workbench.kernels.bench.results import Result, Score, Spread, StepRow
+from workbench.kernels.bench.results import GateRow, Result, Score, Spread, StepRow
 
 Section = Callable[[Sequence[Any]], str]
 
@@ -45,11 +46,11 @@ def grid(title: str, cells: Mapping[tuple[str, str], str], corner: str = "") -> 
 
 def _machine(result: Result) -> str:
     m = result.machine
-    driver = f", driver {m.driver}" if m.driver else ""
+    driver = f", driver {m['driver']}" if m["driver"] else ""
     lines = [
-        f"{m.device}{driver}; {m.cpu}",
-        f"python {m.python}, torch {m.torch}, triton {m.triton}, numpy {m.numpy}",
-        f"kernels {m.source_hash}; {m.date}",
+        f"{m['device']}{driver}; {m['cpu']}",
+        ", ".join(f"{name} {m[name]}" for name in ("python", "torch", "triton", "numpy")),
+        f"kernels {m['source_hash']}; {m['date']}",
         f"{result.rounds} rounds A B B A: median (smallest-largest) of the ratios within a round;",
         f"above 1x the {FAST} one is faster; = is inside the noise of this run",
     ]
@@ -108,14 +109,20 @@ def _ratio(row: StepRow) -> str:
 
 
 def _in_fields(title: str, names: str) -> Section:
-    """Return a formatter of rows: these fields and properties, without those that rows lack."""
+    """Return a formatter of rows: these fields and properties."""
+    values = attrgetter(*names.split())
+    return lambda rows: _named(title, names.split(), map(values, rows))
 
-    def formatted(rows: Sequence[Any]) -> str:
-        shown = [name for name in names.split() if hasattr(rows[0], name)]
-        body = [[_text(getattr(row, name)) for name in shown] for row in rows]
-        return table(title, [[name.replace("_", " ") for name in shown], *body])
 
-    return formatted
+def _gate(rows: Sequence[GateRow]) -> str:
+    names = [name for name in rows[0] if name != "source"]
+    values = ([row[name] for name in names] for row in rows)
+    return _named("What the compiler made, without a GPU", names, values)
+
+
+def _named(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    head = [name.replace("_", " ") for name in names]
+    return table(title, [head, *(list(map(_text, row)) for row in rows)])
 
 
 def _text(value: object) -> str:
@@ -171,11 +178,7 @@ _SECTIONS: Mapping[str, Section] = {
     "expansions": _expansions,
     "metadata": _metadata,
     "bits": _bits,
-    "gate": _in_fields(
-        "What the compiler made, without a GPU",
-        "kernel target registers spill_bytes shared_bytes shared_limit_bytes widest_load_bytes "
-        "widest_store_bytes wide_divisions instructions matrix_instructions",
-    ),
+    "gate": _gate,
     "counts": _in_fields(
         "Counted in the interpreter at reduced size (no time follows from it)",
         "workload peer launches programs loads stores bytes",

@@ -172,36 +172,12 @@ class BitsRow:
     """Whether the settings promise equal bits here."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateRow:
-    """What the compiler made of a kernel; registers and spills per thread, memory per program."""
-
-    kernel: str
-    target: str
-    registers: int
-    spill_bytes: int
-    shared_bytes: int
-    instructions: int
-
-
-@dataclass(frozen=True, slots=True)
-class TablesGateRow(GateRow):
-    """The same of a kernel of the block tables; widths in bytes of one thread's access."""
-
-    widest_load_bytes: int
-    widest_store_bytes: int
-    wide_divisions: int
-
-
-@dataclass(frozen=True, slots=True)
-class FlexGateRow(GateRow):
-    """The same of attention."""
-
-    shared_limit_bytes: int
-    """The most that the target gives a program."""
-    matrix_instructions: tuple[str, ...]
-    source: str
-    """Whose tiles they are."""
+GateRow = dict[str, Any]
+"""What the compiler made of a kernel: some numbers of a `KernelReport`, by name."""
+_GATE = ("kernel", "target", "registers", "spill_bytes", "shared_bytes", "instructions")
+TABLES_GATE = (*_GATE, "widest_load_bytes", "widest_store_bytes", "wide_divisions")
+FLEX_GATE = (*_GATE, "shared_limit_bytes", "matrix_instructions")
+"""Numbers of the block tables' kernels, and of attention's, whose rows name a `source` of tiles."""
 
 
 @dataclass(slots=True)
@@ -218,7 +194,7 @@ class Result:
     verdicts: list[Verdict] = field(default_factory=list)
     steps: list[StepRow] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
-    gate: list[Any] = field(default_factory=list)
+    gate: list[GateRow] = field(default_factory=list)
 
     @property
     def wrong(self) -> list[Verdict]:
@@ -232,7 +208,7 @@ class Result:
 
 @dataclass(slots=True)
 class TablesResult(Result):
-    """A run of the block tables; `gate` has `TablesGateRow`."""
+    """A run of the block tables."""
 
     benchmark: ClassVar[str] = "block-table"
     floors: list[FloorRow] = field(default_factory=list)
@@ -244,7 +220,7 @@ class TablesResult(Result):
 
 @dataclass(slots=True)
 class FlexResult(Result):
-    """A run of paged attention; `gate` has `FlexGateRow`."""
+    """A run of paged attention."""
 
     benchmark: ClassVar[str] = "flex"
     matmul_flop_per_s: float | None = None

@@ -1,6 +1,5 @@
 """What every benchmark does: find peers, check them, and record what could not be measured."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -8,12 +7,17 @@ from typing import Any, Generic, Protocol, TypeVar
 from workbench.kernels.bench.peers import FAST, PeerKind
 from workbench.kernels.bench.ratios import QUICK_ROUNDS, ROUNDS
 from workbench.kernels.bench.results import Result, Verdict
-from workbench.kernels.bench.vllm_source import VllmSkipped, named_folders
+from workbench.kernels.bench.vllm_source import in_every_vllm
 from workbench.kernels.inspection import InspectionError, inspect_kernels
 from workbench.kernels.mode import triton_mode
 
 Found = TypeVar("Found")
 AnyResult = TypeVar("AnyResult", bound=Result)
+Ran = tuple[list[Any], str]
+"""The peers of a kind, one per input, and what is wrong with the first that is."""
+NO_REMARKS: Mapping[PeerKind, str] = {}
+GateModule = tuple[str, Sequence[str], Mapping[str, str]]
+"""Kernels to compile: their module, the targets that have them, and what their rows say as well."""
 
 
 class Expected(Protocol):
@@ -61,46 +65,50 @@ class Run(Generic[AnyResult]):
 
     def in_every_vllm(self, find: Callable[[str], Found]) -> list[Found]:
         """Return what is found in the folders that VLLM_SRC names; say why others are skipped."""
-        found = []
-        try:
-            folders = named_folders()
-        except VllmSkipped as reason:
-            self.open(f"No vLLM to compare with. {reason}")
-            return []
-        for folder in folders:
+        return in_every_vllm(find, lambda reason: self.open(f"No vLLM to compare with. {reason}"))
+
+    def tried(
+        self, name: str, inputs: Sequence[Any], rights: Sequence[Expected]
+    ) -> dict[PeerKind, Ran]:
+        """Run every kind of peer that can compute a case."""
+        found = {}
+        for kind in self.kinds:
             try:
-                found.append(find(folder))
-            except VllmSkipped as reason:
-                self.open(f"No vLLM to compare with. {reason}")
+                found[kind] = ran(kind, inputs, rights)
+            except PeerSkipped as reason:
+                self.open(f"{name}: no {kind.name}: {reason}.")
         return found
 
-    def checked(
-        self, name: str, inputs: Sequence[Any], rights: Sequence[Expected]
+    def right_ones(
+        self, name: str, found: Mapping[PeerKind, Ran], remarks: Mapping[PeerKind, str] = NO_REMARKS
     ) -> dict[PeerKind, list[Any]]:
-        """Return the right peers of a case, one per input, and record a verdict on every kind.
+        """Return the right peers of a case, and record a verdict on every kind.
 
         A peer that is wrong, or that fails, is not among them, and so is not timed.
         """
-        found = {kind: ran(kind, inputs, rights) for kind in self.kinds}
-        self.judge(name, {kind: wrong for kind, (_peers, wrong) in found.items()})
+        for kind, (_peers, wrong) in found.items():
+            detail = wrong or remarks.get(kind, "")
+            self.result.verdicts.append(Verdict(name, kind.name, not wrong, detail))
         return {kind: peers for kind, (peers, wrong) in found.items() if not wrong}
 
-    def judge(self, name: str, wrong: Mapping[PeerKind, str]) -> None:
-        """Record what is wrong with each kind of peer in a case, or that nothing is."""
-        found = [Verdict(name, kind.name, not text, text) for kind, text in wrong.items()]
-        self.result.verdicts += found
-
-    def gate(self, rows: Callable[[], list[Any]]) -> None:
-        """Record what the compiler makes of the kernels."""
+    def gate(
+        self, modules: Iterable[GateModule], targets: Sequence[str], names: Sequence[str]
+    ) -> None:
+        """Record what the compiler makes of the kernels. names: the numbers of a report."""
         self.plan.say("What the compiler makes of the kernels ...")
+        chosen = ((m, [name for name in own if name in targets], more) for m, own, more in modules)
         try:
-            self.result.gate = rows()
+            self.result.gate = [
+                {**{name: getattr(report, name) for name in names}, **more}
+                for module, own, more in chosen
+                for report in (inspect_kernels(module, own) if own else ())
+            ]
         except InspectionError as error:
             self.open(f"Compiler figures are open: {str(error)[-300:]}")
 
 
-def ran(kind: PeerKind, inputs: Sequence[Any], rights: Sequence[Expected]) -> tuple[list[Any], str]:
-    """Return one peer per input, each run once, and what is wrong with the first that is."""
+def ran(kind: PeerKind, inputs: Sequence[Any], rights: Sequence[Expected]) -> Ran:
+    """Make one peer per input, and run each once. Errors: PeerSkipped."""
     peers: list[Any] = []
     try:
         for turn, (given, right) in enumerate(zip(inputs, rights, strict=True)):
@@ -130,13 +138,3 @@ def chosen(what: str, cases: Mapping[str, Found], names: Sequence[str]) -> tuple
     if unknown := [name for name in names if name not in cases]:
         raise ValueError(f"Invalid {what} {unknown[0]!r}. Expected one of: {', '.join(cases)}")
     return tuple(cases[name] for name in names or cases)
-
-
-def gate_rows(row: type[Found], module: str, targets: Sequence[str], **more: object) -> list[Found]:
-    """Compile a module's kernels for every target; the rows' fields are those of a report.
-
-    InspectionError: the compiler's own words.
-    """
-    names = [entry.name for entry in dataclasses.fields(row) if entry.name not in more]  # type: ignore[arg-type]
-    reports = inspect_kernels(module, targets) if targets else ()
-    return [row(**{name: getattr(report, name) for name in names}, **more) for report in reports]

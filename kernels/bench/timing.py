@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -55,7 +56,7 @@ class CaseTimes:
 
     def add_wall(self, piece: str, seconds: Callable[[Sequence[Any]], float]) -> None:
         """Time what a peer does, from the Python call until the device is done."""
-        samples = {kind: _bound(seconds, peers) for kind, peers in self._peers.items()}
+        samples = {kind: partial(seconds, peers) for kind, peers in self._peers.items()}
         self._compare(piece, "wall", samples)
 
     def add_graphs(
@@ -86,7 +87,7 @@ class CaseTimes:
 
     def kept(self) -> list[StepRow]:
         """Return the rows of peers that were right to the end, and record the others."""
-        self._run.judge(self._name, self._wrong)
+        self._run.right_ones(self._name, {kind: ([], text) for kind, text in self._wrong.items()})
         wrong = {kind.name for kind in self._wrong}
         if FAST in wrong:
             self._run.open(f"{self._name}: {FAST} was wrong after timing, its times are dropped")
@@ -126,7 +127,3 @@ class CaseTimes:
             found = [text for peer, right in pairs if (text := right.difference(peer))]
             if found:
                 self._wrong[kind] = f"after timing: {found[0]}"
-
-
-def _bound(seconds: Callable[[Sequence[Any]], float], peers: Sequence[Any]) -> Sample:
-    return lambda: seconds(peers)

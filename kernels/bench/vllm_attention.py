@@ -55,8 +55,10 @@ class VllmAttention:
 
 def load_vllm_attention(source: VllmSource) -> VllmAttention:
     """Run the files; every call gives modules of its own."""
+    family = torch.cuda.get_device_capability()[0] * 10 if torch.cuda.is_available() else 0
     platform = SimpleNamespace(
-        fp8_dtype=lambda: torch.float8_e4m3fn, is_device_capability_family=_is_family
+        fp8_dtype=lambda: torch.float8_e4m3fn,
+        is_device_capability_family=lambda other: other == family,
     )
     quantization = definition(source.root / INTERFACE, "KVQuantMode", IntEnum=IntEnum)
     modules = modules_of(
@@ -70,10 +72,6 @@ def load_vllm_attention(source: VllmSource) -> VllmAttention:
     run_file(source, FILES[0], modules)
     names = vars(run_file(source, FILES[1], modules))
     return VllmAttention(source, names["unified_attention"], names["kernel_unified_attention"])
-
-
-def _is_family(family: int) -> bool:
-    return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] * 10 == family
 
 
 class VllmAttentionPeer(AttentionPeer):

@@ -8,7 +8,7 @@ from workbench.kernels.bench.vllm_attention import (
     find_vllm_attention,
     load_vllm_attention,
 )
-from workbench.kernels.bench.vllm_source import VllmSkipped, named_folders
+from workbench.kernels.bench.vllm_source import in_every_vllm
 from workbench.kernels.kernel_spec import KernelSpec
 
 _POINTERS = {
@@ -68,16 +68,9 @@ def unified_spec(loaded: VllmAttention, *, decode: bool, block_size: int = 16) -
     )
 
 
-def _specs() -> tuple[KernelSpec, ...]:
-    found = []
-    for folder in named_folders():
-        try:
-            loaded = load_vllm_attention(find_vllm_attention(folder))
-        except VllmSkipped:
-            continue
-        found += [unified_spec(loaded, decode=decode) for decode in (False, True)]
-    return tuple(found)
-
-
-INSPECTED = _specs()
+INSPECTED = tuple(
+    unified_spec(loaded, decode=decode)
+    for loaded in in_every_vllm(lambda folder: load_vllm_attention(find_vllm_attention(folder)))
+    for decode in (False, True)
+)
 """Prefill and split decode of every vLLM that VLLM_SRC names and that can be read."""

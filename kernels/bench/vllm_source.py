@@ -11,16 +11,17 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench.kernels.language import tl, triton
 
 VARIABLE = "VLLM_SRC"
+Found = TypeVar("Found")
 
 
 class VllmSkipped(RuntimeError):  # noqa: N818 - what happened
@@ -53,6 +54,22 @@ def named_folders() -> list[str]:
     if not folders:
         raise VllmSkipped(f"{VARIABLE} is not set: name a folder with an unpacked vLLM to compare")
     return folders
+
+
+def in_every_vllm(
+    find: Callable[[str], Found], skipped: Callable[[VllmSkipped], None] = lambda _reason: None
+) -> list[Found]:
+    """Return what is found in the folders that VLLM_SRC names; `skipped` is given why not."""
+    found = []
+    try:
+        for folder in named_folders():
+            try:
+                found.append(find(folder))
+            except VllmSkipped as reason:
+                skipped(reason)
+    except VllmSkipped as reason:
+        skipped(reason)
+    return found
 
 
 def found_files(folder: str, files: Sequence[str]) -> tuple[Path, list[str]]:

@@ -86,9 +86,10 @@ def load_vllm(source: VllmSource, device: str, *, launches: bool = True) -> Load
         for module in (buffers, tables):
             kernels = [name for name in vars(module) if name.endswith("_kernel")]
             vars(module).update(dict.fromkeys(kernels, _NoLaunch()))
-    file = source.root / "v1/worker/utils.py"
-    names = {"torch": torch, "np": np}
-    expand = definition(file, "map_to_kernel_block_table", **names) if source.newer else None
+    expand = None
+    if source.newer:
+        file = source.root / "v1/worker/utils.py"
+        expand = definition(file, "map_to_kernel_block_table", torch=torch, np=np)
     return LoadedVllm(source, buffers, tables, expand, modules)
 
 

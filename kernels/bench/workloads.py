@@ -93,23 +93,19 @@ class Workload:
     def reduced(self) -> "Workload":
         """Return the same shape for Triton's interpreter; group sizes and ratios stay."""
         groups = tuple(replace(g, max_blocks=min(g.max_blocks, _FEW_BLOCKS)) for g in self.groups)
-        parts = tuple(self._reduced_part(part) for part in self.parts)
-        requests = sum(part.requests for part in parts)
-        tokens = sum(part.requests * part.tokens for part in parts)
+        parts = []
+        for part in self.parts:
+            new = tuple(min(n, _FEW_BLOCKS) for n in part.new)
+            sizes = zip(part.held, groups, new, strict=True)
+            held = tuple(min(h, group.max_blocks - n) for h, group, n in sizes)
+            few, tokens = min(part.requests, _FEW_REQUESTS), min(part.tokens, _FEW_TOKENS)
+            parts.append(Part(few, held, new, tokens))
+        small = replace(self, groups=groups, parts=tuple(parts), num_blocks=1000)
         return replace(
-            self,
-            groups=groups,
-            parts=parts,
-            max_requests=min(self.max_requests, requests + 2),
-            max_tokens=min(self.max_tokens, tokens + 61),
-            num_blocks=min(self.num_blocks, 1000),
+            small,
+            max_requests=min(self.max_requests, small.requests + 2),
+            max_tokens=min(self.max_tokens, small.tokens + 61),
         )
-
-    def _reduced_part(self, part: Part) -> Part:
-        room = [min(group.max_blocks, _FEW_BLOCKS) for group in self.groups]
-        new = tuple(min(n, _FEW_BLOCKS) for n in part.new)
-        held = tuple(min(h, r - n) for h, r, n in zip(part.held, room, new, strict=True))
-        return Part(min(part.requests, _FEW_REQUESTS), held, new, min(part.tokens, _FEW_TOKENS))
 
 
 _FEW_BLOCKS, _FEW_REQUESTS, _FEW_TOKENS = 7, 3, 37

@@ -33,14 +33,22 @@ class LaunchPlan:
     columns: int
 
 
-def launch_plan(tables: Arena, *, max_requests: int, max_tokens: int) -> LaunchPlan:
+def launch_plan(
+    tables: Arena,
+    *,
+    max_requests: int,
+    max_tokens: int,
+    entries: int = TILE_ENTRIES,
+    columns: int | None = None,
+    tokens: int = TOKENS,
+) -> LaunchPlan:
     """List the tiles over max_tokens slots and max_requests rows of every group."""
     # rows of at most two cache lines: more columns would mostly be masked off
-    columns = NARROW if max(tables.strides) <= 2 * NARROW else WIDE
-    rows = min(TILE_ENTRIES // columns, 1 << (max_requests - 1).bit_length())
+    columns = columns or (NARROW if max(tables.strides) <= 2 * NARROW else WIDE)
+    rows = min(entries // columns, 1 << (max_requests - 1).bit_length())
     groups = range(len(tables.strides))
     # slots first: each kind is then one slice of the entries, to launch alone
-    slots = [(g, SLOTS, first, 0) for g in groups for first in range(0, max_tokens, TOKENS)]
+    slots = [(g, SLOTS, first, 0) for g in groups for first in range(0, max_tokens, tokens)]
     tiles = [
         (g, TABLE, row, column)
         for g in groups

@@ -20,6 +20,7 @@ from concurrent.futures import (
 )
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -78,7 +79,8 @@ def evaluate(
     done = space.size - len(missing)
     verdicts = {verdict: at for at, verdict in enumerate(table.verdicts)}
     with _place(executor, len(missing)) as place:
-        for chunk in _chunks(place, space, prompt_tokens, missing, _question(stop)):
+        is_stopped = stop.is_set if isinstance(stop, Event) else stop or (lambda: False)
+        for chunk in _chunks(place, space, prompt_tokens, missing, is_stopped):
             _write(table, verdicts, chunk)
             done += len(chunk.verdict)
             if progress is not None:
@@ -179,20 +181,11 @@ def _place(executor: Executor | None, points: int) -> AbstractContextManager[Exe
         return nullcontext(executor)
     forks = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if forks else "spawn")
-    return ProcessPoolExecutor(cores, context, initializer=_ignore_interrupts)
+    # Ctrl-C is for the process that runs the sweep
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    return ProcessPoolExecutor(cores, context, initializer=ignore)
 
 
 def _cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that runs the sweep."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _question(stop: Stop) -> Callable[[], bool]:
-    if stop is None:
-        return lambda: False
-    return stop.is_set if isinstance(stop, Event) else stop

@@ -8,8 +8,8 @@ pytest.importorskip("triton")
 
 import torch
 
-from workbench.kernels.bench import flex
-from workbench.kernels.bench.flex_cases import CASES
+from workbench.kernels.bench.flex import CASES
+from workbench.kernels.bench.run import chosen
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,6 +72,6 @@ def test_a_case_is_made_to_fit(name):
 
 def test_an_unknown_case_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match=r"Invalid case 'P9'.*: P1, P2"):
-        flex.cases(["P9"])
-    assert [case.name for case in flex.cases(["D2", "P1"])] == ["D2", "P1"]
-    assert len(flex.cases([])) == len(CASES)
+        chosen("case", CASES, ["P9"])
+    assert [case.name for case in chosen("case", CASES, ["D2", "P1"])] == ["D2", "P1"]
+    assert len(chosen("case", CASES, [])) == len(CASES)

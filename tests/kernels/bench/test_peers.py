@@ -135,7 +135,7 @@ def test_a_wrong_peer_is_caught_and_skipped(wrong, cases):
         PeerKind("torch", TorchPeer, ""),
     ]
     run = Run(Plan((), True, print), TablesResult(MACHINE, True, 5), kinds)
-    peers = run.checked("W1", [given], [right])
+    peers = run.right_ones("W1", run.tried("W1", [given], [right]))
     assert [kind.name for kind in peers] == ["fast", "torch"]
     found = {verdict.peer: verdict for verdict in run.result.verdicts}
     assert not found["wrong"].ok

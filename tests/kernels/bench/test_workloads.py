@@ -8,9 +8,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from workbench.kernels.bench import block_table
+from workbench.kernels.bench.block_table import CASES
 from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.inputs import SETS, step_input
+from workbench.kernels.bench.run import chosen
 from workbench.kernels.bench.workloads import (
     LONG_ROWS,
     WORKLOADS,
@@ -117,10 +118,10 @@ def test_a_token_count_is_what_every_group_holds():
 
 
 def test_names_choose():
-    assert [w.name for w in block_table.cases(["W3", "W1"])] == ["W3", "W1"]
-    assert len(block_table.cases([])) == 7
+    assert [w.name for w in chosen("workload", CASES, ["W3", "W1"])] == ["W3", "W1"]
+    assert len(chosen("workload", CASES, [])) == 7
     with pytest.raises(ValueError, match=r"Invalid workload 'W8'.*W1, W2"):
-        block_table.cases(["W1", "W8"])
+        chosen("workload", CASES, ["W1", "W8"])
 
 
 def test_bytes_of_a_step_by_hand():

@@ -7,16 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 
 from workbench.kernels.block_table import api
-from workbench.kernels.block_table.arena import Arena, row_arena
+from workbench.kernels.block_table.arena import row_arena
 from workbench.kernels.block_table.errors import BlockTableError
 from workbench.kernels.block_table.fast import INTERPRETER_PROGRAMS, FastPath
 from workbench.kernels.block_table.groups import TableGroup
 from workbench.kernels.block_table.numbers import is_power_of_two
-from workbench.kernels.block_table.plan import SLOTS, TABLE, LaunchPlan
+from workbench.kernels.block_table.plan import launch_plan
 
 LINE_ENTRIES = 32
 """Rows start on a cache line of 32 entries, and every tile promises to begin on one."""
@@ -81,33 +80,22 @@ class TunedPath(FastPath):
         self.slot_tokens, self.apply_ids = self.tiles.slot_tokens, self.tiles.apply_ids
         self.launch_options = {"num_warps": self.tiles.num_warps}
         arena = row_arena([group.max_kernel_blocks for group in groups], self.max_requests)
-        self.plan = _plan(self.tiles, arena, self.max_requests, self.max_tokens)
+        self.plan = launch_plan(
+            arena,
+            max_requests=self.max_requests,
+            max_tokens=self.max_tokens,
+            entries=self.tiles.tile_entries,
+            columns=self.tiles.tile_columns,
+            tokens=self.tiles.slot_tokens,
+        )
         self._entries = torch.from_numpy(self.plan.entries).to(self.device)
         work = self.max_requests * max(len(groups), sum(group.max_blocks for group in groups))
         programs = -(-work // self.tiles.apply_ids)
-        self._apply_programs = min(programs, self._resident())
-
-    def _resident(self) -> int:
-        if self.device.type != "cuda":
-            return INTERPRETER_PROGRAMS
-        processors = torch.cuda.get_device_properties(self.device).multi_processor_count
-        return processors * self.tiles.programs_per_processor
-
-
-def _plan(tiles: Tiles, tables: Arena, max_requests: int, max_tokens: int) -> LaunchPlan:
-    """Return `block_table.plan.launch_plan`, cut into these tiles."""
-    rows, columns = tiles.rows(max_requests), tiles.tile_columns
-    groups = range(len(tables.strides))
-    slots = [
-        (g, SLOTS, first, 0) for g in groups for first in range(0, max_tokens, tiles.slot_tokens)
-    ]
-    entries = [
-        (g, TABLE, row, column)
-        for g in groups
-        for row in range(0, max_requests, rows)
-        for column in range(0, tables.strides[g], columns)
-    ]
-    return LaunchPlan(np.array(slots + entries, dtype=np.int32), len(slots), rows, columns)
+        resident = INTERPRETER_PROGRAMS
+        if self.device.type == "cuda":
+            processors = torch.cuda.get_device_properties(self.device).multi_processor_count
+            resident = processors * self.tiles.programs_per_processor
+        self._apply_programs = min(programs, resident)
 
 
 @contextmanager

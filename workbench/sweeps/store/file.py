@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.access.files import FileError, FileUse, read_start
@@ -44,19 +43,11 @@ INSERT INTO totals VALUES ('results', 0);
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A connection, and notes for you about it."""
-
-    connection: sqlite3.Connection
-    read_only: bool
-    notes: tuple[str, ...]
-
-
-def opened(path: Path, *, read_only: bool) -> OpenFile:
-    """Open a results file, or create it. Errors: StoreError, with what to do about it.
+def opened(path: Path, *, read_only: bool) -> tuple[sqlite3.Connection, bool, list[str]]:
+    """Open a results file, or create it: the connection, whether it is read-only, notes for you.
 
     A file of a newer schema, or one that cannot be written, is opened read-only, with a note.
+    Errors: StoreError, with what to do about it.
     """
     read_only, notes = _as_allowed(path, read_only)
     if path.exists() and not _starts_like_a_database(path):
@@ -77,9 +68,9 @@ def opened(path: Path, *, read_only: bool) -> OpenFile:
         else:
             if not read_only:
                 notes += _prepare(connection, path, version)
-            return OpenFile(connection, read_only, tuple(notes))
+            return connection, read_only, notes
         connection.close()
-        return OpenFile(_connect(path, read_only=True), True, (*notes, why))
+        return _connect(path, read_only=True), True, [*notes, why]
     except DAMAGE as error:
         raise damaged(path, error) from error
 
@@ -157,14 +148,13 @@ def _prepare(connection: sqlite3.Connection, path: Path, version: int) -> list[s
     connection.execute("PRAGMA synchronous = FULL")
     if version == 0:
         _create(connection)
-    if found.upper() != wanted or wanted != "WAL":
-        place = kind or "an unknown file system"
-        note = (
-            f"{path.name} is on {place}: WAL needs one host and shared memory, so a rollback "
-            "journal is used. Let one machine write at a time."
-        )
-        return [note]
-    return []
+    if found.upper() == wanted == "WAL":
+        return []
+    note = (
+        f"{path.name} is on {kind or 'an unknown file system'}: WAL needs one host and shared "
+        "memory, so a rollback journal is used. Let one machine write at a time."
+    )
+    return [note]
 
 
 def _set_journal(connection: sqlite3.Connection, wanted: str) -> str:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from workbench.sweeps.store.file import DAMAGE, damaged, opened
@@ -42,17 +41,10 @@ class ResultStore:
 
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         self.path = Path(path)
-        found = opened(self.path, read_only=read_only)
-        self._connection, self.read_only = found.connection, found.read_only
-        self._notes = list(found.notes)
+        self._connection, self.read_only, self.notes = opened(self.path, read_only=read_only)
         self._lock = threading.RLock()
         self.quarantined = 0
         self.worker = f"{socket.gethostname()}:{os.getpid()}:{id(self):x}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return what you need to know about this file."""
-        return tuple(self._notes)
 
     def put(self, row: Row) -> bool:
         """Commit one row; it is on the disk when this returns. False: the key is already there.
@@ -91,24 +83,8 @@ class ResultStore:
 
     def missing(self, keys: Iterable[Key]) -> tuple[Key, ...]:
         """Return the keys without an intact row, in order: what a resumed sweep measures."""
-        present: set[bytes] = set()
-        bad = []
-        with self._reading() as connection:
-            for raw in connection.execute(READ):
-                identity = _identity(raw)
-                if identity is None:
-                    bad.append(raw)
-                else:
-                    present.add(identity)
-        if bad:
-            self._put_away(bad)
+        present = self._intact()
         return tuple(key for key in keys if key.identity not in present)
-
-    def get(self, key: Key) -> Row | None:
-        """Return the row of a key; None if there is none, or none that is intact."""
-        for body in self._intact(KEY, key.columns):
-            return Row.from_dict(json.loads(body))
-        return None
 
     def rows(self, device: str | None = None, kernel_hash: str | None = None) -> tuple[Row, ...]:
         """Return every intact row, or those of a device and a kernel, in the order of their keys.
@@ -119,7 +95,7 @@ class ResultStore:
         given = {name: value for name, value in requested.items() if value is not None}
         where = " AND ".join(f"{name} = ?" for name in given)
         found = self._intact(f"WHERE {where}" if given else "", tuple(given.values()))
-        return tuple(Row.from_dict(json.loads(body)) for body in found)
+        return tuple(Row.from_dict(json.loads(body)) for body in found.values())
 
     def lost(self) -> int:
         """Count committed rows that are neither there nor in quarantine: the file is damaged."""
@@ -138,16 +114,11 @@ class ResultStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
-    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> tuple[bytes, ...]:
-        """Yield the JSON of every row with a valid checksum, and quarantine the others.
+    def _intact(self, where: str = "", values: tuple[Any, ...] = ()) -> dict[bytes, bytes]:
+        """Return the JSON of every row with a valid checksum, and quarantine the others.
 
         A damaged file can show the same row twice: it is returned once.
         """
@@ -160,11 +131,11 @@ class ResultStore:
                     bad.append(raw)
         if bad:
             self._put_away(bad)
-        return tuple(good.values())
+        return good
 
     def _put_away(self, bad: list[tuple[Any, ...]]) -> None:
         self.quarantined += len(bad)
-        self._notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
+        self.notes.append(f"{len(bad)} damaged rows are omitted; their points count as missing.")
         if self.read_only:
             return
         with self._writing() as connection:
@@ -189,7 +160,7 @@ class ResultStore:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Hold one transaction that excludes other processes."""
         if self.read_only:
-            why = " ".join(self._notes) or "it was opened read-only."
+            why = " ".join(self.notes) or "it was opened read-only."
             raise StoreError(f"{self.path.name} takes no results: {why}")
         with self._reading() as connection:
             connection.execute("BEGIN IMMEDIATE")
