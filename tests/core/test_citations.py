@@ -26,8 +26,8 @@ FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_l
 OUTSIDE_THE_PLAN = {
     batch.READ_AT,
     plan.READ_AT,
-    *slots._SLOTS.values(),
-    *slots._BLOCKS.values(),
+    *(rules.slot_read_at for rules in slots.SLOT_RULES.values()),
+    *(rules.blocks_read_at for rules in slots.SLOT_RULES.values()),
 }
 """Citations of steps outside a resolution."""
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex.batch import stale_batch
+from workbench.core.flex.batch import parse_prefixes, stale_batch
 from workbench.core.flex.build import direct_build, generic_build, visits
 from workbench.core.flex.mask import MaskRule, sees
-from workbench.core.flex.prefix import parse_prefixes
 
 
 def test_ranges_by_request():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.offload.fill import _attention_blocks, stored_prompt
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.prefix.hits import caching_of

@@ -9,7 +9,6 @@ from workbench.core.errors import ScenarioError
 from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.core.tables.block_pool import PoolIsEmptyError
 from workbench.core.tables.rows import expanded_row
-from workbench.core.tables.slots import kernel_blocks_step, slot_step
 from workbench.kernels.block_table.landings import Place
 from workbench.labs.tables.blocks import SAMPLE_BLOCKS
 from workbench.labs.tables.mistakes import MISTAKES, make_mistake
@@ -67,7 +66,7 @@ def test_tables_of_0_33_hold_manager_blocks_and_the_slots_are_the_same(name, pat
         ratio = group.attention_ratio
         assert group.attention_table == tuple(expanded_row(row, ratio) for row in group.blocks)
     attention = step.attention_group
-    traced = slot_step(step, attention, 0, 69)
+    traced = step.slot(attention, 0, 69)
     assert "manager blocks" in traced.rule.formula
     shown, kernel = step.groups[attention], step.groups[attention].attention_kernel_block_size
     assert traced.result == shown.slots[69]
@@ -79,7 +78,7 @@ def test_flashinfer_splits_a_block_after_the_table():
     step = TableSession(plan, parse_batch("q70")).launch()
     group = next(group for group in step.groups if not group.is_mamba)
     assert (group.ratio, group.attention_ratio) == (1, group.block_size // 16)
-    blocks = kernel_blocks_step(step, step.groups.index(group), group.blocks[0][0])
+    blocks = step.kernel_blocks(step.groups.index(group), group.blocks[0][0])
     assert blocks.result == group.attention_table[0][: group.attention_ratio]
     assert "0.33" in blocks.source
 
@@ -207,14 +206,14 @@ def test_slots_and_blocks_by_hand():
     step = TableSession(plan_of(), parse_batch("q70_q1s1500")).launch()
     attention = step.attention_group
     group = step.groups[attention]
-    traced = slot_step(step, attention, 1, 1499)
+    traced = step.slot(attention, 1, 1499)
     assert traced.result == group.slots[step.num_tokens - 1]
-    blocks = kernel_blocks_step(step, attention, group.blocks[1][0]).result
+    blocks = step.kernel_blocks(attention, group.blocks[1][0]).result
     assert blocks == group.table[1][: group.ratio]
-    assert wb.check(list(blocks), kernel_blocks_step(step, attention, group.blocks[1][0])).ok
+    assert wb.check(list(blocks), step.kernel_blocks(attention, group.blocks[1][0])).ok
     assert not wb.check(traced.result + 1, traced).ok
     with pytest.raises(ValueError, match="has no block"):
-        slot_step(step, attention, 0, 5000)
+        step.slot(attention, 0, 5000)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.errors import ScenarioError
 from workbench.core.flex.build import direct_build
-from workbench.core.flex.mask import MaskRule, PagedBatch
+from workbench.core.flex.mask import MaskRule, PagedBatch, Range
 from workbench.core.tables.batch_grammar import BatchRequest
-from workbench.core.tables.block_pool import BlockPool
+from workbench.core.tables.block_pool import NULL_BLOCK
 from workbench.core.trace import Citation, Rule, Step
 
 CAUSAL, WINDOW, PREFIX, DOCUMENT, CHUNKED = KINDS = (
-    "causal",
-    "sliding window",
-    "prefix-LM",
-    "document",
-    "chunked",
-)
+    "causal", "sliding window", "prefix-LM", "document", "chunked"
+)  # fmt: skip
 """Mask kinds. document: every token of the own request, before and after."""
 MAX_WORK = 2**18
 """New tokens times blocks of a row: the pictures come from plain Python."""
+RANGE = re.compile(r"(\d{1,9})\s*-\s*(\d{1,9})", re.ASCII)
 
 READ_AT = Citation(
     "0.23",
@@ -58,6 +56,43 @@ def mask_rule(kind: str, size: int) -> MaskRule:
     }[kind]
 
 
+def parse_prefixes(text: str, requests: int) -> tuple[tuple[Range, ...], ...]:
+    """Return [request] -> ranges [start, end] of prefix-LM, both ends included; "" gives ().
+
+    text: such as `0-63; 0-9,20-29` for two requests; requests that are not listed have none.
+    Errors: ScenarioError for what is not a range, a range that ends before its start, and more
+    requests than the batch has.
+    """
+    if not text.strip():
+        return ()
+    lists = text.split(";")
+    if len(lists) > requests:
+        raise _error(f"ranges are given for {len(lists)} requests, and the batch has {requests}")
+    found = tuple(tuple(map(_range, filter(str.strip, part.split(",")))) for part in lists)
+    return (*found, *((),) * (requests - len(found)))
+
+
+def _range(word: str) -> Range:
+    match = RANGE.fullmatch(word.strip())
+    if match is None:
+        raise _error(f"Invalid range {word.strip()[:40]!r}")
+    start, end = int(match[1]), int(match[2])
+    if end < start:
+        raise _error(
+            f"Range {start}-{end} ends before it starts. Nearest valid value: {end}-{start}"
+        )
+    return start, end
+
+
+def _error(what: str) -> ScenarioError:
+    return ScenarioError(
+        "prefix_not_readable",
+        f"{what}. Expected start-end, joined by commas, requests joined by semicolons, for example "
+        "0-63; 0-9,20-29.",
+        field="prefix",
+    )
+
+
 def paged_batch(
     requests: Sequence[BatchRequest], block_size: int, *, stale: bool = False
 ) -> PagedBatch:
@@ -78,23 +113,21 @@ def paged_batch(
             f"{max(1, MAX_WORK // width):,} new tokens at this length.",
             field="batch",
         )
-    pool = BlockPool(sum(own) + 1)
     rows: list[list[int]] = [[] for _ in requests]
+    block = NULL_BLOCK
     for column in range(width):
         for row, blocks in zip(rows, own, strict=True):
             if column < blocks:
-                row.extend(pool.take(1))
+                block += 1
+                row.append(block)
+    null = [NULL_BLOCK] * width
     tails = [rows[index - 1] if stale else [] for index in range(len(rows))]
-    filled = [
-        (*row, *tail[: width - len(row)], *[0] * (width - len(row) - len(tail)))
-        for row, tail in zip(rows, tails, strict=True)
-    ]
     return PagedBatch(
-        tuple(filled),
+        tuple((*row, *tail, *null)[:width] for row, tail in zip(rows, tails, strict=True)),
         tuple(request.query_tokens for request in requests),
         tuple(request.sequence_tokens for request in requests),
         block_size,
-        sum(own) + 1,
+        block + 1,
     )
 
 
@@ -134,21 +167,16 @@ class OrderInversion:
 
 def order_inversion(batch: PagedBatch, request: int, q_block_size: int) -> OrderInversion:
     """Compare the page order of the first group that `request` has tokens in, alone and batched."""
-    rule = MaskRule()
     alone = batch.alone(request)
     group = batch.owners.index(request) // q_block_size
     mine = {block for block, _logical in batch.places[request]}
 
-    def order(of: PagedBatch, index: int, *, pruned: bool) -> tuple[int, ...]:
-        lists = direct_build(of, rule, q_block_size, pruned=pruned)
+    def order(of: PagedBatch, index: int, *, pruned: bool = False) -> tuple[int, ...]:
+        lists = direct_build(of, MaskRule(), q_block_size, pruned=pruned)
         return tuple(block for block in lists.visits[index] if block in mine)
 
-    return OrderInversion(
-        request,
-        order(alone, 0, pruned=False),
-        order(batch, group, pruned=False),
-        order(batch, group, pruned=True),
-    )
+    pruned = order(batch, group, pruned=True)
+    return OrderInversion(request, order(alone, 0), order(batch, group), pruned)
 
 
 def predicted_orders() -> OrderInversion:

@@ -1,6 +1,5 @@
 """Which KV blocks a flex kernel visits: the direct and the generic build of a block mask (0.23).
 
-Source: `FlexAttentionMetadata._build_block_mask_direct` (#41252) and torch's `create_block_mask`.
 A group is one mask block of queries: consecutive packed tokens, often of several requests.
 """
 
@@ -9,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.flex.mask import MaskRule, PagedBatch, Range, visible_slots
+from workbench.core.flex.mask import MaskRule, PagedBatch, visible_slots
 from workbench.core.tables.block_pool import NULL_BLOCK
 
 EMPTY, PARTIAL, FULL = "empty", "partial", "full"
@@ -40,10 +39,8 @@ def direct_build(
 ) -> BlockLists:
     """List each group's pages straight from the block table: first occurrence first.
 
-    Every row is read as far as the longest request reaches, so a shorter request brings columns
-    that are not its own. pruned: as in 0.33, which drops columns after a request's own blocks and,
-    under causal, later blocks. A window drops pages that a prefix would still see, and so does
-    this pruning: `Visits.missed` counts what is lost.
+    pruned: as in 0.33, which drops columns after a request's own blocks and, under causal, later
+    blocks. Source: `FlexAttentionMetadata._build_block_mask_direct` (#41252).
     """
     groups, dropped = [], 0
     for start in range(0, batch.num_tokens, q_block_size):
@@ -52,6 +49,7 @@ def direct_build(
         unique = tuple(dict.fromkeys(page for page in pages if page != NULL_BLOCK))
         groups.append(unique)
         dropped += sum(page != NULL_BLOCK for page in pages) - len(unique)
+    # No page is known to be full: the mask is evaluated in every one.
     full: tuple[frozenset[int], ...] = (frozenset(),) * len(groups)
     return BlockLists(q_block_size, batch.block_size, tuple(groups), full, dropped)
 
@@ -59,8 +57,11 @@ def direct_build(
 def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> list[int]:
     """Return the columns of a token's row, 0 where the build omits one."""
     request, position = batch.owners[token], batch.positions[token]
+    # Every row is read as far as the longest request reaches, so a shorter request brings columns
+    # that are not its own.
     row = batch.rows[request][: batch.max_blocks]
     first = 0
+    # A window drops pages that a prefix would still see, and so does pruning: `Visits.missed`.
     if rule.window is not None:
         first = max(0, position - (rule.window - 1)) // batch.block_size
     last = len(row)
@@ -76,12 +77,14 @@ def generic_build(
 ) -> BlockLists:
     """Evaluate every (token, slot) pair and keep the KV blocks with a true one, ascending.
 
-    The kernel visits blocks that are partly true first, then the full ones. Queries that do not
-    fill a group count as false, so the last group has no full block unless it is filled.
+    Source: torch's `create_block_mask`.
     """
     visits, full = [], []
     for counts in _pair_counts(batch, rule, q_block_size, kv_block_size):
+        # Queries that do not fill a group count as false, so the last group has no full block
+        # unless it is filled.
         whole = {b for b, pairs in counts.items() if pairs == q_block_size * kv_block_size}
+        # The kernel visits blocks that are partly true first, then the full ones.
         partial = sorted(counts.keys() - whole)
         visits.append((*partial, *sorted(whole)))
         full.append(frozenset(whole))
@@ -126,21 +129,12 @@ def visits(batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> Visits:
     """Report for every visit whether it was full, partial or without any visible pair."""
     size = lists.q_block_size * lists.kv_block_size
     counts = _pair_counts(batch, rule, lists.q_block_size, lists.kv_block_size)
-    kinds = tuple(
-        tuple(_kind(found.get(block, 0), size) for block in group)
-        for found, group in zip(counts, lists.visits, strict=True)
-    )
-    missed = sum(
-        pairs
-        for found, group in zip(counts, lists.visits, strict=True)
-        for block, pairs in found.items()
-        if block not in group
-    )
-    return Visits(lists, kinds, sum(sum(found.values()) for found in counts), missed)
-
-
-def _kind(pairs: int, size: int) -> str:
-    return EMPTY if pairs == 0 else FULL if pairs == size else PARTIAL
+    kind_of = {0: EMPTY, size: FULL}
+    kinds, missed = [], 0
+    for found, group in zip(counts, lists.visits, strict=True):
+        kinds.append(tuple(kind_of.get(found.get(block, 0), PARTIAL) for block in group))
+        missed += sum(pairs for block, pairs in found.items() if block not in group)
+    return Visits(lists, tuple(kinds), sum(sum(found.values()) for found in counts), missed)
 
 
 def _pair_counts(
@@ -150,16 +144,8 @@ def _pair_counts(
     groups: list[dict[int, int]] = [{} for _ in range(cdiv(batch.num_tokens, q_block_size))]
     for token in range(batch.num_tokens):
         counts = groups[token // q_block_size]
-        for span in visible_slots(batch, rule, token):
-            for block, length in _split(span, kv_block_size):
-                counts[block] = counts.get(block, 0) + length
+        for low, high in visible_slots(batch, rule, token):
+            for block in range(low // kv_block_size, cdiv(high, kv_block_size)):
+                start, stop = block * kv_block_size, (block + 1) * kv_block_size
+                counts[block] = counts.get(block, 0) + min(high, stop) - max(low, start)
     return groups
-
-
-def _split(span: Range, size: int) -> list[Range]:
-    """Return (block, length) of every block of `size` that a range [low, high) reaches into."""
-    low, high = span
-    return [
-        (block, min(high, (block + 1) * size) - max(low, block * size))
-        for block in range(low // size, cdiv(high, size))
-    ]

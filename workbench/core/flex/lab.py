@@ -84,23 +84,22 @@ class FlexSpeed:
         return self.flops / self.seconds / 1e12
 
     @property
-    def floor_seconds(self) -> float:
-        """Return the lower bound for any kernel: the slower of the two, at the measured rates."""
-        return max(
-            self.flops / self.matmul_flops_per_s,
-            self.moved_bytes / self.copy_bytes_per_s,
-        )
+    def floors_seconds(self) -> dict[str, float]:
+        """Return two lower bounds for any kernel, at the measured rates."""
+        return {
+            "matmul": self.flops / self.matmul_flops_per_s,
+            "copy": self.moved_bytes / self.copy_bytes_per_s,
+        }
 
     @property
     def bound(self) -> str:
         """Return which of the two is the roof of this batch."""
-        by_copy = self.moved_bytes / self.copy_bytes_per_s
-        return "copy" if by_copy > self.flops / self.matmul_flops_per_s else "matmul"
+        return max(self.floors_seconds, key=self.floors_seconds.__getitem__)
 
     @property
     def percent_of_roof(self) -> float:
         """Return the percentage of the fastest time that the measured rates allow."""
-        return 100 * self.floor_seconds / self.seconds
+        return 100 * max(self.floors_seconds.values()) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)

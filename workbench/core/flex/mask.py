@@ -6,7 +6,7 @@ physical: slot = physical block * block size + offset. Small sizes: this is plai
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -122,8 +122,17 @@ class PagedBatch:
 
     @cached_property
     def inverse(self) -> tuple[tuple[int, ...], ...]:
-        """Return [request][physical block] -> logical block, or -1."""
-        return physical_to_logical(self.rows, self.seq_lens, self.block_size, self.num_blocks)
+        """Return [request][physical block] -> logical block, or -1 for blocks of others."""
+        table = []
+        for request, row in enumerate(self.rows):
+            found = [UNOWNED] * self.num_blocks
+            # Only a request's own columns count; a block that appears twice keeps the later one.
+            for column in range(self.own_blocks(request)):
+                found[row[column]] = max(found[row[column]], column)
+            # Every row may name the null block, so it belongs to no request.
+            found[NULL_BLOCK] = UNOWNED
+            table.append(tuple(found))
+        return tuple(table)
 
     @cached_property
     def places(self) -> tuple[tuple[Range, ...], ...]:
@@ -132,24 +141,6 @@ class PagedBatch:
             tuple((block, logical) for block, logical in enumerate(row) if logical != UNOWNED)
             for row in self.inverse
         )
-
-
-def physical_to_logical(
-    rows: Sequence[Sequence[int]], seq_lens: Sequence[int], block_size: int, num_blocks: int
-) -> tuple[tuple[int, ...], ...]:
-    """Return the inverse table [request, physical block] -> logical block, -1 for blocks of others.
-
-    Only a request's own columns count. A block that appears twice keeps the later column; the null
-    block is not owned by any request.
-    """
-    table = []
-    for row, length in zip(rows, seq_lens, strict=True):
-        found = [UNOWNED] * num_blocks
-        for column in range(cdiv(length, block_size)):
-            found[row[column]] = max(found[row[column]], column)
-        found[NULL_BLOCK] = UNOWNED
-        table.append(tuple(found))
-    return tuple(table)
 
 
 def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:

@@ -14,12 +14,12 @@ from workbench.core.flex.batch import (
     mask_rule,
     order_inversion,
     paged_batch,
+    parse_prefixes,
     stale_batch,
 )
 from workbench.core.flex.build import BlockLists, Visits, direct_build, generic_build, visits
 from workbench.core.flex.mask import MaskRule, PagedBatch
 from workbench.core.flex.plan import required_flex_plan
-from workbench.core.flex.prefix import parse_prefixes
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
 

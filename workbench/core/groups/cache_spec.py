@@ -94,18 +94,13 @@ class CacheSpec(NamedTuple):
 
     def padded(self, page_size_bytes: int) -> CacheSpec:
         """Return the same content in a larger page."""
-        return self._replace(
-            page_size_bytes=page_size_bytes,
-            padding_bytes=page_size_bytes - self.content_bytes,
-        )
+        padding = page_size_bytes - self.content_bytes
+        return self._replace(page_size_bytes=page_size_bytes, padding_bytes=padding)
 
     def with_block(self, block_size: int) -> CacheSpec:
         """Return the same tokens in blocks of another size, without padding."""
-        return self._replace(
-            block_size=block_size,
-            page_size_bytes=self.content_bytes * block_size // self.block_size,
-            padding_bytes=0,
-        )
+        page = self.content_bytes * block_size // self.block_size
+        return self._replace(block_size=block_size, page_size_bytes=page, padding_bytes=0)
 
 
 class GroupingError(ValueError):
@@ -118,21 +113,16 @@ class NoSingleTypeError(GroupingError):
 
 def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     """Return whether vLLM merges the specs into one; the first one then speaks for all."""
-    first, *others = specs
+    first = next(iter(specs))
     if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
+        # `merge` of the MLA classes looks at what is stored and at the window, not at sizes.
         kinds = {SLIDING_MLA_SPEC} if first.kind == SLIDING_MLA_SPEC else MLA_KINDS
-        return all(
-            spec.kind in kinds
-            and (spec.stored, spec.window_tokens) == (first.stored, first.window_tokens)
-            for spec in others
-        )
-    windows = {
-        spec.computed_window_tokens for spec in specs if spec.computed_window_tokens is not None
-    }
-    plain = first._replace(computed_window_tokens=None)
-    return len(windows) <= 1 and all(
-        spec._replace(computed_window_tokens=None) == plain for spec in others
-    )
+        stored = {(spec.stored, spec.window_tokens) for spec in specs}
+        return len(stored) == 1 and all(spec.kind in kinds for spec in specs)
+    # A window of the computation alone may be missing in some layers, but not differ.
+    windows = {spec.computed_window_tokens for spec in specs} - {None}
+    plain = {spec._replace(computed_window_tokens=None) for spec in specs}
+    return len(windows) <= 1 and len(plain) == 1
 
 
 def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
@@ -142,6 +132,7 @@ def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
         return False
     if first.kind in FULL_KINDS:
         return all(spec.kind in FULL_KINDS for spec in specs)
+    # A plain window that comes first takes sliding MLA, too; sliding MLA takes its own kind only.
     kinds = SLIDING_KINDS if first.kind == ATTENTION_SPECS[SLIDING] else {first.kind}
     if not all(spec.kind in kinds and spec.window_tokens == first.window_tokens for spec in specs):
         return False
@@ -157,8 +148,9 @@ def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, Cac
     if not specs or share_one_spec(specs.values(), rules) or are_one_type(specs.values(), rules):
         return dict(specs)
     changed = dict(specs)
-    if any(spec.kind in FULL_KINDS for spec in specs.values()):
-        block = _full_block(specs, rules)
+    if full := [spec.block_size for spec in specs.values() if spec.kind in FULL_KINDS]:
+        # A promoted layer takes the block of full attention; in 0.33 not where that has several.
+        block = None if rules.promotes_block_size and len(set(full)) > 1 else full[0]
         for name, spec in specs.items():
             takes_block = rules.promotes_block_size or spec.kind == SLIDING_MLA_SPEC
             changed[name] = _promoted(spec, block if takes_block else None)
@@ -174,6 +166,7 @@ def _check_windows(
     """Check what stops vLLM while it merges the promoted specs, whatever their pages are."""
     kinds = {spec.kind for spec in specs.values()}
     if SLIDING_MLA_SPEC in kinds and rules.promotes_block_size:
+        # 0.33 builds the promoted spec of the fields of the sliding one, and MLA lacks one of them.
         raise NoSingleTypeError(
             "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
         )
@@ -186,24 +179,14 @@ def _check_windows(
             )
 
 
-def _full_block(specs: Mapping[str, CacheSpec], rules: GroupRules) -> int | None:
-    """Return the block that a promoted layer takes; None where full attention has several."""
-    full = [spec.block_size for spec in specs.values() if spec.kind in FULL_KINDS]
-    differ = any(block != full[0] for block in full)
-    return None if rules.promotes_block_size and differ else full[0]
-
-
 def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:
     if spec.kind not in PROMOTED:
         return spec
+    window = spec.window_tokens
     found = spec._replace(
-        kind=PROMOTED[spec.kind],
-        window_tokens=None,
-        computed_window_tokens=spec.window_tokens,
+        kind=PROMOTED[spec.kind], window_tokens=None, computed_window_tokens=window
     )
     if block_size is None or block_size == spec.block_size:
         return found
-    grown = found.with_block(block_size)
-    if not spec.padding_bytes:
-        return grown
-    return grown.padded(max(spec.page_size_bytes, grown.page_size_bytes))
+    grown, page = found.with_block(block_size), spec.page_size_bytes
+    return grown.padded(max(page, grown.page_size_bytes)) if spec.padding_bytes else grown

@@ -27,23 +27,10 @@ def layer_backend(plan: Plan, spec: CacheSpec) -> str | None:
     if spec.kind == HIDDEN_SPEC:
         return CACHE_ONLY
     if spec.is_indexer:
-        return _indexer_backend(plan)
+        assert plan.model.attention is not None
+        return next(iter(plan.rules.companions(plan.model.attention)), None)
     plain = plan.plain_backend if is_plain(plan, spec) else None
     return plain or plan.backend
-
-
-def _indexer_backend(plan: Plan) -> str | None:
-    attention = plan.model.attention
-    assert attention is not None
-    return next(iter(plan.rules.companions(attention)), None)
-
-
-def _indexer_blocks(plan: Plan) -> tuple[BlockSize, ...]:
-    """Return the kernel block sizes of the indexer, which depend on the platform alone."""
-    name = _indexer_backend(plan)
-    assert name is not None
-    record = plan.rules.backends[name]
-    return record.supported_for(platform=plan.settings.platform)
 
 
 def read_blocks(plan: Plan, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:
@@ -51,16 +38,16 @@ def read_blocks(plan: Plan, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSi
     attention = plan.model.attention
     if plan.plain_backend is None and (attention is None or attention.indexer is None):
         return (plan.supported_kernel_block_sizes,)
-    read = {
-        layer_backend(plan, spec): _blocks_of(plan, spec)
-        for spec in specs
-        if not spec.is_mamba and spec.kind != HIDDEN_SPEC
-    }
+    read = {}
+    for spec in specs:
+        if spec.is_mamba or spec.kind == HIDDEN_SPEC:
+            continue
+        name, sizes = layer_backend(plan, spec), plan.supported_kernel_block_sizes
+        if spec.is_indexer:
+            # The blocks of an indexer depend on the platform alone.
+            assert name is not None
+            sizes = plan.rules.backends[name].supported_for(platform=plan.settings.platform)
+        elif is_plain(plan, spec):
+            sizes = plan.plain_supported or sizes
+        read[name] = sizes
     return tuple(read.values())
-
-
-def _blocks_of(plan: Plan, spec: CacheSpec) -> tuple[BlockSize, ...]:
-    if spec.is_indexer:
-        return _indexer_blocks(plan)
-    is_other = is_plain(plan, spec) and plan.plain_supported
-    return plan.plain_supported if is_other else plan.supported_kernel_block_sizes

@@ -27,26 +27,23 @@ class LayerClasses:
 @lru_cache(maxsize=1024)
 def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> LayerClasses:
     """Return the classes of layers by kind and geometry, with unquantized ones apart."""
-    examples: dict[tuple[Layer, bool], Layer] = {}
     like = [
         (layer._replace(number=0), layer.number in unquantized and layer.kind != INDEXER)
         for layer in layers
     ]
+    examples: dict[tuple[Layer, bool], tuple[Layer, bool]] = {}
     for key, layer in zip(like, layers, strict=True):
-        examples.setdefault(key, layer)
+        examples.setdefault(key, (layer, key[1]))
     places = {key: place for place, key in enumerate(examples)}
     return LayerClasses(
         tuple(map(layer_name, layers)),
         tuple(places[key] for key in like),
-        tuple((layer, unquantized) for (_like, unquantized), layer in examples.items()),
+        tuple(examples.values()),
     )
 
 
 def layer_name(layer: Layer) -> str:
-    """Return the name that vLLM's tables would show.
-
-    Examples: `model.layers.3.mixer`, `model.layers.4.attn`.
-    """
+    """Return the name that vLLM's tables would show, such as `model.layers.3.mixer`."""
     part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
     return f"model.layers.{layer.number}.{part}"
 
@@ -54,13 +51,12 @@ def layer_name(layer: Layer) -> str:
 @lru_cache(maxsize=1024)
 def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple[Layer, ...]:
     """Return the layers, each after its indexer unless it has none of its own."""
-    return tuple(
-        entry
-        for layer in layers
-        for entry in (
-            (layer,) if layer.number in followers else (Layer(layer.number, INDEXER), layer)
-        )
-    )
+    found: list[Layer] = []
+    for layer in layers:
+        if layer.number not in followers:
+            found.append(Layer(layer.number, INDEXER))
+        found.append(layer)
+    return tuple(found)
 
 
 def layer_number(name: str) -> int:

@@ -21,8 +21,6 @@ from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.plan import Plan
 
-__all__ = ["ATTENTION_SPECS", "CacheSpec", "LayerSpecs", "layer_specs", "unquantized_layers"]
-
 AS_THE_MODEL = "auto"
 WINDOWS = "sliding_window"
 """What names all sliding layers at once."""
@@ -68,11 +66,9 @@ def layer_specs(plan: Plan) -> LayerSpecs:
 
 
 def cache_layers(plan: Plan) -> tuple[Layer, ...]:
-    """Return everything that keeps a cache, in the order of construction: the drafter comes last.
-
-    An indexer is built before the attention that it serves; a drafter's layer always has its own.
-    Source: `DeepseekV2MLAAttention`, `DeepseekV32Attention`, 0.23 and 0.33.
-    """
+    """Return everything that keeps a cache, as it is constructed: the drafter comes last."""
+    # An indexer is built before the attention that it serves; a drafter's layer always has its own
+    # (DeepseekV2MLAAttention, DeepseekV32Attention, 0.23 and 0.33).
     layers = (*plan.model.layers, *plan.drafter_layers)
     attention = plan.model.attention
     if attention is None or attention.indexer is None:
@@ -82,17 +78,13 @@ def cache_layers(plan: Plan) -> tuple[Layer, ...]:
 
 
 def unquantized_layers(plan: Plan) -> frozenset[int]:
-    """Return the numbers of attention layers in the model's dtype alongside a quantized cache.
-
-    The explicit ones, and the first and the last two of a packed cache (TurboQuant, UltraQuant) of
-    models that are not hybrid. Source: `kv_cache_dtype_skip_layers` and
-    `TurboQuantConfig.get_boundary_skip_layers`, 0.23 and 0.33.
-    """
+    """Return the numbers of attention layers in the model's dtype alongside a quantized cache."""
     model, attention = plan.model, plan.model.attention
     if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
     if attention.use_mla and not plan.rules.groups.skips_mla_layers:
         return frozenset()
+    # --kv-cache-dtype-skip-layers names layers by number or by kind.
     explicit = plan.settings.kv_cache_dtype_skip_layers or ()
     packed = plan.kv_cache_dtype in TURBOQUANT_BITS or plan.kv_cache_dtype == ULTRAQUANT
     if not explicit and not packed:
@@ -103,6 +95,7 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
         if layer.kind != SSM
         and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
     }
+    # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
     if packed and not model.is_hybrid:
         numbers = [layer.number for layer in model.layers]
         ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
@@ -111,7 +104,8 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
 
 
 def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
-    """Return every layer with the number in vLLM's name; some drafters count from 0 again."""
+    """Return every layer with the number in vLLM's name."""
+    # Some drafters count from 0 again, so that one number names two layers.
     own = [(layer, layer.number) for layer in plan.model.layers]
     drafted, mtp = plan.drafter_layers, plan.model.mtp
     if not drafted or mtp is None:
@@ -153,31 +147,45 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
             attention, kv_heads, dtype, plan.model_dtype, name
         )
         page = plan.block_size * token
-    if layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks:
-        return _window_spec(plan, attention, kv_heads, page // plan.block_size, dtype)
-    kind = MLA_SPEC if attention.use_mla else ATTENTION_SPECS[layer.kind]
-    if layer.kind == FULL and dtype in TURBOQUANT_BITS and not plan.rules.groups.one_allocation:
-        kind = kind if attention.use_mla else TURBOQUANT_SPEC
-    window = None if layer.kind == FULL else attention.window_tokens
-    return _with_slots(
+    windows = layer.kind == SLIDING and plan.rules.groups.windows_choose_blocks
+    kind = MLA_SPEC if attention.use_mla and not windows else ATTENTION_SPECS[layer.kind]
+    if kind == ATTENTION_SPECS[FULL] and dtype in TURBOQUANT_BITS:
+        # A class of its own in 0.23 only.
+        kind = kind if plan.rules.groups.one_allocation else TURBOQUANT_SPEC
+    block = plan.block_size
+    if windows:
+        token = page // block
+        block = _window_block(plan, token, dtype)
+        page = block * token
+    spec = _with_slots(
         plan,
         CacheSpec(
             kind=kind,
-            block_size=plan.block_size,
+            block_size=block,
             page_size_bytes=page,
-            window_tokens=window,
+            window_tokens=None if layer.kind == FULL else attention.window_tokens,
             num_kv_heads=kv_heads,
             head_size=attention.head_size,
             stored=dtype,
         ),
     )
+    # Alongside a quantized cache the page of a window is the one that was made common to all, and
+    # what the layer does not fill is padding (Attention.get_kv_cache_spec, 0.33).
+    shared = plan.skip_page_size_padded if windows else None
+    return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
+
+
+def _window_block(plan: Plan, token_bytes: int, dtype: str) -> int:
+    """Return the largest block of a sliding layer that its backend takes within the page (0.33)."""
+    plain = plan.plain_supported if dtype == AS_THE_MODEL != plan.kv_cache_dtype else ()
+    budget = plan.skip_page_size_padded or token_bytes * plan.block_size
+    sizes = plain or plan.supported_kernel_block_sizes
+    return largest_block_within(sizes, budget // token_bytes) or plan.block_size
 
 
 def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
-    """Return one fp8 key of each token with its scales, the same on every rank.
-
-    Source: `Indexer` and `DeepseekV32IndexerCache`, 0.23 and 0.33.
-    """
+    """Return one fp8 key of each token with its scales, the same on every rank."""
+    # Indexer and DeepseekV32IndexerCache, 0.23 and 0.33.
     assert attention.indexer is not None
     head = attention.indexer.head_dim
     token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
@@ -192,39 +200,9 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
     )
 
 
-def _window_spec(
-    plan: Plan, attention: Attention, kv_heads: int, token_bytes: int, dtype: str
-) -> CacheSpec:
-    """Return a sliding layer whose block is the largest that its backend takes within the page.
-
-    Alongside a quantized cache the page is the one that phase 3 made common, and what the layer
-    does not fill is padding. Source: Attention.get_kv_cache_spec, 0.33.
-    """
-    shared = plan.skip_page_size_padded
-    plain = plan.plain_supported if dtype == AS_THE_MODEL != plan.kv_cache_dtype else ()
-    budget = shared or token_bytes * plan.block_size
-    fitting = largest_block_within(
-        plain or plan.supported_kernel_block_sizes, budget // token_bytes
-    )
-    block = fitting or plan.block_size
-    spec = CacheSpec(
-        kind=ATTENTION_SPECS[SLIDING],
-        block_size=block,
-        page_size_bytes=block * token_bytes,
-        window_tokens=attention.window_tokens,
-        num_kv_heads=kv_heads,
-        head_size=attention.head_size,
-        stored=dtype,
-    )
-    spec = _with_slots(plan, spec)
-    return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
-
-
 def _with_slots(plan: Plan, spec: CacheSpec) -> CacheSpec:
-    """Return the spec as its backend changes it: into how many places of heads a page is cut.
-
-    Source: `customize_spec` of the backend classes, 0.33.
-    """
+    """Return the spec as its backend changes it: into how many places of heads a page is cut."""
+    # customize_spec of the backend classes, 0.33.
     plain = plan.plain_backend if spec.stored == AS_THE_MODEL else None
     name = plain or plan.backend
     cache = None if name is None else plan.rules.backends[name].cache
@@ -242,7 +220,7 @@ def stored_as(plan: Plan, spec: CacheSpec) -> str:
 
 
 def _unquantized(plan: Plan) -> str:
-    """Return what is set explicitly where that is a float; hidden states are never quantized."""
+    """Return what hidden states are kept in: what is set where that is a float, never quantized."""
     return plan.kv_cache_dtype if plan.kv_cache_dtype in FLOAT_BYTES else AS_THE_MODEL
 
 

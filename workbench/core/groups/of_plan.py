@@ -19,13 +19,8 @@ OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
 
 def grouping_of(plan: Plan) -> Grouping:
     """Return the groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
-    specs = layer_specs(plan)
-    return _grouping(
-        specs,
-        plan.rules.groups,
-        cache_layout(plan, specs),
-        not plan.settings.disable_hybrid_kv_cache_manager,
-    )
+    specs, hybrid_manager = layer_specs(plan), not plan.settings.disable_hybrid_kv_cache_manager
+    return _grouping(specs, plan.rules.groups, cache_layout(plan, specs), hybrid_manager)
 
 
 @lru_cache(maxsize=1024)
@@ -50,10 +45,7 @@ def cache_layout(plan: Plan, specs: LayerSpecs | None = None) -> str | None:
 
 
 def layout_refusal_text(requested: str, possible: tuple[str, ...]) -> str:
-    """Return what vLLM raises for an explicit layout that is not possible.
-
-    Source: the same, 0.33.
-    """
+    """Return what vLLM raises for an explicit layout that is not possible (0.33)."""
     return (
         f"VLLM_KV_CACHE_LAYOUT={requested} does not satisfy every supported set; "
         f"valid layouts: {list(possible)}."
@@ -63,13 +55,12 @@ def layout_refusal_text(requested: str, possible: tuple[str, ...]) -> str:
 def possible_layouts(plan: Plan, specs: LayerSpecs | None = None) -> tuple[str, ...]:
     """Return the orders that the backend reads and that suit all layers, best first.
 
-    Layers whose blocks differ in heads, tokens or bytes need pages that are one run of bytes. The
-    backend of layers left in the model's dtype reads the same cache; where the two have no order in
-    common vLLM stops, and the orders are those of the first. specs: of `plan`, where they
-    exist.
+    specs: of `plan`, where they exist.
     """
     if not plan.rules.groups.layouts:
         return ()
+    # The backend of layers left in the model's dtype reads the same cache. Where the two have no
+    # order in common vLLM stops, and the orders are those of the first.
     orders = common_layouts(plan) or layouts_of_backends(plan)[0]
     return _suiting(orders, (specs or layer_specs(plan)).different)
 
@@ -77,7 +68,14 @@ def possible_layouts(plan: Plan, specs: LayerSpecs | None = None) -> tuple[str, 
 @lru_cache(maxsize=1024)
 def _suiting(orders: tuple[str, ...], specs: tuple[CacheSpec, ...]) -> tuple[str, ...]:
     """Return the orders in which pages that differ are one run of bytes each."""
-    if len(set(map(_shape, specs))) > 1:
+    # A state has no heads and tokens: in a view it is one place of its whole page.
+    shapes = {
+        (1, 1, spec.page_size_bytes)
+        if spec.is_mamba
+        else (spec.num_heads, spec.block_size, spec.page_size_bytes)
+        for spec in specs
+    }
+    if len(shapes) > 1:
         return tuple(order for order in orders if order[:2] in {"LB", "BL"})
     return orders
 
@@ -99,19 +97,12 @@ def layouts_of_backends(plan: Plan) -> tuple[tuple[str, ...], ...]:
 def common_layouts(plan: Plan) -> tuple[str, ...]:
     """Return what all backends read; where their lists differ, in vLLM's own order.
 
-    Empty: vLLM stops.
-
-    Source: `get_supported_kv_cache_layouts`, 0.33.
+    Empty: vLLM stops. Source: `get_supported_kv_cache_layouts`, 0.33.
     """
     first, *others = lists = layouts_of_backends(plan)
     if all(orders == first for orders in others):
         return first
     shared = [order for order in OWN_ORDER if all(order in orders for orders in lists)]
+    # What more backends like best comes first.
     favourites = [orders[0] for orders in lists]
     return tuple(sorted(shared, key=favourites.count, reverse=True))
-
-
-def _shape(spec: CacheSpec) -> tuple[int, int, int]:
-    if spec.is_mamba:
-        return 1, 1, spec.page_size_bytes
-    return spec.num_heads, spec.block_size, spec.page_size_bytes

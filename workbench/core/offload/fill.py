@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import lcm
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.groups.layer_specs import CacheSpec
+from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.offload.plan import Offload
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of

@@ -1,18 +1,13 @@
-"""How wide a group's block table is, what its entries mean, and which blocks a request has in it.
-
-Source: `BlockTables` of the V2 runner (#38831) for the widths, `MambaManager` for align mode,
-`SlidingWindowManager` for windows, 0.23; `get_block_table_width`, `max_num_blocks_per_req` of the
-specs and `AttentionGroup.map_to_kernel_block_table`, 0.33.
-"""
+"""How wide a group's block table is, what an entry means, and which blocks a request has in it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
 
-from workbench.core.arithmetic import cdiv
+from workbench.core.arithmetic import cdiv, round_up
+from workbench.core.groups.cache_spec import ATTENTION_SPECS
 from workbench.core.groups.grouping import Group
-from workbench.core.groups.layer_specs import ATTENTION_SPECS
 from workbench.core.model import SLIDING
 from workbench.core.plan import Plan
 
@@ -30,26 +25,20 @@ def table_holds(plan: Plan) -> str:
 
 def row_blocks(plan: Plan, group: Group) -> int:
     """Return the manager blocks that one row of the group's table has room for."""
-    size = group.spec.block_size
+    size, drafts = group.spec.block_size, plan.settings.num_speculative_tokens
     blocks = cdiv(plan.max_model_len, size)
     if plan.rules.layouts.rounds_rows_by_gcd:
-        return _row_blocks_by_spec(plan, group, blocks)
+        # 0.33, get_block_table_width and max_num_blocks_per_req of the specs: states get what they
+        # need, other rows whole multiples of 128 tokens whatever the block is.
+        if group.spec.is_mamba:
+            return (blocks if plan.mamba_cache_mode == "align" else 1) + drafts
+        return round_up(blocks, ROUNDED_UP_TO // gcd(ROUNDED_UP_TO, size))
+    # 0.23, BlockTables of the V2 runner (#38831): rows of states are rounded up like others.
     if size <= ROUNDED_UP_TO:
-        unit = ROUNDED_UP_TO // size
-        blocks = cdiv(blocks, unit) * unit
+        blocks = round_up(blocks, ROUNDED_UP_TO // size)
     if group.spec.is_mamba:
-        held = blocks if plan.enable_prefix_caching else 1
-        return held + plan.settings.num_speculative_tokens
+        return (blocks if plan.enable_prefix_caching else 1) + drafts
     return blocks
-
-
-def _row_blocks_by_spec(plan: Plan, group: Group, blocks: int) -> int:
-    """Return the row size of 0.33: for states what they need, else a multiple of 128 tokens."""
-    if group.spec.is_mamba:
-        held = blocks if plan.mamba_cache_mode == "align" else 1
-        return held + plan.settings.num_speculative_tokens
-    unit = ROUNDED_UP_TO // gcd(ROUNDED_UP_TO, group.spec.block_size)
-    return cdiv(blocks, unit) * unit
 
 
 def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> tuple[int, ...]:
@@ -66,10 +55,8 @@ def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> t
 
 
 def capacity_text(request: int, group: int, entries: int, capacity: int) -> str | None:
-    """Return vLLM 0.33's message where a row has too few entries; None where they fit.
-
-    0.23 checks nothing.
-    """
+    """Return vLLM 0.33's message where a row has too few entries; None where they fit."""
+    # 0.23 checks nothing.
     if entries <= capacity:
         return None
     return (
@@ -80,12 +67,12 @@ def capacity_text(request: int, group: int, entries: int, capacity: int) -> str 
 
 def row_length(plan: Plan, group: Group, tokens: int) -> int:
     """Return the entries that a request of `tokens` tokens has in its row, null blocks included."""
-    if not group.spec.is_mamba:
-        return cdiv(tokens, group.spec.block_size)
-    drafts = plan.settings.num_speculative_tokens
-    if plan.mamba_cache_mode == "none":
-        return (1 if tokens else 0) + (drafts if tokens else 0)
-    return cdiv(tokens, group.spec.block_size) + (drafts if tokens else 0)
+    blocks = cdiv(tokens, group.spec.block_size)
+    if not group.spec.is_mamba or not tokens:
+        return blocks
+    # Without checkpoints one state serves the whole request; each draft has a state in any mode.
+    kept = 1 if plan.mamba_cache_mode == "none" else blocks
+    return kept + plan.settings.num_speculative_tokens
 
 
 def null_entries(plan: Plan, group: Group, length: int, computed_tokens: int = 0) -> int:
@@ -94,8 +81,10 @@ def null_entries(plan: Plan, group: Group, length: int, computed_tokens: int = 0
     computed_tokens: of the request, before the step; what is before their window is dropped.
     """
     window = group.spec.window_tokens
+    # SlidingWindowManager drops what is before the window of the computed tokens.
     if window is not None and group.spec.kind == ATTENTION_SPECS[SLIDING]:
         return min(length, max(0, computed_tokens - (window - 1)) // group.spec.block_size)
     if not group.spec.is_mamba or plan.mamba_cache_mode != "align":
         return 0
+    # MambaManager in align mode: what came before the checkpoint is the null block.
     return max(0, length - KEPT_STATES - plan.settings.num_speculative_tokens)

@@ -1,7 +1,4 @@
-"""One step of block tables, as values.
-
-What was requested, what the kernels wrote, what it means.
-"""
+"""One step of block tables: what was requested, what the kernels wrote, what it means."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from workbench.core.tables.rows import KERNEL_BLOCKS, expanded_row
+from workbench.core.tables.slots import SLOT_RULES
 from workbench.core.trace import Step
 
 
@@ -119,15 +117,28 @@ class TableStep:
 
     def slot(self, group: int, row: int, position: int) -> Step:
         """Return how the slot of a token is computed. Errors: ValueError outside the row."""
-        from workbench.core.tables.slots import slot_step
-
-        return slot_step(self, group, row, position)
+        shown = self.groups[group]
+        rules, table, size = (
+            SLOT_RULES[shown.table_holds],
+            shown.table[row],
+            shown.kernel_block_size,
+        )
+        column = position // size
+        if position < 0 or column >= len(table):
+            raise ValueError(
+                f"position {position} has no block: row {row} covers positions 0 to "
+                f"{len(table) * size - 1}"
+            )
+        operands = {"position": position, rules.unit: size, f"row[{column}]": table[column]}
+        result = table[column] * size + position % size
+        return Step(rules.slot, operands, result, citation=rules.slot_read_at)
 
     def kernel_blocks(self, group: int, block: int) -> Step:
-        """Return how a manager block becomes kernel blocks."""
-        from workbench.core.tables.slots import kernel_blocks_step
-
-        return kernel_blocks_step(self, group, block)
+        """Return how a manager block becomes the kernel blocks that attention is given."""
+        shown = self.groups[group]
+        rules, ratio = SLOT_RULES[shown.table_holds], shown.attention_ratio
+        blocks = tuple(range(block * ratio, (block + 1) * ratio))
+        return Step(rules.blocks, {"b": block, "r": ratio}, blocks, citation=rules.blocks_read_at)
 
     def figure(self, group: int | None = None, theme: str = "auto") -> Any:
         """Return the plotly figure of a group's rows, by default of the first with attention."""
