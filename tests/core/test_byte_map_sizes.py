@@ -76,7 +76,7 @@ def places_meet(pool):
         assert there, f"no layer has byte {address:,}"
         name, byte = next(iter(there.values()))
         assert pool.address(name, byte) == address
-        meanings = pool.at(pool.tensor_of(name), byte).meanings
+        meanings = pool.at(pool.layers[name][1], byte).meanings
         assert {meaning.group: meaning.layer for meaning in meanings} == {
             group: layer for group, (layer, _byte) in there.items()
         }

@@ -23,7 +23,7 @@ from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_pages import attention_pages
 from workbench.core.layouts.layer_views import AttentionPages
 from workbench.core.layouts.of_plan import plan_layout
-from workbench.core.layouts.packed import layer_places, layout_of, packed_plan_layout
+from workbench.core.layouts.packed import layer_places, layout_of
 from workbench.core.layouts.packed_views import packed_view, page_shape
 from workbench.core.layouts.placed import packed_order, packed_strides, place
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry
@@ -327,7 +327,7 @@ def test_bytes_of_blocks_never_overlap_and_are_where_the_view_says(scenario, blo
                 assert 0 <= first < allocation
                 assert starts.setdefault(first, (layer, block)) == (layer, block)
         layer = pick.choice(layers)
-        shown = packed_plan_layout(plan, num_blocks=blocks, layout=layout, layer=layer)
+        shown = plan_layout(plan, num_blocks=blocks, layout=layout, layer=layer)
         view = shown.attention or next(state for state in shown.states if state.elements)
         index = tuple(pick.randrange(size) for size in view.shape)
         inside = _inside(pool, layer, view, index)

@@ -144,8 +144,8 @@ def test_every_backend_declares_a_level():
 
 def verdicts(**values):
     return {
-        verdict.runner: [problem.code for problem in verdict.problems]
-        for verdict in runner_verdicts(plan_of(**values))
+        runner: [problem.code for problem in problems]
+        for runner, problems in runner_verdicts(plan_of(**values)).items()
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
 from workbench.core.batch_defaults import BatchTier
-from workbench.core.groups.rules import GroupRules
+from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.model import Attention
 from workbench.core.offload.rules import OffloadRules

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 
 from workbench.core.layouts.error import LayoutError, require_positive
-from workbench.core.layouts.packed import layer_places, packed_plan_layout
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.packed import layer_places
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
@@ -58,7 +59,7 @@ def allocation_views(
     """
     names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
     views = {
-        name: packed_plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
+        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
         for name in names
     }
     raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8, device=device)

@@ -91,12 +91,17 @@ class GroupBytes:
         """Return whether a block holds a state instead of tokens."""
         return self.kernel_tokens is None
 
+    def part_at(self, byte: int) -> tuple[Part, tuple[int, ...]] | None:
+        """Return the part that holds `byte` of the tensor, and the element of its view."""
+        for part in self.parts:
+            if (index := part.view.index_of(byte)) is not None:
+                return part, index
+        return None
+
     def meaning(self, byte: int) -> Meaning:
         """Return what `byte` of the tensor is."""
-        for part in self.parts:
-            index = part.view.index_of(byte)
-            if index is not None:
-                return self._stored(part, index, byte)
+        if (found := self.part_at(byte)) is not None:
+            return self._stored(*found, byte)
         page = byte // self.page_bytes
         return Meaning(group=self.number, layer=self.layer, page=page, block=page, part=PADDING)
 
@@ -147,21 +152,21 @@ class GroupBytes:
             return self.padding(block)
         if token is not None and kernel_block is None and self.kernel_tokens is not None:
             kernel_block, token = divmod(token, self.kernel_tokens)
-        first = block * self.kernel_blocks
-        kernels = range(first, first + self.kernel_blocks)
+        kernels = range(self.kernel_blocks)
         if kernel_block is not None and not self.is_state:
-            kernels = range(first + kernel_block, first + kernel_block + 1)
+            kernels = range(kernel_block, kernel_block + 1)
         found: list[range] = []
         for known in self.parts:
             if part not in {None, known.name}:
                 continue
             named = {TOKENS: token, HEADS: head}
+            if self.is_state:
+                named = {known.view.axes[1]: head} if _has_heads(known) else {}
             fixed = {axis: n for axis, n in named.items() if n is not None}
-            if self.is_state and head is not None:
-                fixed = {known.view.axes[1]: head} if _has_heads(known) else {}
-            for kernel in kernels:
+            for inside in kernels:
+                fixed[NUM_BLOCKS] = block * self.kernel_blocks + inside
                 for values in _value_indices(known, value):
-                    found += known.view.byte_ranges({NUM_BLOCKS: kernel, **fixed, **values})
+                    found += known.view.byte_ranges({**fixed, **values})
         return joined(found)
 
     def padding(self, block: int) -> tuple[range, ...]:
@@ -181,11 +186,8 @@ class GroupBytes:
         if self.kernel_span is not None:
             inside = (byte - self.kernel_span.start) % self.kernel_step_bytes
             return byte - inside + len(self.kernel_span)
-        for part in self.parts:
-            index = part.view.index_of(byte)
-            if index is not None:
-                return dense_run(part.view, index, frozenset())[1]
-        return byte + 1
+        found = self.part_at(byte)
+        return byte + 1 if found is None else dense_run_end(found[0].view, found[1], frozenset())
 
     def next_used(self, byte: int) -> int | None:
         """Return the first byte from `byte` on that a view has; None after the last one."""
@@ -221,11 +223,8 @@ def joined(ranges: Iterable[range]) -> tuple[range, ...]:
     return tuple(found)
 
 
-def dense_run(view: View, index: tuple[int, ...], apart: frozenset[str]) -> tuple[int, int]:
-    """Return the first byte of the dense run that holds the element `index`, and the byte after it.
-
-    Dimensions in `apart` end a run: their indices are distinguished.
-    """
+def dense_run_end(view: View, index: tuple[int, ...], apart: frozenset[str]) -> int:
+    """Return the byte after the dense run that holds `index`; dimensions in `apart` end it."""
     run, inside = 1, 0
     axes = [axis for axis, size in enumerate(view.shape) if size > 1]
     for axis in sorted(axes, key=lambda axis: view.strides[axis]):
@@ -233,8 +232,7 @@ def dense_run(view: View, index: tuple[int, ...], apart: frozenset[str]) -> tupl
             break
         inside += index[axis] * run
         run *= view.shape[axis]
-    start = view.byte_of(index) - inside * view.itemsize
-    return start, start + run * view.itemsize
+    return view.byte_of(index) + (run - inside) * view.itemsize
 
 
 def _has_heads(part: Part) -> bool:
@@ -242,10 +240,7 @@ def _has_heads(part: Part) -> bool:
 
 
 def _value_indices(part: Part, value: int | None) -> Iterator[dict[str, int]]:
-    """Yield the indices that hold a value, one dict per element.
-
-    It is a single empty dict where none is requested.
-    """
+    """Yield the indices that hold a value, one per element; one without indices for no value."""
     if value is None:
         yield {}
         return

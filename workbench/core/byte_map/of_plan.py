@@ -5,10 +5,8 @@
     pool.bytes_of(layer="model.layers.9.attn", block=1, part="K", token=5, head=0)
 
 A tensor is shared by one layer of every group, and a block of it is attention or state at any time:
-so a byte has one meaning a group. Tensors may have pages of several sizes. Where all layers have
-one allocation (0.33) a tensor is a place in it: the pages of one layer of every group, block by
-block; `ByteMap.address` gives the real position of a byte. Where groups with pages of several sizes
-overlap there, a layer's place is its own, and `ByteMap.at` names what else is in the same bytes.
+so a byte has one meaning a group. Where all layers have one allocation (0.33) a tensor is a place
+in it: the pages of one layer of every group, block by block.
 """
 
 from __future__ import annotations
@@ -85,6 +83,8 @@ def _sharing(plan: Plan, places: dict[str, LayerPlace]) -> Iterable[tuple[str, .
     grouping = plan.built_cache().grouping
     if not places:
         return [slot.shared_by for slot in grouping.slots]
+    # Where groups with pages of several sizes overlap, a layer's place is its own, and
+    # `ByteMap.at` names what else is in the same bytes.
     together: dict[tuple[int, ...], tuple[str, ...]] = {}
     for name in grouping.layers:
         spot = places[name].spot

@@ -77,10 +77,7 @@ def _keys_and_values(view: View, geometry: CacheGeometry) -> Parts:
 
 
 def _paged(view: View, geometry: CacheGeometry) -> Parts:
-    """Return ROCm's paged order.
-
-    The order is K as [head, part of it, token, 16 bytes], V as [head, element, token].
-    """
+    """Return ROCm's order: K [head, part of it, token, 16 bytes], V [head, element, token]."""
     # PagedAttention.split_kv_cache: the shape of the cache says nothing of this order.
     keys, values = (half for _name, half in halves(view))
     vector = PAGED_VECTOR_BYTES // view.itemsize

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import Final
 
 from workbench.core.byte_map.cuts import Part
-from workbench.core.byte_map.groups import GroupBytes, Meaning, dense_run
+from workbench.core.byte_map.groups import GroupBytes, Meaning, dense_run_end
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
 
 BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (
@@ -17,13 +16,6 @@ BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (
 """How finely meanings are distinguished, coarsest first."""
 STRETCH, ALL_PARTS = "stretch", "all parts"
 """Cut evenly, since even the coarsest pieces would be too many; a piece may hold many blocks."""
-_APART: Final = {
-    PART: frozenset({NUM_BLOCKS}),
-    TOKEN: frozenset({NUM_BLOCKS, TOKENS}),
-    HEAD: frozenset({NUM_BLOCKS, TOKENS, HEADS}),
-}
-_STATE_AXES = {PART: 0, TOKEN: 1, HEAD: 2}
-"""How many dimensions of a state are distinguished, outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +54,7 @@ def segments(
     """Return the bytes from `start` up to `stop` as `group` sees them, in at most `limit` segments.
 
     stretches: even cuts, where `limit` segments are too few to distinguish even blocks.
-    finest: meanings are not distinguished more finely than this. The segments follow each other and
-    omit no byte.
+    finest: meanings are not distinguished more finely than this.
     """
     start, stop = max(start, 0), min(stop, group.raw_bytes)
     found: tuple[Segment, ...] = ()
@@ -79,21 +70,19 @@ def segments(
 
 def _stretches(group: GroupBytes, start: int, stop: int, count: int) -> tuple[Segment, ...]:
     edges = [start + (stop - start) * n // count for n in range(count + 1)]
-    found = (_segment(group, low, high, STRETCH) for low, high in pairwise(edges) if low < high)
-    return tuple(_with_all_parts(group, piece) for piece in found)
-
-
-def _with_all_parts(group: GroupBytes, piece: Segment) -> Segment:
-    """Return the stretch with all parts if it covers several blocks that are one piece each."""
-    if group.kernel_span is None or piece.first.block == piece.last.block:
-        return piece
-    first, last = (replace(end, part=ALL_PARTS) for end in (piece.first, piece.last))
-    return replace(piece, first=first, last=last)
+    found = []
+    for low, high in pairwise(edges):
+        if low < high:
+            piece = _segment(group, low, high, STRETCH)
+            if group.kernel_span is not None and piece.first.block != piece.last.block:
+                first, last = (replace(end, part=ALL_PARTS) for end in (piece.first, piece.last))
+                piece = replace(piece, first=first, last=last)
+            found.append(piece)
+    return tuple(found)
 
 
 def _segment(group: GroupBytes, start: int, stop: int, detail: str) -> Segment:
-    first, last = group.meaning(start), group.meaning(stop - 1)
-    return Segment(start, stop, first, last, detail)
+    return Segment(start, stop, group.meaning(start), group.meaning(stop - 1), detail)
 
 
 def _pieces(group: GroupBytes, start: int, stop: int, detail: str) -> Iterator[Segment]:
@@ -108,10 +97,9 @@ def _piece_stop(group: GroupBytes, byte: int, detail: str) -> int:
     """Return where the meaning of `byte` ends, distinguished as finely as `detail`."""
     if detail in {BLOCK, KERNEL_BLOCK}:
         return _block_stop(group, byte, detail)
-    for part in group.parts:
-        index = part.view.index_of(byte)
-        if index is not None:
-            return dense_run(part.view, index, _apart(group, part, detail))[1]
+    if (found := group.part_at(byte)) is not None:
+        part, index = found
+        return dense_run_end(part.view, index, _apart(group, part, detail))
     page_end = (byte // group.page_bytes + 1) * group.page_bytes
     used = group.next_used(byte)
     return page_end if used is None else min(used, page_end)
@@ -120,16 +108,14 @@ def _piece_stop(group: GroupBytes, byte: int, detail: str) -> int:
 def _apart(group: GroupBytes, part: Part, detail: str) -> frozenset[str]:
     if detail == VALUE:
         return frozenset(part.view.axes)
-    if not group.is_state:
-        return _APART[detail]
-    return frozenset({NUM_BLOCKS, *part.view.axes[1 : 1 + _STATE_AXES[detail]]})
+    # Of a state the outermost dimensions take the place of tokens and heads.
+    named = part.view.axes[1:] if group.is_state else (TOKENS, HEADS)
+    return frozenset({NUM_BLOCKS, *named[: DETAILS.index(detail) - DETAILS.index(PART)]})
 
 
 def _block_stop(group: GroupBytes, byte: int, detail: str) -> int:
-    """Return the same for whole blocks, by arithmetic.
-
-    A page may have more pieces than can be walked.
-    """
+    """Return the same for whole blocks."""
+    # By arithmetic: a page may have more pieces than can be walked.
     span, step = group.kernel_span, group.kernel_step_bytes
     assert span is not None
     page_end = (byte // group.page_bytes + 1) * group.page_bytes

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from workbench.core.byte_map.groups import GroupBytes, Meaning
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, require_index, require_known
 from workbench.core.layouts.packed import LayerPlace
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
@@ -53,10 +52,8 @@ class TensorBytes:
 
     @property
     def misplaced_bytes(self) -> int:
-        """Return the bytes of blocks that are in another block's page.
-
-        Layers with the same views count as one.
-        """
+        """Return the bytes of blocks that are in another block's page."""
+        # Layers with the same views count as one.
         return sum(
             bytes_outside_their_page(part.view, self.page_bytes, group.kernel_blocks)
             for group in {group.parts: group for group in self.groups}.values()
@@ -93,7 +90,7 @@ class ByteMap:
 
     def tensor(self, number: int) -> TensorBytes:
         """Return one tensor. Errors: LayoutError names the nearest that exists."""
-        _check("tensor", number, len(self.tensors))
+        require_index("tensor", number, len(self.tensors))
         return self.tensors[number]
 
     def describe(self, tensor: int, byte: int) -> tuple[str, ...]:
@@ -105,7 +102,7 @@ class ByteMap:
     def at(self, tensor: int, byte: int) -> ByteMeaning:
         """Return what `byte` of `tensor` is. Errors: LayoutError for one that does not exist."""
         found = self.tensor(tensor)
-        _check("byte", byte, found.raw_bytes)
+        require_index("byte", byte, found.raw_bytes)
         page, page_byte = divmod(byte, found.page_bytes)
         meanings = [group.meaning(byte) for group in found.groups]
         meanings += (group.meaning(there) for group, there in self.elsewhere(tensor, byte))
@@ -143,14 +140,10 @@ class ByteMap:
         Errors: LayoutError for a layer or a byte that does not exist.
         """
         group, _number = self._find(layer)
-        _check("byte", byte, group.raw_bytes)
+        require_index("byte", byte, group.raw_bytes)
         if layer not in self.places:
             return byte
         return self.places[layer].address(*divmod(byte, group.page_bytes))
-
-    def tensor_of(self, layer: str) -> int:
-        """Return the tensor that `layer` sees. Errors: LayoutError names the nearest layers."""
-        return self._find(layer)[1]
 
     def bytes_of(
         self,
@@ -170,38 +163,24 @@ class ByteMap:
         Errors: LayoutError for a layer, part or number that does not exist.
         """
         group, _tensor = self._find(layer)
-        _check("block", block, self.num_blocks)
+        require_index("block", block, self.num_blocks)
         names = (*(known.name for known in group.parts), "padding")
-        if part is not None and part not in names:
-            raise LayoutError("unknown_part", unknown_name_message("part", part, names))
+        if part is not None:
+            require_known("part", part, names, "part")
         if kernel_block is not None:
-            _check("kernel_block", kernel_block, group.kernel_blocks)
+            require_index("kernel_block", kernel_block, group.kernel_blocks)
         if token is not None:
             if group.kernel_tokens is None:
                 raise LayoutError("no_tokens", f"{layer} keeps a state, no tokens.", field="token")
             tokens = group.kernel_tokens * (1 if kernel_block is not None else group.kernel_blocks)
-            _check("token", token, tokens)
+            require_index("token", token, tokens)
         if value is not None:
             chosen = [known.values for known in group.parts if part in {None, known.name}]
-            _check("value", value, max(chosen, default=0))
+            require_index("value", value, max(chosen, default=0))
         return group.ranges(
             block, kernel_block=kernel_block, part=part, token=token, head=head, value=value
         )
 
     def _find(self, layer: str) -> tuple[GroupBytes, int]:
-        if layer not in self.layers:
-            message = unknown_name_message("layer", layer, self.layers)
-            raise LayoutError("unknown_layer", message, field="layer")
+        require_known("layer", layer, self.layers, "layer")
         return self.layers[layer]
-
-
-def _check(field: str, number: int, count: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
-        nearest = 0 if not isinstance(number, int) or number < 0 else count - 1
-        raise LayoutError(
-            "index_outside",
-            f"{field} = {number!r} does not exist: there are {count:,}, counted from 0. "
-            f"Nearest valid: {nearest}.",
-            field=field,
-            operands={"index": number, "size": count},
-        )

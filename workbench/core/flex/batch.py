@@ -37,10 +37,7 @@ TILE_ORDER = Rule(
 
 
 def mask_rule(kind: str, size: int) -> MaskRule:
-    """Return the rule of a kind; `size` is its window, its prefix or its chunk in tokens.
-
-    Errors: ScenarioError for a size below 1; KeyError for a kind that is none of KINDS.
-    """
+    """Return the rule of a kind; `size`: of its window, prefix or chunk. Errors: ScenarioError."""
     if size < 1:
         raise ScenarioError(
             "out_of_range",

@@ -75,10 +75,8 @@ def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> li
 def generic_build(
     batch: PagedBatch, rule: MaskRule, q_block_size: int, kv_block_size: int
 ) -> BlockLists:
-    """Evaluate every (token, slot) pair and keep the KV blocks with a true one, ascending.
-
-    Source: torch's `create_block_mask`.
-    """
+    """Evaluate every (token, slot) pair and keep the KV blocks with a true one, ascending."""
+    # As create_block_mask of torch does.
     visits, full = [], []
     for counts in _pair_counts(batch, rule, q_block_size, kv_block_size):
         # Queries that do not fill a group count as false, so the last group has no full block

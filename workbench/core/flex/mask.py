@@ -157,10 +157,8 @@ def sees(batch: PagedBatch, rule: MaskRule, token: int, slot: int) -> bool:
 
 
 def visible_slots(batch: PagedBatch, rule: MaskRule, token: int) -> tuple[Range, ...]:
-    """Return the slots that a token sees, as ranges [low, high) in ascending order.
-
-    Keys whose block the inverse table lost (null blocks, blocks used twice) have no slot.
-    """
+    """Return the slots that a token sees, as ranges [low, high) in ascending order."""
+    # Keys whose block the inverse table lost (null blocks, blocks used twice) have no slot.
     request, size = batch.owners[token], batch.block_size
     visible = rule.of(request).visible(batch.positions[token], batch.seq_lens[request])
     found = []

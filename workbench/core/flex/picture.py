@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from workbench.core.errors import ScenarioError
@@ -31,19 +32,18 @@ AS_PLANNED, GENERIC, PRUNED = BUILDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class MaskPicture:
     """A batch, the rule of its mask, and the block lists that a kernel visits."""
 
     batch: PagedBatch
     rule: MaskRule
     lists: BlockLists
-    visits: Visits
 
-    @classmethod
-    def of(cls, batch: PagedBatch, rule: MaskRule, lists: BlockLists) -> MaskPicture:
-        """Count what the lists visit."""
-        return cls(batch, rule, lists, visits(batch, rule, lists))
+    @cached_property
+    def visits(self) -> Visits:
+        """Return what the kernel does with the lists."""
+        return visits(self.batch, self.rule, self.lists)
 
     def order(self, request: int) -> OrderInversion:
         """Return the order of a request's pages, alone and in this batch."""
@@ -58,7 +58,7 @@ class MaskPicture:
             query_lens=tuple(before.query_lens[row] for row in rows),
             seq_lens=tuple(before.seq_lens[row] for row in rows),
         )
-        return MaskPicture.of(batch, self.rule, direct_build(batch, self.rule, size))
+        return MaskPicture(batch, self.rule, direct_build(batch, self.rule, size))
 
     def figure(self, theme: str = "auto") -> Any:
         """Return the plotly figure over the physical blocks, with what is visited."""
@@ -123,7 +123,7 @@ def mask_picture(
         lists = direct_build(batch, rule, q, pruned=plan.rules.flex_prunes_pages)
     else:
         lists = generic_build(batch, rule, q, kv)
-    return MaskPicture.of(batch, rule, lists)
+    return MaskPicture(batch, rule, lists)
 
 
 def stale_picture() -> MaskPicture:
@@ -133,4 +133,4 @@ def stale_picture() -> MaskPicture:
     10 block visits, 0 without any visible key
     """
     batch, rule = stale_batch(), MaskRule()
-    return MaskPicture.of(batch, rule, direct_build(batch, rule, STALE_GROUP))
+    return MaskPicture(batch, rule, direct_build(batch, rule, STALE_GROUP))

@@ -123,10 +123,7 @@ class FlexPlan:
         return too_large_tile(self.tiles, self.head_size, FLOAT_BYTES[self.dtype], limit_bytes)
 
     def tiles_step(self) -> Step:
-        """Return the choice of the tiles with its operands, to check an answer against.
-
-        Errors: ValueError where the mask block is refused.
-        """
+        """Return the choice of the tiles with its operands. Errors: ValueError without tiles."""
         if self.tiles is None:
             raise ValueError("the mask block is refused: see refusals")
         operands = {
@@ -160,10 +157,8 @@ def fields_of(settings: Settings) -> FlexFields:
 
 
 def flex_plan(plan: Plan, shared_memory_bytes: int | None = None) -> FlexPlan | None:
-    """Return the flex sizes of a plan; None with another backend or without a kernel block.
-
-    shared_memory_bytes: opt-in bytes of one program on the device, as vLLM queries them.
-    """
+    """Return the flex sizes of a plan; None with another backend or without a kernel block."""
+    # shared_memory_bytes are opt-in bytes of one program on the device, as vLLM queries them.
     settings, attention = plan.settings, plan.model.attention
     if plan.backend != FLEX or plan.kernel_block_size is None or attention is None:
         return None

@@ -82,10 +82,7 @@ def small_blocks(
 
 
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
-    """Return the mask block over cache blocks of `cache_block_size` tokens, as vLLM checks it.
-
-    cache_block_size: the kernel block. small: see `small_blocks`.
-    """
+    """Return the mask block over cache blocks (kernel blocks) of this size, as vLLM checks it."""
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
     # Queries are checked first, so two mistakes give one refusal.

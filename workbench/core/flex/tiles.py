@@ -128,10 +128,8 @@ def too_large_tile(
     element_bytes: int,
     limit_bytes: int = LARGEST_SHARED_MEMORY_BYTES,
 ) -> TooLarge | None:
-    """Return why a tile is too large: keys or queries for shared memory, or scores for a tensor.
-
-    Derived, not measured, and a lower bound: None does not say that the kernel fits.
-    """
+    """Return why a tile is too large: keys or queries for shared memory, or scores for a tensor."""
+    # Derived, not measured, and a lower bound: None does not say that the kernel fits.
     m, n = tiles.block_m, tiles.block_n
     for axis, tokens, what in (("n", n, "keys"), ("m", m, "queries")):
         needed = tokens * head_size * element_bytes

@@ -62,11 +62,8 @@ class GraphSupport:
 
 
 def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGroup, ...]:
-    """Return every attention group, KV-cache group by KV-cache group; none without a cache.
-
-    Layers of one KV-cache group are distinguished by backend and spec; those without a backend are
-    omitted.
-    """
+    """Return every attention group, one KV-cache group after the other; none without a cache."""
+    # Layers of one KV-cache group differ in backend and spec; some have no backend.
     if cache is None:
         return ()
     layers: dict[tuple[int, CacheSpec], list[str]] = defaultdict(list)

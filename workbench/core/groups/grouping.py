@@ -138,10 +138,8 @@ class Grouping:
         }
 
     def shown_attention(self, group: int | None = None, layer: str | None = None) -> str | None:
-        """Return the first attention layer, of `group`, or `layer` itself; None for states.
-
-        An indexer is shown only where it is named.
-        """
+        """Return the first attention layer, of `group`, or `layer` itself; None for states."""
+        # An indexer is shown only where it is named.
         for name, (number, spec) in self.layers.items():
             named = name == layer if layer is not None else not spec.is_indexer
             if named and not spec.is_mamba and group in {None, number}:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from workbench.core.groups.cache_spec import CacheSpec
+from workbench.core.groups.cache_spec import CacheSpec, GroupRules
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
-from workbench.core.groups.rules import GroupRules
 from workbench.core.plan import Plan
 
 OLD_NAMES = {"NHD": "LBNHC", "HND": "LBHNC"}
@@ -31,11 +30,8 @@ def _grouping(
 
 
 def cache_layout(plan: Plan, specs: LayerSpecs | None = None) -> str | None:
-    """Return the order of the one allocation: the requested one if available, else the best.
-
-    None in versions with one tensor per slot. specs: of `plan`, where they exist.
-    Source: `resolve_kv_cache_layout`, 0.33.
-    """
+    """Return the order of the one allocation: the requested one if it suits, else the best."""
+    # resolve_kv_cache_layout, 0.33. Versions with one tensor per slot have none.
     possible = possible_layouts(plan, specs)
     if not possible:
         return None
@@ -53,10 +49,7 @@ def layout_refusal_text(requested: str, possible: tuple[str, ...]) -> str:
 
 
 def possible_layouts(plan: Plan, specs: LayerSpecs | None = None) -> tuple[str, ...]:
-    """Return the orders that the backend reads and that suit all layers, best first.
-
-    specs: of `plan`, where they exist.
-    """
+    """Return the orders that the backend reads and that suit all layers of `specs`, best first."""
     if not plan.rules.groups.layouts:
         return ()
     # The backend of layers left in the model's dtype reads the same cache. Where the two have no
@@ -95,10 +88,8 @@ def layouts_of_backends(plan: Plan) -> tuple[tuple[str, ...], ...]:
 
 
 def common_layouts(plan: Plan) -> tuple[str, ...]:
-    """Return what all backends read; where their lists differ, in vLLM's own order.
-
-    Empty: vLLM stops. Source: `get_supported_kv_cache_layouts`, 0.33.
-    """
+    """Return what all backends read, in vLLM's own order where they differ; empty: vLLM stops."""
+    # get_supported_kv_cache_layouts, 0.33.
     first, *others = lists = layouts_of_backends(plan)
     if all(orders == first for orders in others):
         return first

@@ -16,10 +16,10 @@ from workbench.core.groups.cache_spec import (
     SLIDING_KINDS,
     SLIDING_MLA_SPEC,
     CacheSpec,
+    GroupRules,
     are_one_type,
 )
 from workbench.core.groups.grouping import Group, group_of
-from workbench.core.groups.rules import GroupRules
 from workbench.core.groups.unification import PagesNotUnifiableError
 
 Specs = Mapping[str, CacheSpec]
@@ -47,10 +47,8 @@ def layers_a_page(specs: Specs) -> int:
 
 
 def approximate_divisor(counts: Sequence[int], smallest: int) -> int:
-    """Return the size, from `smallest` to the largest count, that leaves the fewest slots empty.
-
-    Every count is rounded up to a multiple of it; of several equally good sizes the largest.
-    """
+    """Return the size, from `smallest` to the largest count, that leaves the fewest slots empty."""
+    # Every count is rounded up to a multiple of it; of several equally good sizes the largest.
     sizes = range(max(1, smallest), max(counts) + 1) or (max(1, smallest),)
     return max(sizes, key=lambda size: (-sum(-count % size for count in counts), size))
 
@@ -72,11 +70,8 @@ def _dealt_out(specs: Specs, count: int) -> list[Group]:
 
 
 def layer_tuple_groups(specs: Specs) -> tuple[Group, ...] | None:
-    """Return full MLA in one group, and sliding MLA in groups with as many layer tuples (0.23).
-
-    None without a sliding MLA layer. Errors: PagesNotUnifiableError where vLLM stops with a bare
-    assertion.
-    """
+    """Return one group of full MLA, several of sliding MLA; None without the latter (0.23)."""
+    # vLLM stops with a bare assertion where this raises.
     if not any(spec.kind == SLIDING_MLA_SPEC for spec in specs.values()):
         return None
     full = {name: spec for name, spec in specs.items() if spec.kind in MLA_KINDS}
@@ -147,11 +142,7 @@ class _Bucket:
 
 
 def packed_groups(specs: Specs, rules: GroupRules) -> tuple[Group, ...] | None:
-    """Return a group of its own size for every type of layer; None where all pages are equal.
-
-    Pages of several sizes are side by side in a block, where all layers of a block are together
-    (0.33).
-    """
+    """Return groups for every type of layer; None where all pages are equal (0.33)."""
     if len(_by_page(specs)) <= 1:
         return None
     buckets = [

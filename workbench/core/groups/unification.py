@@ -11,9 +11,8 @@ from dataclasses import replace
 from math import gcd
 
 from workbench.core.arithmetic import cdiv, divisors
-from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError
+from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec, GroupingError, GroupRules
 from workbench.core.groups.grouping import Group
-from workbench.core.groups.rules import GroupRules
 
 
 class PagesNotUnifiableError(GroupingError):
@@ -28,10 +27,7 @@ class PagesNotUnifiableError(GroupingError):
 
 
 def unified_pages(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
-    """Enlarge the blocks of small pages, or pad them, until all pages are equal.
-
-    Errors: PagesNotUnifiableError names the layer.
-    """
+    """Enlarge small pages, or pad them, until all are equal. Errors: PagesNotUnifiableError."""
     target = max((spec.page_size_bytes for spec in specs.values()), default=0)
     return {name: _unified(name, spec, target, rules) for name, spec in specs.items()}
 
@@ -72,11 +68,8 @@ def _not_divisible(name: str, page: int, target: int, rules: GroupRules) -> Page
 def with_hidden_groups(
     groups: tuple[Group, ...], hidden: Mapping[str, CacheSpec], rules: GroupRules
 ) -> tuple[tuple[Group, ...], tuple[str, ...]]:
-    """Return the groups with one more for every hidden-state layer, and what vLLM logs about it.
-
-    Hidden states that `extract_hidden_states` keeps get the page of the others, and as many tokens
-    as fit into it.
-    """
+    """Return the groups and one for every hidden-state layer, and what vLLM logs about it."""
+    # Hidden states (extract_hidden_states) get the page of the others, with as many tokens as fit.
     page = groups[0].spec.page_size_bytes
     if rules.splits_hidden_blocks:
         # Blocks grow until a page holds a token of every hidden-state layer. A state without

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
-from workbench.core.errors import WorkbenchError
+from workbench.core.errors import WorkbenchError, unknown_name_message
 
 
 class LayoutError(WorkbenchError):
@@ -28,6 +29,26 @@ class LayoutError(WorkbenchError):
         """Return the published form, with vLLM's exception and message."""
         said = {"vllm_exception": self.vllm_exception, "vllm_text": self.vllm_text}
         return {**super().to_dict(), **said}
+
+
+def require_known(what: str, name: object, allowed: Collection[str], field: str) -> None:
+    """Raise LayoutError, with the nearest names, unless `name` is one of `allowed`."""
+    if name not in allowed:
+        code = f"unknown_{what.replace(' ', '_')}"
+        raise LayoutError(code, unknown_name_message(what, name, allowed), field=field)
+
+
+def require_index(field: str, number: object, count: int) -> None:
+    """Raise LayoutError, with the nearest valid number, unless `number` counts one of `count`."""
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
+        nearest = 0 if not isinstance(number, int) or number < 0 else count - 1
+        raise LayoutError(
+            "index_outside",
+            f"{field} = {number!r} does not exist: there are {count:,}, counted from 0. "
+            f"Nearest valid: {nearest}.",
+            field=field,
+            operands={"index": number, "size": count},
+        )
 
 
 def require_positive(value: int, field: str, unit: str) -> None:

@@ -64,10 +64,7 @@ def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
 
 
 def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:
-    """Return the manager blocks of a tensor.
-
-    Errors: LayoutError (vLLM: AssertionError without text).
-    """
+    """Return the manager blocks of a tensor. Errors: LayoutError (vLLM: AssertionError)."""
     require_positive(page_bytes, "page_size_bytes", "byte")
     if raw_bytes % page_bytes:
         raise LayoutError(
@@ -106,10 +103,7 @@ def attention_view(
     layout_name: str,
     runner: str = V1,
 ) -> View:
-    """Return the view of an attention layer before any hybrid rewrite; blocks are kernel blocks.
-
-    Errors: LayoutError.
-    """
+    """Return the view of an attention layer, before any hybrid rewrite. Errors: LayoutError."""
     num_blocks = blocks_in(raw_bytes, pages.page_bytes, "attention")
     ratio = kernel_blocks_in(pages.geometry.block_size, kernel_block_size)
     stored = kernel_block_size

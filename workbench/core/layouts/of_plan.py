@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from workbench.core.errors import unknown_name_message
 from workbench.core.groups.layer_backend import layer_backend
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, require_known
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.layer_pages import (
     attention_pages,
@@ -44,9 +43,8 @@ def plan_layout(
     if cache is None:
         raise earlier_failure(plan, "pages_not_equal", "The pages cannot be made equal.")
     layers = cache.grouping.layers
-    if layer is not None and layer not in layers:
-        message = unknown_name_message("layer", layer, layers)
-        raise LayoutError("unknown_layer", message, field="layer")
+    if layer is not None:
+        require_known("layer", layer, layers, "layer")
     if plan.rules.groups.one_allocation:
         if rule not in {None, NEVER}:
             raise LayoutError(
@@ -55,15 +53,7 @@ def plan_layout(
                 "views count blocks first. Omit it.",
                 field="rule",
             )
-        return packed_plan_layout(
-            plan,
-            num_blocks=num_blocks,
-            runner=runner,
-            layout=layout,
-            connector=connector,
-            group=group,
-            layer=layer,
-        )
+        return packed_plan_layout(plan, num_blocks, runner, (layout, connector), (group, layer))
     specs = [spec for _group, spec in layers.values() if spec.is_mamba]
     states = state_pages(plan, specs[0]) if specs and plan.model.state is not None else None
     shown = cache.grouping.shown_attention(group, layer)

@@ -13,18 +13,18 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.layer_backend import layer_backend, read_blocks
 from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, possible_layouts
-from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.error import LayoutError, require_known, require_positive
 from workbench.core.layouts.layer_pages import (
     attention_pages,
     earlier_failure,
     kernel_block,
     state_pages,
 )
-from workbench.core.layouts.layer_views import V1, packed_states
+from workbench.core.layouts.layer_views import RUNNERS, V1, packed_states
 from workbench.core.layouts.packed_views import check_group_split, packed_view
 from workbench.core.layouts.placed import PagePlacement, packed_order, place
 from workbench.core.layouts.shapes import CacheLayout, LayoutName
-from workbench.core.layouts.shared_tensor import CacheViews, check_runner
+from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
 
@@ -89,10 +89,7 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 def layer_places(
     plan: Plan, num_blocks: int, *, layout: str | None = None, connector: str | None = None
 ) -> tuple[LayerPlace, ...]:
-    """Return where every layer is in the allocation of `num_blocks` blocks, group by group.
-
-    Every group starts again at byte 0: the groups overlap. Errors: LayoutError.
-    """
+    """Return where every layer is in the allocation, group by group. Errors: LayoutError."""
     require_positive(num_blocks, "num_blocks", "block")
     plan, _name = named_layout(plan, layout, connector)
     return tuple(
@@ -104,40 +101,36 @@ def layer_places(
 
 def packed_plan_layout(
     plan: Plan,
-    *,
     num_blocks: int,
-    runner: str = V1,
-    layout: str | None = None,
-    connector: str | None = None,
-    group: int | None = None,
-    layer: str | None = None,
+    runner: str,
+    wishes: tuple[str | None, str | None],
+    shown: tuple[int | None, str | None],
 ) -> CacheViews:
     """Return the views of the first attention layer and of the first SSM layer in the allocation.
 
-    group: of the attention layer; layer: another one than the first. Errors: LayoutError.
+    wishes: layout and connector; shown: group and layer, as of `plan_layout`. Errors: LayoutError.
     """
-    check_runner(runner)
+    require_known("runner", runner, RUNNERS, "runner")
     require_positive(num_blocks, "num_blocks", "block")
-    plan, name = named_layout(plan, layout, connector)
+    plan, name = named_layout(plan, *wishes)
+    group, layer = shown
     if plan.model.attention is not None and plan.backend is None:
         raise earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
     grouping = plan.built_cache().grouping
     states = (one for one, (_group, spec) in grouping.layers.items() if spec.is_mamba)
-    shown = {
+    names = {
         grouping.shown_attention(group, layer),
         next((one for one in states if layer in {None, one}), None),
     }
-    found = [place for place in layer_places(plan, num_blocks) if place.name in shown]
+    found = [place for place in layer_places(plan, num_blocks) if place.name in names]
     if not found:
         raise LayoutError("no_cache", "Neither attention nor SSM layers: nothing to lay out.")
     return _views(plan, found, name, runner)
 
 
 def place_views(plan: Plan, found: LayerPlace) -> CacheViews:
-    """Return the layer's pages as if consecutive: page b in [b * page, (b + 1) * page).
-
-    This is what a byte map counts; `LayerPlace.address` gives where a byte of a page really is.
-    """
+    """Return the layer's pages as if consecutive: page b in [b * page, (b + 1) * page)."""
+    # A byte map counts so; `LayerPlace.address` gives where a byte of a page really is.
     inside = "LBNHC" if found.where.name.endswith("NHC") else "LBHNC"
     spec, page = found.spec, found.spec.page_size_bytes
     blocks = found.where.num_blocks

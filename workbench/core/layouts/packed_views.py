@@ -31,10 +31,7 @@ def packed_view(
     kernel_block_size: int,
     layer: int = 0,
 ) -> View:
-    """Return the view of one attention layer; blocks are kernel blocks.
-
-    Errors: LayoutError, with vLLM's exception and message where it raises one.
-    """
+    """Return the view of one attention layer; blocks are kernel blocks. Errors: LayoutError."""
     geometry = pages.geometry
     ratio = kernel_blocks_in(geometry.block_size, kernel_block_size)
     whole, itemsize = page_shape(layout, pages), ITEM_BYTES[pages.dtype]
@@ -85,10 +82,8 @@ def _block_not_dense(
 
 
 def check_group_split(name: str, backend: str, block_size: int, kernel_block_size: int) -> None:
-    """Check that the kernel takes the manager block: pages side by side in a block are never cut.
-
-    Errors: LayoutError (vLLM: ValueError while the cache is bound to the layers).
-    """
+    """Raise LayoutError (vLLM: ValueError) unless a kernel block is the whole manager block."""
+    # vLLM raises while it binds the cache to the layers: pages side by side are never cut.
     if kernel_block_size == block_size:
         return
     raise LayoutError(

@@ -48,10 +48,7 @@ class PagePlacement:
         return start + piece * self.piece_stride + inside
 
     def locate(self, byte: int) -> tuple[int, int, int] | None:
-        """Return (layer, block, byte of the page) at a byte of the allocation, or None.
-
-        The inverse of `address`.
-        """
+        """Return (layer, block, byte of the page) at a byte, or None; undoes `address`."""
         size = self.piece_bytes
         view = View(
             ("layer", NUM_BLOCKS, "piece", "byte"),
@@ -78,10 +75,8 @@ class PagePlacement:
 
     @property
     def block_step(self) -> tuple[int, int]:
-        """Return (start, bytes): block b of layer 0 is meant to be in [start + b * bytes, + bytes).
-
-        Where all layers of a block are together that is all of the block.
-        """
+        """Return (start, bytes): block b of layer 0 belongs in [start + b * bytes, + bytes)."""
+        # Where all layers of a block are together, anywhere in the block.
         return (0, self.block_stride) if self.is_block_outermost else (self.offset, self.page_bytes)
 
 

@@ -6,8 +6,6 @@ Source, 0.23: `VllmConfig.validate_mamba_block_size`, the runners' `_reshape_kv_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from workbench.core.groups.graph_support import attention_groups
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import RUNNERS, V2
@@ -19,20 +17,10 @@ SAMPLE_BLOCKS = 3
 """Blocks of the tensor that is laid out while the memory, and so the pool, is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One runner ("v1" or "v2") and what keeps it from starting; empty when nothing does."""
-
-    runner: str
-    problems: tuple[Problem, ...]
-
-
-def runner_verdicts(plan: Plan) -> tuple[Verdict, ...]:
-    """Return the problems of each runner, after what stops the engine whatever the runner is.
-
-    V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
-    """
-    return tuple(Verdict(runner, (*plan.errors, *_of_runner(plan, runner))) for runner in RUNNERS)
+def runner_verdicts(plan: Plan) -> dict[str, tuple[Problem, ...]]:
+    """Return runner ("v1" or "v2") -> what keeps it from starting; nothing when nothing does."""
+    # V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
+    return {runner: (*plan.errors, *_of_runner(plan, runner)) for runner in RUNNERS}
 
 
 def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:

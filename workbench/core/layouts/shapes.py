@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.error import LayoutError, require_known, require_positive
 
 NHD, HND = "NHD", "HND"
 LAYOUT_NAMES = (NHD, HND)
@@ -88,10 +87,7 @@ class CacheLayout:
     """Places in the dimension of heads."""
 
     def shape(self, num_blocks: int, geometry: CacheGeometry) -> tuple[int, ...]:
-        """Return the logical shape for `num_blocks` kernel blocks.
-
-        Errors: LayoutError (vLLM: ValueError) for a block that is not a multiple.
-        """
+        """Return the shape of these kernel blocks. Errors: LayoutError (vLLM: ValueError)."""
         require_positive(num_blocks, "num_blocks", "block")
         units = {"block_size": "token", "num_kv_heads": "head", "head_size": "element"}
         for name, unit in units.items():
@@ -128,7 +124,7 @@ class CacheLayout:
 
     def stride_order(self, layout: str, *, with_layers: bool = False) -> Order:
         """Return the declared order in memory. Errors: LayoutError (vLLM: NotImplementedError)."""
-        check_layout_name(layout)
+        require_known("layout", layout, LAYOUT_NAMES, "layout")
         orders = self.orders_with_layers if with_layers else self.orders
         if orders is None:
             raise LayoutError(
@@ -146,14 +142,5 @@ class CacheLayout:
         """Return the order that is used: the declared one, else the logical one."""
         if self.orders is not None:
             return self.stride_order(layout)
-        check_layout_name(layout)
+        require_known("layout", layout, LAYOUT_NAMES, "layout")
         return tuple(range(len(self.axes)))
-
-
-def check_layout_name(layout: str) -> None:
-    """Raise LayoutError unless `layout` is NHD or HND."""
-    if layout not in LAYOUT_NAMES:
-        message = unknown_name_message("layout", layout, LAYOUT_NAMES)
-        raise LayoutError(
-            "unknown_layout", message, field="layout", operands={"allowed": LAYOUT_NAMES}
-        )

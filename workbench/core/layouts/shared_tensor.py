@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.core.backends import Backend
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.error import LayoutError, require_known, require_positive
 from workbench.core.layouts.hybrid_rewrite import (
     NEVER,
     REWRITE_RULES,
@@ -23,6 +22,7 @@ from workbench.core.layouts.hybrid_rewrite import (
     needs_rewrite,
 )
 from workbench.core.layouts.layer_views import (
+    RUNNERS,
     V1,
     AttentionPages,
     StatePages,
@@ -32,11 +32,11 @@ from workbench.core.layouts.layer_views import (
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shapes import (
     FORCED_BY_PLATFORM,
+    LAYOUT_NAMES,
     NHD,
     CacheLayout,
     LayoutName,
     Order,
-    check_layout_name,
 )
 from workbench.core.layouts.view import View, bytes_outside_their_page
 
@@ -60,7 +60,7 @@ def layout_name(
     wishes = {"VLLM_KV_CACHE_LAYOUT": environment, "wish of the KV connector": connector}
     given = [LayoutName(name, reason) for reason, name in wishes.items() if name is not None]
     for wish in given:
-        check_layout_name(wish.name)
+        require_known("layout", wish.name, LAYOUT_NAMES, "layout")
     # What a platform or a backend sets in code overrules the variable in silence.
     if (forced := FORCED_BY_PLATFORM.get(platform)) is not None:
         return LayoutName(forced, f"forced by platform {platform}")
@@ -103,11 +103,9 @@ class CacheViews:
 
     @property
     def misplaced_attention_bytes(self) -> int:
-        """Return the bytes of attention blocks that are in another block's page.
-
-        Harmless while only layers with this very view share the tensor; with SSM layers as
-        well, only 0 keeps blocks apart.
-        """
+        """Return the bytes of attention blocks that are in another block's page."""
+        # Harmless while only layers with this very view share the tensor; with SSM layers as well,
+        # only 0 keeps blocks apart.
         if self.attention is None or self.attention_page_bytes is None:
             return 0
         first, step = _page_of_block_0(self.attention_place, self.attention_page_bytes)
@@ -184,13 +182,6 @@ def _published(view: View) -> dict[str, Any]:
     }
 
 
-def check_runner(runner: str) -> None:
-    """Raise LayoutError unless `runner` is v1 or v2."""
-    if runner not in RUNNER_RULES:
-        message = unknown_name_message("runner", runner, RUNNER_RULES)
-        raise LayoutError("unknown_runner", message, field="runner")
-
-
 def cache_views(
     layout: CacheLayout | None,
     attention: AttentionPages | None,
@@ -208,10 +199,9 @@ def cache_views(
     where nothing else is said. rule: one of REWRITE_RULES instead of the runner's own.
     Errors: LayoutError, with vLLM's exception and message where vLLM raises one.
     """
-    check_runner(runner)
-    if rule is not None and rule not in (*REWRITE_RULES, NEVER):
-        message = unknown_name_message("rewrite rule", rule, (*REWRITE_RULES, NEVER))
-        raise LayoutError("unknown_rewrite_rule", message, field="rule")
+    require_known("runner", runner, RUNNERS, "runner")
+    if rule is not None:
+        require_known("rewrite rule", rule, (*REWRITE_RULES, NEVER), "rule")
     require_positive(num_blocks, "num_blocks", "block")
     pages = [pages.page_bytes for pages in (attention, states) if pages is not None]
     if not pages:

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from workbench.core.errors import unknown_name_message
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, require_index, require_known
 from workbench.core.layouts.shapes import NUM_BLOCKS
 
 ITEM_BYTES = {
@@ -93,10 +92,7 @@ class View:
         )
 
     def byte_of(self, index: Sequence[int]) -> int:
-        """Return the first byte of the element at `index`, one number per dimension.
-
-        Errors: LayoutError for an index outside the shape.
-        """
+        """Return the first byte of the element at `index`. Errors: LayoutError outside of it."""
         self._check(dict(zip(self.axes, index, strict=True)))
         steps = zip(index, self.strides, strict=True)
         return (self.offset_elements + sum(i * stride for i, stride in steps)) * self.itemsize
@@ -139,16 +135,8 @@ class View:
     def _check(self, fixed: Mapping[str, int]) -> None:
         sizes = dict(zip(self.axes, self.shape, strict=True))
         for axis, index in fixed.items():
-            if axis not in sizes:
-                message = unknown_name_message("dimension", axis, self.axes)
-                raise LayoutError("unknown_dimension", message, field="axes")
-            if not 0 <= index < sizes[axis]:
-                raise LayoutError(
-                    "index_outside",
-                    f"{axis} = {index} does not exist: the view has {sizes[axis]}, counted from 0.",
-                    field=axis,
-                    operands={"index": index, "size": sizes[axis]},
-                )
+            require_known("dimension", axis, self.axes, "axes")
+            require_index(axis, index, sizes[axis])
 
 
 def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[range, ...]:
@@ -161,10 +149,7 @@ def block_ranges(view: View, block: int, blocks_per_page: int = 1) -> tuple[rang
 def bytes_outside_their_page(
     view: View, page_bytes: int, blocks_per_page: int = 1, first_byte: int = 0
 ) -> int:
-    """Return the bytes of all blocks that are outside the block's own page of `page_bytes` bytes.
-
-    first_byte: of page 0.
-    """
+    """Return the bytes of blocks outside their own page; `first_byte` is that of page 0."""
 
     def outside(block: int) -> int:
         start = first_byte + block * page_bytes

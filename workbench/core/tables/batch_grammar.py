@@ -39,10 +39,7 @@ def as_batch(batch: str | Sequence[BatchRequest]) -> tuple[BatchRequest, ...]:
 
 
 def parse_batch(text: str) -> tuple[BatchRequest, ...]:
-    """Return the requests of a batch, in order.
-
-    Errors: ScenarioError (field `batch`) with the segment that cannot be read, and what can.
-    """
+    """Return the requests of a batch, in order. Errors: ScenarioError with the wrong segment."""
     requests: list[BatchRequest] = []
     for segment in text.strip().lower().split("_"):
         found = SEGMENT.fullmatch(segment)

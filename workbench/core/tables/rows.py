@@ -76,10 +76,7 @@ def row_length(plan: Plan, group: Group, tokens: int) -> int:
 
 
 def null_entries(plan: Plan, group: Group, length: int, computed_tokens: int = 0) -> int:
-    """Return how many of a row's first entries are the null block.
-
-    computed_tokens: of the request, before the step; what is before their window is dropped.
-    """
+    """Return how many of a row's first entries are null blocks, before a step of the request."""
     window = group.spec.window_tokens
     # SlidingWindowManager drops what is before the window of the computed tokens.
     if window is not None and group.spec.kind == ATTENTION_SPECS[SLIDING]:

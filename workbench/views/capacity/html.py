@@ -161,9 +161,9 @@ def _graphs(plan: Plan) -> str:
 
 def _runners(plan: Plan) -> str:
     rows = []
-    for verdict in runner_verdicts(plan):
-        reasons = "<br>".join(escape(problem.message) for problem in verdict.problems)
-        rows.append((verdict.runner.upper(), reasons or "✓ supported"))
+    for runner, problems in runner_verdicts(plan).items():
+        reasons = "<br>".join(escape(problem.message) for problem in problems)
+        rows.append((runner.upper(), reasons or "✓ supported"))
     return table(("model runner", "support"), rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import A100, GIB, SMALL, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
-from workbench.core.groups.rules import GroupRules
+from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.rules import PrefillRules

@@ -6,7 +6,7 @@ Source: `vllm/v1/core/kv_cache_planning.py`, `vllm/v1/kv_cache_layout.py`, and
 
 from __future__ import annotations
 
-from workbench.core.groups.rules import GroupRules
+from workbench.core.groups.cache_spec import GroupRules
 
 ANY_LAYOUT = ("LBNHC", "LBHNC", "BLNHC", "BLHNC", "BHLNC", "LHBNC")
 """What is preferred where no backend says anything: layer, block, head, token, content."""
