@@ -35,6 +35,8 @@ from workbench.core.model import SLIDING
 
 LARGE_GROUP_RATIO = 1.5
 PLAIN = GroupRules()
+Decision = tuple[tuple[Group, ...], str, tuple[str, ...]]
+"""Groups, why they are what they are, and what vLLM logs."""
 
 
 def group_layers(
@@ -51,32 +53,44 @@ def group_layers(
     """
     if not hybrid_manager:
         specs = promoted(specs, rules)
+    groups, reason, notes = _decided(specs, rules, layout)
+    if layout is not None:
+        largest = max((len(group.layers) for group in groups), default=0)
+        return Grouping(groups, largest, reason, layout, notes)
+    slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
+    padded = tuple(
+        replace(group, padding_layers=group.padding_layers or slots - len(group.layers))
+        for group in groups
+    )
+    return Grouping(padded, slots, reason, None, notes)
+
+
+def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None) -> Decision:
+    """Return the groups by the first case that holds, in vLLM's order."""
     if not specs:
-        return Grouping((), 0, "no layer keeps a cache", layout)
+        return (), "no layer keeps a cache", ()
     once = tuple(dict.fromkeys(specs.values()))
     if share_one_spec(once, rules):
-        group = Group(_shared(once), tuple(specs))
-        return Grouping((group,), len(specs), "all layers have one spec: one group", layout)
+        return (Group(_shared(once), tuple(specs)),), "all layers have one spec: one group", ()
     if are_one_type(once, rules):
-        group = group_of(specs)
         sizes = len({spec.page_size_bytes for spec in once})
         reason = f"one type of layer with pages of {sizes} sizes: one group, a page for each layer"
-        return Grouping((group,), len(specs), reason, layout)
+        return (group_of(specs),), reason, ()
     if not rules.one_allocation and (tuples := layer_tuple_groups(specs)):
         reason = "compressed layers: groups of equally many tuples, one layer of each page in each"
-        return _grouping(tuples, reason, layout)
-    return _several_types(specs, rules, layout)
+        return tuples, reason, ()
+    return _of_several_types(specs, rules, layout)
 
 
-def _several_types(
+def _of_several_types(
     specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None
-) -> Grouping:
+) -> Decision:
     hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
     others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
     if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):
         alone = (Group(spec, (name,)) for name, spec in hidden.items())
         reason = f"pages packed within a block ({layout}); group size differs per layer type"
-        return _grouping((*packed, *alone), reason, layout)
+        return (*packed, *alone), reason, ()
     try:
         unified = unified_pages(others, rules)
     except PagesNotUnifiableError:
@@ -84,18 +98,18 @@ def _several_types(
         if whole is None:
             raise
         reason = "pages cannot be made equal: windows are treated as full attention, one group"
-        return Grouping((whole,), len(specs), reason, layout, (FALLBACK_WARNING,))
+        return (whole,), reason, (FALLBACK_WARNING,)
     groups, reason, notes = _split(unified, rules)
     if hidden:
         groups, more = with_hidden_groups(groups, hidden, rules)
         notes += more
-    found = _grouping(groups, reason, layout, notes)
-    if layout is not None and layout.startswith("L") and not found.has_equal_pages:
+    equal = Grouping(groups, 0, reason).has_equal_pages
+    if layout is not None and layout.startswith("L") and not equal:
         raise PagesNotUnifiableError(
             f"the layout {layout} keeps every layer by itself, so all pages must be equal",
             f"KV cache layout {layout} cannot express this model's mixed page sizes",
         )
-    return found
+    return groups, reason, notes
 
 
 FALLBACK_WARNING = (
@@ -117,20 +131,6 @@ def _windows_kept_whole(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Gr
     return group_of(whole) if are_one_type(whole.values(), rules) else None
 
 
-def _grouping(
-    groups: tuple[Group, ...], reason: str, layout: str | None, notes: tuple[str, ...] = ()
-) -> Grouping:
-    if layout is not None:
-        largest = max(len(group.layers) for group in groups)
-        return Grouping(groups, largest, reason, layout, notes)
-    slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
-    padded = tuple(
-        replace(group, padding_layers=group.padding_layers or slots - len(group.layers))
-        for group in groups
-    )
-    return Grouping(padded, slots, reason, None, notes)
-
-
 def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
     """Return the spec of all: the first one's, with the window that any of them computes with."""
     windows = [spec.computed_window_tokens for spec in specs if spec.computed_window_tokens]
@@ -140,9 +140,7 @@ def _shared(specs: Collection[CacheSpec]) -> CacheSpec:
     return first._replace(computed_window_tokens=windows[0] if windows else None)
 
 
-def _split(
-    specs: Mapping[str, CacheSpec], rules: GroupRules
-) -> tuple[tuple[Group, ...], str, tuple[str, ...]]:
+def _split(specs: Mapping[str, CacheSpec], rules: GroupRules) -> Decision:
     """Return equal groups: each bucket of equal specs is dealt out in strides."""
     buckets = _buckets(specs, rules)
     sizes = [len(names) for names in buckets]
