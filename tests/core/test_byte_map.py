@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.core.strategies import HYBRID, scenarios
-from workbench.core.byte_map.groups import joined
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import NEVER
+from workbench.core.layouts.view import joined
 from workbench.models import catalog_names
 
 SAMPLES = 12

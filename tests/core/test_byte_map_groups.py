@@ -14,12 +14,12 @@ from tests.core.byte_map_cases import (
 )
 from tests.labs.small_views import hybrid
 from workbench.core.byte_map.cuts import Part
-from workbench.core.byte_map.groups import GroupBytes, joined
+from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.parts import attention_parts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.layouts.view import View
+from workbench.core.layouts.view import View, joined
 from workbench.core.versions.v0_23 import layouts
 
 BLOCKS = (1, 2, 3, 7)

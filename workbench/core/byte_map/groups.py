@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 
 from workbench.core.byte_map.cuts import BYTE, PADDING, Part
-from workbench.core.layouts.error import LayoutError
+from workbench.core.layouts.error import LayoutError, require_index, require_known
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
-from workbench.core.layouts.view import View
+from workbench.core.layouts.view import dense_run_end, joined, next_byte, overlaps
 
 STATE_HEAD_DIMENSIONS = 3
 """A state with so many dimensions has one matrix a head, and the head is the first of them."""
@@ -77,7 +76,7 @@ class GroupBytes:
 
     def __post_init__(self) -> None:
         for part in self.parts:
-            if part.view.storage_bytes > self.raw_bytes or _overlaps(part.view):
+            if part.view.storage_bytes > self.raw_bytes or overlaps(part.view):
                 raise LayoutError(
                     "bytes_have_two_owners",
                     f"{part.name}: strides {part.view.strides} of shape {part.view.shape} "
@@ -145,9 +144,11 @@ class GroupBytes:
     ) -> tuple[range, ...]:
         """Return the bytes of a manager block, or of what the other numbers single out, ascending.
 
-        token: in the kernel block where one is named, else in the manager block. The padding of a
-        block is `part="padding"`.
+        token: in the kernel block where one is named, else in the manager block. value: of one
+        token and head, or of one state, counted over all of its dimensions. The padding of a block
+        is `part="padding"`. Errors: LayoutError for a part or number that does not exist.
         """
+        self._check(part, block=block, kernel_block=kernel_block, token=token, value=value)
         if part == PADDING and not any(known.name == PADDING for known in self.parts):
             return self.padding(block)
         if token is not None and kernel_block is None and self.kernel_tokens is not None:
@@ -168,6 +169,24 @@ class GroupBytes:
                 for values in _value_indices(known, value):
                     found += known.view.byte_ranges({**fixed, **values})
         return joined(found)
+
+    def _check(self, part: str | None, **numbers: int | None) -> None:
+        """Raise LayoutError unless the part and every number that is given exist."""
+        if part is not None:
+            require_known("part", part, {*(known.name for known in self.parts), PADDING}, "part")
+        if numbers["token"] is not None and self.kernel_tokens is None:
+            raise LayoutError("no_tokens", f"{self.layer} keeps a state, no tokens.", field="token")
+        blocks = self.kernel_blocks if numbers["kernel_block"] is None else 1
+        values = [known.values for known in self.parts if part in {None, known.name}]
+        counts = {
+            "block": self.raw_bytes // self.page_bytes,
+            "kernel_block": self.kernel_blocks,
+            "token": (self.kernel_tokens or 0) * blocks,
+            "value": max(values, default=0),
+        }
+        for name, number in numbers.items():
+            if number is not None:
+                require_index(name, number, counts[name])
 
     def padding(self, block: int) -> tuple[range, ...]:
         """Return the bytes of page `block` that this group never touches."""
@@ -191,7 +210,7 @@ class GroupBytes:
 
     def next_used(self, byte: int) -> int | None:
         """Return the first byte from `byte` on that a view has; None after the last one."""
-        found = [first for part in self.parts if (first := _next_in(part.view, byte)) is not None]
+        found = [first for part in self.parts if (first := next_byte(part.view, byte)) is not None]
         return min(found, default=None)
 
     @cached_property
@@ -212,29 +231,6 @@ class GroupBytes:
         return view.strides[view.block_axis] * view.itemsize
 
 
-def joined(ranges: Iterable[range]) -> tuple[range, ...]:
-    """Return the same bytes, ascending, with ranges that touch made one."""
-    found: list[range] = []
-    for piece in sorted(ranges, key=lambda piece: piece.start):
-        if found and found[-1].stop == piece.start:
-            found[-1] = range(found[-1].start, piece.stop)
-        else:
-            found.append(piece)
-    return tuple(found)
-
-
-def dense_run_end(view: View, index: tuple[int, ...], apart: frozenset[str]) -> int:
-    """Return the byte after the dense run that holds `index`; dimensions in `apart` end it."""
-    run, inside = 1, 0
-    axes = [axis for axis, size in enumerate(view.shape) if size > 1]
-    for axis in sorted(axes, key=lambda axis: view.strides[axis]):
-        if view.strides[axis] != run or view.axes[axis] in apart:
-            break
-        inside += index[axis] * run
-        run *= view.shape[axis]
-    return view.byte_of(index) + (run - inside) * view.itemsize
-
-
 def _has_heads(part: Part) -> bool:
     return len(part.value_axes) == STATE_HEAD_DIMENSIONS
 
@@ -252,38 +248,3 @@ def _value_indices(part: Part, value: int | None) -> Iterator[dict[str, int]]:
             rest, found[view.axes[axis]] = divmod(rest, view.shape[axis])
         if not rest:
             yield found
-
-
-def _overlaps(view: View) -> bool:
-    """Return whether two elements may share a place: a stride is shorter than what is inside it."""
-    reach = 0
-    axes = [axis for axis, size in enumerate(view.shape) if size > 1]
-    for axis in sorted(axes, key=lambda axis: view.strides[axis]):
-        if view.strides[axis] <= reach:
-            return True
-        reach += (view.shape[axis] - 1) * view.strides[axis]
-    return False
-
-
-def _next_in(view: View, byte: int) -> int | None:
-    """Return the first byte of `view` that is not before `byte`."""
-    if not prod(view.shape):
-        return None
-    axes = sorted(range(len(view.shape)), key=lambda axis: -view.strides[axis])
-    start = view.offset_elements
-    element = byte // view.itemsize
-    found = _first_from(view, axes, max(element - start, 0))
-    return None if found is None else max(byte, (start + found) * view.itemsize)
-
-
-def _first_from(view: View, axes: list[int], rest: int) -> int | None:
-    """Return the smallest sum of index times stride that is at least `rest`."""
-    if not axes:
-        return 0 if rest <= 0 else None
-    axis, inner = axes[0], axes[1:]
-    stride, last = view.strides[axis], view.shape[axis] - 1
-    step = min(rest // stride, last)
-    found = _first_from(view, inner, rest - step * stride)
-    if found is not None:
-        return step * stride + found
-    return (step + 1) * stride if step < last else None

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from workbench.core.byte_map.cuts import Part
-from workbench.core.byte_map.groups import GroupBytes, Meaning, dense_run_end
+from workbench.core.byte_map.groups import GroupBytes, Meaning
 from workbench.core.layouts.shapes import HEADS, NUM_BLOCKS, TOKENS
+from workbench.core.layouts.view import dense_run_end
 
 BLOCK, KERNEL_BLOCK, PART, TOKEN, HEAD, VALUE = DETAILS = (
     "block", "kernel block", "part", "token", "head", "value"

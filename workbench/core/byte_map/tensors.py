@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from workbench.core.byte_map.groups import GroupBytes, Meaning
-from workbench.core.layouts.error import LayoutError, require_index, require_known
+from workbench.core.layouts.error import require_index, require_known
 from workbench.core.layouts.packed import LayerPlace
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
@@ -110,10 +111,8 @@ class ByteMap:
         return ByteMeaning(tensor, byte, page, page_byte, tuple(meanings))
 
     def elsewhere(self, tensor: int, byte: int) -> Iterator[tuple[GroupBytes, int]]:
-        """Yield the layers of other groups that share this byte, and its position in their tensors.
-
-        Only where the groups of one allocation have pages of several sizes.
-        """
+        """Yield the layers of other groups that share this byte, and its place in their tensors."""
+        # Only where the groups of one allocation have pages of several sizes.
         sharing = self.tensor(tensor).groups
         if not self.places:
             return
@@ -135,51 +134,20 @@ class ByteMap:
         return found
 
     def address(self, layer: str, byte: int) -> int:
-        """Return where a byte of the layer's tensor is: in the one allocation, else in the tensor.
-
-        Errors: LayoutError for a layer or a byte that does not exist.
-        """
+        """Return where a layer's byte is, in the one allocation if any. Errors: LayoutError."""
         group, _number = self._find(layer)
         require_index("byte", byte, group.raw_bytes)
         if layer not in self.places:
             return byte
         return self.places[layer].address(*divmod(byte, group.page_bytes))
 
-    def bytes_of(
-        self,
-        *,
-        layer: str,
-        block: int,
-        kernel_block: int | None = None,
-        part: str | None = None,
-        token: int | None = None,
-        head: int | None = None,
-        value: int | None = None,
-    ) -> tuple[range, ...]:
+    def bytes_of(self, *, layer: str, block: int, **inside: Any) -> tuple[range, ...]:
         """Return the bytes of `layer`'s tensor that hold this, ascending; the inverse of `at`.
 
-        token: in the kernel block where one is named, else in the manager block. value: of one
-        token and head, or of one state, counted over all of its dimensions.
-        Errors: LayoutError for a layer, part or number that does not exist.
+        inside: kernel_block, part, token, head and value, as of `GroupBytes.ranges`. Errors:
+        LayoutError for a layer, part or number that does not exist.
         """
-        group, _tensor = self._find(layer)
-        require_index("block", block, self.num_blocks)
-        names = (*(known.name for known in group.parts), "padding")
-        if part is not None:
-            require_known("part", part, names, "part")
-        if kernel_block is not None:
-            require_index("kernel_block", kernel_block, group.kernel_blocks)
-        if token is not None:
-            if group.kernel_tokens is None:
-                raise LayoutError("no_tokens", f"{layer} keeps a state, no tokens.", field="token")
-            tokens = group.kernel_tokens * (1 if kernel_block is not None else group.kernel_blocks)
-            require_index("token", token, tokens)
-        if value is not None:
-            chosen = [known.values for known in group.parts if part in {None, known.name}]
-            require_index("value", value, max(chosen, default=0))
-        return group.ranges(
-            block, kernel_block=kernel_block, part=part, token=token, head=head, value=value
-        )
+        return self._find(layer)[0].ranges(block, **inside)
 
     def _find(self, layer: str) -> tuple[GroupBytes, int]:
         require_known("layer", layer, self.layers, "layer")

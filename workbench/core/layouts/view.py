@@ -5,7 +5,7 @@ Every byte of block b must be in page b, or blocks meet: `bytes_outside_their_pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -59,6 +59,12 @@ class View:
         return self.axes.index(NUM_BLOCKS)
 
     @property
+    def inner_axes(self) -> list[int]:
+        """Return the dimensions of more than one element, innermost first."""
+        axes = (axis for axis, size in enumerate(self.shape) if size > 1)
+        return sorted(axes, key=self.strides.__getitem__)
+
+    @property
     def storage_bytes(self) -> int:
         """Return the least bytes of storage that contain every element; 0 without elements."""
         if not self.elements:
@@ -101,8 +107,8 @@ class View:
         """Return the element that holds `byte`, or None without one; the inverse of `byte_of`."""
         rest = byte // self.itemsize - self.offset_elements
         index = [0] * len(self.shape)
-        for axis in sorted(range(len(self.shape)), key=lambda axis: -self.strides[axis]):
-            if self.shape[axis] > 1 and rest > 0:
+        for axis in reversed(self.inner_axes):
+            if rest > 0:
                 index[axis] = min(rest // self.strides[axis], self.shape[axis] - 1)
                 rest -= index[axis] * self.strides[axis]
         return None if rest or not self.elements else tuple(index)
@@ -163,3 +169,57 @@ def bytes_outside_their_page(
     if step_bytes == page_bytes:
         return blocks * outside(0)
     return sum(map(outside, range(blocks)))
+
+
+def joined(ranges: Iterable[range]) -> tuple[range, ...]:
+    """Return the same bytes, ascending, with ranges that touch made one."""
+    found: list[range] = []
+    for piece in sorted(ranges, key=lambda piece: piece.start):
+        if found and found[-1].stop == piece.start:
+            found[-1] = range(found[-1].start, piece.stop)
+        else:
+            found.append(piece)
+    return tuple(found)
+
+
+def dense_run_end(view: View, index: tuple[int, ...], apart: frozenset[str]) -> int:
+    """Return the byte after the dense run that holds `index`; dimensions in `apart` end it."""
+    run, inside = 1, 0
+    for axis in view.inner_axes:
+        if view.strides[axis] != run or view.axes[axis] in apart:
+            break
+        inside += index[axis] * run
+        run *= view.shape[axis]
+    return view.byte_of(index) + (run - inside) * view.itemsize
+
+
+def overlaps(view: View) -> bool:
+    """Return whether two elements may share a place: a stride is shorter than what is inside it."""
+    reach = 0
+    for axis in view.inner_axes:
+        if view.strides[axis] <= reach:
+            return True
+        reach += (view.shape[axis] - 1) * view.strides[axis]
+    return False
+
+
+def next_byte(view: View, byte: int) -> int | None:
+    """Return the first byte of `view` that is not before `byte`."""
+    if not view.elements:
+        return None
+    rest = max(byte // view.itemsize - view.offset_elements, 0)
+    found = _first_from(view, view.inner_axes[::-1], rest)
+    return None if found is None else max(byte, (view.offset_elements + found) * view.itemsize)
+
+
+def _first_from(view: View, axes: list[int], rest: int) -> int | None:
+    """Return the smallest sum of index times stride that is at least `rest`."""
+    if not axes:
+        return 0 if rest <= 0 else None
+    axis, inner = axes[0], axes[1:]
+    stride, last = view.strides[axis], view.shape[axis] - 1
+    step = min(rest // stride, last)
+    found = _first_from(view, inner, rest - step * stride)
+    if found is not None:
+        return step * stride + found
+    return (step + 1) * stride if step < last else None
