@@ -1,7 +1,6 @@
 """Flex attention's mask over a paged cache: who sees which slot, and where a slot belongs (0.23).
 
-Source: `physical_to_logical_mapping` and `FlexAttentionMetadata` of vLLM 0.23 (#41252). Slots are
-physical: slot = physical block * block size + offset. Small sizes: this is plain Python.
+Slots are physical: slot = physical block * block size + offset. Small sizes: this is plain Python.
 """
 
 from __future__ import annotations
@@ -123,6 +122,7 @@ class PagedBatch:
     @cached_property
     def inverse(self) -> tuple[tuple[int, ...], ...]:
         """Return [request][physical block] -> logical block, or -1 for blocks of others."""
+        # physical_to_logical_mapping (#41252).
         table = []
         for request, row in enumerate(self.rows):
             found = [UNOWNED] * self.num_blocks

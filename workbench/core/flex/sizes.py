@@ -1,8 +1,4 @@
-"""Mask blocks of flex attention: defaults, what is set explicitly, what vLLM refuses (#41252).
-
-Source: `FlexAttentionMetadataBuilder.__init__` for the mask blocks, `FlexAttentionImpl.__init__`
-for the check while layers are built. All sizes in tokens.
-"""
+"""Mask blocks of flex attention: explicit, default, or refused (#41252). All sizes in tokens."""
 
 from __future__ import annotations
 
@@ -83,6 +79,7 @@ def small_blocks(
 
 def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> MaskBlocks:
     """Return the mask block over cache blocks (kernel blocks) of this size, as vLLM checks it."""
+    # FlexAttentionMetadataBuilder.__init__.
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
     # Queries are checked first, so two mistakes give one refusal.

@@ -1,7 +1,4 @@
-"""Kernel tiles of flex attention: BLOCK_M and BLOCK_N inside a mask block (0.23, #41252).
-
-Source: `get_kernel_options` and `FlexAttentionImpl.forward`.
-"""
+"""Kernel tiles of flex attention: BLOCK_M and BLOCK_N inside a mask block (0.23, #41252)."""
 
 from __future__ import annotations
 
@@ -52,6 +49,7 @@ def generic_tiles(
     dtype: of the model, such as "bfloat16". shared_memory_bytes: opt-in bytes of one program as
     vLLM queries them (65,536 on ROCm); None without CUDA.
     """
+    # get_kernel_options.
     wanted = WANTED.get(dtype, WANTED_ELSE)
     m, n = fit(wanted, q_block_size), fit(wanted, kv_block_size)
     if shared_memory_bytes is not None and shared_memory_bytes < ENOUGH_SHARED_MEMORY_BYTES:
@@ -76,6 +74,7 @@ def kernel_tiles(
         found = Tiles(q_block_size, kv_block_size)
     else:
         found = generic_tiles(q_block_size, kv_block_size, dtype, shared_memory_bytes)
+    # FlexAttentionImpl.forward.
     fixed = INVARIANT_TILE if batch_invariant else None
     m = fixed if fields.block_m is None else fields.block_m
     n = fixed if fields.block_n is None else fields.block_n

@@ -1,7 +1,4 @@
-"""What a layer requests that the engine keep for it, and which layers may share a block table.
-
-Source: `vllm/v1/kv_cache_interface.py` (`merge`, `is_uniform_type`) of 0.23 and 0.33.
-"""
+"""What a layer requests that the engine keep for it, and which layers may share a block table."""
 
 from __future__ import annotations
 
@@ -156,6 +153,7 @@ class NoSingleTypeError(GroupingError):
 
 def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     """Return whether vLLM merges the specs into one; the first one then speaks for all."""
+    # `merge` of the specs in v1/kv_cache_interface.py, 0.23 and 0.33.
     first = next(iter(specs))
     if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
         # `merge` of the MLA classes looks at what is stored and at the window, not at sizes.
@@ -170,6 +168,7 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
 
 def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     """Return whether the layers always need the same number of blocks, whatever their pages are."""
+    # `is_uniform_type` in the same file.
     first = next(iter(specs))
     if any(spec.block_size != first.block_size for spec in specs):
         return False

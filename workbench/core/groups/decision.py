@@ -1,8 +1,4 @@
-"""KV-cache groups: which layers share a block table, by the decision list of one version.
-
-Source: `get_kv_cache_groups` in `vllm/v1/core/kv_cache_utils.py` of 0.23 and in
-`vllm/v1/core/kv_cache_planning.py` of 0.33; what differs is `GroupRules`.
-"""
+"""KV-cache groups: which layers share a block table, by the decision list of one version."""
 
 from __future__ import annotations
 
@@ -67,6 +63,8 @@ def group_layers(
 
 def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None) -> Decision:
     """Return the groups by the first case that holds, in vLLM's order."""
+    # As get_kv_cache_groups does, in v1/core/kv_cache_utils.py (0.23) and kv_cache_planning.py
+    # (0.33); what differs is in GroupRules.
     if not specs:
         return (), "no layer keeps a cache", ()
     once = tuple(dict.fromkeys(specs.values()))

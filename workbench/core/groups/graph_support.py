@@ -1,8 +1,4 @@
-"""Attention groups inside the KV-cache groups, and the weakest CUDA-graph support over them.
-
-Source: `init_attn_backend` of the V2 runner since #38831 (discovery first, then kernel block sizes,
-then graph support), `resolve_cudagraph_mode_and_sizes` for what follows (0.23).
-"""
+"""Attention groups inside the KV-cache groups, and the weakest CUDA-graph support over them."""
 
 from __future__ import annotations
 
@@ -85,6 +81,8 @@ def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGrou
 
 def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
     """Return the minimum over the groups; the first of several equally weak ones is named."""
+    # init_attn_backend of the V2 runner since #38831: discovery, kernel block sizes, graph support;
+    # resolve_cudagraph_mode_and_sizes for what follows (0.23).
     level, weakest = ALWAYS, None
     for group in attention_groups(plan, cache):
         if LEVELS.index(group.graph_level) < LEVELS.index(level):

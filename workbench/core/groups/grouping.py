@@ -1,7 +1,4 @@
-"""The groups that the layers of a model end up in, and where their pages are.
-
-Source: `get_kv_cache_config_from_groups` of 0.23 and 0.33, `compute_layout_strides` of 0.33.
-"""
+"""The groups that the layers of a model end up in, and where their pages are."""
 
 from __future__ import annotations
 
@@ -250,6 +247,7 @@ class Grouping:
         """
         if self.layout is None:
             return ()
+        # get_kv_cache_config_from_groups and compute_layout_strides, 0.33.
         together: dict[tuple[int, CacheSpec], list[str]] = defaultdict(list)
         for name, key in self.layers.items():
             together[key].append(name)

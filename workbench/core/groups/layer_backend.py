@@ -1,8 +1,4 @@
-"""Which backend reads the cache of a layer: not all layers of a model have the same one.
-
-Source: `Attention.__init__` (a layer requests with the dtype of its own cache), `get_attn_backend`
-of the layers, `CacheOnlyAttentionLayer`; 0.23 and 0.33.
-"""
+"""Which backend reads the cache of a layer: not all layers of a model have the same one."""
 
 from __future__ import annotations
 
@@ -22,6 +18,7 @@ def is_plain(plan: Plan, spec: CacheSpec) -> bool:
 
 def layer_backend(plan: Plan, spec: CacheSpec) -> str | None:
     """Return the name of the backend that reads layers with this spec; None where there is none."""
+    # Attention.__init__: a layer asks get_attn_backend with the dtype of its own cache.
     if spec.is_mamba:
         return None if plan.model.state is None else plan.model.state.backend
     if spec.kind == HIDDEN_SPEC:

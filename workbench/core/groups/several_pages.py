@@ -1,8 +1,4 @@
-"""Layers whose pages differ in size, dealt out to groups with as many pages of every size.
-
-Source: `group_and_unify_kv_cache_specs`, `_get_kv_cache_groups_uniform_groups` and
-`_approximate_gcd` of 0.23, for DeepSeek-V4; `_get_packed_kv_cache_groups` of 0.33.
-"""
+"""Layers whose pages differ in size, dealt out to groups with as many pages of every size."""
 
 from __future__ import annotations
 
@@ -72,6 +68,7 @@ def _dealt_out(specs: Specs, count: int) -> list[Group]:
 def layer_tuple_groups(specs: Specs) -> tuple[Group, ...] | None:
     """Return one group of full MLA, several of sliding MLA; None without the latter (0.23)."""
     # vLLM stops with a bare assertion where this raises.
+    # group_and_unify_kv_cache_specs and _get_kv_cache_groups_uniform_groups, for DeepSeek-V4.
     if not any(spec.kind == SLIDING_MLA_SPEC for spec in specs.values()):
         return None
     full = {name: spec for name, spec in specs.items() if spec.kind in MLA_KINDS}
@@ -143,6 +140,7 @@ class _Bucket:
 
 def packed_groups(specs: Specs, rules: GroupRules) -> tuple[Group, ...] | None:
     """Return groups for every type of layer; None where all pages are equal (0.33)."""
+    # _get_packed_kv_cache_groups: pages of several sizes are side by side in a block.
     if len(_by_page(specs)) <= 1:
         return None
     buckets = [

@@ -1,8 +1,4 @@
-"""Equal pages: layers of several groups share places, so their pages must have one size.
-
-Source: `unify_kv_cache_spec_page_size` of 0.23 and 0.33; for hidden states the end of
-`get_kv_cache_groups` of 0.23, `_ensure_min_page_size` of 0.33.
-"""
+"""Equal pages: layers of several groups share places, so their pages must have one size."""
 
 from __future__ import annotations
 
@@ -28,6 +24,7 @@ class PagesNotUnifiableError(GroupingError):
 
 def unified_pages(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, CacheSpec]:
     """Enlarge small pages, or pad them, until all are equal. Errors: PagesNotUnifiableError."""
+    # unify_kv_cache_spec_page_size, 0.23 and 0.33.
     target = max((spec.page_size_bytes for spec in specs.values()), default=0)
     return {name: _unified(name, spec, target, rules) for name, spec in specs.items()}
 
@@ -70,6 +67,7 @@ def with_hidden_groups(
 ) -> tuple[tuple[Group, ...], tuple[str, ...]]:
     """Return the groups and one for every hidden-state layer, and what vLLM logs about it."""
     # Hidden states (extract_hidden_states) get the page of the others, with as many tokens as fit.
+    # The end of get_kv_cache_groups, 0.23; _ensure_min_page_size, 0.33.
     page = groups[0].spec.page_size_bytes
     if rules.splits_hidden_blocks:
         # Blocks grow until a page holds a token of every hidden-state layer. A state without

@@ -2,8 +2,6 @@
 
 Attention and SSM layers share tensors, so every byte of block b must be in page b. A cache with
 K and V outermost breaks that; the rewrite keeps its shape and changes two strides.
-Source: `_update_hybrid_attention_mamba_layout` (V1 runner), `_update_hybrid_attention_layout`
-(V2 runner), both 0.23, and the V1 function before #37236.
 """
 
 from __future__ import annotations
@@ -49,6 +47,7 @@ REWRITE_RULES: Final = {
     GUESSED: RewriteRule(looks_at_shape=True, assertion=OLD_TEXT),
     GUESSED_UNCHECKED: RewriteRule(looks_at_shape=True),
 }
+# _update_hybrid_attention_mamba_layout (V1 runner) and _update_hybrid_attention_layout (V2).
 RUNNER_RULES: Final = {V1: REPORTED, V2: REPORTED_THEN_GUESSED}
 """Model runner of 0.23 -> its rule."""
 

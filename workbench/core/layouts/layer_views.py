@@ -1,7 +1,4 @@
-"""The views that a layer gets of its raw tensor: keys and values (0.23), or states.
-
-Source: `_reshape_kv_cache_tensors` of the V1 runner and `_reshape_kv_cache` of the V2 runner.
-"""
+"""The views that a layer gets of its raw tensor: keys and values (0.23), or states."""
 
 from __future__ import annotations
 
@@ -104,6 +101,7 @@ def attention_view(
     runner: str = V1,
 ) -> View:
     """Return the view of an attention layer, before any hybrid rewrite. Errors: LayoutError."""
+    # _reshape_kv_cache_tensors of the V1 runner, _reshape_kv_cache of the V2 runner.
     num_blocks = blocks_in(raw_bytes, pages.page_bytes, "attention")
     ratio = kernel_blocks_in(pages.geometry.block_size, kernel_block_size)
     stored = kernel_block_size

@@ -1,8 +1,4 @@
-"""The layout of a resolved plan where all layers are in one allocation (0.33).
-
-Source: `resolve_kv_cache_layout` in `vllm/v1/attention/backends/utils.py` and
-`get_kv_cache_config_from_groups` in `vllm/v1/core/kv_cache_planning.py`, 0.33.
-"""
+"""The layout of a resolved plan where all layers are in one allocation (0.33)."""
 
 from __future__ import annotations
 
@@ -56,6 +52,7 @@ def named_layout(plan: Plan, layout: str | None, connector: str | None) -> tuple
 
     Errors: LayoutError (vLLM: ValueError) for an explicit name that does not suit every backend.
     """
+    # resolve_kv_cache_layout in v1/attention/backends/utils.py.
     rules, possible = plan.rules.layouts, possible_layouts(plan)
     requested = plan.settings.kv_cache_layout if layout is None else layout
     name, reason = cache_layout(plan), f"preferred by {plan.backend or 'default'}"
@@ -90,6 +87,8 @@ def layer_places(
     plan: Plan, num_blocks: int, *, layout: str | None = None, connector: str | None = None
 ) -> tuple[LayerPlace, ...]:
     """Return where every layer is in the allocation, group by group. Errors: LayoutError."""
+    # Every group starts again at byte 0: the groups overlap (get_kv_cache_config_from_groups in
+    # v1/core/kv_cache_planning.py).
     require_positive(num_blocks, "num_blocks", "block")
     plan, _name = named_layout(plan, layout, connector)
     return tuple(

@@ -1,9 +1,4 @@
-"""The view [block, head, token, content] of an attention layer in the one allocation of 0.33.
-
-Source: `compute_layer_kv_cache_shape_bytes` and `create_kv_cache_views` in
-`vllm/v1/kv_cache_interface.py`, `AttentionGroup.map_kv_cache_to_kernel_blocks` in
-`vllm/v1/worker/utils.py`, 0.33.
-"""
+"""The view [block, head, token, content] of an attention layer in the one allocation of 0.33."""
 
 from __future__ import annotations
 
@@ -19,6 +14,7 @@ from workbench.core.layouts.view import ITEM_BYTES, View
 
 def page_shape(layout: CacheLayout, pages: AttentionPages) -> tuple[int, int, int]:
     """Return (heads, tokens, content in bytes) of one manager block. Errors: LayoutError."""
+    # compute_layer_kv_cache_shape_bytes in v1/kv_cache_interface.py.
     _blocks, heads, tokens, elements = layout.shape(1, pages.geometry)
     return heads, tokens, elements * ITEM_BYTES[pages.dtype]
 
@@ -32,6 +28,8 @@ def packed_view(
     layer: int = 0,
 ) -> View:
     """Return the view of one attention layer; blocks are kernel blocks. Errors: LayoutError."""
+    # create_kv_cache_views in the same file, and map_kv_cache_to_kernel_blocks of AttentionGroup in
+    # v1/worker/utils.py for the cut into kernel blocks.
     geometry = pages.geometry
     ratio = kernel_blocks_in(geometry.block_size, kernel_block_size)
     whole, itemsize = page_shape(layout, pages), ITEM_BYTES[pages.dtype]

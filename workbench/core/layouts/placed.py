@@ -1,7 +1,6 @@
 """Positions of pages in the one allocation of 0.33, for every kind of layer.
 
-Block b of layer l starts at offset + l * layer_stride + b * block_stride. Source:
-`compute_layout_strides` in `vllm/v1/kv_cache_interface.py`, 0.33.
+Block b of layer l starts at offset + l * layer_stride + b * block_stride.
 """
 
 from __future__ import annotations
@@ -99,6 +98,7 @@ def packed_strides(
 
     shape: sizes in the same order. A stride that is given holds, and what is outside follows it.
     """
+    # compute_layout_strides in v1/kv_cache_interface.py.
     fixed = {LAYER: layer_stride, BLOCK: block_stride}
     strides, step = [0] * len(shape), 1
     for dim in reversed(packed_order(name)):

@@ -1,8 +1,4 @@
-"""What the two model runners make of a plan: what stops each of them.
-
-Source, 0.23: `VllmConfig.validate_mamba_block_size`, the runners' `_reshape_kv_cache` and
-`_get_v2_model_runner_unsupported_features`; #38831 and #37236. Those of 0.33 take align mode both.
-"""
+"""What the two model runners make of a plan: what stops each of them."""
 
 from __future__ import annotations
 
@@ -25,6 +21,8 @@ def runner_verdicts(plan: Plan) -> dict[str, tuple[Problem, ...]]:
 
 def _of_runner(plan: Plan, runner: str) -> tuple[Problem, ...]:
     found = []
+    # VllmConfig.validate_mamba_block_size and _get_v2_model_runner_unsupported_features, 0.23; both
+    # runners of 0.33 take align mode.
     checkpoints = runner != V2 or plan.rules.layouts.v2_runner_checkpoints
     if plan.mamba_cache_mode == "align" and not checkpoints:
         found.append(_align_with_v2(plan))
