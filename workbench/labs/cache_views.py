@@ -59,8 +59,7 @@ def allocation_views(
     """
     names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
     views = {
-        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
-        for name in names
+        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name) for name in names
     }
     raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8, device=device)
     return {name: _views_of(raw, found) for name, found in views.items()}
