@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workbench import batch
 from workbench.access.files import lines
-from workbench.batch import MAX_LINE_BYTES, resolve_line, resolve_lines
+from workbench.batch import MAX_LINE_BYTES, resolve_lines
 from workbench.core.errors import SHOWN_CHARACTERS, ScenarioError, shown
 from workbench.models import hub
 from workbench.scenario import FIELDS
@@ -119,7 +119,8 @@ def test_any_other_exception_is_an_answer_too(monkeypatch):
         raise ZeroDivisionError("x" * 1000)
 
     monkeypatch.setattr(batch, "resolve", fault)
-    found = resolve_line('{"model": "bamba-9b"}')["error"]
+    [(text, _is_plan)] = resolve_lines(['{"model": "bamba-9b"}'])
+    found = json.loads(text)["error"]
     assert found["code"] == "internal_error"
     assert found["field"] is None
     assert found["message"].startswith("ZeroDivisionError: xxx")

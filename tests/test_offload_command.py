@@ -5,14 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from workbench.commands.offload import offload, transfer
-
-app = typer.Typer()
-app.command()(offload)
-app.command()(transfer)
+from workbench.cli import app
 
 CACHED = ("qwen3.5-4b", "-s", "enable_prefix_caching=true")
 NEMOTRON = ("nemotron-3-nano-30b-a3b", "-s", "kv_cache_dtype=fp8", "-s", "block_size=32")

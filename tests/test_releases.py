@@ -11,10 +11,10 @@ from tests.models.configs import qwen3_5
 from workbench.cli import app
 from workbench.core.versions import DEFAULT, RULE_SETS, V0_33
 from workbench.core.what_if.verification import nearest_rules
-from workbench.interop.logs.rules import rules_for
+from workbench.interop.logs.scenario import rules_for
 from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 from workbench.scenario.schema import scenario_schema
 from workbench.ui.panels.versions import VersionsPanel
 from workbench.ui.session import Session
@@ -46,7 +46,7 @@ def test_a_variant_of_a_release_is_not_one():
 
 
 def test_it_is_a_value_of_the_field_and_of_the_schema(next_release):
-    assert NEXT in FIELDS["rules"].kind.words(NEXT)
+    assert NEXT in FIELDS["rules"].kind.candidates(NEXT)
     assert NEXT in json.dumps(scenario_schema())
     assert resolve(Scenario(model=qwen3_5(), rules=NEXT)).rules is next_release
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.verification import nearest_rules
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 from workbench.verify import installed_version, verify
 
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "verify.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from workbench.access.files import FileUse, size_text
 from workbench.core.errors import ScenarioError, WorkbenchError, cut
@@ -18,38 +17,26 @@ MAX_LINE_BYTES = 2 * 2**20
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
-def resolve_line(line: str | bytes) -> dict[str, Any]:
-    """Return the plan of one JSON scenario, or `{"error": {"code", "message", "field"}}`."""
-    return _answer(line)[0]
-
-
 def resolve_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[str, bool]]:
     """Yield (JSON of a plan or an error, whether it is a plan) for every line.
 
-    An empty line is an error. There is one result per line, whatever the line holds, so that
-    results and scenarios stay aligned.
+    An error is `{"error": {"code", "message", "field"}}`, for an empty line, too. There is one
+    result per line, whatever the line holds, so that results and scenarios stay aligned.
     """
-    for line in lines:
-        result, text = _answer(line)
-        yield text, "error" not in result
+    yield from map(_answer, lines)
 
 
-def _answer(line: str | bytes) -> tuple[dict[str, Any], str]:
-    """Return the answer to a line and its JSON; an error in one line does not affect the others."""
+def _answer(line: str | bytes) -> tuple[str, bool]:
+    """Return the answer to a line; an error in one line does not affect the others."""
     try:
-        result = resolve(Scenario.from_json(_text(line))).to_dict()
-        return result, _encode(result)
+        return _encode(resolve(Scenario.from_json(_text(line))).to_dict()), True
     except WorkbenchError as error:
-        result = {"error": error.to_dict()}
+        found = error.to_dict()
     except Exception as error:  # noqa: BLE001  (a fault of ours is an answer too)
-        result = {"error": _internal(error)}
-    return result, _encode(result)
-
-
-def _internal(error: Exception) -> dict[str, Any]:
-    message = cut(f"{type(error).__name__}: {error}")
-    advice = "This is a fault of the workbench: please report it with this line."
-    return {"code": "internal_error", "message": f"{message} {advice}", "field": None}
+        message = cut(f"{type(error).__name__}: {error}")
+        advice = "This is a fault of the workbench: please report it with this line."
+        found = {"code": "internal_error", "message": f"{message} {advice}", "field": None}
+    return _encode({"error": found}), False
 
 
 def _text(line: str | bytes) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import typer
 
 from workbench.commands.app import app as serve_app
-from workbench.commands.backends import backends
-from workbench.commands.diff import diff
-from workbench.commands.explain_log import explain_log
+from workbench.commands.diff import backends, diff
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import info, lab
 from workbench.commands.layout import layout
 from workbench.commands.notebook import check, run
 from workbench.commands.offload import offload, transfer
-from workbench.commands.report import report
+from workbench.commands.options import guarded
+from workbench.commands.report import explain_log, report
 from workbench.commands.resolve import models, resolve
 from workbench.commands.results import compare_results, export_results, list_results
 from workbench.commands.sweep import sweep
@@ -28,18 +27,18 @@ for command in (
     *(lab, models, backends, resolve, layout, offload, transfer, inspect, info),
     *(diff, report, explain_log, sweep, verify),
 ):
-    app.command()(command)
-app.command("app")(serve_app)
+    app.command()(guarded(command))
+app.command("app")(guarded(serve_app))
 
 notebook_app = typer.Typer(help="Run notebooks headless.", no_args_is_help=True)
-notebook_app.command("run")(run)
-notebook_app.command("check")(check)
+notebook_app.command("run")(guarded(run))
+notebook_app.command("check")(guarded(check))
 app.add_typer(notebook_app, name="notebook")
 
 results_app = typer.Typer(help="Show, compare and export a results file.", no_args_is_help=True)
-results_app.command("list")(list_results)
-results_app.command("compare")(compare_results)
-results_app.command("export")(export_results)
+results_app.command("list")(guarded(list_results))
+results_app.command("compare")(guarded(compare_results))
+results_app.command("export")(guarded(export_results))
 app.add_typer(results_app, name="results")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,27 +11,19 @@ from workbench import __version__
 from workbench.access.files import FileUse, read_bytes, read_text
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
+from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.commands.llm_code import llm_code
 from workbench.interop.commands.sweep_params import serve_params
-from workbench.interop.design import (
-    MAX_DESIGN_BYTES,
-    Design,
-    design_of,
-    differences,
-    read_design,
-)
+from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
 from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, decoded
-from workbench.models import repository
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
-
 
 LOG = FileUse(
     "log",
@@ -70,7 +62,7 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
         raise ScenarioError(
             error.code, f"{source}: {error.message}", field=error.field, operands=error.operands
         ) from None
-    notes = parsed.notes
+    notes = tuple(parsed.notes)
     if "model" not in parsed.fields and "model" not in machine:
         notes = (f"The command does not name a model; {scenario.model} is used.", *notes)
     return Command(scenario, notes)
@@ -89,12 +81,7 @@ def explain_log(log: str | bytes | Path) -> LogReport:
     if isinstance(log, Path):
         log = read_bytes(log, LOG)
     text = decoded(log) if isinstance(log, bytes) else log
-    return explain(text, resolved)
-
-
-def resolved(fields: Mapping[str, Any]) -> Plan:
-    """Return the plan of these scenario fields."""
-    return resolve(Scenario.from_dict(fields))
+    return explain(text, lambda fields: resolve(Scenario.from_dict(fields)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +135,9 @@ def commands_of(plan: Plan) -> dict[str, str]:
     >>> list(wb.commands_of(plan))
     ['vllm serve', 'vLLM in Python', 'workbench']
     """
-    where = repository(plan.scenario.model)
     return {
         "vllm serve": plan.to_vllm_command(),
-        "vLLM in Python": llm_code(plan.scenario, plan.model, where),
+        "vLLM in Python": llm_code(plan.scenario, plan.model),
         "workbench": plan.to_code(),
     }
 

@@ -12,12 +12,7 @@ from workbench.core.trace import Step, show
 from workbench.exercises.compare import difference, plain, same
 from workbench.exercises.exercise import Exercise
 from workbench.exercises.grade import grade
-from workbench.exercises.progress import (
-    ProgressError,
-    progress,
-    record,
-    reset_progress,
-)
+from workbench.exercises.progress import ProgressError, progress, record, reset_progress
 
 __all__ = ["CheckResult", "check", "progress", "reset_progress"]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
-
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if import differences
 from workbench.core.what_if.differences import Comparison
@@ -13,21 +10,10 @@ from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 
 
-class Upgrades(Sequence[Comparison]):
+class Upgrades(tuple[Comparison, ...]):
     """What an upgrade changes for many models, one row per model."""
 
-    def __init__(self, comparisons: Sequence[Comparison]) -> None:
-        self._comparisons = tuple(comparisons)
-
-    @overload
-    def __getitem__(self, index: int) -> Comparison: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Comparison, ...]: ...
-    def __getitem__(self, index: int | slice) -> Comparison | tuple[Comparison, ...]:
-        return self._comparisons[index]
-
-    def __len__(self) -> int:
-        return len(self._comparisons)
+    __slots__ = ()
 
     def __repr__(self) -> str:
         from workbench.views.versions.differences import matrix_text
@@ -60,7 +46,7 @@ def compare_catalog(scenario: Scenario, old: str | None = None, new: str | None 
     True
     """
     models = catalog_names()
-    return Upgrades([compare(scenario.replace(model=model), old, new) for model in models])
+    return Upgrades(compare(scenario.replace(model=model), old, new) for model in models)
 
 
 def versions_of(scenario: Scenario) -> tuple[Outcome, ...]:

@@ -282,7 +282,7 @@ def _drafting(draw: Draw, model: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rare(draw: Draw, rules: RuleSet, tensor_parallel: int, *, memory: bool) -> dict[str, Any]:
-    layouts = FIELDS["kv_cache_layout"].kind.words(rules.name) or ()
+    layouts = FIELDS["kv_cache_layout"].kind.candidates(rules.name) or ()
     ranks = st.lists(BYTES, min_size=1, max_size=tensor_parallel).map(tuple)
     possible = {**RARE, "kv_cache_layout": among(*layouts)}
     if memory:

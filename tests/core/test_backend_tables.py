@@ -32,7 +32,7 @@ def with_owl():
 
 @pytest.mark.parametrize("rules", list(RULE_SETS))
 def test_a_backend_that_is_added_once_is_in_every_version(with_owl, rules):
-    assert OWL.name in FIELDS["backend"].kind.words(rules)
+    assert OWL.name in FIELDS["backend"].kind.candidates(rules)
     plan = resolve(Scenario(model=qwen3_5(), rules=rules))
     assert plan.backend == OWL.name
     assert not plan.errors

@@ -20,7 +20,7 @@ from workbench.core.tables.step import SLOT_RULES
 from workbench.core.versions import RULE_SETS, V0_33
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 
 FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_locations[0])"
 OUTSIDE_THE_PLAN = {

@@ -88,7 +88,7 @@ def test_helpers_are_declared_and_never_chosen(helper, platform, preferred):
     backend = V0_23.backends[helper]
     supported = backend.supported_for(platform=platform)
     assert backend.preferred_block_size(16, platform, supported) == preferred
-    assert helper not in FIELDS["backend"].kind.words("0.23")
+    assert helper not in FIELDS["backend"].kind.candidates("0.23")
 
 
 def test_aiter_flash_attention_reports_another_name():

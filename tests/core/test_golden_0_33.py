@@ -217,7 +217,7 @@ def test_sparse_models_choose_by_generation_dtype_and_heads(
 
 
 def test_the_mode_that_keeps_every_state_is_gone():
-    assert FIELDS["mamba_cache_mode"].kind.words("0.33") == ("none", "align")
+    assert FIELDS["mamba_cache_mode"].kind.candidates("0.33") == ("none", "align")
     plan = plan_of(nemotron_h(), enable_prefix_caching=True)
     assert plan.mamba_cache_mode == "align"
     assert not [p for p in plan.problems if p.code == "block_exceeds_token_budget"]
@@ -284,9 +284,9 @@ def test_an_aligned_block_that_a_backend_refuses_stops_the_start(mixed):
 def test_0_23_is_untouched():
     assert V0_23.backends["FLASH_ATTN"].with_float32_state == (16, 32, 64)
     assert "B12X" not in V0_23.backends
-    assert FIELDS["kv_cache_dtype"].kind.words("0.23") != FIELDS["kv_cache_dtype"].kind.words(
-        "0.33"
-    )
+    assert FIELDS["kv_cache_dtype"].kind.candidates("0.23") != FIELDS[
+        "kv_cache_dtype"
+    ].kind.candidates("0.33")
 
 
 GONE = ("bamba", "minimax")

@@ -94,7 +94,7 @@ def test_layers_that_are_named_come_back_without_a_note(values):
     plan = wb.resolve(Scenario(**values))
     given = read_command(plan.to_vllm_command())
     assert {name: given.fields[name] for name in values} == values
-    assert given.notes == ()
+    assert given.notes == []
     assert fields_of(plan.to_vllm_command()) == plan.scenario
 
 

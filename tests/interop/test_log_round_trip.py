@@ -10,7 +10,7 @@ import workbench as wb
 from tests.interop.start_logs import ARGUMENTS, start_log
 from workbench.core.errors import ConfigError, Refused
 from workbench.exchange import explain_log
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 
 COUNT = 150
 SHARES = (None, None, 0, 0.001, 0.4, 0.97, 0.999, 1.001, 1.2)

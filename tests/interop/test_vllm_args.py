@@ -82,7 +82,7 @@ FLAGS = [
 def args_of(**values):
     scenario = Scenario(**values)
     model = load_model(scenario.model)
-    return vllm_args(scenario, model, repository(scenario.model))
+    return vllm_args(scenario, model)
 
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
@@ -135,7 +135,7 @@ def test_the_plan_gives_the_same_arguments():
     assert plan.to_vllm_args() == args_of(
         tensor_parallel=2, num_speculative_tokens=1, block_size=32
     )
-    assert plan.to_vllm_command() == vllm_command(plan.to_vllm_args())
+    assert plan.to_vllm_command() == vllm_command(plan.scenario, plan.model)
 
 
 @pytest.mark.parametrize("name", catalog_names())

@@ -12,11 +12,9 @@ TABLE = "workbench.scenario.more_fields"
 DECLARATION = """
     long_prefill_token_threshold: int = declare(
         0,
-        Integer(low=0, high=8192),
+        Tokens(low=0, high=8192),
         "Long prefill",
-        "--long-prefill-token-threshold, in tokens",
-        unit=TOKENS,
-        flag="--long-prefill-token-threshold",
+        "{flag}, in tokens",
         also=("VLLM_LONG_PREFILL", "long_prefill"),
         examples=(0, 256, 512),
         sweep=(0, 256),
@@ -86,7 +84,7 @@ def read_back(command):
 def everywhere():
     import workbench as wb
     from workbench.commands.options import scenario_of
-    from workbench.scenario.random import random_scenarios
+    from workbench.scenario.scenario import random_scenarios
     from workbench.scenario.schema import published_schema
     from workbench.sweeps.axes import default_axes, parse_axes
 

@@ -124,7 +124,7 @@ def test_a_wrong_name_lists_the_nearest_right_ones(field, value, nearest):
     hint = error.message.split("Nearest: ")[1].split(".  ")[0]
     assert hint.startswith(nearest)
     assert (
-        f"Allowed: {', '.join(sorted(FIELDS[field].kind.words('0.23') or RULE_SETS))}."
+        f"Allowed: {', '.join(sorted(FIELDS[field].kind.candidates('0.23') or RULE_SETS))}."
         in error.message
     )
 

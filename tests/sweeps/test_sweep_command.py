@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import workbench as wb
 from workbench.cli import app
-from workbench.interop.flex_settings import read_flex_device
 from workbench.sweeps.axes import parse_axes
 from workbench.sweeps.store import Key, ResultStore, Row
 
@@ -260,23 +259,18 @@ def test_the_best_flex_settings_are_exported_with_where_they_come_from(measured,
     assert done.exit_code == 0, done.output
     [file] = folder.iterdir()
     assert file.name.endswith("dtype=float16,device_name=NVIDIA_H100.json")
-    device = read_flex_device(file.read_text())
-    assert device.provenance.kernel_hash == "abc"
-    assert (device.provenance.driver, device.provenance.store) == ("570", "measured.db")
-    decode, prefill = device.best if device.best[0].q_len == 1 else device.best[::-1]
-    assert (prefill.block_m, prefill.block_n, prefill.median_us) == (64, 32, 200)
-    assert (decode.block_m, decode.block_n, decode.median_us) == (16, 64, 50)
-    for one in device.best:
-        plan = wb.resolve(
-            wb.Scenario(
-                model="llama-3.1-8b",
-                backend="FLEX_ATTENTION",
-                flex_attn_block_m=one.block_m,
-                flex_attn_block_n=one.block_n,
-                flex_attn_q_block_size=one.q_block_size,
-                flex_attn_kv_block_size=one.kv_block_size,
-            )
-        )
+    device = json.loads(file.read_text())
+    provenance = device["provenance"]
+    assert provenance["kernel_hash"] == "abc"
+    assert (provenance["driver"], provenance["store"]) == ("570", "measured.db")
+    decode, prefill = device["best"]
+    assert (prefill["BLOCK_M"], prefill["BLOCK_N"], prefill["median_us"]) == (64, 32, 200)
+    assert (decode["BLOCK_M"], decode["BLOCK_N"], decode["median_us"]) == (16, 64, 50)
+    assert decode["q_len"] == 1
+    for one in device["best"]:
+        settings = one["attention_config"]
+        assert settings["flex_attn_kv_block_size"] == one["kv_block_size"]
+        plan = wb.resolve(model="llama-3.1-8b", backend="FLEX_ATTENTION", **settings)
         assert [problem.code for problem in plan.errors] == []
     assert run("results", "export", measured, folder, "--best").exit_code == 2
     assert run("results", "export", measured, folder, "--best", "--bitwise").exit_code == 0

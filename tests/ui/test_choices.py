@@ -13,7 +13,7 @@ from workbench.models import load_model
 from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.field import ENGINE
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 from workbench.ui.controls import Choice, Controls
 
 SCENARIOS = (

@@ -23,7 +23,7 @@ from workbench.core.what_if.verification import COMPARED, Check, Report, Row, co
 from workbench.models import catalog_names
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 from workbench.verify import check, explicit_fields, process, verify
 from workbench.verify.process import CannotVerifyError, Host, Outcome, query
 from workbench.views.verify import verification_html, verification_text

@@ -61,24 +61,31 @@ def app_mode() -> AppMode | None:
 
 def check_python(python: str) -> None:
     """Refuse to start a Python that the app was not started with. Errors: AppRefusal."""
-    mode = app_mode()
-    if mode is not None and python not in mode.pythons:
-        raise _refusal("Python", python, "an empty box for this one", mode.pythons, "--python")
+    _check(python, "pythons", "Python", "an empty box for this one", "--python")
 
 
 def check_scheduler(address: str) -> None:
     """Refuse a Dask scheduler that the app was not started with. Errors: AppRefusal."""
-    mode = app_mode()
-    if mode is not None and address not in mode.schedulers:
-        allowed = mode.schedulers
-        raise _refusal("address", address, "an empty box for this machine", allowed, "--dask")
+    _check(address, "schedulers", "address", "an empty box for this machine", "--dask")
 
 
 def check_model(reference: str) -> None:
     """Refuse a path or hub id that the app was not started with. Errors: AppRefusal."""
+    _check(reference, "models", "model", "a model of the catalog", "--model")
+
+
+def _check(given: str, listed: str, what: str, usual: str, option: str) -> None:
     mode = app_mode()
-    if mode is not None and reference not in mode.models:
-        raise _refusal("model", reference, "a model of the catalog", mode.models, "--model")
+    if mode is None or given in getattr(mode, listed):
+        return
+    names = ", ".join(map(shown, getattr(mode, listed)))
+    raise AppRefusal(
+        "not_in_app",
+        f"Invalid {what} {shown(given)}: this is an app, which uses only what it was started with. "
+        f"Expected {usual}{f', or one of {names}' if names else ''}. To allow another, start it "
+        f"with `workbench app {option} ...`, or use `workbench lab`.",
+        field=what.lower(),
+    )
 
 
 def output_path(name: str, ending: str) -> Path:
@@ -107,14 +114,3 @@ def shows_tracebacks() -> bool:
     """Return whether a panel shows where in the code an exception came from."""
     mode = app_mode()
     return mode is None or mode.show_tracebacks
-
-
-def _refusal(what: str, given: str, usual: str, listed: tuple[str, ...], option: str) -> AppRefusal:
-    names = ", ".join(map(shown, listed))
-    return AppRefusal(
-        "not_in_app",
-        f"Invalid {what} {shown(given)}: this is an app, which uses only what it was started with. "
-        f"Expected {usual}{f', or one of {names}' if names else ''}. To allow another, start it "
-        f"with `workbench app {option} ...`, or use `workbench lab`.",
-        field=what.lower(),
-    )

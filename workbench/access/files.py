@@ -100,10 +100,8 @@ def lines(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
             skipped += len(line)
             if skipped > MAX_SKIPPED_BYTES:
                 size = size_text(MAX_SKIPPED_BYTES)
-                message = (
-                    f"A line has more than {size} and does not end. Use a stream with line feeds."
-                )
-                raise FileError("line_too_long", message)
+                problem = f"A line has more than {size} and does not end."
+                raise FileError("line_too_long", f"{problem} Use a stream with line feeds.")
             line = file.readline(most_bytes + 1)
 
 
@@ -119,12 +117,8 @@ def _check(found: os.stat_result, path: FilePath, use: FileUse) -> None:
     """Check the opened file itself: the path may name another one by now."""
     if not stat.S_ISREG(found.st_mode):
         kind = next((words for test, words in KINDS if test(found.st_mode)), "not a regular file")
-        raise FileError(
-            "file_not_regular",
-            f"The {use.title} {shown(os.fspath(path))} cannot be read: it is {kind}. Expected a "
-            f"regular file of at most {size_text(use.most_bytes)}.",
-            field=use.field,
-        )
+        advice = f"Expected a regular file of at most {size_text(use.most_bytes)}."
+        raise _error("not_regular", path, use, f"it is {kind}", advice)
     if found.st_size > use.most_bytes:
         raise _too_large(path, use)
 
@@ -144,18 +138,16 @@ def _reason(error: Exception) -> str:
 
 
 def _unreadable(path: FilePath, use: FileUse, reason: str) -> FileError:
-    return FileError(
-        "file_not_readable",
-        f"The {use.title} {shown(os.fspath(path))} cannot be read: {reason}. Expected the path of "
-        "a file that you may read.",
-        field=use.field,
-    )
+    advice = "Expected the path of a file that you may read."
+    return _error("not_readable", path, use, reason, advice)
 
 
 def _too_large(path: FilePath, use: FileUse) -> FileError:
-    return FileError(
-        "file_too_large",
-        f"The {use.title} {shown(os.fspath(path))} cannot be read: it has more than "
-        f"{size_text(use.most_bytes)}, the limit. {use.advice}",
-        field=use.field,
-    )
+    reason = f"it has more than {size_text(use.most_bytes)}, the limit"
+    return _error("too_large", path, use, reason, use.advice)
+
+
+def _error(code: str, path: FilePath, use: FileUse, reason: str, advice: str) -> FileError:
+    name = f"The {use.title} {shown(os.fspath(path))}"
+    message = f"{name} cannot be read: {reason}. {advice}"
+    return FileError(f"file_{code}", message, field=use.field)

@@ -5,45 +5,30 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from workbench.access.app_mode import VARIABLE, AppMode
-from workbench.commands.options import fail
+from workbench.commands.options import argument, fail, flag, option
 
 TEMPLATES = Path(__file__).with_name("app_template")
 SHORTEST_TOKEN = 16
-Names = list[str] | None
 
 
 def app(
-    notebook: Annotated[Path, typer.Argument(help="Notebook to serve.")] = Path(
-        "notebooks/00_start.ipynb"
+    notebook: Path = argument("Notebook to serve.", default=Path("notebooks/00_start.ipynb")),
+    ip: str = option("Address to listen on.", default="127.0.0.1"),
+    port: int = option("Port; another free one if taken.", default=8866),
+    browser: bool = option("Open a browser window.", default=True),
+    token: str | None = option("Token of the address; random by default. JUPYTER_TOKEN is safer."),
+    allow_host: list[str] | None = option(
+        "Additional host name under which this server is reached."
     ),
-    ip: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; another free one if taken.")] = 8866,
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
-    token: Annotated[
-        str | None,
-        typer.Option(help="Token of the address; random by default. JUPYTER_TOKEN is safer."),
-    ] = None,
-    allow_host: Annotated[
-        Names, typer.Option(help="Additional host name under which this server is reached.")
-    ] = None,
-    output: Annotated[Path, typer.Option(help="The only folder that the app writes to.")] = Path(
-        "app-output"
+    output: Path = option("The only folder that the app writes to.", default=Path("app-output")),
+    python: list[str] | None = option("A Python with vLLM that the *Verify* tab may start."),
+    dask: list[str] | None = option("A Dask scheduler that may be measured on."),
+    model: list[str] | None = option(
+        "A path or hub id that may be read in addition to the catalog."
     ),
-    python: Annotated[
-        Names, typer.Option(help="A Python with vLLM that the *Verify* tab may start.")
-    ] = None,
-    dask: Annotated[Names, typer.Option(help="A Dask scheduler that may be measured on.")] = None,
-    model: Annotated[
-        Names, typer.Option(help="A path or hub id that may be read in addition to the catalog.")
-    ] = None,
-    show_tracebacks: Annotated[
-        bool, typer.Option("--show-tracebacks", help="Show the traceback of every error.")
-    ] = False,
+    show_tracebacks: bool = flag("--show-tracebacks", "Show the traceback of every error."),
 ) -> None:
     """Serve a notebook as an app, without its code, to anyone who has the printed address.
 

@@ -1,51 +1,53 @@
-"""The command `workbench diff`."""
+"""The commands `workbench backends` and `workbench diff`: what versions of vLLM decide."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 import typer
 
-from workbench.commands.options import fail, scenario_of
+from workbench.commands.options import AsJson, Settings, argument, fail, flag, option, scenario_of
+from workbench.core.versions import DEFAULT
+
+
+def backends(
+    name: str | None = argument("A backend, to show its whole record; omit for all."),
+    rules: str = option("The rule set.", "--rules", default=DEFAULT),
+    as_json: AsJson = False,
+) -> None:
+    """Show what a vLLM version says about its attention backends, or about one of them."""
+    from workbench.core.versions import RULE_SETS
+    from workbench.views.backends import backend_record, backend_text, backends_text
+
+    table = RULE_SETS[rules]
+    names = list(table.backends) if name is None else [name]
+    records = [backend_record(table, each) for each in names]
+    if as_json:
+        typer.echo(json.dumps(records if name is None else records[0], indent=2))
+    else:
+        typer.echo(backends_text(table) if name is None else backend_text(table, name))
 
 
 def diff(
-    model: Annotated[
-        str | None, typer.Argument(help="Catalog name, path, or hub id; omit with --catalog.")
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
-    ] = None,
-    old: Annotated[
-        str | None,
-        typer.Option("--from", help="The rule set that you run; default: the last but one."),
-    ] = None,
-    new: Annotated[
-        str | None, typer.Option("--to", help="The rule set to upgrade to; default: the newest.")
-    ] = None,
-    catalog: Annotated[
-        bool, typer.Option("--catalog", help="Every model of the catalog, one line each.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    model: str | None = argument("Catalog name, path, or hub id; omit with --catalog."),
+    setting: Settings = None,
+    old: str | None = option("The rule set that you run; default: the last but one.", "--from"),
+    new: str | None = option("The rule set to upgrade to; default: the newest.", "--to"),
+    catalog: bool = flag("--catalog", "Every model of the catalog, one line each."),
+    as_json: AsJson = False,
 ) -> None:
     """Show what an upgrade changes: every number, its rule, and what it means.
 
     Exit status: 0 if nothing changes, 1 if something does, 2 for an error.
     """
-    from workbench.core.errors import WorkbenchError
-    from workbench.core.what_if.differences import compare
-    from workbench.models import catalog_names, load_model
+    from workbench.models import catalog_names
+    from workbench.versions import compare
     from workbench.views.versions.differences import differences_dict, differences_text, matrix_text
 
     if catalog == (model is not None):
         fail("Pass one model, or --catalog without a model.")
     names = catalog_names() if catalog else (model,)
-    try:
-        scenarios = [scenario_of(name, setting or []) for name in names]
-        found = [compare(load_model(scenario.model), scenario, old, new) for scenario in scenarios]
-    except WorkbenchError as error:
-        fail(f"error [{error.code}] {error.message}")
+    found = [compare(scenario_of(name, setting), old, new) for name in names]
     if as_json:
         rows = [differences_dict(comparison) for comparison in found]
         typer.echo(json.dumps(rows if catalog else rows[0], indent=2))

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.core.errors import unknown_name_message
 
 
 def inspect(
-    kernels: Annotated[
-        str, typer.Argument(help="Kernels to compile: block-table or paged-flex.")
-    ] = "block-table",
-    target: Annotated[
-        list[str] | None,
-        typer.Option("--target", "-t", help="Target such as sm_90 or gfx942; default: all."),
-    ] = None,
-    kernel: Annotated[list[str] | None, typer.Option(help="Only the kernel of this name.")] = None,
-    assembly: Annotated[bool, typer.Option("--assembly", help="Print PTX or AMDGCN.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
+    kernels: str = argument(
+        "Kernels to compile: block-table or paged-flex.", default="block-table"
+    ),
+    target: list[str] | None = option(
+        "Target such as sm_90 or gfx942; default: all.", "--target", "-t"
+    ),
+    kernel: list[str] | None = option("Only the kernel of this name."),
+    assembly: bool = flag("--assembly", "Print PTX or AMDGCN."),
+    as_json: AsJson = False,
 ) -> None:
     """Compile kernels without the target GPU and show registers, spills and copy widths."""
     from workbench.kernels.inspection import (

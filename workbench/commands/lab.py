@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated
 from urllib.parse import quote
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import argument, fail, option
+
+PACKAGES = (
+    *("hybrid-kv-workbench", "torch", "triton", "numpy", "pydantic", "plotly", "anywidget"),
+    *("ipywidgets", "jupyterlab", "ipykernel", "papermill", "vllm"),
+)
 
 
 def lab(
-    notebook: Annotated[Path, typer.Argument(help="Notebook to open.")] = Path(
-        "notebooks/00_start.ipynb"
-    ),
-    ip: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; the next free one if taken.")] = 8888,
-    browser: Annotated[bool, typer.Option(help="Open a browser window.")] = True,
+    notebook: Path = argument("Notebook to open.", default=Path("notebooks/00_start.ipynb")),
+    ip: str = option("Address to listen on.", default="127.0.0.1"),
+    port: int = option("Port; the next free one if taken.", default=8888),
+    browser: bool = option("Open a browser window.", default=True),
 ) -> None:
     """Open JupyterLab on the first notebook."""
     if not notebook.exists():
@@ -42,7 +46,39 @@ def lab(
 
 
 def info() -> None:
-    """Print versions, device and Triton mode, ready to paste into an issue."""
-    from workbench.commands.environment import environment_report
+    """Print versions, device and Triton mode as Markdown, ready to paste into an issue."""
+    import psutil
 
-    typer.echo(environment_report())
+    memory = psutil.virtual_memory().total / 2**30
+    rows = {
+        "Python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "CPU": f"{psutil.cpu_count()} cores, {memory:.0f} GiB memory",
+        **_kernel_rows(),
+        **{name: _installed_version(name) for name in PACKAGES},
+    }
+    lines = (f"| {name} | {value} |" for name, value in rows.items())
+    typer.echo("\n".join(["| what | value |", "|---|---|", *lines]))
+
+
+def _installed_version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _kernel_rows() -> dict[str, str]:
+    """Return device, mode and self-test; a conflict with an earlier mode is reported."""
+    from workbench.kernels.mode import TritonModeError, triton_mode
+    from workbench.kernels.selftest import run_selftest
+
+    try:
+        mode = triton_mode()
+    except TritonModeError as error:
+        return {"Triton mode": f"undecided: {error}"}
+    test = run_selftest()
+    return {
+        "device": mode.device or "no GPU: everything but GPU timings works",
+        "Triton mode": f"{mode.mode}: {mode.reason}",
+        "Triton self-test": f"{'passed' if test.ok else 'FAILED'}: {test.detail}",
+    }

@@ -3,47 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 import typer
 
-from workbench.commands.options import fail, resolved
+from workbench.commands.options import AsJson, Model, Settings, fail, option, resolved
 from workbench.core.errors import ScenarioError
-
-Model = Annotated[str, typer.Argument(help="Catalog name, path, or hub id.")]
-Setting = Annotated[
-    list[str] | None, typer.Option("--set", "-s", help="A scenario field, as for resolve.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def offload(
     model: Model,
-    setting: Setting = None,
-    cpu_memory: Annotated[
-        str | None, typer.Option(help='Host memory of all ranks, with a unit, e.g. "64 GiB".')
-    ] = None,
-    block_size: Annotated[
-        int | None, typer.Option(help="Offloaded block, in tokens; default: as on the GPU.")
-    ] = None,
-    blocks_per_chunk: Annotated[
-        int | None, typer.Option(help="Offloaded block, in GPU blocks (0.33 and later).")
-    ] = None,
-    hash_block_size: Annotated[
-        int | None,
-        typer.Option(
-            "--hash-block-size", "--prefix-match-unit", help="Unit of prefix hashes, in tokens."
-        ),
-    ] = None,
-    world_size: Annotated[
-        int | None, typer.Option(help="Number of ranks; default: tensor parallelism.")
-    ] = None,
-    decode_context_parallel_size: Annotated[
-        int, typer.Option(help="Ranks of decode context parallelism.")
-    ] = 1,
-    prefill_context_parallel_size: Annotated[
-        int, typer.Option(help="Ranks of prefill context parallelism.")
-    ] = 1,
+    setting: Settings = None,
+    cpu_memory: str | None = option('Host memory of all ranks, with a unit, e.g. "64 GiB".'),
+    block_size: int | None = option("Offloaded block, in tokens; default: as on the GPU."),
+    blocks_per_chunk: int | None = option("Offloaded block, in GPU blocks (0.33 and later)."),
+    hash_block_size: int | None = option(
+        "Unit of prefix hashes, in tokens.", "--hash-block-size", "--prefix-match-unit"
+    ),
+    world_size: int | None = option("Number of ranks; default: tensor parallelism."),
+    decode_context_parallel_size: int = option("Ranks of decode context parallelism.", default=1),
+    prefill_context_parallel_size: int = option("Ranks of prefill context parallelism.", default=1),
     as_json: AsJson = False,
 ) -> None:
     """Check whether vLLM starts with KV offload to host memory, and show what the memory holds.
@@ -55,38 +33,31 @@ def offload(
     from workbench.views.offload.html import offload_text
     from workbench.views.offload.rows import offload_dict
 
-    plan = resolved(model, setting or [])
+    plan = resolved(model, setting)
+    cpu_bytes = parse_bytes(cpu_memory or "", "--cpu-memory")
     try:
         request = OffloadRequest(
             block_size=block_size,
-            cpu_bytes_to_use=parse_bytes(cpu_memory or "", "--cpu-memory"),
+            cpu_bytes_to_use=cpu_bytes,
             world_size=world_size,
             decode_context_parallel=decode_context_parallel_size,
             prefill_context_parallel=prefill_context_parallel_size,
             hash_block_size=hash_block_size,
             blocks_per_chunk=blocks_per_chunk,
         )
-        said = (
-            json.dumps(offload_dict(plan, request), indent=2)
-            if as_json
-            else offload_text(plan, request)
-        )
-    except ScenarioError as error:
-        fail(f"error [{error.code}] {error.message}")
+        rows = offload_dict(plan, request)
+    except ScenarioError:
+        raise
     except ValueError as error:
         fail(f"error [out_of_range] {error}")
-    typer.echo(said)
+    typer.echo(json.dumps(rows, indent=2) if as_json else offload_text(plan, request))
 
 
 def transfer(
     model: Model,
-    setting: Setting = None,
-    prefill: Annotated[
-        list[str] | None, typer.Option(help="A field of the prefill side, field=value.")
-    ] = None,
-    decode: Annotated[
-        list[str] | None, typer.Option(help="A field of the decode side, field=value.")
-    ] = None,
+    setting: Settings = None,
+    prefill: list[str] | None = option("A field of the prefill side, field=value."),
+    decode: list[str] | None = option("A field of the decode side, field=value."),
     as_json: AsJson = False,
 ) -> None:
     """Check whether one engine can prefill for another: whether their caches are compatible.
@@ -95,9 +66,7 @@ def transfer(
     """
     from workbench.views.offload.transfer import transfer_dict, transfer_text
 
-    common = setting or []
-    there = resolved(model, [*common, *(prefill or [])], "--prefill and --set")
-    here = resolved(model, [*common, *(decode or [])], "--decode and --set")
-    typer.echo(
-        json.dumps(transfer_dict(there, here), indent=2) if as_json else transfer_text(there, here)
-    )
+    there = resolved(model, [*(setting or ()), *(prefill or ())], "--prefill and --set")
+    here = resolved(model, [*(setting or ()), *(decode or ())], "--decode and --set")
+    rows = transfer_dict(there, here)
+    typer.echo(json.dumps(rows, indent=2) if as_json else transfer_text(there, here))

@@ -1,50 +1,43 @@
-"""The command `workbench report`."""
+"""The commands `workbench report` and `workbench explain-log`."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands.options import fail, resolved
-from workbench.core.errors import WorkbenchError
-
-if TYPE_CHECKING:
-    from workbench.core.plan import Plan
+from workbench.commands.options import AsJson, Settings, argument, fail, option, resolved
 
 LARGE_BYTES = 10**6
 
 
 def report(
-    scenario: Annotated[
-        str,
-        typer.Argument(help="A design file (.json), or a model as for resolve."),
-    ],
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", help="A scenario field, as for resolve."),
-    ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path(
-        "report.html"
-    ),
-    title: Annotated[str, typer.Option(help="Heading of the page.")] = "",
-    notes: Annotated[str, typer.Option(help="A paragraph below the heading.")] = "",
-    design: Annotated[
-        Path | None, typer.Option(help="Also write the design file of this scenario.")
-    ] = None,
-    figures: Annotated[
-        bool, typer.Option(help="Include figures: 5 MB, since plotly is embedded.")
-    ] = True,
+    scenario: str = argument("A design file (.json), or a model as for resolve.", default=...),
+    setting: Settings = None,
+    output: Path = option("File to write.", "--output", "-o", default=Path("report.html")),
+    title: str = option("Heading of the page.", default=""),
+    notes: str = option("A paragraph below the heading.", default=""),
+    design: Path | None = option("Also write the design file of this scenario."),
+    figures: bool = option("Include figures: 5 MB, since plotly is embedded.", default=True),
 ) -> None:
     """Write one HTML page about a scenario; the page needs neither a kernel nor a network.
 
     Exit status: 0 for a page, also about a scenario that would not start; 2 if there is none.
     """
-    from workbench.exchange import report_of, save_design
+    from workbench.exchange import load_design, report_of, save_design
 
-    plan, page_title, page_notes, warnings = _subject(scenario, setting or [])
-    title, notes = title or page_title, notes or page_notes
+    warnings: tuple[str, ...] = ()
+    path = Path(scenario)
+    if path.suffix == ".json" and path.is_file() and _names_schema(path):
+        if setting:
+            fail("A design file holds every field. Omit --set.")
+        found = load_design(path)
+        plan, warnings = found.plan, found.warnings
+        title, notes = title or found.design.title, notes or found.design.notes
+    else:
+        plan = resolved(scenario, setting)
     text = report_of(plan, title, notes, warnings=warnings, figures=figures)
     try:
         output.write_text(text, encoding="utf-8")
@@ -59,24 +52,6 @@ def report(
         typer.echo(f"warning: {warning}", err=True)
 
 
-def _subject(given: str, settings: list[str]) -> tuple[Plan, str, str, tuple[str, ...]]:
-    """Return plan, title, notes and warnings of a design file, or of a scenario's fields."""
-    from workbench.exchange import load_design
-
-    path = Path(given)
-    try:
-        is_design = path.suffix == ".json" and path.is_file() and _names_schema(path)
-        if is_design and settings:
-            fail("A design file holds every field. Omit --set.")
-        found = load_design(path) if is_design else None
-    except WorkbenchError as error:
-        fail(f"error [{error.code}] {error.message}")
-    if found is not None:
-        return found.plan, found.design.title, found.design.notes, found.warnings
-    plan = resolved(given, settings)
-    return plan, "", "", ()
-
-
 def _names_schema(path: Path) -> bool:
     """Return whether a file names the design schema; a config.json does not."""
     from workbench.access.files import read_bytes
@@ -84,3 +59,19 @@ def _names_schema(path: Path) -> bool:
     from workbench.interop.design import SCHEMA
 
     return SCHEMA.encode() in read_bytes(path, DESIGN)
+
+
+def explain_log(
+    log: str = argument("A vLLM start-up log; - for stdin.", default=...), as_json: AsJson = False
+) -> None:
+    """Explain a vLLM start-up log: every known line, its rule, and what to change.
+
+    Exit status: 0 for an explanation, also of a failed start; 2 if there is nothing to explain.
+    """
+    from workbench.exchange import explain_log as explain
+    from workbench.interop.logs.text import MAX_LOG_BYTES
+    from workbench.views.logs.table import log_text
+
+    given = sys.stdin.buffer.read(MAX_LOG_BYTES + 1) if log == "-" else Path(log)
+    found = explain(given).to_dict()
+    typer.echo(json.dumps(found, indent=2) if as_json else log_text(found))

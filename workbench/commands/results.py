@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands.options import fail
+from workbench.commands.options import AsJson, argument, fail, flag, option
 from workbench.commands.sweep_kernel import standings, time_text
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ Kernel = Annotated[str | None, typer.Option("--kernel", help="Show only this ker
 
 
 def list_results(
-    file: File,
-    device: Device = None,
-    kernel: Kernel = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per row.")] = False,
+    file: File, device: Device = None, kernel: Kernel = None, as_json: AsJson = False
 ) -> None:
     """Show what a results file holds, best times first, and which kernel settings win.
 
@@ -55,30 +52,22 @@ def list_results(
 
 def compare_results(
     file: File,
-    other: Annotated[
-        Path | None, typer.Argument(help="File to compare with; default: the same file.")
-    ] = None,
+    other: Path | None = argument("File to compare with; default: the same file."),
     device: Device = None,
-    with_device: Annotated[str | None, typer.Option(help="Device of the other side.")] = None,
+    with_device: str | None = option("Device of the other side."),
     kernel: Kernel = None,
-    with_kernel: Annotated[str | None, typer.Option(help="Kernel hash of the other side.")] = None,
-    across_kernels: Annotated[
-        bool, typer.Option("--across-kernels", help="Allow the comparison of different kernels.")
-    ] = False,
+    with_kernel: str | None = option("Kernel hash of the other side."),
+    across_kernels: bool = flag("--across-kernels", "Allow the comparison of different kernels."),
 ) -> None:
     """Compare times of the same configurations between two files, devices or kernels.
 
     Exit status: 0; 2 if the kernels differ without the option that allows it.
     """
     from workbench.sweeps.kernels.winners import compare
-    from workbench.sweeps.store import StoreError
 
     one = _rows(file, device, kernel)
     two = _rows(other or file, with_device or device, with_kernel or kernel)
-    try:
-        pairs = compare(one, two, across_kernels=across_kernels)
-    except StoreError as error:
-        fail(str(error))
+    pairs = compare(one, two, across_kernels=across_kernels)
     for pair in pairs:
         ratio = "    -" if pair.ratio is None else f"{pair.ratio:5.2f}"
         typer.echo(
@@ -89,23 +78,13 @@ def compare_results(
 
 def export_results(
     file: File,
-    target: Annotated[
-        Path,
-        typer.Argument(
-            help="A new file: .jsonl (one row per line) or .csv. With --best: a folder."
-        ),
-    ],
+    target: Path = argument(
+        "A new file: .jsonl (one row per line) or .csv. With --best: a folder.", default=...
+    ),
     device: Device = None,
     kernel: Kernel = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="Write the best flex settings, one JSON file per device.")
-    ] = False,
-    bitwise: Annotated[
-        bool,
-        typer.Option(
-            "--bitwise", help="With --best: one setting for all batches, with equal bits."
-        ),
-    ] = False,
+    best: bool = flag("--best", "Write the best flex settings, one JSON file per device."),
+    bitwise: bool = flag("--bitwise", "With --best: one setting for all batches, with equal bits."),
 ) -> None:
     """Write the intact rows into a file that other programs read; nothing is overwritten.
 
@@ -120,8 +99,8 @@ def export_results(
         return
     if target.suffix not in {".jsonl", ".csv"}:
         fail(f"Invalid file name {target.name}. Expected a name that ends in .jsonl or .csv.")
-    text = _jsonl(rows) if target.suffix == ".jsonl" else _csv(rows)
-    _write_new(target, text)
+    lines = (json.dumps(row.to_dict()) + "\n" for row in rows)
+    _write_new(target, "".join(lines) if target.suffix == ".jsonl" else _csv(rows))
     typer.echo(f"{len(rows)} rows written to {target}")
 
 
@@ -142,18 +121,14 @@ def _export_best(rows: tuple[Row, ...], file: Path, folder: Path, *, bitwise: bo
         typer.echo(f"{folder / one.file_name}: {len(one.best)} settings")
 
 
-def _jsonl(rows: tuple[Row, ...]) -> str:
-    return "".join(json.dumps(row.to_dict()) + "\n" for row in rows)
-
-
 def _csv(rows: tuple[Row, ...]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text)
-    rows_as_json = [row.to_dict() for row in rows]
-    names = list(rows_as_json[0]) if rows_as_json else []
-    writer.writerow(names)
-    for row in rows_as_json:
-        writer.writerow(json.dumps(row[n]) if isinstance(row[n], dict) else row[n] for n in names)
+    published = [row.to_dict() for row in rows]
+    writer = csv.DictWriter(text, list(published[0]) if published else [])
+    writer.writeheader()
+    for row in published:
+        items = row.items()
+        writer.writerow({n: json.dumps(v) if isinstance(v, dict) else v for n, v in items})
     return text.getvalue()
 
 
@@ -169,13 +144,10 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _rows(file: Path, device: str | None, kernel: str | None) -> tuple[Row, ...]:
-    from workbench.sweeps.store import ResultStore, StoreError
+    from workbench.sweeps.store import ResultStore
 
-    try:
-        with ResultStore(file, read_only=True) as store:
-            rows = store.rows(device, kernel)
-            for note in store.notes:
-                typer.echo(note, err=True)
-    except StoreError as error:
-        fail(str(error))
+    with ResultStore(file, read_only=True) as store:
+        rows = store.rows(device, kernel)
+        for note in store.notes:
+            typer.echo(note, err=True)
     return rows

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from workbench.commands.options import INTERRUPTED, fail
+from workbench.commands.options import INTERRUPTED, AnyModel, Settings, fail, flag, option, resolved
 
 if TYPE_CHECKING:
     from workbench.sweeps.sweep import SweepResult
@@ -23,55 +23,27 @@ RESULTS = Path("results.db")
 
 
 def sweep(
-    model: Annotated[str | None, typer.Argument(help="Catalog name, path, or hub id.")] = None,
-    axis: Annotated[
-        list[str] | None,
-        typer.Option("--axis", "-a", help="A field to vary, e.g. tensor_parallel=1,2,4."),
-    ] = None,
-    setting: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A fixed field: field=value.")
-    ] = None,
-    prompt_tokens: Annotated[
-        int, typer.Option(min=1, help="Prompt length used to report waste.")
-    ] = 4096,
-    front: Annotated[
-        bool, typer.Option("--front", help="Only points on the Pareto front per GPU.")
-    ] = False,
-    output: Annotated[
-        str, typer.Option("--format", help="text, jsonl (one point per line), or csv.")
-    ] = "text",
-    why: Annotated[
-        int | None,
-        typer.Option(help="Number of a point to compare with the scenario, with reasons."),
-    ] = None,
-    serve_params: Annotated[
-        Path | None,
-        typer.Option(help="Write the Pareto front as a file for `vllm bench sweep serve`."),
-    ] = None,
-    kernel: Annotated[
-        str | None, typer.Option(help="Measure a kernel instead: flex or block-table.")
-    ] = None,
-    results: Annotated[
-        Path, typer.Option(help="With --kernel: the results file; existing results are reused.")
-    ] = RESULTS,
-    bitwise: Annotated[
-        bool,
-        typer.Option("--bitwise", help="With --kernel flex: one configuration for all batches."),
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="With --kernel: largest number of configurations.")
-    ] = None,
-    dask: Annotated[
-        str | None,
-        typer.Option(help="Resolve or measure on the workers of this Dask scheduler."),
-    ] = None,
-    dask_workers: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --dask: wait until this many workers have joined."),
-    ] = None,
-    replay: Annotated[
-        bool, typer.Option("--replay", help="With --kernel: print stored rows without measuring.")
-    ] = False,
+    model: AnyModel = None,
+    axis: list[str] | None = option("A field to vary, e.g. tensor_parallel=1,2,4.", "--axis", "-a"),
+    setting: Settings = None,
+    prompt_tokens: int = option("Prompt length used to report waste.", default=4096, min=1),
+    front: bool = flag("--front", "Only points on the Pareto front per GPU."),
+    output: str = option("text, jsonl (one point per line), or csv.", "--format", default="text"),
+    why: int | None = option("Number of a point to compare with the scenario, with reasons."),
+    serve_params: Path | None = option(
+        "Write the Pareto front as a file for `vllm bench sweep serve`."
+    ),
+    kernel: str | None = option("Measure a kernel instead: flex or block-table."),
+    results: Path = option(
+        "With --kernel: the results file; existing results are reused.", default=RESULTS
+    ),
+    bitwise: bool = flag("--bitwise", "With --kernel flex: one configuration for all batches."),
+    limit: int | None = option("With --kernel: largest number of configurations.", min=1),
+    dask: str | None = option("Resolve or measure on the workers of this Dask scheduler."),
+    dask_workers: int | None = option(
+        "With --dask: wait until this many workers have joined.", min=1
+    ),
+    replay: bool = flag("--replay", "With --kernel: print stored rows without measuring."),
 ) -> None:
     """Resolve every combination of some fields; illegal and identical points are counted.
 
@@ -84,43 +56,34 @@ def sweep(
     """
     if output not in {"text", "jsonl", "csv"}:
         fail(f"Invalid --format {output!r}. Expected text, jsonl or csv.")
+    if dask_workers is not None and dask is None:
+        fail("--dask-workers requires --dask with the address of a Dask scheduler.")
     if kernel is not None:
-        from workbench.commands.sweep_kernel import KernelSweepRequest, sweep_kernel
+        from workbench.commands.sweep_kernel import KernelSweep
 
-        others: dict[str, Any] = {
-            "MODEL": model,
-            "--axis": axis,
-            "--set": setting,
-            "--front": front,
-        }
-        others |= {"--why": why is not None, "--serve-params": serve_params}
+        others: dict[str, Any] = {"MODEL": model, "--axis": axis, "--set": setting}
+        others |= {"--front": front, "--why": why is not None, "--serve-params": serve_params}
         others["--format csv (see `workbench results export`)"] = output == "csv"
         _refuse(others, "--kernel cannot be combined with")
-        request = KernelSweepRequest(
-            results=results,
-            bitwise=bitwise,
-            limit=limit,
-            dask=dask,
-            dask_workers=dask_workers,
-            replay=replay,
-            as_json=output == "jsonl",
+        KernelSweep(kernel, results, bitwise=bitwise, as_json=output == "jsonl").run(
+            replay=replay, dask=dask, dask_workers=dask_workers, limit=limit
         )
-        sweep_kernel(kernel, request)
         return
     own = {"--results": results != RESULTS, "--bitwise": bitwise, "--limit": limit}
     _refuse(own | {"--replay": replay}, "--kernel is required for")
-    if why is not None:
-        _refuse(
-            {"--serve-params": serve_params}, "--why shows one point and cannot be combined with"
-        )
+    if why is not None and serve_params is not None:
+        fail("--why shows one point and cannot be combined with --serve-params.")
     with _executor(dask, dask_workers) as executor:
-        found = _resolved(model, axis or [], setting or [], prompt_tokens, executor)
+        found = _swept(model, axis or [], setting, prompt_tokens, executor)
     if why is not None:
         _print_why(found, why)
         return
     if serve_params is not None:
         _write_serve_params(found, serve_params)
-    rows = found.rows(found.front if front else None)
+    _print_rows(found, found.rows(found.front if front else None), output)
+
+
+def _print_rows(found: SweepResult, rows: tuple[dict[str, Any], ...], output: str) -> None:
     if output == "jsonl":
         for row in rows:
             typer.echo(json.dumps(row))
@@ -141,22 +104,19 @@ def _refuse(given: dict[str, Any], why: str) -> None:
         fail(f"{why} {', '.join(named)}.")
 
 
-def _resolved(
+def _swept(
     model: str | None,
     axis: list[str],
-    setting: list[str],
+    setting: list[str] | None,
     prompt_tokens: int,
     executor: Executor | None,
 ) -> SweepResult:
-    from workbench.commands.options import resolved
-    from workbench.core.errors import WorkbenchError
     from workbench.sweeps.axes import parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
 
-    start = resolved(model, setting).scenario
     try:
         return sweep_scenario(
-            start,
+            resolved(model, setting).scenario,
             parse_axes("\n".join(axis)),
             prompt_tokens=prompt_tokens,
             progress=_print_progress if sys.stderr.isatty() else None,
@@ -165,38 +125,28 @@ def _resolved(
     except KeyboardInterrupt:
         typer.echo("Stopped.", err=True)
         raise typer.Exit(INTERRUPTED) from None
-    except WorkbenchError as error:
-        fail(f"error [{error.code}] {error}")
 
 
 def _print_why(found: SweepResult, point: int) -> None:
     """Print one point compared with the scenario."""
-    from workbench.core.errors import WorkbenchError
     from workbench.resolution import resolve
     from workbench.views.sweeps.why import why_text
 
     try:
         typer.echo(why_text(resolve(found.scenario), found.plan_of(point)))
-    except (WorkbenchError, IndexError) as error:
-        code = getattr(error, "code", "out_of_range")
-        fail(f"error [{code}] {error}")
+    except IndexError as error:
+        fail(f"error [out_of_range] {error}")
 
 
 @contextmanager
 def _executor(address: str | None, workers: int | None) -> Iterator[Executor | None]:
     """Yield the workers of a Dask scheduler; None without an address."""
     if address is None:
-        if workers is not None:
-            fail("--dask-workers requires --dask with the address of a Dask scheduler.")
         yield None
         return
-    from workbench.sweeps.kernels.cluster import ClusterError, connect
+    from workbench.sweeps.kernels.cluster import connect
 
-    try:
-        client = connect(address, workers)
-    except ClusterError as error:
-        fail(str(error))
-    with client:
+    with connect(address, workers) as client:
         yield client.get_executor(pure=False, retries=0)
 
 
@@ -206,31 +156,32 @@ def _print_progress(done: int, points: int) -> None:
 
 def _write_serve_params(found: SweepResult, path: Path) -> None:
     """Write the front as vLLM's file, and print the command that reads it on stderr."""
-    from workbench.core.errors import WorkbenchError
     from workbench.exchange import sweep_file
     from workbench.interop.commands.sweep_params import sweep_command
-    from workbench.models import repository
 
+    names = [f"point-{point}" for point in found.front]
+    text = sweep_file([found.scenario_of(point) for point in found.front], names)
     try:
-        names = [f"point-{point}" for point in found.front]
-        text = sweep_file([found.scenario_of(point) for point in found.front], names)
         path.write_text(text, encoding="utf-8")
-    except WorkbenchError as error:
-        fail(f"error [{error.code}] {error.message}")
     except OSError as error:
         fail(f"{path} cannot be written: {error.strerror}.")
     plan = found.plan_of(found.front[0])
-    typer.echo(sweep_command(plan, repository(plan.scenario.model), str(path)), err=True)
+    typer.echo(sweep_command(plan, str(path)), err=True)
 
 
 def _write_csv(rows: tuple[dict[str, Any], ...]) -> None:
     from workbench.views.sweeps.rows import MEASURES
 
-    if not rows:
-        return
-    fields = list(rows[0]["sets"])
-    writer = csv.writer(sys.stdout)
-    writer.writerow(["point", *(f"set_{name}" for name in fields), "backend_used", *MEASURES])
-    for row in rows:
-        results = [row["backend_used"], *(row[name] for name in MEASURES)]
-        writer.writerow([row["point"], *(row["sets"][name] for name in fields), *results])
+    lines = [
+        {
+            "point": row["point"],
+            **{f"set_{name}": value for name, value in row["sets"].items()},
+            "backend_used": row["backend_used"],
+            **{name: row[name] for name in MEASURES},
+        }
+        for row in rows
+    ]
+    if lines:
+        writer = csv.DictWriter(sys.stdout, list(lines[0]))
+        writer.writeheader()
+        writer.writerows(lines)

@@ -117,6 +117,10 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
         self.candidates = tuple(dict(change) for change in candidates)
 
 
+class Unusable(RuntimeError):  # noqa: N818  (what it is, not a mistake of ours)
+    """A file, a machine or a program cannot be used as requested; the message says what to do."""
+
+
 SHORTEST_PART = 2
 LISTED = 24
 """More names than this are not listed when nearer ones can be named."""

@@ -282,15 +282,15 @@ class Plan(PlanAnswers, Published):
 
         The first is the hub id or the folder of the model, a placeholder where neither is known.
         """
-        from workbench.interop.commands.vllm_args import args_of_plan
+        from workbench.interop.commands.vllm_args import vllm_args
 
-        return args_of_plan(self)
+        return vllm_args(self.scenario, self.model)
 
     def to_vllm_command(self) -> str:
         """Return a shell command with one flag per line, environment variables first."""
-        from workbench.interop.commands.vllm_args import command_of_plan
+        from workbench.interop.commands.vllm_args import vllm_command
 
-        return command_of_plan(self)
+        return vllm_command(self.scenario, self.model)
 
     def to_code(self) -> str:
         """Return Python that builds this scenario and resolves it."""

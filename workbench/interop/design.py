@@ -18,24 +18,11 @@ SCHEMA = "hybrid-kv-workbench/design"
 SCHEMA_VERSION = 1
 MAX_DESIGN_BYTES = 16 * 2**20
 NUMBERS = (
-    "backend",
-    "block_size",
-    "mamba_block_size",
-    "mamba_cache_mode",
-    "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype",
-    "enable_prefix_caching",
-    "kv_cache_dtype",
-    "max_model_len",
-    "attention_bytes_per_token",
-    "attention_page_size_bytes",
-    "mamba_page_size_bytes",
-    "mamba_page_size_padded",
-    "kernel_block_size",
-    "num_blocks",
-    "blocks_per_request",
-    "scheduler_block_size",
-    "hash_block_size",
+    *("backend", "block_size", "mamba_block_size", "mamba_cache_mode", "mamba_cache_dtype"),
+    *("mamba_ssm_cache_dtype", "enable_prefix_caching", "kv_cache_dtype", "max_model_len"),
+    *("attention_bytes_per_token", "attention_page_size_bytes", "mamba_page_size_bytes"),
+    *("mamba_page_size_padded", "kernel_block_size", "num_blocks", "blocks_per_request"),
+    *("scheduler_block_size", "hash_block_size"),
 )
 """Parts of a published plan that are kept, to check later whether the rules still give them."""
 
@@ -98,20 +85,18 @@ def read_design(text: str) -> Design:
         values = parse_json(text)
     except ValueError as error:
         raise _unreadable(f"it is not JSON ({error})") from None
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
+    if not isinstance(values, dict) or values.pop("schema", None) != SCHEMA:
         raise _unreadable(f'"schema": "{SCHEMA}" is missing')
-    version = values.get("schema_version")
+    version = values.pop("schema_version", None)
     if version != SCHEMA_VERSION:
         newer = isinstance(version, int) and version > SCHEMA_VERSION
-        raise ScenarioError(
-            "schema_unknown",
-            f"This design has schema version {version!r}; this workbench reads {SCHEMA_VERSION}. "
-            + ("Install a newer workbench." if newer else "The file is damaged or was edited."),
-            field="schema_version",
+        advice = "Install a newer workbench." if newer else "The file is damaged or was edited."
+        message = (
+            f"This design has schema version {version!r}; this workbench reads {SCHEMA_VERSION}."
         )
-    body = {name: values[name] for name in values if name not in {"schema", "schema_version"}}
+        raise ScenarioError("schema_unknown", f"{message} {advice}", field="schema_version")
     try:
-        return TypeAdapter(Design).validate_python(body)
+        return TypeAdapter(Design).validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -143,9 +128,6 @@ def differences(design: Design, plan: Plan) -> tuple[str, ...]:
 
 
 def _unreadable(why: str, field: str = "design") -> ScenarioError:
-    return ScenarioError(
-        "design_unreadable",
-        f"This is not a design file: {why}. Write one with "
-        "`workbench report SCENARIO --design FILE`.",
-        field=field,
-    )
+    advice = "Write one with `workbench report SCENARIO --design FILE`."
+    message = f"This is not a design file: {why}. {advice}"
+    return ScenarioError("design_unreadable", message, field=field)

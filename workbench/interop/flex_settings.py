@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
-
-from workbench.core.errors import ScenarioError
 
 SCHEMA_VERSION = 1
 ATTENTION_CONFIG = (
@@ -17,6 +14,8 @@ ATTENTION_CONFIG = (
     ("flex_attn_kv_block_size", "kv_block_size"),
 )
 """vLLM's attention-config key -> our field."""
+PRINTED = {"block_m": "BLOCK_M", "block_n": "BLOCK_N"}
+"""Our field -> its name in the file, where it is a parameter of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +79,7 @@ class FlexDevice:
         """Return schema version, provenance, and per winner the flags for the kernel and vLLM."""
         rows = [
             {
-                "q_len": one.q_len,
-                "kv_len": one.kv_len,
-                "BLOCK_M": one.block_m,
-                "BLOCK_N": one.block_n,
-                "q_block_size": one.q_block_size,
-                "kv_block_size": one.kv_block_size,
-                "num_warps": one.num_warps,
-                "num_stages": one.num_stages,
-                "median_us": one.median_us,
-                "n": one.n,
-                "bitwise": one.bitwise,
+                **{PRINTED.get(name, name): value for name, value in asdict(one).items()},
                 "attention_config": {flag: getattr(one, name) for flag, name in ATTENTION_CONFIG},
             }
             for one in sorted(self.best, key=lambda one: (one.q_len, one.kv_len))
@@ -104,44 +93,3 @@ class FlexDevice:
             "best": rows,
         }
         return json.dumps(document, indent=2) + "\n"
-
-
-def read_flex_device(text: str) -> FlexDevice:
-    """Return the winners in a file. Errors: ScenarioError for another form or a newer schema."""
-    try:
-        document: dict[str, Any] = json.loads(text)
-        version = document["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise ScenarioError(
-                "schema_unknown",
-                f"These flex settings have schema version {version}; this workbench reads "
-                f"{SCHEMA_VERSION}. Install a newer workbench.",
-                field="schema_version",
-            )
-        rows = tuple(_row(row) for row in document["best"])
-        provenance = FlexProvenance(**document["provenance"])
-        return FlexDevice(
-            **document["layer"],
-            provenance=provenance,
-            best=rows,
-            one_for_all=bool(document["one_for_all"]),
-        )
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, ScenarioError):
-            raise
-        raise ScenarioError(
-            "flex_settings_unreadable",
-            f"This is not a file of flex settings: {type(error).__name__}: {error}.",
-            field="flex_settings",
-        ) from None
-
-
-def _row(row: dict[str, Any]) -> FlexBest:
-    names = {"BLOCK_M": "block_m", "BLOCK_N": "block_n"}
-    return FlexBest(
-        **{
-            names.get(name, name): value
-            for name, value in row.items()
-            if name != "attention_config"
-        }
-    )

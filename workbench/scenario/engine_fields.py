@@ -10,11 +10,10 @@ from workbench.core.platforms import PLATFORMS
 from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names, load_model
-from workbench.scenario.field import Field, any_word, declare, mostly
-from workbench.scenario.kinds import ModelReference, Switch, Words, dtype_name
-from workbench.scenario.numbers import Bytes, Integer
+from workbench.scenario.field import Field, any_word, declare, dtype_field, mostly
+from workbench.scenario.kinds import ModelReference, Switch, Words
+from workbench.scenario.numbers import Bytes, Integer, Tokens
 
-TOKENS = "tokens"
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
 MODEL = Field(
     name="model",
@@ -70,7 +69,7 @@ class EngineFields:
         None,
         Words(_backends, normal=_enum_member),
         "Backend",
-        "--attention-backend",
+        "{flag}",
         flag="--attention-backend",
         also=("--attention-config.backend", "VLLM_ATTENTION_BACKEND"),
         only_legal=True,
@@ -80,7 +79,7 @@ class EngineFields:
         1,
         Integer(high=1024),
         "Tensor parallel",
-        "--tensor-parallel-size, a divisor of the number of attention heads",
+        "{flag}, a divisor of the number of attention heads",
         flag="--tensor-parallel-size",
         also=("tp",),
         offer=lambda _settings, model: (1,) if model is None else tensor_parallel_sizes(model),
@@ -88,23 +87,17 @@ class EngineFields:
         examples=(1, 1, 2, 4, 8),
         sweep=(1, 2, 4, 8),
     )
-    kv_cache_dtype: str = declare(
-        "auto",
-        Words(lambda rules: rules.kv_cache_dtypes, normal=dtype_name),
+    kv_cache_dtype: str = dtype_field(
+        lambda rules: rules.kv_cache_dtypes,
         "KV-cache dtype",
-        "--kv-cache-dtype; auto is the model's dtype",
-        flag="--kv-cache-dtype",
-        only_legal=True,
-        examples=any_word,
+        "{flag}; auto is the model's dtype",
         sweep=("auto", "fp8"),
     )
     block_size: int | None = declare(
         None,
-        Integer(step=16),
+        Tokens(step=16),
         "Block size",
-        "--block-size, in tokens (alignment granularity, not a cap)",
-        unit=TOKENS,
-        flag="--block-size",
+        "{flag}, in tokens (alignment granularity, not a cap)",
         examples=(None, None, None, 16, 32, 64, 128, 256, 528),
         sweep=(None, 16, 32, 64, 128, 256),
     )
@@ -112,8 +105,7 @@ class EngineFields:
         None,
         Switch(),
         "Prefix caching",
-        "--enable-prefix-caching, or --no-enable-prefix-caching",
-        flag="--enable-prefix-caching",
+        "{flag}, or --no-enable-prefix-caching",
         only_legal=True,
         examples=(None, True, True, False),
         sweep=(False, True),
@@ -122,19 +114,16 @@ class EngineFields:
         None,
         Words(lambda rules: rules.cache_modes),
         "Cache mode",
-        "--mamba-cache-mode: which states prefix caching keeps",
-        flag="--mamba-cache-mode",
+        "{flag}: which states prefix caching keeps",
         only_legal=True,
         examples=any_word,
         sweep=(None, "align", "all"),
     )
     max_model_len: int | None = declare(
         None,
-        Integer(named={"auto": -1}),
+        Tokens(named={"auto": -1}),
         "Max model len",
-        "--max-model-len, in tokens; -1 for the longest that fits into the memory",
-        unit=TOKENS,
-        flag="--max-model-len",
+        "{flag}, in tokens; -1 for the longest that fits into the memory",
         also=("max_seq_len",),
         examples=(None, 2048, 4096),
     )
@@ -142,8 +131,7 @@ class EngineFields:
         None,
         Bytes(),
         "KV memory",
-        "--kv-cache-memory-bytes per rank, for example 20 GiB or 80 GB; replaces the memory budget",
-        flag="--kv-cache-memory-bytes",
+        "{flag} per rank, for example 20 GiB or 80 GB; replaces the memory budget",
     )
     rules: str = declare(
         DEFAULT,

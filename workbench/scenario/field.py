@@ -9,7 +9,7 @@ from typing import Any
 
 from workbench.core.model import Model
 from workbench.core.versions import RuleSet
-from workbench.scenario.kinds import JsonSchema, Kind
+from workbench.scenario.kinds import JsonSchema, Kind, Words, dtype_name
 
 ENGINE = "engine's choice"
 
@@ -30,10 +30,10 @@ class Field:
     tip: str
     section: str = ""
     """Title of the part of the panel that has its picker; set by the table, as the name is."""
-    unit: str = ""
-    """Where it is not the kind's."""
     flag: str = ""
-    """vLLM's flag, `--object.key` for a key of a JSON object, or an environment variable."""
+    """vLLM's flag, `--object.key` for a key of a JSON object, or an environment variable. The tip
+    names it as `{flag}`, and without one the flag of the field's own name. What ends in a dot is
+    completed by the field's name."""
     also: tuple[str, ...] = ()
     """Other flags and variables that mean the field, and its other names, as in a log."""
     none: str = ENGINE
@@ -102,8 +102,7 @@ class Field:
     def schema(self) -> JsonSchema:
         """Return the JSON schema of the field."""
         schema = self.kind.schema(nullable=self.is_nullable)
-        unit = self.unit or self.kind.unit
-        return {**schema, "description": unit} if unit else schema
+        return {**schema, "description": self.kind.unit} if self.kind.unit else schema
 
     def example_values(self, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
         """Return the values of random scenarios; empty: the default."""
@@ -121,17 +120,29 @@ def declare(default: Any, kind: Kind, label: str, tip: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"field": field})
 
 
+def dtype_field(words: Any, label: str, tip: str, **more: Any) -> Any:
+    """Return the field of a dtype, "auto" by default. words: see `Words`."""
+    kind = Words(words, normal=dtype_name)
+    return declare("auto", kind, label, tip, only_legal=True, examples=any_word, **more)
+
+
 def declared(record: type, section: str) -> dict[str, Field]:
     """Return name -> declaration of the fields of a dataclass, all in one section."""
-    return {
-        one.name: dataclasses.replace(one.metadata["field"], name=one.name, section=section)
-        for one in dataclasses.fields(record)
-    }
+    found = {}
+    for one in dataclasses.fields(record):
+        field: Field = one.metadata["field"]
+        own = f"--{one.name.replace('_', '-')}" if "{flag}" in field.tip else ""
+        flag = field.flag + one.name if field.flag.endswith(".") else field.flag or own
+        tip = field.tip.replace("{flag}", flag.replace(".", " "))
+        found[one.name] = dataclasses.replace(
+            field, name=one.name, section=section, flag=flag, tip=tip
+        )
+    return found
 
 
 def any_word(field: Field, _chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
     """Return the words of the rule set as examples; six in ten draws give the default."""
-    return mostly(field.default, field.kind.words(rules.name) or ())
+    return mostly(field.default, field.kind.candidates(rules.name))
 
 
 def mostly(default: Any, values: Sequence[Any], share: float = 0.6) -> tuple[Any, ...]:

@@ -14,9 +14,7 @@ from types import MappingProxyType
 
 from workbench.scenario.engine_fields import MODEL, EngineFields
 from workbench.scenario.field import Field, declared
-from workbench.scenario.flex_fields import FlexFields
-from workbench.scenario.memory_fields import MemoryFields
-from workbench.scenario.more_fields import MoreFields
+from workbench.scenario.more_fields import FlexFields, MemoryFields, MoreFields
 
 SECTIONS = {
     "": EngineFields,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.groups.layer_specs import WINDOWS
 from workbench.core.versions import RULE_SETS, RuleSet
+from workbench.scenario.sizes import invalid
 
 JsonSchema = dict[str, Any]
-
-
 DTYPE_NAMES = {"half": "float16", "float": "float32"}
 """Other names of a dtype on vLLM's command line."""
 
@@ -27,8 +26,13 @@ class Kind:
     expected = "a string"
     item = "a string"
     unit = ""
-    is_number = False
+    json: ClassVar[JsonSchema] = {"type": "string"}
     is_listed = False
+
+    @property
+    def is_number(self) -> bool:
+        """Return whether a number may be written for a value."""
+        return self.json["type"] in {"integer", "number"}
 
     def clean(self, name: str, value: Any) -> Any:
         """Return what a scenario stores for a value as a person may write it."""
@@ -43,15 +47,11 @@ class Kind:
 
     def schema(self, *, nullable: bool) -> JsonSchema:
         """Return the JSON schema of a value."""
-        return {"type": ["string", "null"] if nullable else "string"}
-
-    def words(self, rules: str) -> tuple[str, ...] | None:
-        """Return the words that a rule set accepts; None for another kind."""
-        return None
+        return {**self.json, "type": [self.json["type"], "null"]} if nullable else self.json
 
     def candidates(self, rules: str) -> tuple[Any, ...]:
         """Return the values that a picker lists, without None."""
-        return self.words(rules) or ()
+        return ()
 
     def read(self, value: Any) -> Any:
         """Return the value that vLLM's command line or log gives, as a scenario has it.
@@ -73,43 +73,41 @@ class Kind:
         return "" if value is None else str(value)
 
 
-@dataclass(frozen=True)
 class ModelReference(Kind):
     """A model: a name, or the object of a config.json."""
 
     expected = "a name, a path or a config object"
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        text = "catalog name, path of a config.json, hub id, or the config object"
-        return {"type": ["string", "object"], "description": text}
+    json: ClassVar[JsonSchema] = {
+        "type": ["string", "object"],
+        "description": "catalog name, path of a config.json, hub id, or the config object",
+    }
 
 
 @dataclass(frozen=True)
 class Words(Kind):
-    """One of some words.
-
-    of: the words, or a function of the rule set. of_any_version: words of every version are
-    accepted, because the plan says what to do in a version without one. normal: the word that vLLM
-    means with another form of it; None for one that says nothing about the field.
-    """
+    """One of some words: these, or those of the rule set."""
 
     of: tuple[str, ...] | Callable[[RuleSet], tuple[str, ...]]
     of_any_version: bool = False
+    """Accept words of every version: the plan says what to do in a version without one."""
     normal: Callable[[str], str | None] = str
+    """The word that vLLM means with another form of it; None if it says nothing about the field."""
     is_listed = True
 
-    def words(self, rules: str) -> tuple[str, ...]:
-        """See `Kind.words`."""
+    def candidates(self, rules: str) -> tuple[str, ...]:
+        """See `Kind.candidates`; the words that a rule set accepts."""
         return self.of(RULE_SETS[rules]) if callable(self.of) else self.of
 
     def all_words(self) -> tuple[str, ...]:
         """Return the words of every version."""
-        return tuple(dict.fromkeys(word for rules in RULE_SETS for word in self.words(rules)))
+        return tuple(dict.fromkeys(word for rules in RULE_SETS for word in self.candidates(rules)))
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
-        _require(name, value, self.all_words() if self.of_any_version else self.words(rules))
+        allowed = self.all_words() if self.of_any_version else self.candidates(rules)
+        if value not in allowed:
+            message = unknown_name_message(name, value, allowed)
+            raise ScenarioError("unknown_name", message, field=name)
 
     def schema(self, *, nullable: bool) -> JsonSchema:
         """See `Kind.schema`."""
@@ -145,13 +143,10 @@ class Switch(Kind):
     """On or off. on, off: the values of vLLM's flag, if it is not a switch itself."""
 
     expected = "true or false"
+    json: ClassVar[JsonSchema] = {"type": "boolean"}
     is_listed = True
     on: str | bool = True
     off: str | bool = False
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        return {"type": ["boolean", "null"] if nullable else "boolean"}
 
     def candidates(self, rules: str) -> tuple[Any, ...]:
         """See `Kind.candidates`."""
@@ -166,27 +161,27 @@ class Switch(Kind):
         return self.on if value else self.off
 
 
-@dataclass(frozen=True)
 class Version(Kind):
     """A version such as "2.9", "2.9.1+cu130" or "2.9.0.dev20250901"."""
 
-    pattern: str = r"\d{1,4}\.\d{1,4}([.+-].*)?"
+    pattern = r"\d{1,4}\.\d{1,4}([.+-].*)?"
+    json: ClassVar[JsonSchema] = {"type": "string", "pattern": f"^{pattern}$"}
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
         if not re.fullmatch(self.pattern, value, re.ASCII):
-            text = f"Invalid {name} {shown(value)}. Expected a version such as 2.9 or 2.9.1+cu130."
-            raise ScenarioError("wrong_type", text, field=name)
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        return {**super().schema(nullable=nullable), "pattern": f"^{self.pattern}$"}
+            expected = "a version such as 2.9 or 2.9.1+cu130."
+            raise invalid("wrong_type", name, value, expected)
 
 
 class Layers(Kind):
     """Numbers of layers, or the word for all sliding ones."""
 
     expected = "a list of layer numbers"
+    json: ClassVar[JsonSchema] = {
+        "type": "array",
+        "items": {"type": "string", "description": f'a layer number, or "{WINDOWS}"'},
+    }
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`; numbers become texts."""
@@ -199,17 +194,11 @@ class Layers(Kind):
         for layer in value:
             if not re.fullmatch(r"\d{1,5}", layer, re.ASCII) and layer != WINDOWS:
                 near = WINDOWS if layer[:1].isalpha() else 0
-                raise ScenarioError(
-                    "unknown_name",
+                message = (
                     f"Invalid {name} entry {shown(layer)}. Expected a layer number such as 0, or "
-                    f"{WINDOWS} for all sliding layers. Nearest valid value: {near}.",
-                    field=name,
+                    f"{WINDOWS} for all sliding layers. Nearest valid value: {near}."
                 )
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        item = {"type": "string", "description": f'a layer number, or "{WINDOWS}"'}
-        return {"type": ["array", "null"], "items": item}
+                raise ScenarioError("unknown_name", message, field=name)
 
     def read(self, value: Any) -> Any:
         """See `Kind.read`."""
@@ -233,8 +222,3 @@ def dtype_name(text: str) -> str:
     """Return the name of a dtype, of which `torch.bfloat16` and `half` are other forms."""
     name = text.removeprefix("torch.")
     return DTYPE_NAMES.get(name, name)
-
-
-def _require(name: str, value: Any, allowed: Collection[str]) -> None:
-    if value not in allowed:
-        raise ScenarioError("unknown_name", unknown_name_message(name, value, allowed), field=name)

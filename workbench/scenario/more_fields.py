@@ -1,4 +1,4 @@
-"""The fields that a tuning session needs now and then."""
+"""The fields that a tuning session needs now and then; bytes are per rank."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.versions import RuleSet
-from workbench.scenario.field import Field, any_word, declare, mostly
-from workbench.scenario.kinds import Capability, Layers, Switch, Words, dtype_name
-from workbench.scenario.numbers import BytesPerRank, Integer
+from workbench.scenario.field import Field, declare, dtype_field, mostly
+from workbench.scenario.kinds import Capability, Layers, Switch, Version, Words
+from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
+from workbench.scenario.sizes import SMALLEST_BARE
 
-TOKENS = "tokens"
+GIB = 2**30
 NEEDS_MORE = frozenset({"custom_class", "suffix"})
 """Speculative methods that need a class or a package of their own."""
 
@@ -27,6 +29,63 @@ def _drafted(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequen
     """Return methods that need nothing else, where tokens are drafted."""
     names = [name for name in rules.speculation.names if name not in NEEDS_MORE]
     return mostly(None, names) if chosen["num_speculative_tokens"] else ()
+
+
+@dataclass(frozen=True)
+class MemoryFields:
+    """What vLLM measures while it starts, given here."""
+
+    device_memory_bytes: int | None = declare(
+        None,
+        Bytes(low=SMALLEST_BARE),
+        "Device memory",
+        "Memory of one device, for example 80 GiB",
+        examples=(None, 24 * GIB, 80 * GIB, 192 * GIB),
+    )
+    gpu_memory_utilization: float | None = declare(
+        None, Share(), "Utilisation", f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default"
+    )
+    weights_bytes: int | None = declare(
+        None, Bytes(), "Weights", "Weights on one rank: about the safetensors divided by TP"
+    )
+    activation_bytes: int | None = declare(
+        None, Bytes(), "Activations", "Peak activation memory per step, plus non-torch allocations"
+    )
+    cuda_graph_bytes: int | None = declare(
+        None, Bytes(), "Graph reserve", "Memory that vLLM estimates for CUDA graphs"
+    )
+
+
+def _attention_size(label: str, tip: str) -> Any:
+    return declare(None, Tokens(low=-MAX_TOKENS), label, tip, flag="--attention-config.")
+
+
+@dataclass(frozen=True)
+class FlexFields:
+    """Sizes of tiles and mask blocks; vLLM accepts any integer, the plan says what it causes."""
+
+    batch_invariant: bool = declare(
+        False,
+        Switch(),
+        "Batch invariant",
+        "VLLM_BATCH_INVARIANT=1",
+        flag="VLLM_BATCH_INVARIANT",
+        also=("use_batch_invariant",),
+    )
+    torch_version: str | None = declare(
+        None,
+        Version(),
+        "torch",
+        "Before 2.9 the default mask block is 128 x 128",
+        none="2.9 or later (vLLM's)",
+        offer=lambda _settings, _model: (None, "2.8", "2.9"),
+    )
+    flex_attn_block_m: int | None = _attention_size(
+        "Tile, queries", "{flag}: BLOCK_M of the kernel"
+    )
+    flex_attn_block_n: int | None = _attention_size("Tile, keys", "{flag}: BLOCK_N of the kernel")
+    flex_attn_q_block_size: int | None = _attention_size("Mask block, q", "{flag}, in tokens")
+    flex_attn_kv_block_size: int | None = _attention_size("Mask block, kv", "{flag}, in tokens")
 
 
 @dataclass(frozen=True)
@@ -44,66 +103,41 @@ class MoreFields:
             ("9.0", "10.0", "8.0", "12.0") if chosen["platform"] == "cuda" else ()
         ),
     )
-    dtype: str = declare(
-        "auto",
-        Words(MODEL_DTYPES, normal=dtype_name),
-        "Model dtype",
-        "--dtype of weights and activations; auto is the checkpoint's",
-        flag="--dtype",
-        only_legal=True,
-        examples=any_word,
+    dtype: str = dtype_field(
+        MODEL_DTYPES, "Model dtype", "{flag} of weights and activations; auto is the checkpoint's"
     )
-    mamba_cache_dtype: str = declare(
-        "auto",
-        Words(STATE_DTYPES, normal=dtype_name),
-        "Conv dtype",
-        "--mamba-cache-dtype of the convolution states",
-        flag="--mamba-cache-dtype",
-        only_legal=True,
-        examples=any_word,
+    mamba_cache_dtype: str = dtype_field(
+        STATE_DTYPES, "Conv dtype", "{flag} of the convolution states"
     )
-    mamba_ssm_cache_dtype: str = declare(
-        "auto",
-        Words(STATE_DTYPES, normal=dtype_name),
-        "State dtype",
-        "--mamba-ssm-cache-dtype of the recurrent states",
-        flag="--mamba-ssm-cache-dtype",
-        only_legal=True,
-        examples=any_word,
+    mamba_ssm_cache_dtype: str = dtype_field(
+        STATE_DTYPES, "State dtype", "{flag} of the recurrent states"
     )
     mamba_block_size: int | None = declare(
         None,
-        Integer(),
+        Tokens(),
         "Mamba block",
-        "--mamba-block-size, in tokens",
-        unit=TOKENS,
-        flag="--mamba-block-size",
+        "{flag}, in tokens",
         examples=(None, None, None, None, None, 128, 1024),
     )
     max_num_batched_tokens: int | None = declare(
         None,
-        Integer(),
+        Tokens(),
         "Token budget",
-        "--max-num-batched-tokens of one scheduler step",
-        unit=TOKENS,
-        flag="--max-num-batched-tokens",
+        "{flag} of one scheduler step",
         examples=(None, None, 2048, 4096, 8192),
     )
     max_num_seqs: int | None = declare(
         None,
-        Integer(),
+        Integer(unit="sequences"),
         "Max sequences",
-        "--max-num-seqs of one scheduler step",
-        unit="sequences",
-        flag="--max-num-seqs",
+        "{flag} of one scheduler step",
         examples=(None, None, 64, 512),
     )
     num_speculative_tokens: int = declare(
         0,
-        Integer(low=0, high=1024),
+        Tokens(low=0, high=1024),
         "Draft tokens",
-        "--speculative-config num_speculative_tokens; 0 switches drafting off",
-        unit=TOKENS,
+        "{flag}; 0 switches drafting off",
         flag="--speculative-config.num_speculative_tokens",
         also=("--spec-tokens", "speculative_tokens"),
         offer=lambda _settings, _model: range(9),
@@ -114,19 +148,14 @@ class MoreFields:
         None,
         Words(lambda rules: rules.speculation.names, of_any_version=True),
         "Draft method",
-        "--speculative-config method: which drafter proposes the draft tokens",
+        "{flag}: which drafter proposes the draft tokens",
         flag="--speculative-config.method",
         also=("--spec-method",),
         none="mtp if the checkpoint has it, else ngram",
         examples=_drafted,
     )
     num_gpu_blocks_override: int | None = declare(
-        None,
-        Integer(),
-        "GPU blocks override",
-        "--num-gpu-blocks-override",
-        unit="blocks",
-        flag="--num-gpu-blocks-override",
+        None, Integer(unit="blocks"), "GPU blocks override", "{flag}"
     )
     kv_cache_memory_bytes_by_rank: tuple[int, ...] | None = declare(
         None,
@@ -138,8 +167,7 @@ class MoreFields:
         False,
         Switch(),
         "Disable hybrid manager",
-        "--disable-hybrid-kv-cache-manager: sliding-window layers are treated as full attention",
-        flag="--disable-hybrid-kv-cache-manager",
+        "{flag}: sliding-window layers are treated as full attention",
     )
     kv_cache_layout: str | None = declare(
         None,
@@ -150,20 +178,15 @@ class MoreFields:
     )
     hidden_state_layers: int = declare(
         0,
-        Integer(low=0, high=1024),
+        Integer(unit="layers", low=0, high=1024),
         "Hidden states",
         "--speculative-config method extract_hidden_states: number of layers whose hidden "
         "states are kept in the cache",
-        unit="layers",
         flag="--speculative-config.draft_model_config",
         offer=lambda _settings, _model: range(9),
     )
     kv_cache_dtype_skip_layers: tuple[str, ...] | None = declare(
-        None,
-        Layers(),
-        "Unquantized layers",
-        "--kv-cache-dtype-skip-layers: numbers, or sliding_window",
-        flag="--kv-cache-dtype-skip-layers",
+        None, Layers(), "Unquantized layers", "{flag}: numbers, or sliding_window"
     )
     gdn_flashinfer_prefill: bool | None = declare(
         None,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
-from workbench.core.errors import ScenarioError, shown
 from workbench.scenario.kinds import JsonSchema, Kind
-from workbench.scenario.sizes import integer_value, parse_bytes
+from workbench.scenario.sizes import integer_value, invalid, parse_bytes
 
 MAX_TOKENS = 2**31 - 1
 MAX_BYTES = 2**50
@@ -24,22 +24,20 @@ class Integer(Kind):
     """
 
     expected = "an integer"
-    is_number = True
+    json: ClassVar[JsonSchema] = {"type": "integer"}
     low: int = 1
     high: int = MAX_TOKENS
     named: Mapping[str, int] = field(default_factory=dict)
     step: int = 1
+    unit: str = ""
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
         if self.low <= value <= self.high or value in self.named.values():
             return
-        raise ScenarioError(
-            "out_of_range",
-            f"Invalid {name} {shown(value)}. Expected an integer from {self.low} to {self.high}. "
-            f"Nearest valid value: {self._nearest(value)}.",
-            field=name,
-        )
+        limits = f"an integer from {self.low} to {self.high}."
+        near = f" Nearest valid value: {self._nearest(value)}."
+        raise invalid("out_of_range", name, value, limits + near)
 
     def hint(self, given: object) -> str:
         """See `Kind.hint`."""
@@ -55,11 +53,8 @@ class Integer(Kind):
 
     def schema(self, *, nullable: bool) -> JsonSchema:
         """See `Kind.schema`."""
-        number = {
-            "type": ["integer", "null"] if nullable else "integer",
-            "minimum": self.low,
-            "maximum": self.high,
-        }
+        limits = {"minimum": self.low, "maximum": self.high}
+        number = {**super().schema(nullable=nullable), **limits}
         further = [{"const": value} for value in self.named.values()]
         return {"anyOf": [number, *further]} if further else number
 
@@ -77,14 +72,11 @@ class Integer(Kind):
         try:
             return int(plain)
         except ValueError:
-            raise ScenarioError(
-                "wrong_type",
-                f"Invalid {name} {shown(plain)}. Expected an integer, or empty for the engine's "
-                f"choice.{self.hint(plain)}",
-                field=name,
-            ) from None
+            expected = f"an integer, or empty for the engine's choice.{self.hint(plain)}"
+            raise invalid("wrong_type", name, plain, expected) from None
 
 
+Tokens = partial(Integer, unit="tokens")
 WITH_UNIT = {"type": "string", "description": 'with a unit: "20 GiB"'}
 
 
@@ -92,9 +84,9 @@ WITH_UNIT = {"type": "string", "description": 'with a unit: "20 GiB"'}
 class Bytes(Integer):
     """A size in bytes; a text with its unit, such as "20 GiB", is accepted too."""
 
-    unit = "bytes"
     low: int = 0
     high: int = MAX_BYTES
+    unit: str = "bytes"
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`."""
@@ -119,76 +111,61 @@ class Bytes(Integer):
         return "" if value is None else f"{value} B"
 
 
-@dataclass(frozen=True)
+BYTES = Bytes()
+
+
 class BytesPerRank(Kind):
     """One size in bytes per rank."""
 
     unit = "bytes"
     expected = "a list with one size per rank"
     item = "an integer"
-    size: Bytes = field(default_factory=Bytes)
+    json: ClassVar[JsonSchema] = {
+        "type": "array",
+        "minItems": 1,
+        "items": BYTES.schema(nullable=False),
+    }
 
     def clean(self, name: str, value: Any) -> Any:
         """See `Kind.clean`."""
         if not isinstance(value, list | tuple):
             return value
-        return tuple(self.size.clean(name, size) for size in value)
+        return tuple(BYTES.clean(name, size) for size in value)
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
-        low, high = self.size.low, self.size.high
+        low, high = BYTES.low, BYTES.high
         if value and all(low <= size <= high for size in value):
             return
         nearest = [min(max(size, low), high) for size in value] or None
-        raise ScenarioError(
-            "out_of_range",
-            f"Invalid {name} {shown(value)}. Expected one size per rank, from {low} to {high} "
-            f"bytes. Nearest valid value: {nearest}.",
-            field=name,
-        )
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        return {
-            "type": ["array", "null"],
-            "minItems": 1,
-            "items": self.size.schema(nullable=False),
-        }
+        expected = f"one size per rank, from {low} to {high} bytes. Nearest valid value: {nearest}."
+        raise invalid("out_of_range", name, value, expected)
 
     def parse(self, name: str, text: str) -> Any:
         """See `Kind.parse`; the sizes are separated by commas."""
         if not text.strip():
             return None
-        sizes = (self.size.parse(name, size) for size in text.split(","))
+        sizes = (BYTES.parse(name, size) for size in text.split(","))
         return tuple(size for size in sizes if size is not None)
 
     def format(self, value: Any) -> str:
         """See `Kind.format`."""
-        return ", ".join(map(self.size.format, value or ()))
+        return ", ".join(map(BYTES.format, value or ()))
 
 
 class Share(Kind):
     """A share of something: above 0, at most 1."""
 
     expected = "a number"
-    is_number = True
+    json: ClassVar[JsonSchema] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1}
 
     def check(self, name: str, value: Any, rules: str) -> None:
         """See `Kind.check`."""
         if 0 < value <= 1:
             return
-        raise ScenarioError(
-            "out_of_range",
-            f"Invalid {name} {shown(value)}. Expected above 0 and at most 1. "
-            f"Nearest valid value: {1 if value > 1 else SMALLEST_SHARE}."
-            + (f" {value:g} % is {value / 100:g}." if 1 < value <= 100 else ""),
-            field=name,
-        )
-
-    def schema(self, *, nullable: bool) -> JsonSchema:
-        """See `Kind.schema`."""
-        number = ["number", "null"] if nullable else "number"
-        return {"type": number, "exclusiveMinimum": 0, "maximum": 1}
+        near = f" Nearest valid value: {1 if value > 1 else SMALLEST_SHARE}."
+        percent = f" {value:g} % is {value / 100:g}." if 1 < value <= 100 else ""
+        raise invalid("out_of_range", name, value, f"above 0 and at most 1.{near}{percent}")
 
     def read(self, value: Any) -> Any:
         """See `Kind.read`; a text that is not a number stays, and the scenario refuses it."""
@@ -203,9 +180,5 @@ class Share(Kind):
             return None
         if isinstance(share := self.read(text), float):
             return share
-        raise ScenarioError(
-            "wrong_type",
-            f"Invalid {name} {shown(text.strip())}. Expected a number above 0 and at most 1, or "
-            "empty for the engine's choice.",
-            field=name,
-        )
+        expected = "a number above 0 and at most 1, or empty for the engine's choice."
+        raise invalid("wrong_type", name, text.strip(), expected)

@@ -1,9 +1,10 @@
-"""The scenario: the user's settings, checked at the boundary."""
+"""The scenario: the user's settings, checked at the boundary; and random ones."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from random import Random
 from typing import Any, Self
 
 from pydantic import ConfigDict, ValidationError
@@ -11,6 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from workbench.access.json_text import json_or_word, parse_json
 from workbench.core.errors import ScenarioError, nearest_names, shown
+from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.engine_fields import DEFAULT_MODEL
 from workbench.scenario.fields import FIELDS, Settings
 
@@ -65,11 +67,9 @@ class Scenario(_StrictFields):
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return the scenario with these fields; ScenarioError if it is not an object."""
         if not isinstance(values, Mapping):
-            raise ScenarioError(
-                "scenario_not_object",
-                "Invalid scenario. Expected an object with named fields; got a "
-                f"{type(values).__name__}.",
-            )
+            given = type(values).__name__
+            message = f"Invalid scenario. Expected an object with named fields; got a {given}."
+            raise ScenarioError("scenario_not_object", message)
         scenario = cls(**{str(name): value for name, value in values.items()})
         if "model" not in values:
             raise ScenarioError(
@@ -121,11 +121,8 @@ def _wrong_type_error(error: ValidationError) -> ScenarioError:
     is_item = bool(inside) and isinstance(inside[-1], int)
     expected, given = kind.item if is_item else kind.expected, first["input"]
     hint = "" if is_item else kind.hint(given)
-    return ScenarioError(
-        "wrong_type",
-        f"Invalid {name} {shown(given)} ({type(given).__name__}). Expected {expected}.{hint}",
-        field=str(name),
-    )
+    message = f"Invalid {name} {shown(given)} ({type(given).__name__}). Expected {expected}.{hint}"
+    return ScenarioError("wrong_type", message, field=str(name))
 
 
 def value_of(name: str, text: str) -> Any:
@@ -137,3 +134,21 @@ def value_of(name: str, text: str) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     takes_numbers = name in FIELDS and FIELDS[name].kind.is_number
     return text if is_number and not takes_numbers else value
+
+
+def random_scenarios(count: int, seed: int, rules: str) -> tuple[Scenario, ...]:
+    """Return `count` scenarios over the catalog, the platforms and the backends of `rules`.
+
+    A backend is of the model's kind (MLA or not) and of the platform; the rest is free, so some
+    scenarios are refused, which is an answer too.
+    """
+    random = Random(seed)  # noqa: S311  (a choice of examples, not of secrets)
+    return tuple(_random_scenario(random, RULE_SETS[rules]) for _ in range(count))
+
+
+def _random_scenario(random: Random, rules: RuleSet) -> Scenario:
+    chosen: dict[str, Any] = {"rules": rules.name}
+    for name, field in FIELDS.items():
+        if values := field.example_values(chosen, rules):
+            chosen[name] = random.choice(values)
+    return Scenario(**chosen)

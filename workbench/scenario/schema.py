@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from workbench.core.capacity.cache_plan import (
-    PublishedGroup,
-    PublishedPlacement,
-    PublishedTensor,
-)
+from workbench.core.capacity.cache_plan import PublishedGroup, PublishedPlacement, PublishedTensor
 from workbench.core.plan import Plan
 from workbench.core.problems import PublishedProblem
 from workbench.core.published import closed, definition, record_schema

@@ -7,16 +7,12 @@ import re
 
 from workbench.core.errors import ScenarioError, shown
 
+DECIMAL = {letter: 1000**power for power, letter in enumerate("kmgt", 1)}
+BINARY = {letter: 1024**power for power, letter in enumerate("kmgt", 1)}
 UNITS = {
     "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "tb": 10**12,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-    "tib": 2**40,
+    **{f"{letter}b": size for letter, size in DECIMAL.items()},
+    **{f"{letter}ib": size for letter, size in BINARY.items()},
 }
 """Unit (lower case) -> bytes."""
 
@@ -25,18 +21,15 @@ SIZE = re.compile(
 )
 SMALLEST_BARE = 10**6
 """A bare number below this is more likely a forgotten unit than a count of bytes."""
-MULTIPLIERS = {
-    "k": 10**3,
-    "m": 10**6,
-    "g": 10**9,
-    "t": 10**12,
-    "K": 2**10,
-    "M": 2**20,
-    "G": 2**30,
-    "T": 2**40,
-}
+MULTIPLIERS = DECIMAL | {letter.upper(): size for letter, size in BINARY.items()}
 """Letter after a number on vLLM's command line -> factor."""
 SHORT_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
+
+
+def invalid(code: str, name: str, value: object, expected: str) -> ScenarioError:
+    """Return the error of a field's value. expected: what is valid, and the nearest valid value."""
+    message = f"Invalid {name} {shown(value)}. Expected {expected}"
+    return ScenarioError(code, message, field=name)
 
 
 def integer_value(text: str) -> int | str:
@@ -66,12 +59,8 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
     found = SIZE.fullmatch(text)
     unit = found.group(2).lower() if found else ""
     if found is None or (unit and unit not in UNITS):
-        raise ScenarioError(
-            "wrong_type",
-            f"Invalid {field} {shown(text)}. Expected a size such as 20 GiB or 80 GB."
-            + ("" if found is None else _nearest_units(found.group(1), unit)),
-            field=field,
-        )
+        near = "" if found is None else _nearest_units(found.group(1), unit)
+        raise invalid("wrong_type", field, text, f"a size such as 20 GiB or 80 GB.{near}")
     number = float(found.group(1).replace(",", "").replace("_", ""))
     if not unit and number < SMALLEST_BARE:
         raise ScenarioError(
@@ -95,6 +84,6 @@ def parse_bytes(text: str, field: str = "size") -> int | None:
 def _nearest_units(number: str, unit: str) -> str:
     """Return the two units that begin with the same letter; empty for another letter."""
     letter = unit[:1].upper()
-    if f"{letter}b".lower() not in UNITS:
+    if letter.lower() not in DECIMAL:
         return ""
     return f" Nearest: {number} {letter}iB or {number} {letter}B."

@@ -98,8 +98,8 @@ def parse_axes(text: str) -> dict[str, tuple[Any, ...]]:
 
 def _value(name: str, text: str) -> Any:
     """Return the value of a field in an axis; "none" is the engine's choice if it is not a word."""
-    words = FIELDS[name].kind.words(FIELDS["rules"].default) if name in FIELDS else None
-    if text in {"none", "null", "None"} and text not in (words or ()):
+    words = FIELDS[name].kind.candidates(FIELDS["rules"].default) if name in FIELDS else ()
+    if text in {"none", "null", "None"} and text not in words:
         return None
     value = value_of(name, text)
     return value.strip("\"'") if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""A scenario as Python code."""
+"""A scenario as Python code: of the workbench, and of vLLM."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from workbench.scenario import FIELDS
+from workbench.core.model import Model
+from workbench.interop.commands.vllm_args import loaded_model, vllm_arguments, vllm_environment
+from workbench.scenario import FIELDS, Scenario
 
 
 def scenario_code(values: Mapping[str, Any]) -> str:
@@ -35,3 +37,20 @@ def _literal(value: Any) -> str:
     if isinstance(value, float) and not isfinite(value):
         return f'float("{value}")'
     return repr(value)
+
+
+def llm_arguments(scenario: Scenario, model: Model) -> dict[str, Any]:
+    """Return the keyword arguments of `vllm.LLM`."""
+    return {"model": loaded_model(scenario, model), **vllm_arguments(scenario, model)}
+
+
+def llm_code(scenario: Scenario, model: Model) -> str:
+    """Return Python that starts the engine of this scenario inside a process."""
+    variables = "".join(
+        f"os.environ[{name!r}] = {value!r}  # before vllm is imported\n"
+        for name, value in vllm_environment(scenario).items()
+    )
+    arguments = llm_arguments(scenario, model).items()
+    lines = "".join(f"    {name}={value!r},\n" for name, value in arguments)
+    head = f"import os\n\n{variables}\n" if variables else ""
+    return f"{head}from vllm import LLM\n\nllm = LLM(\n{lines})\n"

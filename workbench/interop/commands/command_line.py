@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from workbench.access.app_mode import app_mode
 from workbench.core.errors import ScenarioError, nearest_names
 from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
-from workbench.interop.commands.argument_values import CommandFields, json_object, model_reference
 from workbench.interop.commands.command_words import (
     SEPARATORS,
     command_words,
@@ -16,12 +19,13 @@ from workbench.interop.commands.command_words import (
     known_flags,
 )
 from workbench.interop.commands.speculation import hidden_state_layers, speculative_method
-from workbench.scenario import FIELDS, MODEL, Field
+from workbench.models import catalog_names, repository
+from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
 from workbench.scenario.sizes import integer_value
 
-BY_FLAG = {flag: field for field in FIELDS.values() for flag in field.flags}
-BY_VARIABLE = {name: field for field in FIELDS.values() for name in field.variables}
+BY_FLAG = {flag: one for one in FIELDS.values() for flag in one.flags}
+BY_VARIABLE = {name: one for one in FIELDS.values() for name in one.variables}
 OBJECTS = frozenset(flag.partition(".")[0] for flag in BY_FLAG if "." in flag)
 """Flags that take a JSON object with fields in it."""
 SPECULATION = "--speculative-config"
@@ -59,62 +63,64 @@ def read_command(text: str) -> CommandFields:
             f"vllm.entrypoints.openai.api_server --model MODEL --flags`; got {text.strip()[:60]!r}",
             field="command",
         )
-    reader = _Reader()
+    reader = CommandFields()
     reader.variables(words[:start])
     arguments = words[start:]
     end = next((at for at, word in enumerate(arguments) if word in SEPARATORS), len(arguments))
     reader.arguments(arguments[:end])
-    return reader.parsed()
+    reader.finish()
+    return reader
 
 
-class _Reader:
-    """Collects fields and notes from the words of a command."""
+@dataclass
+class CommandFields:
+    """The fields of a scenario that a command line sets, and notes on everything else."""
 
-    def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}
-        self.sources: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.unused: list[str] = []
-        self.drafts: dict[str, Any] = {}
-        self.drafted_by = ""
-        self.attention: dict[str, Any] = {}
+    fields: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """Field -> the words that set it."""
+    notes: list[str] = field(default_factory=list)
+    """One sentence each."""
+    unused: list[str] = field(default_factory=list)
+    drafts: dict[str, Any] = field(default_factory=dict)
+    drafted_by: str = ""
 
-    def give(self, field: str, value: Any, source: str) -> None:
-        if field in self.fields and self.fields[field] != value:
-            first = self.sources[field]
+    def give(self, name: str, value: Any, source: str) -> None:
+        """Set a field; the last value counts."""
+        if name in self.fields and self.fields[name] != value:
+            first = self.sources[name]
             self.notes.append(f"{first} is given again as {source}: the last one counts.")
-        self.fields[field], self.sources[field] = value, source
+        self.fields[name], self.sources[name] = value, source
 
     def variables(self, words: list[str]) -> None:
-        for word in words:
-            if (found := VARIABLE.fullmatch(word)) is None:
-                continue
-            name, value = found.groups()
-            if (field := BY_VARIABLE.get(name)) is not None:
-                self.give(field.name, field.kind.read(value), word)
+        """Read the variables that are set before the command."""
+        for found in filter(None, map(VARIABLE.fullmatch, words)):
+            known = BY_VARIABLE.get(found[1])
+            if known is not None:
+                self.give(known.name, known.kind.read(found[2]), found[0])
             else:
-                self.unused.append(f"{name}={value}")
+                self.unused.append(found[0])
 
     def arguments(self, words: list[str]) -> None:
+        """Read the arguments of the command."""
         extra: list[str] = []
         for flag, value, source in flags_and_values(words):
-            if flag is None:
-                if "model" in self.fields or extra:
-                    extra.append(source)
-                else:
-                    self.give("model", model_reference(source), source)
-                continue
-            self._flag(flag, value, source)
+            if flag is not None:
+                self._flag(flag, value, source)
+            elif "model" in self.fields or extra:
+                extra.append(source)
+            else:
+                self.give("model", model_reference(source), source)
         if extra:
             self.notes.append("Not a flag and not the model: " + ", ".join(extra) + ".")
 
     def _flag(self, flag: str, value: str | bool, source: str) -> None:
         flags, _short = known_flags()
-        name, _, keys = flag.partition(".")
-        field = BY_FLAG.get(name)
-        if keys and name in OBJECTS:
-            found = json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
-            self._object(name, {keys: found["x"]}, source)
+        name, _, key = flag.partition(".")
+        known = BY_FLAG.get(name)
+        if key and name in OBJECTS:
+            found = _json_object(f'{{"x": {value}}}') or {"x": integer_value(str(value))}
+            self._object(name, {key: found["x"]}, source)
         elif name not in flags:
             near = nearest_names(name, flags)
             hint = f" Nearest: {', '.join(near)}." if near else ""
@@ -125,20 +131,15 @@ class _Reader:
             self._object(SPECULATION, {"model": value}, source)
         elif name in OBJECTS:
             self._object(name, _json_argument(name, str(value)), source)
-        elif field is MODEL:
-            self.give(field.name, model_reference(str(value)), source)
-        elif field is not None:
-            self._field(field, value, source)
+        elif known is MODEL:
+            self.give("model", model_reference(str(value)), source)
+        elif known is not None and "." in known.flag:  # a flag of its own for a key of an object
+            into, _, key = known.flag.partition(".")
+            self._object(into, {key: known.kind.read(value)}, source)
+        elif known is not None:
+            self.give(known.name, known.kind.read(value), source)
         else:
             self._without_field(name, value, source)
-
-    def _field(self, field: Field, value: str | bool, source: str) -> None:
-        """Record a field; one with a flag of its own may be a key of an object as well."""
-        into, _, key = field.flag.partition(".")
-        if key:
-            self._object(into, {key: field.kind.read(value)}, source)
-        else:
-            self.give(field.name, field.kind.read(value), source)
 
     def _without_field(self, name: str, value: str | bool, source: str) -> None:
         why = MATTERS.get(argument_name(name))
@@ -157,61 +158,88 @@ class _Reader:
                 self.give("hidden_state_layers", layers, source)
             return
         for key, value in values.items():
-            field = BY_FLAG.get(f"{name}.{key}")
-            if field is not None and value is not None:
-                self.give(field.name, field.kind.read(value), source)
+            known = BY_FLAG.get(f"{name}.{key}")
+            if known is not None and value is not None:
+                self.give(known.name, known.kind.read(value), source)
             else:
                 self.unused.append(f"{name}.{key} {value}")
 
-    def parsed(self) -> CommandFields:
+    def finish(self) -> None:
+        """Record how tokens are drafted, and what no size depends on."""
         if self.drafts:
             self._speculation()
         if self.unused:
             self.notes.append("No size depends on: " + ", ".join(self.unused) + ".")
-        return CommandFields(self.fields, self.sources, tuple(self.notes))
 
     def _speculation(self) -> None:
         """Record the method, if the configuration names one, and what vLLM misses in it."""
-        name, model = self.drafts.get("method"), self.drafts.get("model")
+        name, model, source = self.drafts.get("method"), self.drafts.get("model"), self.drafted_by
         method = speculative_method(name, model)
         if method is None:
             self.notes.append(
-                f"{self.drafted_by}: neither a method nor a draft model is given, which vLLM "
+                f"{source}: neither a method nor a draft model is given, which vLLM "
                 "refuses. Without a method the workbench takes mtp where the checkpoint has such "
                 "layers, else ngram."
             )
+        if method in {None, HIDDEN_STATES}:
             return
-        if method == HIDDEN_STATES:
-            return
-        self.give("speculative_method", method, self.drafted_by)
+        self.give("speculative_method", method, source)
         if method != name and name is not None:
-            self.notes.append(f"{self.drafted_by}: method {name} is a former name of {method}.")
+            self.notes.append(f"{source}: method {name} is a former name of {method}.")
         if method == MTP and model is not None:
             self.notes.append(
-                f"{self.drafted_by}: the MTP layers of the target's config.json are counted; the "
+                f"{source}: the MTP layers of the target's config.json are counted; the "
                 f"config.json of {model} is not read."
             )
-        if self.drafts.get("num_speculative_tokens") is None:
-            self._default_tokens(method)
-
-    def _default_tokens(self, method: str) -> None:
+        if self.drafts.get("num_speculative_tokens") is not None:
+            return
         if method == SUFFIX:
             depth = self.drafts.get("suffix_decoding_max_tree_depth", SUFFIX_TOKENS)
-            self.give("num_speculative_tokens", depth, self.drafted_by)
-            return
-        self.notes.append(
-            f"{self.drafted_by}: num_speculative_tokens is missing. vLLM takes it from the draft "
-            "model's config.json, or stops; add it."
-        )
+            self.give("num_speculative_tokens", depth, source)
+        else:
+            self.notes.append(
+                f"{source}: num_speculative_tokens is missing. vLLM takes it from the draft "
+                "model's config.json, or stops; add it."
+            )
 
 
 def _json_argument(name: str, text: str) -> dict[str, Any]:
-    found = json_object(text)
+    found = _json_object(text)
     if found is None:
-        raise ScenarioError(
-            "wrong_type",
-            f"{name} takes a JSON object; got {text[:60]!r}. Quote it for the shell: "
-            f"{name} '{{\"key\": 1}}'.",
-            field="command",
-        )
+        advice = f"Quote it for the shell: {name} '{{\"key\": 1}}'."
+        message = f"{name} takes a JSON object; got {text[:60]!r}. {advice}"
+        raise ScenarioError("wrong_type", message, field="command")
     return found
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def model_reference(reference: str) -> str:
+    """Return a catalog name if there is one; for a folder the config.json in it."""
+    return catalog_name(reference) or local_config(reference) or reference
+
+
+def local_config(reference: str) -> str | None:
+    """Return the config.json of a folder on this machine; None if there is none."""
+    if app_mode() is not None:  # a log must not reveal which folders exist
+        return None
+    try:
+        inside = Path(reference).expanduser() / "config.json"
+        return str(inside) if inside.is_file() else None
+    except (OSError, RuntimeError, ValueError):  # a name too long, no home folder, a zero byte
+        return None
+
+
+def catalog_name(reference: str) -> str | None:
+    """Return the catalog's name for a hub id or a catalog name, None for any other model."""
+    wanted = reference.rstrip("/").casefold()
+    for name in catalog_names():
+        if wanted in {name, (repository(name) or "").casefold()}:
+            return name
+    return None

@@ -30,22 +30,16 @@ def command_words(text: str) -> list[str]:
     Errors: ScenarioError for invalid shell syntax, and for a text that is too long.
     """
     if len(text) > MAX_COMMAND_CHARACTERS:
-        raise ScenarioError(
-            "out_of_range",
-            f"A command has at most {MAX_COMMAND_CHARACTERS:,} characters; got {len(text):,}. "
-            "For a log, use `workbench explain-log`.",
-            field="command",
-        )
+        limit = f"A command has at most {MAX_COMMAND_CHARACTERS:,} characters; got {len(text):,}."
+        advice = "For a log, use `workbench explain-log`."
+        raise ScenarioError("out_of_range", f"{limit} {advice}", field="command")
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\[ \t]*(\n|$)", " ", "\n".join(lines))
     try:
         return shlex.split(joined)
     except ValueError as error:
-        raise ScenarioError(
-            "not_a_vllm_command",
-            f"The shell could not read this command: {error}. Check the quotes.",
-            field="command",
-        ) from None
+        message = f"The shell could not read this command: {error}. Check the quotes."
+        raise ScenarioError("not_a_vllm_command", message, field="command") from None
 
 
 def first_argument(words: list[str]) -> int | None:
@@ -65,12 +59,8 @@ Argument = tuple[str | None, str | bool, str]
 """Flag or None for a bare word, value, the words as given."""
 
 
-def flags_and_values(words: list[str]) -> tuple[Argument, ...]:
+def flags_and_values(words: list[str]) -> Iterator[Argument]:
     """Yield every flag with its value, and every bare word, in order."""
-    return tuple(_arguments(words))
-
-
-def _arguments(words: list[str]) -> Iterator[Argument]:
     flags, short = known_flags()
     at = 0
     while at < len(words):

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
 from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
-from workbench.interop.commands.vllm_args import (
-    model_or_placeholder,
-    vllm_arguments,
-    vllm_environment,
-)
+from workbench.interop.commands.vllm_args import loaded_model, vllm_arguments, vllm_environment
 
 
 def serve_params(plans: Sequence[Plan], names: Sequence[str] = ()) -> str:
@@ -42,9 +39,9 @@ def serve_params(plans: Sequence[Plan], names: Sequence[str] = ()) -> str:
     return json.dumps(records, indent=2) + "\n"
 
 
-def sweep_command(plan: Plan, repository: str | None, path: str) -> str:
+def sweep_command(plan: Plan, path: str) -> str:
     """Return the command that reads the file, with the model that its scenarios share."""
-    model = model_or_placeholder(plan.model, repository)
+    model = loaded_model(plan.scenario, plan.model)
     variables = "".join(f"{k}={v} " for k, v in vllm_environment(plan.settings).items())
     return (
         f"{variables}vllm bench sweep serve \\\n  --serve-cmd 'vllm serve {model}' \\\n"
@@ -56,19 +53,12 @@ def sweep_command(plan: Plan, repository: str | None, path: str) -> str:
 def _label(plan: Plan, names: Sequence[str], before: Sequence[Mapping[str, Any]]) -> str:
     used = {record["_benchmark_name"] for record in before}
     wanted = names[len(before)] if len(before) < len(names) else f"block-{plan.block_size}"
-    label, number = wanted, 1
-    while label in used:
-        number += 1
-        label = f"{wanted}-{number}"
-    return label
+    numbered = chain([wanted], (f"{wanted}-{number}" for number in count(2)))
+    return next(label for label in numbered if label not in used)
 
 
 def _one_of(field: str, values: set[Any]) -> None:
     if len(values) > 1:
         listed = ", ".join(sorted(map(str, values)))
-        raise ScenarioError(
-            "sweep_mixed",
-            f"All scenarios of one sweep file have the same {field}; got {listed}. Write one file "
-            "for each.",
-            field=field,
-        )
+        message = f"All scenarios of one sweep file have the same {field}; got {listed}."
+        raise ScenarioError("sweep_mixed", f"{message} Write one file for each.", field=field)

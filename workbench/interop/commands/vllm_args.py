@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.model import Model
-from workbench.core.plan import Plan
 from workbench.interop.commands.speculation import SPECULATION, speculation_of
-from workbench.models import repository as repository_of
-from workbench.scenario import FIELDS, MODEL, Field, Settings
+from workbench.models import repository
+from workbench.scenario import FIELDS, MODEL, Field, Scenario, Settings
 
 
 def vllm_arguments(settings: Settings, model: Model) -> dict[str, Any]:
@@ -43,28 +41,23 @@ def _set_fields(settings: Settings) -> list[Field]:
     ]
 
 
-def vllm_args(settings: Settings, model: Model, repository: str | None = None) -> tuple[str, ...]:
-    """Return the words of `vllm_arguments` after the model's name.
-
-    `repository` is what vLLM should load, a placeholder replaces an unknown one.
-    """
-    args = [model_or_placeholder(model, repository)]
-    for name, value in vllm_arguments(settings, model).items():
-        args += _words(name.replace("_", "-"), value)
+def vllm_args(scenario: Scenario, model: Model) -> tuple[str, ...]:
+    """Return what vLLM should load, and the words of `vllm_arguments` after it."""
+    args = [loaded_model(scenario, model)]
+    for name, value in vllm_arguments(scenario, model).items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            args.append(f"--{flag}" if value else f"--no-{flag}")
+        elif isinstance(value, list):
+            args += [f"--{flag}", *value]
+        else:
+            args += [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
     return tuple(args)
 
 
-def model_or_placeholder(model: Model, repository: str | None) -> str:
-    """Return what vLLM should load."""
-    return repository or f"<hub id or folder of {model.name}>"
-
-
-def _words(flag: str, value: Any) -> list[str]:
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    if isinstance(value, list):
-        return [f"--{flag}", *value]
-    return [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
+def loaded_model(scenario: Scenario, model: Model) -> str:
+    """Return what vLLM should load; a placeholder replaces an unknown hub id or folder."""
+    return repository(scenario.model) or f"<hub id or folder of {model.name}>"
 
 
 def vllm_environment(settings: Settings) -> dict[str, str]:
@@ -77,25 +70,15 @@ def vllm_environment(settings: Settings) -> dict[str, str]:
     return {name: "1" if value is True else str(value) for name, value in values.items()}
 
 
-def vllm_command(args: tuple[str, ...], environment: Mapping[str, str] | None = None) -> str:
+def vllm_command(scenario: Scenario, model: Model) -> str:
     """Return a shell command, one flag per line, after the variables that it needs."""
-    variables = "".join(
-        f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items()
-    )
-    lines = [f"{variables}vllm serve {shlex.quote(args[0])}"]
-    for arg in args[1:]:
+    variables = vllm_environment(scenario).items()
+    loaded, *args = vllm_args(scenario, model)
+    before = "".join(f"{name}={shlex.quote(value)} " for name, value in variables)
+    lines = [f"{before}vllm serve {shlex.quote(loaded)}"]
+    for arg in args:
         if arg.startswith("--"):
             lines.append("  " + arg)
         else:
             lines[-1] += " " + shlex.quote(arg)
     return " \\\n".join(lines)
-
-
-def args_of_plan(plan: Plan) -> tuple[str, ...]:
-    """Return the arguments that start what was resolved; see `vllm_args`."""
-    return vllm_args(plan.settings, plan.model, repository_of(plan.scenario.model))
-
-
-def command_of_plan(plan: Plan) -> str:
-    """Return the shell command that starts what was resolved."""
-    return vllm_command(args_of_plan(plan), vllm_environment(plan.settings))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
-from workbench.core.resolve import resolve as core_resolve
 from workbench.core.trace import show
 from workbench.core.versions import RULE_SETS
 from workbench.interop.logs.message import Compare
+from workbench.interop.logs.scenario import LogReading, Resolve
 from workbench.models import catalog_names, load_model
-from workbench.scenario.fields import Settings
-
-if TYPE_CHECKING:
-    from workbench.interop.logs.scenario import LogReading
+from workbench.scenario import Settings
 
 MOST = 12
 FEW = 5
@@ -69,7 +65,7 @@ class Target:
 
     def hit(self, plan: Plan) -> bool:
         """Return whether the plan has it."""
-        return self.compare.agrees(self.said, self.compare.of(plan))
+        return self.compare.agrees(self.said, self.compare.expected(plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,97 +78,89 @@ class CandidateScenario:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the published form."""
-        return {"fields": dict(self.fields), "words": self.words, "text": self.text}
+        return asdict(self)
 
 
 def candidates(
-    known: Mapping[str, Any], architecture: str | None, targets: tuple[Target, ...]
+    known: Mapping[str, Any],
+    architecture: str | None,
+    targets: tuple[Target, ...],
+    resolve: Resolve,
 ) -> tuple[CandidateScenario, ...]:
     """Return catalog models and changes that have every size of the log; simplest first.
 
     `known` are fields that the log reports; they stay unchanged. Only hybrid models: the sizes
     come from aligning attention with states.
     """
-    fixed = {
-        name: known[name]
-        for name in (*SIZES, "dtype", "block_size", "mamba_ssm_cache_dtype", "rules")
-        if name in known
-    }
-    names = tuple(name for name in catalog_names() if load_model(name).is_hybrid)
-    if architecture is not None:
-        same_class = [name for name in names if load_model(name).architecture == architecture]
-        names = tuple(same_class) or names
+    kept = (*SIZES, "dtype", "block_size", "mamba_ssm_cache_dtype", "rules")
+    fixed = {name: known[name] for name in kept if name in known}
+    defaults = Settings()
+    free = {name: values for name, values in SIZES.items() if name not in fixed}
+    picked = [dict(zip(free, values, strict=True)) for values in product(*free.values())]
+    changes = [
+        {name: value for name, value in pick.items() if value != getattr(defaults, name)}
+        for pick in picked
+    ]
+    few = sorted((one for one in changes if len(one) <= MOST_TOGETHER), key=len)
+    models = [load_model(name) for name in catalog_names()]
+    hybrids = [model for model in models if model.is_hybrid]
+    same_class = [model for model in hybrids if model.architecture == architecture]
     found: list[tuple[int, CandidateScenario]] = []
-    for name in names:
-        for changes, plan in _plans(name, fixed):
-            if all(target.hit(plan) for target in targets):
-                fields = {"model": name, **fixed, **changes}
-                words = ", ".join([name, *_words(changes)])
-                found.append(
-                    (len(changes), CandidateScenario(fields, words, f"{words}: {_sizes(plan)}"))
-                )
+    for model in same_class or hybrids:
+        for change, fields, plan in _hits({"model": model.name, **fixed}, few, targets, resolve):
+            words = ", ".join([model.name, *_words(change)])
+            scene = CandidateScenario(fields, words, f"{words}: {_sizes(plan)}")
+            found.append((len(change), scene))
     found.sort(key=lambda one: one[0])
-    least: dict[str, int] = {}
-    for cost, scene in found:
-        least.setdefault(str(scene.fields["model"]), cost)
-    plain = [scene for cost, scene in found if cost <= least[str(scene.fields["model"])]]
-    return tuple(plain[:MOST])
-
-
-def _plans(name: str, fixed: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Plan]]:
-    """Yield plans of one model, at most two fields away from the defaults."""
-    model = load_model(name)
-    defaults = Settings(**fixed)
-    free = {field: values for field, values in SIZES.items() if field not in fixed}
-    for values in product(*free.values()):
-        picked = dict(zip(free, values, strict=True))
-        changes = {
-            field: value for field, value in picked.items() if value != getattr(defaults, field)
-        }
-        if len(changes) > MOST_TOGETHER:
-            continue
-        plan = _tried(partial(core_resolve, model, Settings(**{**fixed, **changes})))
-        if plan is not None:
-            yield changes, plan
+    return tuple(scene for _count, scene in found[:MOST])
 
 
 def other_scenes(
-    reading: LogReading, targets: tuple[Target, ...], resolve: Callable[[Mapping[str, Any]], Plan]
+    reading: LogReading, targets: tuple[Target, ...], resolve: Resolve
 ) -> tuple[CandidateScenario, ...]:
     """Return changes of a scenario that give every size of the log, fewest first.
 
     Fields that the log reports stay, except rule sets: a log can be of a version between two.
     """
-    free = {field: values for field, values in CHANGES.items() if field not in reading.from_lines}
-    free["rules"] = tuple(RULE_SETS)
-    singles = [{field: value} for field, values in free.items() for value in values]
+    values = {name: tried for name, tried in CHANGES.items() if name not in reading.from_lines}
+    free = {
+        name: [value for value in tried if reading.compared.get(name) != value]
+        for name, tried in {**values, "rules": tuple(RULE_SETS)}.items()
+    }
+    singles = [{name: value} for name, tried in free.items() for value in tried]
     pairs = [
         {one: first, two: second}
         for one, two in combinations(free, 2)
         if (one, two) in CLOSE or (two, one) in CLOSE
         for first, second in product(free[one], free[two])
     ]
-    found: list[CandidateScenario] = []
-    fewest = 0
-    for changes in (*singles, *pairs):
-        if any(reading.compared.get(name) == value for name, value in changes.items()):
-            continue
-        if found and len(changes) > fewest:
-            break
-        plan = _tried(partial(resolve, {**reading.compared, **changes}))
-        if plan is not None and all(target.hit(plan) for target in targets):
-            words = " and ".join(_words(changes))
-            fewest = len(changes)
-            text = f"With {words} the rules give {_sizes(plan)}."
-            found.append(CandidateScenario({**reading.compared, **changes}, words, text))
+    found = []
+    for change, fields, plan in _hits(reading.compared, (*singles, *pairs), targets, resolve):
+        words = " and ".join(_words(change))
+        text = f"With {words} the rules give {_sizes(plan)}."
+        found.append(CandidateScenario(fields, words, text))
     return tuple(found[:FEW])
 
 
-def _tried(make: Callable[[], Plan]) -> Plan | None:
-    try:
-        return make()
-    except WorkbenchError:
-        return None
+def _hits(
+    base: Mapping[str, Any],
+    changes: Iterable[Mapping[str, Any]],
+    targets: tuple[Target, ...],
+    resolve: Resolve,
+) -> Iterator[tuple[Mapping[str, Any], dict[str, Any], Plan]]:
+    """Yield the changes that hit every target, with all fields and the plan; only the shortest."""
+    fewest: int | None = None
+    for change in changes:
+        if fewest is not None and len(change) > fewest:
+            return
+        fields = {**base, **change}
+        try:
+            plan = resolve(fields)
+        except WorkbenchError:
+            continue
+        if all(target.hit(plan) for target in targets):
+            fewest = len(change)
+            yield change, fields, plan
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
@@ -181,6 +169,5 @@ def _words(changes: Mapping[str, Any]) -> list[str]:
 
 def _sizes(plan: Plan) -> str:
     padding = plan.padding_percent
-    return f"{plan.block_size:,} tokens" + (
-        f", padding {padding:.2f} %" if padding is not None else ""
-    )
+    size = f"{plan.block_size:,} tokens"
+    return size if padding is None else f"{size}, padding {padding:.2f} %"

@@ -2,113 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from workbench.core.plan import Plan
-from workbench.interop.logs.message import Compare, Values, fatal
+from workbench.interop.logs.message import Compare, fatal
 
 GIB = 2**30
 
 
-def _needed_gib(plan: Plan) -> float | None:
-    return round(plan.cache.needed_bytes / GIB, 2) if plan.cache else None
-
-
-def num_blocks(plan: Plan) -> int | None:
-    """Return the blocks of the pool; None if the memory is unknown."""
-    return plan.cache.num_blocks if plan.cache else None
-
-
-def _enough(values: Values) -> dict[str, Any]:
-    return {
-        "max_model_len": values["max_model_len"],
-        "kv_cache_memory_bytes": round(values["available_gib"] * GIB),
-    }
-
-
+NUM_BLOCKS = Compare("num_blocks", of="cache.num_blocks", unit="blocks", rounded=True)
+BLOCK = Compare("block_size", unit="tokens")
+NEEDED = Compare(
+    "needed_gib",
+    of=lambda plan: plan.cache and plan.cache.needed_bytes / GIB,
+    rules=("block_size", "num_blocks"),
+    unit="GiB",
+    digits=2,
+    tolerance=0.011,
+)
 ERRORS = (
     fatal(
         "not_enough_memory",
-        "To serve at least one request",
-        r"To serve at least one request with the models?'s max seq len \((?P<max_model_len>\d+)\), "
-        r"\((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is larger than the available KV "
-        r"cache memory \((?P<available_gib>[\d.]+) GiB\)",
+        r"`To serve at least one request` with the models?'s max seq len "
+        r"\((?P<max_model_len>\d+)\), \((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is "
+        r"larger than the available KV cache memory \((?P<available_gib>[\d.]+) GiB\)",
         "One request of full length does not fit into the cache, so vLLM does not start.",
         "Set --max-model-len to the estimated length, or free memory for the cache.",
-        fields=_enough,
-        compares=(
-            Compare(
-                "needed_gib",
-                of=_needed_gib,
-                rules=("block_size", "num_blocks"),
-                unit="GiB",
-                tolerance=0.011,
-            ),
-        ),
+        fields=lambda values: {"kv_cache_memory_bytes": round(values["available_gib"] * GIB)},
+        compares=(NEEDED,),
         codes=("not_enough_memory",),
     ),
     fatal(
         "longer_than_cache",
-        "is larger than the maximum number of tokens",
-        r"max seq len \((?P<max_model_len>\d+)\) is larger than the maximum number of tokens that "
-        r"can be stored in KV cache \((?P<tokens>\d+)\)",
+        r"max seq len \((?P<max_model_len>\d+)\) `is larger than the maximum number of tokens` "
+        r"that can be stored in KV cache \((?P<tokens>\d+)\)",
         "One request of full length does not fit into the cache (message of versions before 0.9).",
         "Set --max-model-len to at most the number of tokens, or add memory for the cache.",
-        fields=lambda values: {"max_model_len": values["max_model_len"]},
         codes=("not_enough_memory",),
     ),
     fatal(
         "no_memory",
-        "No available memory for the cache blocks",
-        r"No available memory for the cache blocks",
+        r"`No available memory for the cache blocks`",
         "Weights and activations take all memory; none is left for the cache.",
         "Raise --gpu-memory-utilization, use more ranks, fewer tokens per step or a smaller model.",
-        fields=lambda _values: {"kv_cache_memory_bytes": 0},
+        fields={"kv_cache_memory_bytes": 0},
         codes=("no_memory_for_blocks",),
     ),
     fatal(
         "cannot_auto_fit",
-        "Cannot auto-fit max_model_len",
-        r"Cannot auto-fit max_model_len",
+        r"`Cannot auto-fit max_model_len`",
         "--max-model-len is -1, and not even one token fits.",
         "Free memory for the cache.",
-        fields=lambda _values: {"max_model_len": -1},
+        fields={"max_model_len": -1},
         is_explicit=True,
         codes=("cannot_auto_fit",),
     ),
     fatal(
         "too_many_sequences",
-        "exceeds available Mamba cache blocks",
-        r"max_num_seqs \((?P<max_num_seqs>\d+)\) exceeds available Mamba cache blocks "
+        r"max_num_seqs \((?P<max_num_seqs>\d+)\) `exceeds available Mamba cache blocks` "
         r"\((?P<num_blocks>\d+)\)",
         "Every running request keeps a state in a block of its own, and the pool has fewer blocks "
         "than max_num_seqs (vllm#49064).",
         "Set --max-num-seqs to at most the number of blocks, add memory, or use a smaller block.",
-        fields=lambda values: {"max_num_seqs": values["max_num_seqs"]},
-        compares=(
-            Compare(
-                "num_blocks", of=num_blocks, rules=("num_blocks",), unit="blocks", rounded=True
-            ),
-        ),
+        compares=(NUM_BLOCKS,),
         codes=("max_num_seqs_above_blocks",),
     ),
     fatal(
         "block_exceeds_budget",
-        "In Mamba cache align mode, block_size",
-        r"In Mamba cache align mode, block_size \((?P<block_size>\d+)\) must be <= "
+        r"`In Mamba cache align mode, block_size` \((?P<block_size>\d+)\) must be <= "
         r"max_num_batched_tokens \((?P<max_num_batched_tokens>\d+)\)",
         "A prefill step is rounded down to whole blocks; with a smaller budget that is 0 tokens, "
         "and the request would never run (vllm#36697).",
         "Set --max-num-batched-tokens to at least the block size, or turn prefix caching off.",
-        fields=lambda values: {
-            "max_num_batched_tokens": values["max_num_batched_tokens"],
-            "enable_prefix_caching": True,
-            "mamba_cache_mode": "align",
-        },
+        fields={"enable_prefix_caching": True, "mamba_cache_mode": "align"},
         compares=(
             Compare(
                 "block_size",
-                of=lambda plan: plan.block_size,
                 rules=(
                     "mamba_page_size_bytes",
                     "attention_bytes_per_token",
@@ -123,8 +89,7 @@ ERRORS = (
     ),
     fatal(
         "pages_not_divisible",
-        "is not divisible by the maximum page size",
-        r"page size (?:of the layer )?is not divisible by the maximum page size",
+        r"page size (?:of the layer )?`is not divisible by the maximum page size`",
         "Two kinds of layers have pages of which neither is a multiple of the other, so they "
         "cannot share blocks.",
         "Look for a draft model, a pipeline partition or a KV dtype that differs between layers; "
@@ -134,43 +99,32 @@ ERRORS = (
     ),
     fatal(
         "no_common_block",
-        "No common block size for",
-        r"No common block size for (?P<block_size>\d+)[. ]",
+        r"`No common block size for` (?P<block_size>\d+)[. ]",
         "No block size that the attention kernels support divides the manager block.",
         "Use a --block-size that the backend's sizes divide, or another backend.",
-        compares=(
-            Compare(
-                "block_size", of=lambda plan: plan.block_size, rules=("block_size",), unit="tokens"
-            ),
-        ),
+        compares=(BLOCK,),
         codes=("no_common_block_size",),
     ),
     fatal(
         "aligned_not_supported",
-        "Aligned KV cache block size",
-        r"Aligned KV cache block size (?P<block_size>\d+) is not supported by attention "
+        r"`Aligned KV cache block size` (?P<block_size>\d+) is not supported by attention "
         r"backend\(s\): (?P<backends>[\w, ]+)",
         "0.33: the block grew to fit a mamba state, and the backend does not support the new size.",
         "Use another backend, or a --block-size that it supports.",
-        compares=(
-            Compare(
-                "block_size", of=lambda plan: plan.block_size, rules=("block_size",), unit="tokens"
-            ),
-        ),
+        compares=(BLOCK,),
         codes=("no_common_block_size",),
     ),
     fatal(
         "no_shared_block",
-        "share no supported KV cache block size",
-        r"The attention backends share no supported KV cache block size",
+        r"The attention backends `share no supported KV cache block size`",
         "0.33: layers run on several backends, and no size suits all of them.",
         "Use one backend for all layers (--attention-backend).",
         codes=("no_shared_block_size",),
     ),
     fatal(
         "kernel_block_must_divide",
-        "must divide",
-        r"kernel_block_size (?P<kernel_block_size>\d+) must divide (?:\w+ )*?(?P<block_size>\d+)?",
+        r"kernel_block_size (?P<kernel_block_size>\d+) `must divide` "
+        r"(?:\w+ )*?(?P<block_size>\d+)?",
         "The block table was built for a kernel block that does not fit into a manager block.",
         "Use a --block-size that the backend's sizes divide.",
         codes=("no_common_block_size",),
@@ -178,8 +132,7 @@ ERRORS = (
     ),
     fatal(
         "hash_block_not_divisible",
-        "not divisible by",
-        r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) not divisible by "
+        r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) `not divisible by` "
         r"(?:hash_block_size|tokens_per_hash)=(?P<hash_block_size>\d+)",
         "A group's block is not a multiple of the prefix hash unit, so offload cannot identify it.",
         "--enable-prefix-caching aligns the groups; tab `Offload and transfer` lists sizes that "
@@ -188,23 +141,20 @@ ERRORS = (
     ),
     fatal(
         "invalid_hash_block",
-        "Invalid ",
-        r"Invalid (?:hash_block_size|prefix_match_unit)=(?P<hash_block_size>\d+);",
+        r"`Invalid `(?:hash_block_size|prefix_match_unit)=(?P<hash_block_size>\d+);",
         "The requested hash block (0.33: prefix_match_unit) does not divide every group's block.",
         "Use a divisor of all group block sizes; tab `Offload and transfer` lists them.",
         is_distinct=False,
     ),
     fatal(
         "context_parallel",
-        "do not support context parallelism",
-        r"Hybrid KV cache groups with multiple block sizes do not support context parallelism",
+        r"Hybrid KV cache groups with multiple block sizes `do not support context parallelism`",
         "Context parallelism requires one block size for all groups.",
         "Set --decode-context-parallel-size 1.",
     ),
     fatal(
         "hybrid_manager_off",
-        "Hybrid KV cache manager is disabled but failed",
-        r"Hybrid KV cache manager is disabled but failed to convert",
+        r"`Hybrid KV cache manager is disabled but failed` to convert",
         "Attention and states cannot become one kind, and a flag or a connector turned the hybrid "
         "manager off.",
         "Omit --disable-hybrid-kv-cache-manager; use a connector that supports hybrids.",

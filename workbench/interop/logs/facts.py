@@ -6,8 +6,7 @@ import ast
 import re
 from typing import Any
 
-from workbench.interop.commands.argument_values import catalog_name, local_config
-from workbench.interop.commands.command_line import MATTERS
+from workbench.interop.commands.command_line import MATTERS, catalog_name, local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
 from workbench.models import catalog_names, repository
 from workbench.scenario import FIELDS, MODEL, Field
@@ -18,13 +17,14 @@ OBJECTS = {field.argument[0] for field in FIELDS.values() if field.argument[1]} 
 """Names of objects with fields in them."""
 
 
-def entries(text: str) -> dict[str, Any]:
+def entries(dump: object) -> dict[str, Any]:
     """Return the entries of a dict's or a dataclass's printed form, as far as they can be read.
 
     Values that are not Python literals (objects, torch.bfloat16) stay text; an entry that is cut
     off at the end of the text is omitted.
     """
     found: dict[str, Any] = {}
+    text = str(dump)
     at = text.find("{") + 1 if text.lstrip().startswith("{") else 0
     while (key := KEY.match(text, at)) is not None:
         end = _end_of_value(text, key.end())
@@ -105,7 +105,8 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
 def known_model(reference: str) -> tuple[str | None, str]:
     """Return the catalog's name for a model as a log names it, and how sure that is.
 
-    A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning.
+    A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning. None
+    with what to do if it is unknown.
     """
     if name := catalog_name(reference) or local_config(reference):
         return name, ""
@@ -121,13 +122,16 @@ def known_model(reference: str) -> tuple[str | None, str]:
             f"{reference} is assumed to be {found}: a checkpoint with another name can have "
             "another config.json. Give its own config.json to be sure."
         )
-    return None, ""
+    return None, (
+        f"{reference} is not in the catalog (`workbench models`). Give the path of its "
+        "config.json as the model to compare the sizes."
+    )
 
 
 def _hub_names() -> list[tuple[str, str]]:
     names = []
     for name in catalog_names():
         last = (repository(name) or "").rpartition("/")[2].casefold()
-        names += [(last, name), (last.removesuffix("-bf16").removesuffix("-instruct"), name)]
-        names.append((name, name))
+        short = last.removesuffix("-bf16").removesuffix("-instruct")
+        names += [(last, name), (short, name), (name, name)]
     return names

@@ -50,20 +50,17 @@ class FatalEntry:
     whole: str
     found: LoggedMessage | None = None
 
-    def is_of(self, code: str, vllm_text: str | None) -> bool:
-        """Return whether a problem or a refusal of the rules is this error."""
-        if self.found is not None:
-            return self.found.message.matches_problem(code, vllm_text)
-        return vllm_text is not None and _first_sentence(vllm_text) in self.whole
-
     def problem_of(self, reading: LogReading) -> str | None:
         """Return the code with which the rules give this error; None if they do not."""
-        if reading.refusal is not None:
-            errors = [(reading.refusal.code, reading.refusal.vllm_text)]
-        else:
-            problems = reading.plan.errors if reading.plan is not None else ()
-            errors = [(problem.code, problem.vllm_text) for problem in problems]
-        return next((code for code, text in errors if self.is_of(code, text)), None)
+        problems = reading.plan.errors if reading.plan is not None else ()
+        errors = problems if reading.refusal is None else (reading.refusal,)
+        return next((one.code for one in errors if self._is_of(one.code, one.vllm_text)), None)
+
+    def _is_of(self, code: str, vllm_text: str | None) -> bool:
+        if self.found is not None:
+            return self.found.message.matches_problem(code, vllm_text)
+        # What every release prints; advice after the first sentence changes more often.
+        return vllm_text is not None and _unspaced(vllm_text.partition(". ")[0]) in self.whole
 
 
 def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry | None:
@@ -74,7 +71,9 @@ def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry |
     started = max(
         (line.number for line in lines if any(mark in line.text for mark in STARTED)), default=0
     )
-    fatal = [one for one in found if one.message.is_fatal and _is_error(one) and one.last > started]
+    fatal = [
+        one for one in found if one.message.is_fatal and _is_error(one.line) and one.last > started
+    ]
     if fatal:
         last = max(fatal, key=lambda one: one.last)
         return FatalEntry(last.last, last.text, _unspaced(last.line.text), last)
@@ -84,7 +83,7 @@ def ending_of(lines: list[Line], found: Iterable[LoggedMessage]) -> FatalEntry |
         for at, line in enumerate(lines)
         if line.number > max(started, went_on)
         and EXCEPTION.match(bare(line.text))
-        and not LEVEL_BELOW_ERROR.search(_head(line.text))
+        and _is_error(line)
     ]
     causes = [at for at in exceptions if not any(mark in lines[at].text for mark in FOLLOWING)]
     if not exceptions:
@@ -153,17 +152,9 @@ def _sizes(reading: LogReading, *, is_checked: bool) -> Iterator[int]:
     yield from dict.fromkeys(at for at in sizes if low <= at <= high)
 
 
-def _is_error(one: LoggedMessage) -> bool:
-    return not LEVEL_BELOW_ERROR.search(_head(one.line.text))
-
-
-def _head(text: str) -> str:
-    return text[: max(0, text.find(bare(text)))]
-
-
-def _first_sentence(text: str) -> str:
-    """Return what every release prints; advice after it changes more often."""
-    return _unspaced(text.partition(". ")[0])
+def _is_error(line: Line) -> bool:
+    head = line.text[: max(0, line.text.find(bare(line.text)))]
+    return not LEVEL_BELOW_ERROR.search(head)
 
 
 def _unspaced(text: str) -> str:

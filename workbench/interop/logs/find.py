@@ -7,7 +7,6 @@ from typing import Any
 
 from workbench.core.registry import Registry
 from workbench.interop.logs.errors import ERRORS
-from workbench.interop.logs.losses import LOSSES
 from workbench.interop.logs.message import Message
 from workbench.interop.logs.setting_errors import SETTING_ERRORS
 from workbench.interop.logs.sizes import SIZES
@@ -18,7 +17,7 @@ from workbench.interop.logs.wrapped import continuation, dumps, width_of, window
 MESSAGES: Registry[Message] = Registry("message", "log")
 """Name -> message that is recognised."""
 
-for _message in (*START, *SIZES, *LOSSES, *ERRORS, *SETTING_ERRORS):
+for _message in (*START, *SIZES, *ERRORS, *SETTING_ERRORS):
     MESSAGES.add(_message.name, _message)
 
 

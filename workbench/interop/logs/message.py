@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from workbench.core.plan import Plan
+from workbench.scenario import FIELDS
 
 Values = Mapping[str, Any]
 TEXTS = frozenset({"version"})
 """Values that stay text, even if they look like numbers."""
+OUTCOMES = frozenset({"block_size", "backend"})
+"""Values that are usually what vLLM made of the fields of these names."""
 NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
+KEY_WORDS = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +25,13 @@ class Compare:
     """One value of a line against the plan."""
 
     value: str
-    of: Callable[[Plan], Any]
-    rules: tuple[str, ...] = ()
-    """Steps of the trace that lead to the plan's value, in order."""
+    of: str | Callable[[Plan], Any] = ""
+    """Where the plan has it; by default under the same name."""
+    rules: tuple[str, ...] | None = None
+    """Steps of the trace that lead to the plan's value, in order; by default the one so named."""
     unit: str = ""
+    digits: int | None = None
+    """Decimals that the log prints."""
     tolerance: float = 0.0
     rounded: bool = False
     """The log's value follows from a rounded number of GiB, so it may be between two plans."""
@@ -34,16 +41,34 @@ class Compare:
     otherwise: Callable[[Plan, Any], str | None] = lambda _plan, _value: None
     """What else the log's value may be; None where that does not fit either."""
 
+    def expected(self, plan: Plan) -> Any:
+        """Return the plan's value; None if the memory for it is unknown."""
+        value: Any = plan
+        if callable(self.of):
+            value = self.of(plan)
+        else:
+            for name in (self.of or self.value).split("."):
+                value = None if value is None else getattr(value, name)
+        return value if value is None or self.digits is None else round(value, self.digits)
+
     def agrees(self, said: Any, expected: Any) -> bool:
         """Return whether the two are equal, to the precision that the log prints."""
         if isinstance(said, int | float) and isinstance(expected, int | float):
             return abs(said - expected) <= self.tolerance
         return bool(said == expected)
 
+    def steps(self, plan: Plan) -> list[str]:
+        """Return the steps of the trace that lead to the plan's value, with their sources."""
+        rules = (self.value,) if self.rules is None else self.rules
+        return [
+            f"{step} [{step.source}]"
+            for rule in rules
+            for step in plan.steps
+            if step.rule.name == rule
+        ]
 
-def nothing(_values: Values) -> dict[str, Any]:
-    """Return no fields of a scenario."""
-    return {}
+
+BACKEND = Compare("backend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +83,8 @@ class Message:
     means: str
     """In our own words, like `advice`."""
     advice: str = ""
-    fields: Callable[[Values], dict[str, Any]] = nothing
-    """Scenario fields that the line gives, weaker than explicit ones."""
+    fields: Mapping[str, Any] | Callable[[Values], Mapping[str, Any]] = field(default_factory=dict)
+    """Scenario fields that the line gives in addition to the values that are named like one."""
     compares: tuple[Compare, ...] = ()
     codes: tuple[str, ...] = ()
     """Problems and refusals of a plan that mean this message; those whose vllm_text holds `begins`
@@ -92,19 +117,31 @@ class Message:
         found = self.pattern.search(text)
         return found is not None and any(found.end(name) == len(text) for name in found.groupdict())
 
+    def given(self, values: Values) -> dict[str, Any]:
+        """Return the scenario fields that a line with these values gives; explicit ones win."""
+        named = {
+            name: FIELDS[name].kind.read(value)
+            for name, value in values.items()
+            if name in FIELDS and name not in OUTCOMES
+        }
+        more = self.fields(values) if callable(self.fields) else self.fields
+        return {name: value for name, value in {**named, **more}.items() if value is not None}
 
-def message(
-    name: str,
-    begins: str,
-    pattern: str,
-    means: str,
-    advice: str = "",
-    **more: Any,
-) -> Message:
-    """Return a message whose pattern has single spaces: any white space matches them."""
-    spaced = re.sub(r" ", r"\\s+", pattern)
+
+def message(name: str, pattern: str, means: str, advice: str = "", **more: Any) -> Message:
+    """Return a message whose pattern has the words that find it in backticks.
+
+    The pattern has single spaces: any white space matches them.
+    """
+    words = KEY_WORDS.search(pattern)
+    assert words is not None
     return Message(
-        name=name, begins=begins, pattern=re.compile(spaced), means=means, advice=advice, **more
+        name=name,
+        begins=re.sub(r"\\(.)", r"\1", words[1]),
+        pattern=re.compile(KEY_WORDS.sub(r"\1", pattern).replace(" ", r"\s+")),
+        means=means,
+        advice=advice,
+        **more,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
@@ -18,98 +18,85 @@ from workbench.interop.logs.scenario import LogReading, Resolve, resolved
 from workbench.scenario import FIELDS, Settings
 
 OF_THE_MACHINE = frozenset(
-    {
-        "kv_cache_memory_bytes",
-        "num_gpu_blocks_override",
-        "max_num_batched_tokens",
-        "max_num_seqs",
-    }
+    {"kv_cache_memory_bytes", "num_gpu_blocks_override", "max_num_batched_tokens", "max_num_seqs"}
 )
 """Fields whose value the machine decides if no argument does."""
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
-
-
-@dataclass(frozen=True, slots=True)
-class MissingFacts:
-    """Why the rules do not give the error of a log.
-
-    facts: one sentence each. scenes: scenarios with a fact added that do give it.
-    """
-
-    facts: tuple[str, ...]
-    scenes: tuple[CandidateScenario, ...] = ()
 
 
 def with_failure(
     report: LogReport, ending: FatalEntry, code: str | None, resolve: Resolve
 ) -> LogReport:
     """Return the same with the fatal error; where no rule gives it, with what is missing."""
-    unknown = MissingFacts(())
-    if code is None:
-        unknown = missing(report, ending, resolve)
-    name = ending.found.message.name if ending.found is not None else None
+    facts, scenes = missing(report, ending, resolve) if code is None else ((), ())
     failure = Failure(
         line=ending.line,
         text=ending.text,
-        message=name,
+        message=ending.found.message.name if ending.found is not None else None,
         problem=code,
-        missing=unknown.facts,
-        has_scenario=report.reading.is_resolved,
-        has_other_numbers=any(
-            line.verdict == DIFFERS and line.message == name for line in report.lines
-        ),
+        summary=_summary(report, ending, code),
+        missing=facts,
     )
-    return replace(report, failure=failure, scenes=(*unknown.scenes, *report.scenes))
+    return replace(report, failure=failure, scenes=(*scenes, *report.scenes))
 
 
-def missing(report: LogReport, ending: FatalEntry, resolve: Resolve) -> MissingFacts:
+def _summary(report: LogReport, ending: FatalEntry, code: str | None) -> str:
+    answer = "The rules do not find this problem in the scenario of the log."
+    if code is not None:
+        name = ending.found.message.name if ending.found is not None else None
+        differs = any(one.message == name and one.verdict == DIFFERS for one in report.lines)
+        numbers = ", with other numbers" if differs else ""
+        answer = f"The rules give the same error [{code}]{numbers}."
+    elif not report.reading.is_resolved:
+        answer = "The log states too little to compare this with the rules."
+    return f"The log ends with a fatal error (line {ending.line}): {ending.text} - {answer}"
+
+
+def missing(
+    report: LogReport, ending: FatalEntry, resolve: Resolve
+) -> tuple[tuple[str, ...], tuple[CandidateScenario, ...]]:
     """Return what the log does not state, and the scenarios that give its error with it."""
-    reading = report.reading
-    if ending.found is not None and ending.found.values is None:
-        return MissingFacts(("the rest of the line: it is cut off",))
+    reading, found = report.reading, ending.found
+    if found is not None and found.values is None:
+        return ("the rest of the line: it is cut off",), ()
     if not reading.is_resolved:
-        return MissingFacts(report.missing)
+        return report.missing, ()
     scenes = tuple(_scenes(reading, ending, resolve))
     if scenes:
-        return MissingFacts(tuple(scene.text for scene in scenes), scenes)
-    if ending.found is None:
-        return MissingFacts(
-            ("a rule for this error: it is not one of those that the workbench knows",)
-        )
-    if not ending.found.message.codes and not ending.found.message.fields(
-        ending.found.values or {}
-    ):
-        return MissingFacts(("a rule for this error: no field of a scenario leads to it",))
-    names = ", ".join(name for name in _values(reading, ending) if _is_free(name, reading))
+        return tuple(scene.text for scene in scenes), scenes
+    if found is None:
+        return ("a rule for this error: it is not one of those that the workbench knows",), ()
+    if not found.message.codes and not found.message.given(found.values or {}):
+        return ("a rule for this error: no field of a scenario leads to it",), ()
     fact = (
-        f"a fact that leads to this error: one of {names}, which the log does not state, or a "
-        f"config.json that differs from the one of {reading.fields['model']}"
+        f"a fact that leads to this error: one of {', '.join(_values(reading, ending))}, which the "
+        f"log does not state, or a config.json that differs from the one of "
+        f"{reading.fields['model']}"
     )
-    return MissingFacts((fact,))
+    return (fact,), ()
 
 
 def _scenes(
     reading: LogReading, ending: FatalEntry, resolve: Resolve
 ) -> Iterator[CandidateScenario]:
     """Yield scenarios with one fact added that give the error, at most one for every field."""
-    count = 0
-    for name, values in _values(reading, ending).items():
-        if not _is_free(name, reading):
-            continue
-        for value in values:
-            tried = resolved(replace(reading, fields={**reading.fields, name: value}), resolve)
-            if tried.fields.get(name) != value or ending.problem_of(tried) is None:
-                continue
+    found = (
+        _scene(reading, ending, resolve, name, values)
+        for name, values in _values(reading, ending).items()
+    )
+    return islice(filter(None, found), FEW)
+
+
+def _scene(
+    reading: LogReading, ending: FatalEntry, resolve: Resolve, name: str, values: Iterable[Any]
+) -> CandidateScenario | None:
+    for value in values:
+        tried = resolved(replace(reading, fields={**reading.fields, name: value}), resolve)
+        if tried.fields.get(name) == value and ending.problem_of(tried) is not None:
             words = f"{name} = {show(value)}"
-            yield CandidateScenario(
-                tried.fields,
-                words,
-                f"{name}: the log does not state it; with {words} the rules give this error",
-            )
-            count += 1
-            break
-        if count == FEW:
-            return
+            text = f"{name}: the log does not state it; with {words} the rules give this error"
+            return CandidateScenario(tried.fields, words, text)
+    return None
 
 
 def _is_free(name: str, reading: LogReading) -> bool:
@@ -119,7 +106,7 @@ def _is_free(name: str, reading: LogReading) -> bool:
 
 
 def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, ...]]:
-    """Return the values to try for every field, the numbers of the error itself first."""
+    """Return the values to try for every free field, the numbers of the error itself first."""
     rules = RULE_SETS[reading.fields["rules"]]
     platform = PLATFORMS[reading.fields.get("platform", Settings().platform)]
     tried: dict[str, tuple[Any, ...]] = {
@@ -148,8 +135,9 @@ def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, 
     given = dict(ending.found.values or {}) if ending.found is not None else {}
     given["num_gpu_blocks_override"] = given.pop("num_blocks", None)
     own = {
-        name: tuple(chain((value,), tried.get(name, ())))
+        name: (value, *tried.get(name, ()))
         for name, value in given.items()
         if name in FIELDS and value is not None
     }
-    return {**own, **{name: values for name, values in tried.items() if name not in own}}
+    both = {**own, **{name: values for name, values in tried.items() if name not in own}}
+    return {name: values for name, values in both.items() if _is_free(name, reading)}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from workbench.core.errors import Refused, WorkbenchError
 from workbench.core.plan import Plan
+from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.interop.logs.facts import entries, known_model, unfollowed
 from workbench.interop.logs.find import LoggedMessage
-from workbench.interop.logs.rules import rules_for
 
+NEWEST_BEFORE_37467 = (0, 18)
+RELEASE = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 Resolve = Callable[[Mapping[str, Any]], Plan]
 """Scenario fields -> plan; WorkbenchError if there is none."""
 
@@ -54,30 +57,21 @@ def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
     version = _first(seen, "version")
     rules, note = rules_for(version)
     fields, from_lines, notes = _fields(seen)
-    notes = [*([note] if note else []), *notes]
-    fields = {**fields, "rules": rules}
-    architecture = _first(seen, "architecture")
-    has_arguments = any(one.message.name == ARGUMENTS for one in seen)
     reading = LogReading(
         version=version,
-        fields=fields,
+        fields={**fields, "rules": rules},
         from_lines=from_lines,
-        notes=tuple(notes),
-        architecture=architecture,
-        has_arguments=has_arguments,
+        notes=(*filter(None, (note,)), *notes),
+        architecture=_first(seen, "architecture"),
+        has_arguments=any(one.message.name == ARGUMENTS for one in seen),
     )
     if "model" not in fields:
         return reading
-    name, assumed = known_model(str(fields["model"]))
-    if assumed:
-        notes.append(assumed)
+    name, note = known_model(str(fields["model"]))
+    reading = replace(reading, notes=(*reading.notes, *filter(None, (note,))))
     if name is None:
-        notes.append(
-            f"{fields['model']} is not in the catalog (`workbench models`). Give the path of its "
-            "config.json as the model to compare the sizes."
-        )
-        return replace(reading, notes=tuple(notes))
-    known = replace(reading, fields={**fields, "model": name}, notes=tuple(notes))
+        return reading
+    known = replace(reading, fields={**reading.fields, "model": name})
     return _with_backend(resolved(known, resolve), seen, resolve)
 
 
@@ -96,12 +90,12 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
         assert one.values is not None
         if one.message.name in BACKENDS:
             continue
-        for name, value in one.message.fields(one.values).items():
+        for name, value in one.message.given(one.values).items():
             if fields.get(name, "auto") == "auto":
                 fields[name], from_lines[name] = value, one.line.number
         for dump in ("arguments", "config"):
             if dump in one.values and not notes:
-                notes += unfollowed(entries(str(one.values[dump])))
+                notes += unfollowed(entries(one.values[dump]))
     return fields, from_lines, notes
 
 
@@ -165,7 +159,7 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     one = next((one for one in seen if one.message.name in BACKENDS), None)
     if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
         return reading
-    named = one.message.fields(one.values)
+    named = one.message.given(one.values)
     if reading.plan.backend == named["backend"]:
         return reading
     device = {name: value for name, value in named.items() if name == "compute_capability"}
@@ -179,3 +173,27 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
         if tried.plan is not None and tried.plan.backend == named["backend"]:
             return tried
     return reading
+
+
+def rules_for(version: str | None) -> tuple[str, str]:
+    """Return (name of a rule set, what to know about it; empty if they belong together)."""
+    if version is None:
+        note = f"The log does not contain vLLM's version; the rules are those of {DEFAULT}."
+        return DEFAULT, note
+    found = RELEASE.match(version)
+    if found is None or version.lstrip("v").startswith("0.1.dev"):
+        return DEFAULT, f"{version} is a build without a release number; the rules are {DEFAULT}'s."
+    release = (int(found[1]), int(found[2]))
+    if release <= NEWEST_BEFORE_37467 and "before-37467" in RULE_SETS:
+        return "before-37467", (
+            f"vLLM {version} is older than #37467; its rules are known from reports only."
+        )
+    known = filter(None, map(RELEASE.fullmatch, RULE_SETS))
+    numbered = {(int(one[1]), int(one[2])): one[0] for one in known}
+    nearest = min(numbered, key=lambda one: (abs(one[1] - release[1]), one))
+    if nearest == release:
+        return numbered[nearest], ""
+    return numbered[nearest], (
+        f"The log is of vLLM {version}; the rules are those of {numbered[nearest]}, the nearest "
+        "that are known here."
+    )

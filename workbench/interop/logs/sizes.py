@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.plan import Plan
-from workbench.interop.logs.errors import num_blocks
+from workbench.interop.logs.errors import NUM_BLOCKS
 from workbench.interop.logs.message import Compare, message
 
 GIB = 2**30
@@ -19,26 +19,8 @@ ALIGNMENT = (
 PADDING = ("mamba_page_size_bytes", "attention_bytes_per_token", "mamba_page_size_padded")
 
 
-def gib_bytes(gib: float) -> int:
-    """Return the bytes of a size that was printed in GiB."""
-    return round(gib * GIB)
-
-
 def _padding_layers(plan: Plan) -> int | None:
     return sum(group.padding_layers for group in plan.cache.groups) if plan.cache else None
-
-
-def _padding_percent(plan: Plan) -> float | None:
-    return None if plan.padding_percent is None else round(plan.padding_percent, 2)
-
-
-def _tokens(plan: Plan) -> int | None:
-    return plan.cache.printed_tokens if plan.cache else None
-
-
-def _concurrency(plan: Plan) -> float | None:
-    found = plan.cache.max_concurrency if plan.cache else None
-    return None if found is None else round(found, 2)
 
 
 def _old_tokens(plan: Plan, reported: Any) -> str | None:
@@ -57,176 +39,148 @@ def _old_tokens(plan: Plan, reported: Any) -> str | None:
     )
 
 
-def _step(plan: Plan, rule: str) -> Any:
-    found = [step.result for step in plan.steps if step.rule.name == rule]
+def _preferred(plan: Plan) -> Any:
+    found = [step.result for step in plan.steps if step.rule.name == "preferred_block_size"]
     return found[-1] if found else None
 
 
-BLOCK = Compare(
-    "block_size", of=lambda plan: plan.block_size, rules=ALIGNMENT, unit="tokens", is_size=True
-)
+BLOCK = Compare("block_size", rules=ALIGNMENT, unit="tokens", is_size=True)
 CONCURRENCY = Compare(
-    "concurrency", of=_concurrency, rules=("num_blocks",), unit="x", tolerance=0.011, rounded=True
+    "concurrency",
+    of="cache.max_concurrency",
+    rules=("num_blocks",),
+    unit="x",
+    digits=2,
+    tolerance=0.011,
+    rounded=True,
 )
 TOKENS = Compare(
-    "tokens", of=_tokens, rules=("num_blocks",), unit="tokens", rounded=True, otherwise=_old_tokens
+    "tokens",
+    of="cache.printed_tokens",
+    rules=("num_blocks",),
+    unit="tokens",
+    rounded=True,
+    otherwise=_old_tokens,
 )
 
 SIZES = (
     message(
         "preferred_block",
-        "Setting kv cache block size to",
-        r"Setting kv cache block size to (?P<block_size>\d+) for (?P<backend>[\w, ]+?) backend",
+        r"`Setting kv cache block size to` (?P<block_size>\d+) for (?P<backend>[\w, ]+?) backend",
         "Phase 1: the size that the backend prefers, before mamba pages are considered.",
         compares=(
-            Compare(
-                "block_size",
-                of=lambda plan: _step(plan, "preferred_block_size"),
-                rules=("preferred_block_size",),
-                unit="tokens",
-            ),
+            Compare("block_size", of=_preferred, rules=("preferred_block_size",), unit="tokens"),
         ),
     ),
     message(
         "attention_block_size",
-        "Setting attention block size to",
-        r"(?<!\])Setting attention block size to (?P<block_size>\d+) tokens(?!,? so the)"
+        r"(?<!\])`Setting attention block size to` (?P<block_size>\d+) tokens(?!,? so the)"
         r"(?! to ensure multiple)",
         "Phase 2: an attention page has to hold at least one mamba state, so the block grew.",
         compares=(BLOCK,),
     ),
     message(
         "xpu_block_size",
-        "[XPU]Setting attention block size to",
-        r"\[XPU\]Setting attention block size to (?P<block_size>\d+) tokens to ensure multiple of "
-        r"(?P<multiple>\d+)",
+        r"`\[XPU\]Setting attention block size to` (?P<block_size>\d+) tokens to ensure "
+        r"multiple of (?P<multiple>\d+)",
         "XPU's GDN kernel requires a multiple of 64, so the block grew once more.",
-        fields=lambda _values: {"platform": "xpu"},
+        fields={"platform": "xpu"},
         compares=(BLOCK,),
     ),
     message(
         "quantized_block_size",
-        "so the quantized primary KV page covers",
-        r"Setting attention block size to (?P<block_size>\d+) tokens so the quantized",
+        r"Setting attention block size to (?P<block_size>\d+) tokens "
+        r"`so the quantized primary KV page covers`",
         "0.33: some layers keep another dtype, and their page has to fit as well.",
         "--kv-cache-dtype-skip-layers decides which layers.",
     ),
     message(
         "mamba_padding",
-        "Padding mamba page size by",
-        r"Padding mamba page size by (?P<padding_percent>[\d.]+)%",
+        r"`Padding mamba page size by` (?P<padding_percent>[\d.]+)%",
         "The attention page came out larger than a state, so every state is padded to it.",
         "A large share means that the block granularity is coarse; try --block-size 16.",
         compares=(
             Compare(
-                "padding_percent",
-                of=_padding_percent,
-                rules=PADDING,
-                unit="%",
-                tolerance=0.006,
-                is_size=True,
+                "padding_percent", rules=PADDING, unit="%", digits=2, tolerance=0.006, is_size=True
             ),
         ),
     ),
     message(
         "weights",
-        "took ",
-        r"(?:Model loading|Loading model weights) took (?P<weights_gib>[\d.]+) Gi?B",
+        r"(?:Model loading|Loading model weights) `took `(?P<weights_gib>[\d.]+) Gi?B",
         "Weights on one rank.",
         is_distinct=False,
     ),
     message(
         "available_memory",
-        "Available KV cache memory",
-        r"Available KV cache memory: (?P<available_gib>-?[\d.]+) GiB",
+        r"`Available KV cache memory`: (?P<available_gib>-?[\d.]+) GiB",
         "What is left for the cache on one rank: memory * utilization - weights - activations.",
         "For more: a higher --gpu-memory-utilization, fewer tokens per step, less model per rank.",
-        fields=lambda values: {"kv_cache_memory_bytes": max(0, gib_bytes(values["available_gib"]))},
+        fields=lambda values: {
+            "kv_cache_memory_bytes": max(0, round(values["available_gib"] * GIB))
+        },
     ),
     message(
         "reserved_memory",
-        "memory for KV Cache as specified",
-        r"reserved (?P<reserved_gib>[\d.]+) GiB memory for KV Cache as specified by "
+        r"reserved (?P<reserved_gib>[\d.]+) GiB `memory for KV Cache as specified` by "
         r"kv_cache_memory_bytes",
         "--kv-cache-memory-bytes is set, so nothing is measured.",
-        fields=lambda values: {"kv_cache_memory_bytes": gib_bytes(values["reserved_gib"])},
+        fields=lambda values: {"kv_cache_memory_bytes": round(values["reserved_gib"] * GIB)},
     ),
     message(
         "graphs",
-        "Graph capturing finished",
-        r"Graph capturing finished in [\d.]+ secs, took (?P<graphs_gib>-?[\d.]+) GiB",
+        r"`Graph capturing finished` in [\d.]+ secs, took (?P<graphs_gib>-?[\d.]+) GiB",
         "Memory of the captured graphs.",
     ),
     message(
         "override",
-        "Overriding num_gpu_blocks=",
-        r"Overriding num_gpu_blocks=(?P<num_blocks>\d+) with "
+        r"`Overriding num_gpu_blocks=`(?P<num_blocks>\d+) with "
         r"num_gpu_blocks_override=(?P<num_gpu_blocks_override>\d+)",
         "The measured number of blocks is replaced by the user-set one.",
         "One block is the null block and never holds a request.",
-        fields=lambda values: {"num_gpu_blocks_override": values["num_gpu_blocks_override"]},
     ),
     message(
         "num_blocks",
-        "GPU blocks: ",
-        r"GPU blocks: (?P<num_blocks>\d+)",
+        r"`GPU blocks: `(?P<num_blocks>\d+)",
         "Blocks of the pool, as versions before 0.8 printed it; times the block size in tokens.",
-        compares=(
-            Compare(
-                "num_blocks", of=num_blocks, rules=("num_blocks",), unit="blocks", rounded=True
-            ),
-        ),
+        compares=(NUM_BLOCKS,),
     ),
     message(
         "padding_layers",
-        "padding layers, may waste",
-        r"Add (?P<padding_layers>\d+) padding layers, may waste at most (?P<percent>[\d.]+)%",
+        r"Add (?P<padding_layers>\d+) `padding layers, may waste` at most (?P<percent>[\d.]+)%",
         "Groups have equal numbers of layers, so the last one is filled up with empty slots.",
         "Informational; tab `Groups and capacity` shows the slots.",
         compares=(Compare("padding_layers", of=_padding_layers, rules=("num_blocks",)),),
     ),
     message(
         "tokens_and_concurrency",
-        "KV cache size: ",
-        r"KV cache size: (?P<tokens>[\d,]+) tokens,\s*Maximum concurrency for "
+        r"`KV cache size: `(?P<tokens>[\d,]+) tokens,\s*Maximum concurrency for "
         r"(?P<max_model_len>[\d,]+) tokens per request: (?P<concurrency>[\d.]+)x",
         "Requests of full length that fit at once, and that number times their length (0.33).",
         "For hybrids, blocks run out before tokens: short requests take whole blocks.",
-        fields=lambda values: {"max_model_len": values["max_model_len"]},
         compares=(TOKENS, CONCURRENCY),
     ),
     message(
         "tokens",
-        "KV cache size: ",
-        r"KV cache size: (?P<tokens>[\d,]+) tokens(?!,)",
+        r"`KV cache size: `(?P<tokens>[\d,]+) tokens(?!,)",
         "Concurrency times the longest request; before 0.20 a much smaller number for hybrids.",
         "For hybrids, blocks run out before tokens: short requests take whole blocks.",
         compares=(TOKENS,),
     ),
     message(
         "concurrency",
-        "Maximum concurrency for",
-        r"(?<!tokens,\x20)Maximum concurrency for (?P<max_model_len>[\d,]+) tokens per request: "
+        r"(?<!tokens,\x20)`Maximum concurrency for` (?P<max_model_len>[\d,]+) tokens per request: "
         r"(?P<concurrency>[\d.]+)x",
         "Requests of full length that fit at once: blocks of the pool / blocks of one request.",
         "More: a smaller --max-model-len, an fp8 cache, more memory.",
-        fields=lambda values: {"max_model_len": values["max_model_len"]},
         compares=(CONCURRENCY,),
     ),
     message(
         "auto_fit",
-        "Auto-fit max_model_len: reduced",
-        r"Auto-fit max_model_len: reduced from (?P<before>\d+) to (?P<max_model_len>\d+) to fit",
+        r"`Auto-fit max_model_len: reduced` from (?P<before>\d+) to (?P<max_model_len>\d+) to fit",
         "--max-model-len -1: the longest request was cut to what the memory holds.",
-        compares=(
-            Compare(
-                "max_model_len",
-                of=lambda plan: plan.max_model_len,
-                rules=("max_model_len",),
-                rounded=True,
-            ),
-        ),
-        fields=lambda _values: {"max_model_len": -1},
+        compares=(Compare("max_model_len", rounded=True),),
+        fields={"max_model_len": -1},
         is_explicit=True,
     ),
 )

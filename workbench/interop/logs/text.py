@@ -69,12 +69,9 @@ def decoded(data: bytes) -> str:
     Errors: ScenarioError for binary data and for more than 256 MiB.
     """
     if len(data) > MAX_LOG_BYTES:
-        raise ScenarioError(
-            "out_of_range",
-            f"A log of more than {MAX_LOG_BYTES >> 20} MiB is not read. Its start is "
-            "enough: `head -c 20M FILE | workbench explain-log -`.",
-            field="log",
-        )
+        limit = f"A log of more than {MAX_LOG_BYTES >> 20} MiB is not read."
+        advice = "Its start is enough: `head -c 20M FILE | workbench explain-log -`."
+        raise ScenarioError("out_of_range", f"{limit} {advice}", field="log")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", errors="replace")
     if b"\0" in data[:PROBE]:

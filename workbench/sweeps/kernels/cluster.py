@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from workbench.access.app_mode import check_scheduler
+from workbench.core.errors import Unusable
 from workbench.sweeps.kernels.cluster_lane import ClusterLane, workers_of
 from workbench.sweeps.kernels.place import Place, about_here
 
@@ -17,7 +18,7 @@ ANSWER_S = 20.0
 WORKERS_S = 120.0
 
 
-class ClusterError(RuntimeError):
+class ClusterError(Unusable):
     """No place to measure: the message says what is wrong with the cluster and what to do."""
 
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from workbench.core.errors import Unusable
+
 OK = "ok"
 STATUSES = (OK, "illegal", "unfit", "compile_error", "oom", "timeout", "wrong", "crashed", "failed")
 """The outcome of a point; all but "ok" have the reason in `message`."""
 INTERPRETER = "interpreter"
 
 
-class StoreError(RuntimeError):
+class StoreError(Unusable):
     """A results file cannot be used as requested; the message says what to do."""
 
 
