@@ -15,7 +15,7 @@ from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
-from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance
+from workbench.interop.flex_settings import FlexDevice
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, decoded
@@ -186,11 +186,6 @@ def best_flex_settings(
     from workbench.sweeps.kernels.best_flex import best_flex
 
     return tuple(
-        FlexDevice(
-            **one.layer,
-            provenance=FlexProvenance(**one.provenance, store=store),
-            best=tuple(FlexBest(**found) for found in one.best),
-            one_for_all=bitwise,
-        )
+        FlexDevice(one.layer, {**one.provenance, "store": store}, one.best, one_for_all=bitwise)
         for one in best_flex(rows, bitwise=bitwise)
     )

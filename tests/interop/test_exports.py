@@ -14,13 +14,20 @@ from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import commands_of, from_vllm_command, sweep_file
 from workbench.interop.commands.code import llm_arguments, llm_code
 from workbench.interop.commands.sweep_params import sweep_command
-from workbench.interop.flex_settings import FlexBest, FlexDevice, FlexProvenance
+from workbench.interop.flex_settings import FlexDevice
 from workbench.scenario import Scenario
 
-PROVENANCE = FlexProvenance(
-    "NVIDIA H200", "580.1", "2.9.1", "3.5.1", "ab12", "2026-11-21T20:00:00Z"
-)
-BEST = FlexBest(16, 4096, 64, 32, 64, 64, 4, 2, 12.5, 100, True)
+PROVENANCE = {"device_name": "NVIDIA H200", "kernel_hash": "ab12"}
+BEST = {
+    "q_len": 16,
+    "kv_len": 4096,
+    "block_m": 64,
+    "block_n": 32,
+    "q_block_size": 64,
+    "kv_block_size": 64,
+    "median_us": 12.5,
+    "n": 100,
+}
 
 
 def ran(code, llm):
@@ -113,14 +120,14 @@ def test_what_one_sweep_file_cannot_hold_is_refused(wanted, code):
 
 
 def test_flex_settings_have_their_provenance():
-    device = FlexDevice(128, 4, 64, "bfloat16", PROVENANCE, (BEST,))
+    layer = {"head_size": 128, "gqa": 4, "page_tokens": 64, "dtype": "bfloat16"}
+    device = FlexDevice(layer, PROVENANCE, (BEST,))
     assert device.file_name == (
         "flex,head=128,gqa=4,page=64,dtype=bfloat16,device_name=NVIDIA_H200.json"
     )
     document = json.loads(device.to_json())
     assert document["schema_version"] == 1
-    assert FlexProvenance(**document["provenance"]) == PROVENANCE
-    assert FlexDevice(**document["layer"], provenance=PROVENANCE, best=(BEST,)) == device
+    assert (document["layer"], document["provenance"]) == (layer, PROVENANCE)
     [row] = document["best"]
     assert (row["BLOCK_M"], row["BLOCK_N"], row["median_us"], row["n"]) == (64, 32, 12.5, 100)
     scenario = Scenario(backend="FLEX_ATTENTION", **row["attention_config"])

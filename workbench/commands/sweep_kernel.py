@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,9 @@ class KernelSweep:
         self, *, replay: bool, dask: str | None, dask_workers: int | None, limit: int | None
     ) -> None:
         """Measure, or print stored rows; then print the winners."""
+        from workbench.sweeps.kernels.cluster import cluster
         from workbench.sweeps.kernels.kernel_session import kernel_named
+        from workbench.sweeps.kernels.place import here
         from workbench.sweeps.store import ResultStore
 
         try:
@@ -50,14 +53,15 @@ class KernelSweep:
                 typer.echo(note, err=True)
             if replay:
                 for row in kernel.rows(store):
-                    self._print_row(row, kernel)
+                    self._print_row(kernel, row)
             elif store.read_only:
                 fail(f"{self.results} is read-only. Use --replay to print its rows.")
             else:
                 if dask_workers:
                     waiting = f"Waiting until {dask_workers} workers have joined {dask}"
                     typer.echo(waiting, err=True)
-                self._measure(store, kernel, _place(dask, dask_workers), limit)
+                at = cluster(dask, dask_workers) if dask else here()
+                self._measure(store, kernel, at, limit)
             rows = kernel.rows(store)
         for line in standings(kernel, rows, bitwise=self.bitwise):
             typer.echo(line, err=self.as_json)
@@ -76,10 +80,7 @@ class KernelSweep:
                 typer.echo(chosen.skipped_text, err=True)
                 if limit is not None:
                     chosen = chosen.first(limit)
-
-                def on_row(row: Row) -> None:
-                    self._print_row(row, kernel)
-
+                on_row = partial(self._print_row, kernel)
                 sweep = kernel.sweep(store, chosen, place=place, on_row=on_row)
                 sweep.run()
         except KeyboardInterrupt:
@@ -95,7 +96,7 @@ class KernelSweep:
         elsewhere = f"; {done.elsewhere} are measured by another session" if done.elsewhere else ""
         typer.echo(f"{summary}{resumed}{elsewhere}", err=True)
 
-    def _print_row(self, row: Row, kernel: SweptKernel) -> None:
+    def _print_row(self, kernel: SweptKernel, row: Row) -> None:
         if self.as_json:
             typer.echo(json.dumps(row.to_dict()))
             return
@@ -104,13 +105,6 @@ class KernelSweep:
         typer.echo(
             f"{time_text(row)}  {row.status:13} {config['bucket']:18} {named} {row.message[:80]}"
         )
-
-
-def _place(address: str | None, workers: int | None) -> Place:
-    from workbench.sweeps.kernels.cluster import cluster
-    from workbench.sweeps.kernels.place import here
-
-    return cluster(address, workers) if address else here()
 
 
 def time_text(row: Row) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 SCHEMA_VERSION = 1
 ATTENTION_CONFIG = (
@@ -19,77 +21,43 @@ PRINTED = {"block_m": "BLOCK_M", "block_n": "BLOCK_N"}
 
 
 @dataclass(frozen=True, slots=True)
-class FlexBest:
-    """One winner: for queries of up to `q_len` and contexts of up to `kv_len` tokens."""
-
-    q_len: int
-    kv_len: int
-    block_m: int
-    block_n: int
-    q_block_size: int
-    kv_block_size: int
-    num_warps: int
-    num_stages: int
-    median_us: float
-    """Median of `n` runs, measured with correctness checked in the same call."""
-    n: int
-    bitwise: bool
-    """Whether one request alone and in a batch gave the same bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlexProvenance:
-    """The conditions under which the winners are valid."""
-
-    device_name: str
-    driver: str
-    torch: str
-    triton: str
-    kernel_hash: str
-    measured_at: str
-    store: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class FlexDevice:
     """Winners of one device and one kind of attention layer."""
 
-    head_size: int
-    """In elements."""
-    gqa: int
-    """Query heads per KV head."""
-    page_tokens: int
-    """Tokens of a manager block."""
-    dtype: str
-    provenance: FlexProvenance
-    best: tuple[FlexBest, ...]
+    layer: Mapping[str, Any]
+    """head_size in elements, gqa (query heads per KV head), page_tokens of a block, dtype."""
+    provenance: Mapping[str, str]
+    """The conditions under which the winners are valid: device_name, driver, torch, triton,
+    kernel_hash, measured_at, store."""
+    best: Sequence[Mapping[str, Any]]
+    """One winner per batch, for queries of up to q_len and contexts of up to kv_len tokens: tile,
+    mask blocks, num_warps, num_stages; median_us of n runs, measured with correctness checked in
+    the same call; bitwise: whether one request alone and in a batch gave the same bits."""
     one_for_all: bool = False
     """Every winner is the same configuration, chosen so that bits do not depend on the batch."""
 
     @property
     def file_name(self) -> str:
         """Return a name like those of vLLM's tuned configurations, with all dependencies in it."""
-        device = re.sub(r"\W+", "_", self.provenance.device_name).strip("_")
-        return (
-            f"flex,head={self.head_size},gqa={self.gqa},page={self.page_tokens},"
-            f"dtype={self.dtype},device_name={device}{',bitwise' if self.one_for_all else ''}.json"
-        )
+        device = re.sub(r"\W+", "_", self.provenance["device_name"]).strip("_")
+        layer = "head={head_size},gqa={gqa},page={page_tokens},dtype={dtype}"
+        bitwise = ",bitwise" if self.one_for_all else ""
+        return f"flex,{layer.format(**self.layer)},device_name={device}{bitwise}.json"
 
     def to_json(self) -> str:
         """Return schema version, provenance, and per winner the flags for the kernel and vLLM."""
         rows = [
             {
-                **{PRINTED.get(name, name): value for name, value in asdict(one).items()},
-                "attention_config": {flag: getattr(one, name) for flag, name in ATTENTION_CONFIG},
+                **{PRINTED.get(name, name): value for name, value in one.items()},
+                "attention_config": {flag: one[name] for flag, name in ATTENTION_CONFIG},
             }
-            for one in sorted(self.best, key=lambda one: (one.q_len, one.kv_len))
+            for one in sorted(self.best, key=lambda one: (one["q_len"], one["kv_len"]))
         ]
-        layer = {name: getattr(self, name) for name in ("head_size", "gqa", "page_tokens", "dtype")}
         document = {
             "schema_version": SCHEMA_VERSION,
-            "layer": layer,
+            "layer": self.layer,
             "one_for_all": self.one_for_all,
-            "provenance": asdict(self.provenance),
+            "provenance": self.provenance,
             "best": rows,
         }
         return json.dumps(document, indent=2) + "\n"

@@ -32,7 +32,7 @@ class Kind:
     @property
     def is_number(self) -> bool:
         """Return whether a number may be written for a value."""
-        return self.json["type"] in {"integer", "number"}
+        return self.json["type"] in ("integer", "number")
 
     def clean(self, name: str, value: Any) -> Any:
         """Return what a scenario stores for a value as a person may write it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
@@ -75,10 +75,6 @@ class CandidateScenario:
     fields: Mapping[str, Any]
     words: str
     text: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the published form."""
-        return asdict(self)
 
 
 def candidates(

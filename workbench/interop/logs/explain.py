@@ -27,7 +27,7 @@ from workbench.interop.logs.report import (
     LogReport,
 )
 from workbench.interop.logs.scenario import LogReading, Resolve, reconstruct
-from workbench.interop.logs.text import lines_of, other_engine
+from workbench.interop.logs.text import PASTED, lines_of, other_engine
 
 NO_CHANGE = (
     "No single change and no pair of changes of the scenario gives these sizes. Possible causes: "
@@ -257,7 +257,6 @@ def _nothing_known(engine: str | None, count: int) -> ScenarioError:
         return ScenarioError("log_of_another_engine", f"{message}{known}.", field="log")
     message = (
         f"None of the {count:,} lines matches one of the {len(MESSAGES)} known messages, such "
-        f"as {known}. Paste the part from `non-default args` to `Maximum concurrency` or "
-        "to the error."
+        f"as {known}. Paste the part from {PASTED}."
     )
     return ScenarioError("log_not_recognised", message, field="log")

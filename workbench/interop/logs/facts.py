@@ -12,6 +12,8 @@ from workbench.models import catalog_names, repository
 from workbench.scenario import FIELDS, MODEL, Field
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
+QUOTES = ("'", '"')
+MARK = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|['"()\[\]{},]""", re.DOTALL)
 KEY = re.compile(r"""\s*,?\s*(?:'([^'\\]+)'\s*:|"([^"\\]+)"\s*:|([A-Za-z_]\w*)\s*=)\s*""")
 OBJECTS = {field.argument[0] for field in FIELDS.values() if field.argument[1]} - {SPECULATION}
 """Names of objects with fields in them."""
@@ -43,25 +45,17 @@ def entries(dump: object) -> dict[str, Any]:
 def _end_of_value(text: str, start: int) -> int | None:
     """Return where the value that starts here ends; None if the text ends inside it."""
     waiting: list[str] = []
-    quote = ""
-    at = start
-    while at < len(text):
-        mark = text[at]
-        if quote:
-            if mark == "\\":
-                at += 1
-            elif mark == quote:
-                quote = ""
-        elif mark in "'\"":
-            quote = mark
-        elif mark in CLOSING:
+    for found in MARK.finditer(text, start):
+        mark = found[0]
+        if mark in QUOTES:  # it is not closed: the pattern takes a whole quotation
+            return None
+        if mark in CLOSING:
             waiting.append(CLOSING[mark])
         elif waiting and mark == waiting[-1]:
             waiting.pop()
         elif not waiting and mark in ",})]":
-            return at
-        at += 1
-    return None if quote or waiting else at
+            return found.start()
+    return None if waiting else len(text)
 
 
 def logged_fields(values: dict[str, Any]) -> dict[str, Any]:

@@ -114,7 +114,7 @@ class LogReport:
             "refusal": reading.refusal and reading.refusal.to_dict(),
             "notes": list(reading.notes),
             "missing": list(self.missing),
-            "candidates": [scene.to_dict() for scene in self.scenes],
+            "candidates": [asdict(scene) for scene in self.scenes],
             "lines": [line.to_dict() for line in self.lines],
             "total_lines": self.total_lines,
         }

@@ -12,6 +12,7 @@ from workbench.core.errors import ScenarioError
 MAX_LOG_BYTES = 256 * 2**20
 PROBE = 65_536
 SHOWN = 220
+PASTED = "`non-default args` to `Maximum concurrency` or to the error"
 MAX_REPEATS = 40
 """One message is explained at most this often with different numbers; ranks repeat messages."""
 
@@ -84,12 +85,9 @@ def lines_of(text: str) -> list[Line]:
     if "\0" in text[:PROBE]:
         raise _binary()
     if not text.strip():
-        raise ScenarioError(
-            "log_empty",
-            "There is nothing to explain. Paste the lines that vLLM printed while it started, from "
-            "`non-default args` to `Maximum concurrency` or to the error.",
-            field="log",
-        )
+        what = "Paste the lines that vLLM printed while it started"
+        message = f"There is nothing to explain. {what}, from {PASTED}."
+        raise ScenarioError("log_empty", message, field="log")
     if "\x1b[" in text or "[0m" in text or "^[[" in text:
         text = COLOUR.sub("", text)
     found: list[Line] = []
@@ -167,9 +165,6 @@ def other_engine(lines: Iterable[Line]) -> str | None:
 
 
 def _binary() -> ScenarioError:
-    return ScenarioError(
-        "log_binary",
-        "This is binary data, not a log: it holds zero bytes. Unpack it first (gzip, zip), or copy "
-        "the text of the log.",
-        field="log",
-    )
+    advice = "Unpack it first (gzip, zip), or copy the text of the log."
+    message = f"This is binary data, not a log: it holds zero bytes. {advice}"
+    return ScenarioError("log_binary", message, field="log")

@@ -17,7 +17,7 @@ from workbench.sweeps.store.row import canonical
 class BestFlex:
     """Winners of one device and one kind of layer, as plain values by name.
 
-    layer: head_size, gqa, page_tokens, dtype. best: one entry a batch; see `FlexBest` of interop.
+    layer: head_size, gqa, page_tokens, dtype. best: one entry a batch; see `FlexDevice` of interop.
     """
 
     layer: Mapping[str, Any]
