@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from workbench.core.registry import Registry
 
 Inputs = Iterator[tuple[Any, ...]]
 """The operands of every hidden call, in the order of the parameters."""
+HiddenInputs = Callable[[Random], Inputs]
 Oracle = TypeVar("Oracle", bound=Callable[..., Any])
 SEED = 37467
 """All learners get the same hidden inputs, so that verdicts can be discussed."""
@@ -28,7 +29,7 @@ class Exercise:
     title: str
     oracle: Callable[..., Any]
     """Returns the right answer; the function that a learner writes has its parameters."""
-    inputs: Callable[[Random], Inputs] | None
+    inputs: HiddenInputs | None
     """The hidden inputs, simplest first; None: a question, whose oracle takes nothing."""
     unordered: bool
     """The entries may come in any order."""
@@ -61,8 +62,7 @@ class Exercise:
 
 @cache
 def _hints() -> dict[str, list[str]]:
-    text = (resources.files("workbench.exercises") / "hints.json").read_text(encoding="utf-8")
-    return json.loads(text)
+    return json.loads(Path(__file__).with_name("hints.json").read_text(encoding="utf-8"))
 
 
 EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
@@ -70,11 +70,7 @@ EXERCISES: Registry[Exercise] = Registry("Exercise", "exercise")
 
 
 def exercise(
-    lesson: int,
-    title: str,
-    inputs: Callable[[Random], Inputs] | None = None,
-    *,
-    unordered: bool = False,
+    lesson: int, title: str, inputs: HiddenInputs | None = None, *, unordered: bool = False
 ) -> Callable[[Oracle], Oracle]:
     """Register the decorated oracle under its name. Errors: ValueError for a name in use."""
 

@@ -141,10 +141,7 @@ class GuardedClient(PapermillNotebookClient):
         return manager
 
     def start_new_kernel_client(self) -> KernelClient:
-        """Wait until the kernel is ready; start another if it is not, before any cell was run.
-
-        Errors: RuntimeError after STARTS kernels.
-        """
+        """Wait for a kernel before any cell is run. Errors: RuntimeError after STARTS kernels."""
         while True:
             try:
                 return super().start_new_kernel_client()

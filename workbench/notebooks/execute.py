@@ -112,13 +112,11 @@ def _takes_sockets(folder: Path) -> bool:
     if not hasattr(socket, "AF_UNIX"):
         return False
     path = folder / "k0-ipc-0"
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.bind(str(path))
-        except OSError:
-            return False
-    path.unlink()
-    return True
+    with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
+        probe.bind(str(path))
+        path.unlink()
+        return True
+    return False
 
 
 def _run_worker(work: Path, limit_s: float, hash_seed: int) -> bool:

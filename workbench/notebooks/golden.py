@@ -37,10 +37,7 @@ class GoldenFile(Strict):
 
 
 def read_goldens(path: Path) -> Cases:
-    """Return case -> {"parameters", "results"}; empty if there is no such file.
-
-    Raises NotebookMatrixError if the file is not valid.
-    """
+    """Return case -> {"parameters", "results"}, as far as recorded. Raises NotebookMatrixError."""
     if not path.exists():
         return {}
     try:
@@ -66,12 +63,9 @@ def golden_of(matrix: Matrix, case: Case) -> Golden | None:
     if case.golden_path is None:
         return None
     stored = read_goldens(case.golden_path).get(case.name, {})
-    return Golden(
-        parameters=stored.get("parameters"),
-        results=stored.get("results"),
-        file=case.golden_path.relative_to(matrix.path.parent).as_posix(),
-        update=matrix.command(case, "--update-goldens"),
-    )
+    file = case.golden_path.relative_to(matrix.path.parent).as_posix()
+    update = matrix.command(case, "--update-goldens")
+    return Golden(stored.get("parameters"), stored.get("results"), file, update)
 
 
 def record_goldens(
@@ -92,10 +86,9 @@ def orphans(matrix: Matrix) -> Iterator[str]:
     """Return one line for each golden without a case."""
     for path, names in _names(matrix).items():
         for gone in sorted(read_goldens(path).keys() - names):
-            yield (
-                f"stale_golden: {path.name} has {gone!r}, which is not a case of the matrix: "
-                "remove it, or run the whole matrix with --update-goldens"
-            )
+            fix = "remove it, or run the whole matrix with --update-goldens"
+            why = f"{path.name} has {gone!r}, which is not a case of the matrix"
+            yield f"stale_golden: {why}: {fix}"
 
 
 def _names(matrix: Matrix) -> dict[Path, set[str]]:

@@ -115,10 +115,7 @@ def _record(kind: str, error: BaseException) -> None:
 
 
 def refuse_network(record: Callable[[str, BaseException], None]) -> None:
-    """Refuse every connection and look-up outside this machine, permanently.
-
-    `record(kind, error)` is called first, so that code that swallows the error is found too.
-    """
+    """Refuse every connection and look-up outside this machine, permanently."""
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         host = _host(event, arguments)
@@ -129,8 +126,8 @@ def refuse_network(record: Callable[[str, BaseException], None]) -> None:
             try:
                 raise error
             except NetworkUseError:
-                record("network_use", error)
-            raise error
+                record("network_use", error)  # code may swallow the error
+                raise
 
     sys.addaudithook(watch)
 

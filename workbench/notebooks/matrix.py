@@ -51,10 +51,7 @@ class Matrix:
     excluded: Mapping[str, str]
 
     def select(self, patterns: Sequence[str] = (), *, quick: bool = False) -> tuple[Case, ...]:
-        """Return cases whose id matches one of the patterns (`*` and `?`), or contains it.
-
-        Raises NotebookMatrixError for a pattern without a match.
-        """
+        """Return cases whose id is like a pattern, or contains it. Raises NotebookMatrixError."""
         for pattern in patterns:
             if not any(_like(case, pattern) for case in self.cases):
                 ids = [case.case_id for case in self.cases]

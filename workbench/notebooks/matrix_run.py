@@ -65,10 +65,7 @@ class MatrixReport:
         return [reason for result in self.results for reason in result.run.numbers[name]]
 
     def summary(self) -> str:
-        """Return counts in a few lines, and reasons.
-
-        Passed, failed, GPU cells skipped, kernels started again, combinations excluded.
-        """
+        """Return counts: passed, failed, skipped, started again, excluded; and the reasons."""
         count, failed = len(self.results), len(self.failed)
         skipped = self.reasons("skipped_gpu_cells")
         counts = f"{count} runs: {count - failed} ok, {failed} failed, in {self.duration_s:.0f} s"

@@ -45,10 +45,7 @@ class NotebookParameter:
 
 
 def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
-    """Return the parameters cell and its position.
-
-    Raises NotebookParameterError unless there is exactly one.
-    """
+    """Return the one parameters cell and its position. Errors: NotebookParameterError."""
     cells = document.numbered_cells(notebook)
     tagged = [(index, cell) for index, cell in cells if PARAMETERS_TAG in document.tags_of(cell)]
     if len(tagged) == 1:
@@ -63,11 +60,7 @@ def parameter_cell(notebook: Notebook) -> tuple[int, Cell]:
 
 
 def inspect_parameters(notebook: Notebook) -> tuple[NotebookParameter, ...]:
-    """Return the parameters that the notebook declares, in order.
-
-    Raises NotebookParameterError when there is not exactly one parameters cell, or when it does
-    not parse.
-    """
+    """Return the parameters of the notebook, in order. Errors: NotebookParameterError."""
     # From the syntax tree: papermill's own inspection works line by line and misses
     # `str | None` and defaults that contain "=".
     index, cell = parameter_cell(notebook)

@@ -150,12 +150,9 @@ class NotebookResult:
         return shlex.join(words + ([] if to_cell is None else ["--to-cell", str(to_cell)]))
 
     def report(self) -> str:
-        """Return text for a terminal: one line if all is well, else every problem with its excerpt.
-
-        A problem of one cell is followed by the command that runs the notebook up to that cell.
-        """
-        again = f", kernel started again after: {'; '.join(self.failed_starts)}"
-        starts = again if self.failed_starts else ""
+        """Return text for a terminal: one line if all is well, else every problem and its rerun."""
+        again = "; ".join(self.failed_starts)
+        starts = f", kernel started again after: {again}" if again else ""
         if self.ok:
             skipped = f", skipped: {'; '.join(self.skipped)}" if self.skipped else ""
             return f"{self.path.name}: ok in {self.duration_s:.1f} s{skipped}{starts}"

@@ -62,10 +62,7 @@ def check_expected(
 
 
 def same_value(new: object, old: object) -> bool:
-    """Compare values as JSON holds them; non-integers may differ in the last bits.
-
-    A tuple equals a list, 1 equals 1.0, True does not equal 1.
-    """
+    """Compare as JSON holds values: (1,) equals [1], 1 equals 1.0, True does not equal 1."""
     if isinstance(new, bool) or isinstance(old, bool):
         return new is old
     if isinstance(new, int | float) and isinstance(old, int | float):
@@ -91,7 +88,7 @@ def golden_results(evidence: Evidence) -> Iterator[NotebookProblem]:
     if golden.results is None:
         message = f"no golden in {golden.file}; record it: {golden.update}"
         yield NotebookProblem("no_golden", None, message)
-    elif stale := _why_stale(evidence, golden, found, golden.results):
+    elif stale := _why_stale(evidence, golden, found):
         message = f"the golden in {golden.file} is stale: {stale}; record it anew: {golden.update}"
         yield NotebookProblem("stale_golden", None, message)
     else:
@@ -104,12 +101,11 @@ def golden_results(evidence: Evidence) -> Iterator[NotebookProblem]:
                 yield NotebookProblem("golden_differs", None, message)
 
 
-def _why_stale(
-    evidence: Evidence, golden: Golden, found: Mapping[str, Any], stored: Mapping[str, Any]
-) -> str:
+def _why_stale(evidence: Evidence, golden: Golden, found: Mapping[str, Any]) -> str:
     given, before = evidence.execution.parameters, dict(golden.parameters or {})
     if before != given:
         return f"it was recorded with {before}, this case gives {given}"
+    stored = golden.results or {}
     added, gone = sorted(found.keys() - stored), sorted(stored.keys() - found)
     parts = [f"{', '.join(added)} is not in it"] if added else []
     parts += [f"{', '.join(gone)} is no longer recorded"] if gone else []
@@ -165,11 +161,9 @@ def over_memory(evidence: Evidence) -> Iterator[NotebookProblem]:
         yield NotebookProblem("over_memory", None, message)
     most = budgets.cell_memory_mib
     for cell in evidence.cells:
-        if most is not None and cell.added_bytes > most * MIB:
-            message = (
-                f"added {cell.added_bytes / MIB:,.1f} MiB of memory, the budget of a cell is "
-                f"{most:,.1f} MiB: {RAISE}"
-            )
+        if most is not None and (added_mib := cell.added_bytes / MIB) > most:
+            limit = f"the budget of a cell is {most:,.1f} MiB: {RAISE}"
+            message = f"added {added_mib:,.1f} MiB of memory, {limit}"
             yield NotebookProblem("over_memory", cell.cell_index, message, cell.first_line)
 
 

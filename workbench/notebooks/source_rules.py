@@ -29,10 +29,7 @@ _INSTALL_IN_SHELL = re.compile(rf"^[^#\n]*\b{_TOOLS}[^#\n]*\b(?:install|add)\b",
 def check_notebook_source(
     path: str | os.PathLike[str], rules: tuple[Rule, ...] = ()
 ) -> tuple[NotebookProblem, ...]:
-    """Return every rule that the notebook's source breaks; the house rules unless given.
-
-    Raises NotebookFileError if the file is missing or is not a notebook.
-    """
+    """Return what the source breaks, of the house rules unless given. Errors: NotebookFileError."""
     notebook = document.read_notebook(Path(path))
     return tuple(problem for rule in rules or RULES for problem in rule(notebook))
 

@@ -54,11 +54,7 @@ def shown_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 
 def hidden_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
-    """Find what the guard recorded in the kernel and no cell shows.
-
-    Threads and tasks that failed outside a cell, tasks that outlived the last cell, and attempts
-    to reach another machine, also those whose error was swallowed.
-    """
+    """Find what the guard recorded in the kernel and no cell shows."""
     for kind in get_args(HiddenKind):
         for error in evidence.execution.hidden_errors:
             last = error["error"].splitlines()[-1]
@@ -70,11 +66,9 @@ def hidden_errors(evidence: Evidence) -> Iterator[NotebookProblem]:
 
 def guarded(evidence: Evidence) -> Iterator[NotebookProblem]:
     """Find a kernel in which the guard could not work, so its findings stay hidden."""
-    if "guard_error" in evidence.record:
-        message = (
-            "the kernel could not watch its threads and tasks: install the workbench where the "
-            f"kernel runs ({evidence.record['guard_error']})"
-        )
+    if error := evidence.record.get("guard_error"):
+        fix = f"install the workbench where the kernel runs ({error})"
+        message = f"the kernel could not watch its threads and tasks: {fix}"
         yield NotebookProblem("unguarded", None, message)
 
 

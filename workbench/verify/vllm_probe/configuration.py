@@ -67,10 +67,7 @@ _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
 def _model_folder(config: dict[str, Any], machine: Machine) -> str:
-    """Write this config.json to a folder that exists until the probe ends.
-
-    Remote code is never run.
-    """
+    """Write this config.json, without remote code, to a folder that exists until the probe ends."""
     known = {name: value for name, value in config.items() if name not in {"auto_map", "_source"}}
     text = json.dumps(known)
     if text not in _FOLDERS:

@@ -168,8 +168,7 @@ def _attention_spec(backend: Any, config: Any) -> Any:
         indexer=None,
         non_causal_multi_token_decode=False,
     )
-    method = (MLAAttention if model.use_mla else Attention).get_kv_cache_spec
-    spec = method(layer, config)
+    spec = (MLAAttention if model.use_mla else Attention).get_kv_cache_spec(layer, config)
     # 0.33: the backend owns its packing.
     customize = getattr(backend, "customize_spec", None)
     return spec if customize is None else customize(spec)
