@@ -5,28 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from workbench.core.layouts import shapes
 from workbench.core.layouts.hybrid_rewrite import interleaved
-from workbench.core.layouts.shapes import (
-    BLOCK_SENTINEL,
-    HEADS,
-    KV,
-    NUM_BLOCKS,
-    TOKENS,
-    CacheGeometry,
-    CacheLayout,
-)
 from workbench.core.layouts.view import View, contiguous_strides
 from workbench.core.versions import V0_23
 from workbench.exercises.exercise import Inputs, exercise
 
 Shape = tuple[int, ...]
-AXES = (KV, NUM_BLOCKS, TOKENS, HEADS, "head_size")
+AXES = (shapes.KV, shapes.NUM_BLOCKS, shapes.TOKENS, shapes.HEADS, "head_size")
 
 
 class CacheShape:
     """A backend's answer to "what shape has your cache for so many blocks?"; prints its name."""
 
-    def __init__(self, backend: str, cache: CacheLayout, geometry: CacheGeometry) -> None:
+    def __init__(
+        self, backend: str, cache: shapes.CacheLayout, geometry: shapes.CacheGeometry
+    ) -> None:
         self._backend, self._cache, self._geometry = backend, cache, geometry
 
     def __call__(self, num_blocks: int) -> Shape:
@@ -48,7 +42,7 @@ def cache_shape(
     cache = V0_23.backends[backend].cache
     if cache is None:
         raise ValueError(f"{backend} does not keep an attention cache")
-    return CacheShape(backend, cache, CacheGeometry(block_size, num_kv_heads, head_size))
+    return CacheShape(backend, cache, shapes.CacheGeometry(block_size, num_kv_heads, head_size))
 
 
 def _block_counts(_random: Random) -> Inputs:
@@ -74,7 +68,7 @@ def _backends(random: Random) -> Inputs:
 @exercise(2, "the dimension that counts blocks", _backends)
 def block_dimension(cache_shape: Callable[[int], Shape]) -> int:
     """Return which dimension counts the blocks, found by querying the backend."""
-    return cache_shape(BLOCK_SENTINEL).index(BLOCK_SENTINEL)
+    return cache_shape(shapes.BLOCK_SENTINEL).index(shapes.BLOCK_SENTINEL)
 
 
 def _shapes(random: Random) -> Inputs:
