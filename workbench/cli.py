@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from workbench.commands.app import app as serve_app
-from workbench.commands.diff import backends, diff
+from workbench.commands.diff import backends, diff, verify
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import info, lab
 from workbench.commands.layout import layout
@@ -16,7 +16,6 @@ from workbench.commands.report import explain_log, report
 from workbench.commands.resolve import models, resolve
 from workbench.commands.results import compare_results, export_results, list_results
 from workbench.commands.sweep import sweep
-from workbench.commands.verify import verify
 
 app = typer.Typer(
     help="Show which KV-cache block size vLLM chooses for a hybrid model, and why.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from workbench.access.files import FileError, FileUse, read_text
+from workbench.access.files import FileUse, read_text
 from workbench.access.json_text import parse_json
 from workbench.core.errors import Refused, Unusable, WorkbenchError, shown
 
@@ -102,10 +102,9 @@ def _fields_of(model: str | None) -> dict[str, Any]:
         return {}
     path = Path(model)
     if path.suffix == ".json" and path.is_file():
+        text = read_text(path, SCENARIO_FILE)
         try:
-            held = parse_json(read_text(path, SCENARIO_FILE))
-        except FileError:
-            raise
+            held = parse_json(text)
         except ValueError:  # read again as a config.json, which says what is wrong with it
             return {"model": model}
         if isinstance(held, dict) and "model" in held and "model_type" not in held:

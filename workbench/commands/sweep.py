@@ -114,12 +114,15 @@ def _swept(
     from workbench.sweeps.axes import parse_axes
     from workbench.sweeps.sweep import sweep as sweep_scenario
 
+    def print_progress(done: int, points: int) -> None:
+        typer.echo(f"\r{done:,} of {points:,}", err=True, nl=done == points)
+
     try:
         return sweep_scenario(
             resolved(model, setting).scenario,
             parse_axes("\n".join(axis)),
             prompt_tokens=prompt_tokens,
-            progress=_print_progress if sys.stderr.isatty() else None,
+            progress=print_progress if sys.stderr.isatty() else None,
             executor=executor,
         )
     except KeyboardInterrupt:
@@ -148,10 +151,6 @@ def _executor(address: str | None, workers: int | None) -> Iterator[Executor | N
 
     with connect(address, workers) as client:
         yield client.get_executor(pure=False, retries=0)
-
-
-def _print_progress(done: int, points: int) -> None:
-    typer.echo(f"\r{done:,} of {points:,}", err=True, nl=done == points)
 
 
 def _write_serve_params(found: SweepResult, path: Path) -> None:

@@ -21,10 +21,6 @@ NEEDS_MORE = frozenset({"custom_class", "suffix"})
 """Speculative methods that need a class or a package of their own."""
 
 
-def _layouts(rules: RuleSet) -> tuple[str, ...]:
-    return (*OLD_NAMES, *rules.groups.layouts)
-
-
 def _drafted(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
     """Return methods that need nothing else, where tokens are drafted."""
     names = [name for name in rules.speculation.names if name not in NEEDS_MORE]
@@ -171,7 +167,7 @@ class MoreFields:
     )
     kv_cache_layout: str | None = declare(
         None,
-        Words(_layouts),
+        Words(lambda rules: (*OLD_NAMES, *rules.groups.layouts)),
         "Cache layout",
         "VLLM_KV_CACHE_LAYOUT; affects sizes only in 0.33 and later",
         flag="VLLM_KV_CACHE_LAYOUT",

@@ -14,6 +14,8 @@ from workbench.core.errors import ScenarioError
 MAX_COMMAND_CHARACTERS = 100_000
 SEPARATORS = frozenset({"&&", "||", "|", ";", "&", ">", ">>", "2>", "2>&1", "<"})
 """Words that end a command in a shell."""
+VALUE = re.compile(r"(?!-)|-\d+(\.\d+)?\Z")
+"""A word that is not a flag: a negative number is one, too."""
 
 
 @cache
@@ -79,7 +81,7 @@ def flags_and_values(words: list[str]) -> Iterator[Argument]:
             yield name, True, word
         else:
             taken: list[str] = []
-            while at < len(words) and not _is_flag(words[at]) and (kind == "list" or not taken):
+            while at < len(words) and VALUE.match(words[at]) and (kind == "list" or not taken):
                 taken.append(words[at])
                 at += 1
             yield name, ",".join(taken), " ".join([word, *taken])
@@ -98,7 +100,3 @@ def _named(head: str, flags: dict[str, str], short: dict[str, str]) -> tuple[str
         begun = [flag for flag in flags if flag.startswith(stem)]
         stem = begun[0] if len(begun) == 1 and stem.startswith("--") else stem
     return stem, flags.get(stem, "value")
-
-
-def _is_flag(word: str) -> bool:
-    return word.startswith("-") and not re.fullmatch(r"-\d+(\.\d+)?", word)

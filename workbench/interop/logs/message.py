@@ -84,7 +84,8 @@ class Message:
     """In our own words, like `advice`."""
     advice: str = ""
     fields: Mapping[str, Any] | Callable[[Values], Mapping[str, Any]] = field(default_factory=dict)
-    """Scenario fields that the line gives in addition to the values that are named like one."""
+    """Scenario fields that the line gives in addition to the values that are named like one; None
+    is nothing."""
     compares: tuple[Compare, ...] = ()
     codes: tuple[str, ...] = ()
     """Problems and refusals of a plan that mean this message; those whose vllm_text holds `begins`

@@ -19,10 +19,6 @@ ALIGNMENT = (
 PADDING = ("mamba_page_size_bytes", "attention_bytes_per_token", "mamba_page_size_padded")
 
 
-def _padding_layers(plan: Plan) -> int | None:
-    return sum(group.padding_layers for group in plan.cache.groups) if plan.cache else None
-
-
 def _old_tokens(plan: Plan, reported: Any) -> str | None:
     """Return the number printed before 0.20, which divided the blocks among the groups."""
     cache = plan.cache
@@ -44,6 +40,11 @@ def _preferred(plan: Plan) -> Any:
     return found[-1] if found else None
 
 
+PADDING_LAYERS = Compare(
+    "padding_layers",
+    of=lambda plan: plan.cache and sum(group.padding_layers for group in plan.cache.groups),
+    rules=("num_blocks",),
+)
 BLOCK = Compare("block_size", rules=ALIGNMENT, unit="tokens", is_size=True)
 CONCURRENCY = Compare(
     "concurrency",
@@ -150,7 +151,7 @@ SIZES = (
         r"Add (?P<padding_layers>\d+) `padding layers, may waste` at most (?P<percent>[\d.]+)%",
         "Groups have equal numbers of layers, so the last one is filled up with empty slots.",
         "Informational; tab `Groups and capacity` shows the slots.",
-        compares=(Compare("padding_layers", of=_padding_layers, rules=("num_blocks",)),),
+        compares=(PADDING_LAYERS,),
     ),
     message(
         "tokens_and_concurrency",

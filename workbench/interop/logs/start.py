@@ -17,11 +17,6 @@ BACKENDS = {
 }
 
 
-def _all_fields(values: Values) -> dict[str, Any]:
-    fields = logged_fields(entries(values["arguments"]))
-    return {name: value for name, value in fields.items() if name != "block_size"}  # 16: a default
-
-
 def _backend_fields(values: Values) -> dict[str, Any]:
     name = str(values["backend"]).removeprefix("AttentionBackendEnum.")
     name = BACKENDS.get(name, name)
@@ -42,11 +37,6 @@ PRINTED_GDN_KERNELS = {"FlashInfer": True, "Triton/FLA": False, "CuteDSL": False
 """Kernel as vLLM prints it -> `gdn_flashinfer_prefill`; other devices have others."""
 
 
-def _prefill_fields(values: Values) -> dict[str, Any]:
-    runs = PRINTED_GDN_KERNELS.get(str(values["kernel"]))
-    return {} if runs is None else {"gdn_flashinfer_prefill": runs}
-
-
 START = (
     message(
         "version",
@@ -65,7 +55,8 @@ START = (
         "all_arguments",
         r"`args: Namespace\(`(?P<arguments>.*)",
         "Every argument, defaults as well, as versions before 0.9 printed them.",
-        fields=_all_fields,
+        # A block size of 16 is a default there.
+        fields=lambda values: {**logged_fields(entries(values["arguments"])), "block_size": None},
         is_dump=True,
     ),
     message(
@@ -167,7 +158,7 @@ START = (
         r"Using (?P<kernel>\S+(?: \w+)?) `GDN prefill kernel`",
         "The kernel that runs the prefill of gated delta nets.",
         "FlashInfer's makes blocks multiples of 64 tokens in align mode, from 0.33 on.",
-        fields=_prefill_fields,
+        fields=lambda values: {"gdn_flashinfer_prefill": PRINTED_GDN_KERNELS.get(values["kernel"])},
     ),
     message(
         "cache_mode",
@@ -216,7 +207,7 @@ START = (
         "Use another backend if batch invariance is the reason.",
         fields=lambda values: {
             "enable_prefix_caching": False,
-            **({"batch_invariant": True} if "backends" in values else {}),
+            "batch_invariant": True if "backends" in values else None,
         },
         is_distinct=False,
     ),
