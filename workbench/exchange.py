@@ -18,19 +18,14 @@ from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differ
 from workbench.interop.flex_settings import FlexDevice
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
-from workbench.interop.logs.text import MAX_LOG_BYTES, decoded
+from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
 if TYPE_CHECKING:
     from workbench.sweeps.store import Row
 
-LOG = FileUse(
-    "log",
-    MAX_LOG_BYTES,
-    "log",
-    "Its start is enough: `head -c 20M FILE | workbench explain-log -`.",
-)
+LOG = FileUse("log", MAX_LOG_BYTES, "log", START_IS_ENOUGH)
 DESIGN = FileUse("design", MAX_DESIGN_BYTES, "design")
 
 

@@ -125,9 +125,7 @@ def _begun(lines: list[Line], entries: tuple[Message, ...]) -> tuple[LoggedMessa
     """Return the message whose first characters end the log."""
     last = next((line for line in reversed(lines) if line.text.strip()), None)
     text = bare(last.text) if last else ""
-    if last is None or len(text) < SHORTEST_BEGINNING:
+    cut = [one for one in entries if one.begins.startswith(text) and one.begins != text]
+    if last is None or len(text) < SHORTEST_BEGINNING or not cut:
         return ()
-    for entry in entries:
-        if entry.begins.startswith(text) and entry.begins != text:
-            return (LoggedMessage(entry, last, None, last=last.number),)
-    return ()
+    return (LoggedMessage(cut[0], last, None, last=last.number),)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from workbench.core.errors import ScenarioError
 
 MAX_LOG_BYTES = 256 * 2**20
+START_IS_ENOUGH = "Its start is enough: `head -c 20M FILE | workbench explain-log -`."
 PROBE = 65_536
 SHOWN = 220
 PASTED = "`non-default args` to `Maximum concurrency` or to the error"
@@ -71,8 +73,7 @@ def decoded(data: bytes) -> str:
     """
     if len(data) > MAX_LOG_BYTES:
         limit = f"A log of more than {MAX_LOG_BYTES >> 20} MiB is not read."
-        advice = "Its start is enough: `head -c 20M FILE | workbench explain-log -`."
-        raise ScenarioError("out_of_range", f"{limit} {advice}", field="log")
+        raise ScenarioError("out_of_range", f"{limit} {START_IS_ENOUGH}", field="log")
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", errors="replace")
     if b"\0" in data[:PROBE]:
@@ -110,12 +111,9 @@ def _carried(line: str) -> tuple[str, str, bool]:
         at = found.end()
         is_part = found.group().strip() in {"stdout P", "stderr P"}
     carrier, line = line[:at], line[at:]
-    if not line.startswith("{"):
-        return carrier, line, is_part
-    try:
-        read = json.loads(line)
-    except (ValueError, RecursionError):
-        return carrier, line, is_part
+    read: Any = None
+    with suppress(ValueError, RecursionError):
+        read = json.loads(line) if line.startswith("{") else None
     message = _message_of(read)
     if message is None:
         return carrier, line, is_part
