@@ -16,7 +16,7 @@ from workbench.core.resolve import POOL_SETTINGS, resolve
 from workbench.core.versions import RULE_SETS
 from workbench.models import load_model
 from workbench.scenario.fields import Settings
-from workbench.scenario.random import random_scenarios
+from workbench.scenario.scenario import random_scenarios
 
 NAMES = tuple(one.name for one in fields(Settings))
 KEPT = {"rules", "platform", "backend"}
