@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from tests.models.configs import gemma3, llama, nemotron_h, nemotron_nas
-from workbench.core.capacity.occupancy import waste
-from workbench.core.capacity.pool_use import pool_use
+from workbench.core.capacity.occupancy import pool_use, waste
 from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.unification import PagesNotUnifiableError

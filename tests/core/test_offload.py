@@ -295,7 +295,8 @@ def test_prefill_tp4_does_not_fit_decode_tp1():
     result = transfer(nemotron(tensor_parallel=4), nemotron(tensor_parallel=1))
     assert (result.prefill.block_size, result.prefill.kernel_block_size) == (2112, 64)
     assert (result.decode.block_size, result.decode.kernel_block_size) == (4192, 32)
-    assert (result.prefill.ratio, result.decode.ratio) == (33, 131)
+    sides = (result.prefill, result.decode)
+    assert [side.kernel_blocks_per_block for side in sides] == [33, 131]
     assert result.common_block_size == lcm(2112, 4192) == 276_672
     assert result.kernel_ratio is None
     assert not result.is_legal
@@ -330,8 +331,8 @@ def test_prefix_caching_needs_equal_ratios():
     assert [problem.code for problem in result.problems if problem.severity == "error"] == [
         "transfer_prefix_caching"
     ]
-    assert str(result.prefill.ratio) in result.problems[0].message
-    assert str(result.decode.ratio) in result.problems[0].message
+    assert str(result.prefill.kernel_blocks_per_block) in result.problems[0].message
+    assert str(result.decode.kernel_blocks_per_block) in result.problems[0].message
 
 
 def test_dtypes_must_agree():

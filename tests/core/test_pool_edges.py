@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 import workbench as wb
-from workbench.core.capacity.occupancy import requests_that_fit, waste
-from workbench.core.capacity.pool_use import pool_use
+from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.capacity.separate_pools import separate_pools
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.runners import runner_verdicts

@@ -7,8 +7,7 @@ import random
 import pytest
 
 import workbench as wb
-from workbench.core.capacity.occupancy import requests_that_fit, waste
-from workbench.core.capacity.pool_use import pool_use
+from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.capacity.separate_pools import request_bytes, separate_pools
 from workbench.core.what_if.alternatives import fp8_gain, on_ranks
 from workbench.models import catalog_names

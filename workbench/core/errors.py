@@ -83,6 +83,20 @@ class ScenarioError(WorkbenchError):
     """
 
 
+def check_integer(field: str, given: object, low: int, high: int, limit: str) -> None:
+    """Refuse what is not an integer from `low` to `high`, called `limit`: ScenarioError."""
+    if type(given) is int and low <= given <= high:
+        return
+    # In this order of arguments the nearest value of NaN is `low`.
+    nearest = min(high, max(low, given if isinstance(given, int | float) else low))
+    raise ScenarioError(
+        "out_of_range",
+        f"Invalid {field} {shown(given)}. Expected an integer from {low} to {limit} ({high:,}). "
+        f"Nearest valid value: {int(nearest)}.",
+        field=field,
+    )
+
+
 class ConfigError(WorkbenchError):
     """A config.json cannot be understood; `field` is the JSON pointer of the offending entry.
 

@@ -97,8 +97,9 @@ class PlanAnswers:
         smallest prefix ...
         """
         from workbench.core.prefix.answer import PrefixHits
+        from workbench.core.prefix.hits import caching_of
 
-        return PrefixHits.of(self._plan)
+        return PrefixHits(self._plan, caching_of(self._plan))
 
     def offload(self, **request: Any) -> Offload:
         """Return what vLLM's offload connector makes of this plan.

@@ -62,10 +62,8 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
 
 
 def _indexer(fields: Fields) -> Indexer:
-    """Return the indexer, and which layers have none of their own.
-
-    Source: `DeepseekV2MLAAttention`, 0.23 and 0.33; the size of GLM's configuration class.
-    """
+    """Return the indexer, and which layers have none of their own."""
+    # DeepseekV2MLAAttention, 0.23 and 0.33; the default size is that of GLM's class.
     pattern = fields.raw("index_topk_pattern")
     layers = range(fields.layer_count())
     if pattern is None:

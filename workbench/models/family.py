@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from workbench.core.errors import ConfigError, shown, unknown_name_message
 from workbench.core.model import Attention, Layer
@@ -65,13 +65,22 @@ def read_state(kind: Callable[..., AnyState], fields: Fields, **parts: Part) -> 
     return kind(**{name: value(part) for name, part in parts.items()})
 
 
-def register(*families: Family) -> None:
-    """Add families under all their model types; a type that is taken is a ValueError."""
-    for family in families:
-        for model_type in family.model_types:
-            if model_type in FAMILIES:
-                raise ValueError(f"model_type {model_type!r} is registered twice")
-            FAMILIES[model_type] = family
+def register(
+    name: str,
+    model_types: tuple[str, ...] | Mapping[str, tuple[str, ...]],
+    layers: Callable[[Fields], Layers],
+    state: Callable[[Fields], State | None] = nothing,
+    **more: Any,
+) -> None:
+    """Add a family under all its model types; a type that is taken is a ValueError.
+
+    more: the other fields of `Family`.
+    """
+    family = Family(name=name, model_types=model_types, layers=layers, state=state, **more)
+    for model_type in model_types:
+        if model_type in FAMILIES:
+            raise ValueError(f"model_type {model_type!r} is registered twice")
+        FAMILIES[model_type] = family
 
 
 def find_family(fields: Fields) -> tuple[Family, str]:

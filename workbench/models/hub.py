@@ -17,14 +17,10 @@ PROBE_SECONDS = 3.0
 def download_config(hub_id: str) -> dict[str, Any]:
     """Return the object of `config.json` in the repository `hub_id` (owner/name).
 
-    Nothing else is fetched. Errors: ConfigError if the hub cannot be reached or lacks the file.
+    Errors: ConfigError if the hub cannot be reached or lacks the file.
     """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-    )
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         cached = try_to_load_from_cache(hub_id, "config.json")
@@ -45,10 +41,8 @@ def download_config(hub_id: str) -> dict[str, Any]:
 
 
 def hub_answers() -> bool:
-    """Return whether the hub's host takes a connection; assumed if a proxy is set.
-
-    The hub's own client tries for a minute before it gives up, which would freeze a panel.
-    """
+    """Return whether the hub's host takes a connection; assumed if a proxy is set."""
+    # The hub's own client tries for a minute before it gives up, which would freeze a panel.
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE or "https" in getproxies():

@@ -40,19 +40,16 @@ def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
             raise _too_large(source, f"{MAX_ENTRIES} entries")
         value = parse_json(decoded, most_depth=MAX_DEPTH, pairs=_unique_keys)
     except UnicodeDecodeError as error:
-        raise ConfigError("config_not_utf8", f"{source} is not UTF-8: {error}.", field="") from None
+        raise _refused("not_utf8", f"{source} is not UTF-8: {error}.") from None
     except TooDeepError:
-        raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="") from None
+        raise _refused("too_deep", f"{source} is nested too deeply.") from None
     except ConfigError:
         raise
     except ValueError as error:
-        raise ConfigError("config_not_json", f"{source} is not JSON: {error}.", field="") from None
+        raise _refused("not_json", f"{source} is not JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise ConfigError(
-            "config_not_object",
-            f"{source} holds a {type(value).__name__}. Expected an object.",
-            field="",
-        )
+        kind = type(value).__name__
+        raise _refused("not_object", f"{source} holds a {kind}. Expected an object.")
     check_depth(value, source)
     return value
 
@@ -70,10 +67,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def check_depth(value: object, source: str) -> None:
-    """Refuse containers nested deeper than MAX_DEPTH or with more than MAX_ENTRIES.
-
-    Also for cyclic objects.
-    """
+    """Refuse containers nested deeper than MAX_DEPTH or with more than MAX_ENTRIES, and cycles."""
     level = {id(value): value} if isinstance(value, CONTAINERS) else {}
     entries = 0
     for _ in range(MAX_DEPTH):
@@ -89,12 +83,15 @@ def check_depth(value: object, source: str) -> None:
         }
         if not level:
             return
-    raise ConfigError("config_too_deep", f"{source} is nested too deeply.", field="")
+    raise _refused("too_deep", f"{source} is nested too deeply.")
 
 
 def _too_large(source: str, limit: str) -> ConfigError:
-    message = f"{source} has more than {limit}, the limit for a config.json."
-    return ConfigError("config_too_large", message, field="")
+    return _refused("too_large", f"{source} has more than {limit}, the limit for a config.json.")
+
+
+def _refused(reason: str, message: str, field: str = "") -> ConfigError:
+    return ConfigError(f"config_{reason}", message, field=field)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -102,7 +99,5 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         counts = Counter(key for key, _ in pairs)
         twice = next(key for key, count in counts.items() if count > 1)
-        raise ConfigError(
-            "config_duplicate_key", f"The key {shown(twice)} appears twice.", field=f"/{twice[:80]}"
-        )
+        raise _refused("duplicate_key", f"The key {shown(twice)} appears twice.", f"/{twice[:80]}")
     return result

@@ -101,10 +101,7 @@ READERS: dict[str, Callable[[Fields, str, int], Mtp | None]] = {
 
 
 def read_mtp(fields: Fields, first: int) -> Mtp | None:
-    """Return the MTP layers, numbered from `first`; None if vLLM knows none for the type.
-
-    Errors: ConfigError for an invalid number.
-    """
+    """Return the MTP layers, numbered from `first`; None if vLLM knows none for the type."""
     model_type = fields.top.get("model_type") or fields.model_type
     if not isinstance(model_type, str) or model_type not in READERS:
         return None

@@ -12,10 +12,7 @@ MODELOPT_KV_DTYPES = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
 def checkpoint_kv_cache_dtype(fields: Fields) -> str:
-    """Return what a ModelOpt checkpoint's quantization_config requests, else "auto".
-
-    Source: vLLM 0.23, resolution of cache_dtype "auto".
-    """
+    """Return what a ModelOpt checkpoint's quantization_config requests, else "auto" (0.23)."""
     config = fields.top.get("quantization_config")
     method = quantization_method(fields)
     if not isinstance(config, Mapping) or method is None or not method.startswith("modelopt"):
@@ -34,16 +31,14 @@ def checkpoint_kv_cache_dtype(fields: Fields) -> str:
 
 
 def quantization_method(fields: Fields) -> str | None:
-    """Return how the checkpoint stores its weights, from quantization_config; None for plain.
-
-    Files that ModelOpt wrote itself name their producer and the algorithm, not the method.
-    """
+    """Return how the checkpoint stores its weights, from quantization_config; None for plain."""
     config = fields.top.get("quantization_config")
     if config is None:
         config = fields.text.get("quantization_config")
     if not isinstance(config, Mapping):
         return None
     producer, inner = config.get("producer"), config.get("quantization")
+    # Files that ModelOpt wrote itself name their producer and the algorithm, not the method.
     if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
         algorithm = inner.get("quant_algo") if isinstance(inner, Mapping) else None
         if isinstance(algorithm, str):
@@ -55,12 +50,8 @@ def quantization_method(fields: Fields) -> str | None:
 def _algorithm(requested: object) -> str:
     """Return fp8 for static 8-bit floats, nvfp4 for 4-bit floats; a string is its own name."""
     if isinstance(requested, Mapping):
-        if requested.get("num_bits") == 4 and requested.get("type") == "float":
+        bits = requested.get("num_bits") if requested.get("type") == "float" else None
+        if bits == 4:
             return "nvfp4"
-        static_fp8 = (
-            requested.get("dynamic") is False
-            and requested.get("num_bits") == 8
-            and requested.get("type") == "float"
-        )
-        return "fp8" if static_fp8 else ""
+        return "fp8" if bits == 8 and requested.get("dynamic") is False else ""
     return requested if isinstance(requested, str) else ""

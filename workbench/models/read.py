@@ -30,9 +30,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     downloaded: `auto_map` is data.
     """
     if not isinstance(config, Mapping):
-        raise ConfigError(
-            "config_not_object", f"{name[:80]} is not the object of a config.json.", field=""
-        )
+        message = f"{name[:80]} is not the object of a config.json."
+        raise ConfigError("config_not_object", message, field="")
     check_depth(config, name[:80])
     fields = Fields(config)
     family, model_type = find_family(fields)
@@ -42,6 +41,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
     ordinary = family.is_ordinary(fields)
     has_state = any(layer.kind == SSM for layer in layers)
+    has_attention = any(layer.kind != SSM for layer in layers)
     attention = family.attention(fields)
     model = Model(
         name=name,
@@ -49,7 +49,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         model_type=model_type,
         architecture=architecture,
         layers=layers,
-        attention=attention if any(layer.kind != SSM for layer in layers) else None,
+        attention=attention if has_attention else None,
         state=family.state(fields) if has_state else None,
         is_hybrid=family.is_hybrid and not ordinary,
         is_attention_free=family.is_attention_free,
@@ -64,19 +64,15 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         num_hidden_layers=_layer_count(fields, layers),
         mtp=read_mtp(fields, _layer_count(fields, layers)),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
-        names_attention_layers=family.names_attention_layers
-        and any(layer.kind != SSM for layer in layers),
+        names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),
     )
     return replace(model, origins=dict(fields.origins))
 
 
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
-    """Return the number of all layers, with those that keep no cache.
-
-    If it is absent, it is the length of the per-layer list, as in the property that
-    Nemotron-H has for it since transformers 5.
-    """
+    """Return the number of all layers, with those that keep no cache."""
+    # If it is absent, it is the length of the list, as in Nemotron-H's property in transformers 5.
     written = fields.layer_count() if fields.has("num_hidden_layers") else fields.listed_layers
     return max(layers[-1].number + 1, written)
 
@@ -115,8 +111,5 @@ def _chunk_size(fields: Fields) -> int:
 
 
 def _notes(fields: Fields) -> tuple[str, ...]:
-    remarks = tuple(dict.fromkeys(fields.remarks))
-    if "auto_map" in fields.top:
-        code = "This repository ships custom code (auto_map); the workbench does not run it."
-        return (*remarks, code)
-    return remarks
+    code = "This repository ships custom code (auto_map); the workbench does not run it."
+    return tuple(dict.fromkeys([*fields.remarks, *([code] if "auto_map" in fields.top else [])]))

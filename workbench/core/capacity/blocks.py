@@ -25,8 +25,6 @@ from workbench.core.stages.gdn_prefill import flashinfer_prefill
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
-NOT_OVERLAPPED = "cpu"
-"""The platform that switches asynchronous scheduling off: a step ends before the next begins."""
 STATES_PER_REQUEST = {"none": 1, "align": 2}
 """Cache mode -> blocks that one request holds in a mamba group, without drafts."""
 
@@ -36,47 +34,45 @@ def cache_plan(plan: Plan) -> CachePlan | None:
     grouping = plan.grouping
     if grouping is None:
         return None
-    length = plan.max_model_len
-    request = blocks_by_group(plan, grouping, length)
+    request = blocks_by_group(plan, grouping, plan.max_model_len)
     scheduler = scheduler_block_size(plan, grouping)
+    finer = hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching)
     return CachePlan(
         grouping=grouping,
         kernel_block_sizes=grouping.of_each(
             [_kernel_block(plan, grouping, group) for group in grouping.examples]
         ),
         blocks_per_request=sum(request),
-        max_model_len=length,
+        max_model_len=plan.max_model_len,
         scheduler_block_size=scheduler,
-        hash_block_size=hash_block_size(plan, grouping, scheduler),
+        hash_block_size=grouping.block_divisor_tokens if finer else scheduler,
         needed_bytes=bytes_of_blocks(plan, grouping, sum(request)),
-        printed_blocks=blocks_as_printed(plan, grouping, request),
+        printed_blocks=printed_blocks(plan, grouping, request),
         held_back_bytes=held_back_bytes(plan, grouping),
     )
 
 
 def rank_bytes(plan: Plan, grouping: Grouping) -> tuple[int, ...]:
-    """Return the cache bytes of every rank, one entry if all are equal; empty while unknown.
-
-    An override of the number of blocks replaces what the ranks measured, and this the explicit
-    bytes.
-    """
-    settings = plan.settings
-    if settings.num_gpu_blocks_override is not None:
-        return (settings.num_gpu_blocks_override * grouping.bytes_per_block,)
-    if settings.kv_cache_memory_bytes_by_rank:
-        return settings.kv_cache_memory_bytes_by_rank
-    measured = measured_bytes(settings)
-    return () if measured is None else (measured,)
+    """Return the cache bytes of every rank, one entry if all are equal; empty while unknown."""
+    override = plan.settings.num_gpu_blocks_override
+    if override is None:
+        return _given_bytes(plan.settings)
+    # An override replaces what the ranks measured, and that the explicit bytes.
+    return (override * grouping.bytes_per_block,)
 
 
 def measured_bytes(settings: Settings) -> int | None:
     """Return the least bytes of a rank without an override: measured, explicit or by the budget."""
+    return min(_given_bytes(settings), default=None)
+
+
+def _given_bytes(settings: Settings) -> tuple[int, ...]:
     if settings.kv_cache_memory_bytes_by_rank:
-        return min(settings.kv_cache_memory_bytes_by_rank)
+        return settings.kv_cache_memory_bytes_by_rank
     if settings.kv_cache_memory_bytes is not None:
-        return settings.kv_cache_memory_bytes
+        return (settings.kv_cache_memory_bytes,)
     budget = memory_budget(settings)
-    return None if budget is None else budget.available_bytes
+    return () if budget is None else (budget.available_bytes,)
 
 
 def held_back_bytes(plan: Plan, grouping: Grouping) -> int:
@@ -107,76 +103,57 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
 
 
 def tokens_in_flight(plan: Plan) -> int:
-    """Return the tokens of unfinished steps, which a window must hold in addition to its own.
-
-    Source: VllmConfig.max_in_flight_tokens and CpuPlatform.check_and_update_config, 0.33.
-    """
+    """Return the tokens of unfinished steps, which a window must hold in addition to its own."""
+    # VllmConfig.max_in_flight_tokens, 0.33: steps overlap with asynchronous scheduling, which the
+    # CPU platform (CpuPlatform.check_and_update_config) and some drafters switch off.
     method = plan.speculation
-    alone = plan.settings.platform == NOT_OVERLAPPED or (method and not method.overlaps_steps)
+    alone = plan.settings.platform == "cpu" or (method and not method.overlaps_steps)
     return plan.max_num_batched_tokens * (1 if alone else plan.rules.groups.batches_in_flight)
 
 
 def checkpoint_blocks(plan: Plan) -> int:
-    """Return the blocks of a request for checkpoints inside a prefill: align mode from 0.33 on.
-
-    Mamba-2 always has one, gated delta nets where FlashInfer runs their prefill.
-    """
+    """Return the blocks of a request for checkpoints inside a prefill: align mode from 0.33 on."""
     state = plan.model.state
     if state is None or plan.mamba_cache_mode != "align":
         return 0
-    known = plan.rules.groups.checkpoint_blocks
+    # Mamba-2 always has one, gated delta nets where FlashInfer runs their prefill.
     kind = f"{state.kind}:flashinfer" if flashinfer_prefill(plan) else state.kind
-    return known.get(kind, 0)
+    return plan.rules.groups.checkpoint_blocks.get(kind, 0)
 
 
 def blocks_in_group(plan: Plan, group: Group, length: int) -> int:
     """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
-    if not group.own_specs:
-        return blocks_of_group(plan, group.spec, length)
     return max(blocks_of_group(plan, spec, length) for spec in group.different_specs)
 
 
 def blocks_by_group(plan: Plan, grouping: Grouping, length: int) -> tuple[int, ...]:
     """Return the block ids of one request of `length` tokens in every group."""
-    examples = [blocks_in_group(plan, group, length) for group in grouping.examples]
-    return grouping.of_each(examples)
-
-
-def blocks_per_request(plan: Plan, grouping: Grouping, length: int) -> int:
-    """Return the block ids of one request of `length` tokens, over all groups."""
-    return sum(blocks_by_group(plan, grouping, length))
+    return grouping.of_each([blocks_in_group(plan, group, length) for group in grouping.examples])
 
 
 def needed_bytes(plan: Plan, grouping: Grouping, length: int) -> int:
     """Return the bytes that one request of `length` tokens needs; with less vLLM does not start."""
-    return bytes_of_blocks(plan, grouping, blocks_per_request(plan, grouping, length))
+    return bytes_of_blocks(plan, grouping, sum(blocks_by_group(plan, grouping, length)))
 
 
 def bytes_of_blocks(plan: Plan, grouping: Grouping, blocks: int) -> int:
-    """Return the bytes that a request with so many block ids takes.
-
-    Groups of layer tuples (0.23) reserve the tuples of the largest group, whatever a slot holds.
-    """
+    """Return the bytes that a request with so many block ids takes."""
     groups = grouping.groups
     if plan.rules.groups.one_allocation or not grouping.has_layer_tuples:
         return grouping.bytes_per_block * blocks
+    # Groups of layer tuples (0.23) reserve the tuples of the largest group, whatever a slot holds.
     named = [dict(zip(group.layers, group.own_specs, strict=True)) for group in groups]
     one_tuple = sum({spec.page_size_bytes for spec in groups[0].own_specs})
     return max(map(layers_a_page, named)) * one_tuple * blocks
 
 
-def printed_blocks(plan: Plan, grouping: Grouping, length: int) -> int:
-    """Return what the printed concurrency divides by, for requests of `length` tokens."""
-    return blocks_as_printed(plan, grouping, blocks_by_group(plan, grouping, length))
-
-
-def blocks_as_printed(plan: Plan, grouping: Grouping, request: tuple[int, ...]) -> int:
-    """Return all bytes of a request, its blocks by group, in pages of the first group.
-
-    0.33 counts the blocks of every group in pages of its own.
-    """
+def printed_blocks(plan: Plan, grouping: Grouping, request: tuple[int, ...]) -> int:
+    """Return what the printed concurrency divides by, for a request of these blocks by group."""
     if plan.rules.groups.one_allocation or not grouping.groups:
+        # 0.33 counts the blocks of every group in pages of its own.
         return sum(request)
+    # 0.23 divides all bytes of a request by the page of the first group alone
+    # (get_max_concurrency_for_kv_cache_config).
     pages = grouping.group_pages
     return cdiv(sum(map(mul, request, pages)), pages[0])
 
@@ -201,24 +178,17 @@ def scheduler_block_size(plan: Plan, grouping: Grouping) -> int:
     return grouping.block_multiple_tokens
 
 
-def hash_block_size(plan: Plan, grouping: Grouping, scheduler: int) -> int:
-    """Return the unit of prefix hashes: the common divisor if allowed, else the scheduler's."""
-    if not hashes_may_be_finer(plan, grouping, in_use=plan.enable_prefix_caching):
-        return scheduler
-    return grouping.block_divisor_tokens
-
-
 def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool:
-    """Return whether hashes may have a unit below the scheduler's.
-
-    Not for a single group, not while nothing uses them, and not when a mamba group has another
-    block than the attention.
-    """
-    if len(grouping.groups) <= 1 or not in_use:
-        return False
-    return not any(
-        group.spec.is_mamba and group.spec.block_size != plan.block_size
-        for group in grouping.examples
+    """Return whether hashes may have a unit below the scheduler's: the common divisor."""
+    # resolve_kv_cache_block_sizes: not for a single group, not while nothing uses them, and not
+    # when a mamba group has another block than the attention.
+    return (
+        in_use
+        and len(grouping.groups) > 1
+        and not any(
+            group.spec.is_mamba and group.spec.block_size != plan.block_size
+            for group in grouping.examples
+        )
     )
 
 

@@ -44,15 +44,12 @@ class PublishedPlacement(TypedDict):
 class CachePlan(Published):
     """Groups, tensors and capacity. A pool without a size has num_blocks None."""
 
-    grouping: Grouping = decided("which layers share a block table", published=False, required=True)
-    kernel_block_sizes: tuple[int | None, ...] = decided(
-        "kernel blocks of the groups", "tokens", published=False, required=True
-    )
-    available_bytes: int | None = decided(
-        "memory for it on the rank that has least, None when unknown",
-        "bytes",
-        published=False,
-    )
+    grouping: Grouping
+    """Which layers share a block table."""
+    kernel_block_sizes: tuple[int | None, ...]
+    """Kernel blocks of the groups, in tokens."""
+    available_bytes: int | None = None
+    """Memory for it on the rank that has least, None when unknown."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -87,10 +84,7 @@ class CachePlan(Published):
         """Return the allocations; null while the memory is unknown."""
         if self.tensors is None:
             return None
-        return [
-            {"size": tensor.size_bytes, "shared_by": list(tensor.shared_by)}
-            for tensor in self.tensors
-        ]
+        return [{"size": one.size_bytes, "shared_by": list(one.shared_by)} for one in self.tensors]
 
     num_blocks: int | None = decided("the null block included", "blocks")
     blocks_per_request: int = decided(
@@ -118,10 +112,7 @@ class CachePlan(Published):
 
     @property
     def placements(self) -> tuple[Placement, ...] | None:
-        """Return where every layer is in the one allocation; None while the memory is unknown.
-
-        Nothing in versions with one tensor per slot.
-        """
+        """Return where every layer is in the one allocation (0.33); None without a memory size."""
         return None if self.num_blocks is None else self.grouping.placements(self.num_blocks)
 
     @property
@@ -139,25 +130,16 @@ class CachePlan(Published):
             for placed in self.placements or ()
         ] or None
 
-    max_model_len: int = decided("the longest request", "tokens", published=False, required=True)
-    needed_bytes: int = decided(
-        "what one request of full length needs", "bytes", published=False, required=True
-    )
-    printed_blocks: int = decided(
-        "what vLLM divides by when it prints its concurrency",
-        "blocks",
-        published=False,
-        required=True,
-    )
-    held_back_bytes: int = decided(
-        "memory that the check of one request omits", "bytes", published=False, default=0
-    )
-    rank_bytes: tuple[int, ...] = decided(
-        "memory for it on every rank, one entry where all have the same",
-        "bytes",
-        published=False,
-        default=(),
-    )
+    max_model_len: int
+    """The longest request, in tokens."""
+    needed_bytes: int
+    """What one request of full length needs."""
+    printed_blocks: int
+    """What vLLM divides by when it prints its concurrency."""
+    held_back_bytes: int = 0
+    """Memory that the check of one request omits."""
+    rank_bytes: tuple[int, ...] = ()
+    """Memory for it on every rank, one entry where all have the same."""
 
     def sized(self, rank_bytes: tuple[int, ...]) -> CachePlan:
         """Return the same in a pool of so many bytes on every rank; the least decides."""
@@ -191,6 +173,5 @@ class CachePlan(Published):
     @property
     def printed_tokens(self) -> int | None:
         """Return the tokens in "GPU KV cache size": concurrency times the longest request."""
-        return (
-            None if self.max_concurrency is None else int(self.max_concurrency * self.max_model_len)
-        )
+        concurrency = self.max_concurrency
+        return None if concurrency is None else int(concurrency * self.max_model_len)

@@ -22,10 +22,7 @@ NEEDED = ("device_memory_bytes", "weights_bytes")
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Bytes of one rank's device. activation_bytes: peak activations and what torch does not see.
-
-    requested_bytes: the share of the device that vLLM takes, rounded up to a byte.
-    """
+    """Bytes of one rank's device. activation_bytes: their peak, and what torch does not see."""
 
     device_bytes: int
     utilization: float
@@ -35,19 +32,15 @@ class MemoryBudget:
 
     @property
     def requested_bytes(self) -> int:
-        """Return the device memory times utilisation."""
+        """Return the share of the device that vLLM takes: its memory times utilisation."""
         # Rounded up as `request_memory` does; a floor would be a byte off, and sometimes a block.
         return ceil(self.device_bytes * self.utilization)
 
     @property
     def available_bytes(self) -> int:
         """Return what is left for the cache; negative when the rest alone does not fit."""
-        return (
-            self.requested_bytes
-            - self.weights_bytes
-            - self.activation_bytes
-            - self.cuda_graph_bytes
-        )
+        taken = self.weights_bytes + self.activation_bytes + self.cuda_graph_bytes
+        return self.requested_bytes - taken
 
     def utilization_for(self, cache_bytes: int) -> float | None:
         """Return the least utilisation, in hundredths, that leaves `cache_bytes`; None above 1."""

@@ -7,45 +7,49 @@ from dataclasses import dataclass
 from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.blocks import checkpoint_blocks, tokens_in_flight
 from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import check_integer
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 
 NULL_BLOCKS = 1
 USUAL_PROMPT_TOKENS = 4096
+PARTS = (
+    *("used", "unfilled tokens", "mamba padding", "empty slots"),
+    *("checkpoint", "draft blocks", "attention padding"),
+)
 
 
 @dataclass(frozen=True)
 class Waste:
-    """Use of the bytes reserved for one request of `prompt_tokens`; the parts add up exactly.
-
-    Overhead: unfilled tokens of the last block, padding of mamba pages and of attention pages, room
-    of a block that no layer of the group fills, checkpoints of align mode, blocks of draft tokens.
-    """
+    """Use of the bytes reserved for one request of `prompt_tokens`; the parts add up exactly."""
 
     prompt_tokens: int
     reserved_bytes: int
-    used_bytes: int
-    """Keys, values and the running state; everything below is overhead."""
-    unfilled_tokens_bytes: int
-    mamba_padding_bytes: int
-    empty_slots_bytes: int
-    checkpoint_bytes: int
-    draft_bytes: int
-    attention_padding_bytes: int = 0
+    parts: dict[str, int]
+    """Bytes by name. "used" are keys, values and the running state. The rest is overhead: unfilled
+    tokens of the last block, padding of mamba pages and of attention pages, room of a block that no
+    layer of the group fills ("empty slots"), checkpoints of align mode, blocks of draft tokens."""
 
     @property
-    def parts(self) -> dict[str, int]:
-        """Return every part by name; they add up to `reserved_bytes`."""
-        return {
-            "used": self.used_bytes,
-            "unfilled tokens": self.unfilled_tokens_bytes,
-            "mamba padding": self.mamba_padding_bytes,
-            "empty slots": self.empty_slots_bytes,
-            "checkpoint": self.checkpoint_bytes,
-            "draft blocks": self.draft_bytes,
-            "attention padding": self.attention_padding_bytes,
-        }
+    def used_bytes(self) -> int:
+        """Return the bytes of keys, values and the running state."""
+        return self.parts["used"]
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """The pool of one rank, full of requests of `prompt_tokens`; the parts add up exactly."""
+
+    prompt_tokens: int
+    requests: int
+    available_bytes: int
+    """Memory for the cache on `rank`, of `ranks` in all."""
+    parts: dict[str, int]
+    """Those of `Waste`, for all requests together, and "null block", "idle blocks" (too few for one
+    more request), "rank imbalance" (blocks that another rank has no room for) and "remainder" (too
+    small for one more block)."""
+    rank: int = 0
+    ranks: int = 1
 
 
 def usual_prompt(plan: Plan) -> int:
@@ -55,43 +59,27 @@ def usual_prompt(plan: Plan) -> int:
 
 def check_prompt(plan: Plan, prompt_tokens: int) -> None:
     """Refuse what is not a length of a prompt: ScenarioError with the nearest that is."""
-    if isinstance(prompt_tokens, int) and 1 <= prompt_tokens <= plan.max_model_len:
-        return
-    nearest = 1
-    if isinstance(prompt_tokens, int | float) and prompt_tokens > 1:
-        nearest = int(min(prompt_tokens, plan.max_model_len))
-    raise ScenarioError(
-        "out_of_range",
-        f"Invalid prompt length {str(prompt_tokens)[:40]!r}. Expected an integer from 1 to "
-        f"max_model_len ({plan.max_model_len:,}). Nearest valid value: {nearest}.",
-        field="prompt_tokens",
-    )
+    check_integer("prompt_tokens", prompt_tokens, 1, plan.max_model_len, "max_model_len")
 
 
 def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
-    """Return the block ids that a request of `prompt_tokens` tokens takes in one group.
-
-    For a sliding window the most that it takes at once, which is during its prefill.
-    """
+    """Return the block ids that a request of `prompt_tokens` tokens takes in one group."""
+    size, window = group.spec.block_size, group.spec.window_tokens
     if not group.spec.is_mamba:
-        length = prompt_tokens
-        if group.spec.window_tokens is not None:
-            reach = group.spec.window_tokens - 1 + tokens_in_flight(plan)
-            length = min(prompt_tokens, reach + group.spec.block_size)
-        return cdiv(length, group.spec.block_size)
+        if window is None:
+            return cdiv(prompt_tokens, size)
+        # The most that a window takes at once, which is during the prefill.
+        return cdiv(min(prompt_tokens, window - 1 + tokens_in_flight(plan) + size), size)
     drafts = plan.settings.num_speculative_tokens
     if plan.mamba_cache_mode == "all":
-        return cdiv(prompt_tokens, group.spec.block_size) + drafts
-    if plan.mamba_cache_mode != "align" or prompt_tokens <= group.spec.block_size:
+        return cdiv(prompt_tokens, size) + drafts
+    if plan.mamba_cache_mode != "align" or prompt_tokens <= size:
         return 1 + drafts
     return 2 + checkpoint_blocks(plan) + drafts
 
 
 def blocks_for_prompt(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int:
-    """Return the block ids of one request over all groups.
-
-    Errors: ScenarioError for no length of a prompt.
-    """
+    """Return the block ids of one request over all groups. Errors: as `check_prompt`."""
     check_prompt(plan, prompt_tokens)
     return sum(request_blocks(plan, group, prompt_tokens) for group in cache.groups)
 
@@ -104,39 +92,61 @@ def requests_that_fit(plan: Plan, cache: CachePlan, prompt_tokens: int) -> int |
 
 
 def waste(plan: Plan, cache: CachePlan, prompt_tokens: int) -> Waste:
-    """Return the decomposition of the bytes that one request reserves.
-
-    Errors: as `blocks_for_prompt`.
-    """
+    """Return where the bytes go that one request reserves. Errors: as `check_prompt`."""
     check_prompt(plan, prompt_tokens)
-    drafts = plan.settings.num_speculative_tokens
-    used = unfilled = padding = empty = checkpoint = draft = attention_padding = reserved = 0
+    drafts, one_block = plan.settings.num_speculative_tokens, cache.grouping.bytes_per_block
+    parts, reserved = dict.fromkeys(PARTS, 0), 0
     for group in cache.groups:
         blocks = request_blocks(plan, group, prompt_tokens)
-        reserved += blocks * cache.grouping.bytes_per_block
-        empty += (cache.grouping.bytes_per_block - group.layers_bytes) * blocks
+        reserved += blocks * one_block
+        parts["empty slots"] += (one_block - group.layers_bytes) * blocks
         for spec, layers in group.layers_by_spec:
-            own, padded = spec.content_bytes, spec.padding_bytes * blocks * layers
+            own, padding = spec.content_bytes * layers, spec.padding_bytes * blocks * layers
             if not spec.is_mamba:
-                filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes
-                used += filled * layers
-                unfilled += (blocks * own - filled) * layers
-                attention_padding += padded
+                filled = min(prompt_tokens, blocks * spec.block_size) * spec.token_bytes * layers
+                parts["used"] += filled
+                parts["unfilled tokens"] += blocks * own - filled
+                parts["attention padding"] += padding
                 continue
             states = blocks - drafts
             kept_for_reuse = states - 1 if plan.mamba_cache_mode in {"align", "all"} else 0
-            used += own * (states - kept_for_reuse) * layers
-            checkpoint += own * kept_for_reuse * layers
-            draft += own * drafts * layers
-            padding += padded
-    return Waste(
+            parts["used"] += own * (states - kept_for_reuse)
+            parts["checkpoint"] += own * kept_for_reuse
+            parts["draft blocks"] += own * drafts
+            parts["mamba padding"] += padding
+    return Waste(prompt_tokens, reserved, parts)
+
+
+def pool_use(
+    plan: Plan, cache: CachePlan, prompt_tokens: int, rank: int | None = None
+) -> PoolUse | None:
+    """Return the decomposition of the pool; None while its size is unknown or there is no block.
+
+    rank: whose memory it is; without it the one that has most. Errors: ScenarioError for no length
+    of a prompt, and for a rank that does not exist.
+    """
+    ranks, num_blocks = cache.rank_bytes, cache.num_blocks
+    if not ranks or not num_blocks:
+        return None
+    if rank is None:
+        rank = ranks.index(max(ranks))
+    check_integer("rank", rank, 0, len(ranks) - 1, "the last with a memory size")
+    available, per_block = ranks[rank], cache.grouping.bytes_per_block
+    taken_by_one = blocks_for_prompt(plan, cache, prompt_tokens)
+    requests = max(0, num_blocks - NULL_BLOCKS) // taken_by_one
+    of_one = waste(plan, cache, prompt_tokens).parts
+    room = available // per_block if per_block else num_blocks
+    return PoolUse(
         prompt_tokens=prompt_tokens,
-        reserved_bytes=reserved,
-        used_bytes=used,
-        unfilled_tokens_bytes=unfilled,
-        mamba_padding_bytes=padding,
-        empty_slots_bytes=empty,
-        checkpoint_bytes=checkpoint,
-        draft_bytes=draft,
-        attention_padding_bytes=attention_padding,
+        requests=requests,
+        available_bytes=available,
+        parts={
+            **{name: size * requests for name, size in of_one.items()},
+            "null block": NULL_BLOCKS * per_block,
+            "idle blocks": (num_blocks - NULL_BLOCKS - requests * taken_by_one) * per_block,
+            "rank imbalance": (room - num_blocks) * per_block,
+            "remainder": available - room * per_block,
+        },
+        rank=rank,
+        ranks=len(ranks),
     )

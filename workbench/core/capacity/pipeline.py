@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
-from workbench.core.capacity.blocks import needed_bytes
-from workbench.core.errors import ScenarioError
+from workbench.core.capacity.blocks import held_back_bytes, needed_bytes
+from workbench.core.errors import ScenarioError, check_integer
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_classes import layer_number
 from workbench.core.plan import Plan
@@ -56,47 +57,37 @@ class Pipeline:
 
 
 def layers_of_stages(layers: int, stages: int) -> tuple[range, ...]:
-    """Return the layers of each stage, split evenly; later stages take the remainder.
-
-    The last one gets none of it, and with more than two stages the first one last of all.
-    Errors: ScenarioError for stages that some layer-less rank would need.
-    """
-    if isinstance(stages, bool) or not isinstance(stages, int) or not 1 <= stages <= layers:
-        nearest = min(max(int(stages), 1), layers) if isinstance(stages, int | float) else 1
-        raise ScenarioError(
-            "out_of_range",
-            f"A model of {layers} layers has 1 to {layers} pipeline stages; got {stages!r}. "
-            f"Nearest valid value: {nearest}.",
-            field="stages",
-        )
+    """Return the layers of each stage. Errors: ScenarioError for more stages than layers."""
+    check_integer("stages", stages, 1, layers, "the layers of the model")
     sizes = [layers // stages] * stages
+    # Later stages take the remainder, the last one none, and with more than two stages the first
+    # one last of all (get_pp_indices).
     for number in range(2, layers % stages + 2):
         sizes[-number] += 1
-    starts = [sum(sizes[:number]) for number in range(stages)]
-    return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
+    ends = list(accumulate(sizes))
+    return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
 
 
 def projected(grouping: Grouping, layers: range) -> Grouping:
     """Return the same groups with the layers of one stage alone; a group may keep none."""
-    groups = tuple(_projected(group, layers) for group in grouping.groups)
+    groups = [_projected(group, layers) for group in grouping.groups]
     size = max((len(group.layers) for group in groups), default=0)
-    padded = tuple(
-        replace(group, padding_layers=size - len(group.layers))
-        if grouping.layout is None and not group.own_specs
-        else group
-        for group in groups
-    )
-    return replace(grouping, groups=padded, group_size=size, notes=())
+    if grouping.layout is None:
+        groups = [
+            group if group.own_specs else replace(group, padding_layers=size - len(group.layers))
+            for group in groups
+        ]
+    return replace(grouping, groups=tuple(groups), group_size=size, notes=())
 
 
 def _projected(group: Group, layers: range) -> Group:
-    kept = [
-        (name, spec)
-        for name, spec in zip(group.layers, group.layer_specs, strict=True)
+    own = group.own_specs and [
+        spec
+        for name, spec in zip(group.layers, group.own_specs, strict=True)
         if layer_number(name) in layers
     ]
-    own = tuple(spec for _name, spec in kept) if group.own_specs else ()
-    return replace(group, layers=tuple(name for name, _spec in kept), own_specs=own)
+    kept = tuple(name for name in group.layers if layer_number(name) in layers)
+    return replace(group, layers=kept, own_specs=tuple(own))
 
 
 def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None) -> Pipeline:
@@ -112,15 +103,13 @@ def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None)
     names = (name for group in cache.groups for name in group.layers)
     end = max((layer_number(name) + 1 for name in names), default=0)
     parts[-1] = range(parts[-1].start, max(parts[-1].stop, end))
-    if memory_bytes is not None and len(memory_bytes) != stages:
+    sizes = [cache.available_bytes] * stages if memory_bytes is None else list(memory_bytes)
+    if len(sizes) != stages:
         raise ScenarioError(
             "out_of_range",
-            f"{stages} stages have {stages} memory sizes; got {len(memory_bytes)}.",
+            f"{stages} stages have {stages} memory sizes; got {len(sizes)}.",
             field="memory_bytes",
         )
-    sizes: list[int | None] = [cache.available_bytes] * stages
-    if memory_bytes is not None:
-        sizes = list(memory_bytes)
     found = tuple(
         _stage(plan, part, projected(cache.grouping, part), size)
         for part, size in zip(parts, sizes, strict=True)
@@ -130,16 +119,14 @@ def pipeline(plan: Plan, stages: int, memory_bytes: Sequence[int] | None = None)
 
 
 def _stage(plan: Plan, layers: range, grouping: Grouping, available: int | None) -> Stage:
-    one = grouping.bytes_per_block
-    override = plan.settings.num_gpu_blocks_override
+    one, override = grouping.bytes_per_block, plan.settings.num_gpu_blocks_override
     if override is not None:
         available = override * one
-    held_back = one if plan.rules.groups.counts_null_block else 0
     return Stage(
         layers=layers,
         grouping=grouping,
         available_bytes=available,
         room_blocks=None if available is None or not one else max(available, 0) // one,
         needed_bytes=needed_bytes(plan, grouping, plan.max_model_len),
-        checked_bytes=None if available is None else available - held_back,
+        checked_bytes=None if available is None else available - held_back_bytes(plan, grouping),
     )

@@ -31,44 +31,29 @@ class SeparatePools:
 
     def requests_that_fit(self, prompt_tokens: int) -> int:
         """Return the requests of this length that both pools hold at once."""
-        attention, states = request_bytes(self.plan, self.block_size, prompt_tokens)
-        fits = [
-            pool // needed
-            for pool, needed in ((self.attention_bytes, attention), (self.state_bytes, states))
-            if needed
-        ]
-        return min(fits, default=0)
+        needed = request_bytes(self.plan, self.block_size, prompt_tokens)
+        pools = zip((self.attention_bytes, self.state_bytes), needed, strict=True)
+        return min((pool // bytes_ for pool, bytes_ in pools if bytes_), default=0)
 
 
 def separate_pools(plan: Plan, designed_for_tokens: int) -> SeparatePools | None:
-    """Return the memory of `plan`, split for prompts of one length.
-
-    None for a model that is not hybrid, and while the memory is unknown.
-    """
+    """Return the memory of a hybrid, split for prompts of one length; None while it is unknown."""
     cache = plan.cache
-    if not plan.is_hybrid or cache is None or not cache.available_bytes:
+    memory = None if cache is None else cache.available_bytes
+    if not plan.is_hybrid or memory is None or memory <= 0:
         return None
-    if cache.available_bytes < 0:
-        return None
-    block_size = block_size_without_alignment(plan)
+    # The block that phase 1 chose, before phase 2 made the pages equal.
+    chosen = [step.result for step in plan.steps if step.rule.name in PHASE_1]
+    block_size = int(chosen[-1]) if chosen else plan.settings.block_size or plan.block_size
     attention, states = request_bytes(plan, block_size, designed_for_tokens)
-    for_attention = cache.available_bytes * attention // (attention + states)
+    for_attention = memory * attention // (attention + states)
     return SeparatePools(
-        plan, designed_for_tokens, block_size, for_attention, cache.available_bytes - for_attention
+        plan, designed_for_tokens, block_size, for_attention, memory - for_attention
     )
 
 
-def block_size_without_alignment(plan: Plan) -> int:
-    """Return the block that phase 1 chose, before phase 2 made the pages equal; in tokens."""
-    chosen = [step.result for step in plan.steps if step.rule.name in PHASE_1]
-    return int(chosen[-1]) if chosen else plan.settings.block_size or plan.block_size
-
-
 def request_bytes(plan: Plan, block_size: int, prompt_tokens: int) -> tuple[int, int]:
-    """Return the unpadded bytes of one request in the pool of attention and in that of states.
-
-    Errors: ScenarioError for no length of a prompt.
-    """
+    """Return the unpadded bytes of one request in each pool. Errors: as `check_prompt`."""
     check_prompt(plan, prompt_tokens)
     attention = states = 0
     for group in plan.built_cache().groups:
@@ -86,6 +71,5 @@ def shared_and_separate(
     plan: Plan, cache: CachePlan, pools: SeparatePools, prompt_tokens: int
 ) -> tuple[int, int]:
     """Return the requests of one length that fit into the shared and into separate pools."""
-    return requests_that_fit(plan, cache, prompt_tokens) or 0, pools.requests_that_fit(
-        prompt_tokens
-    )
+    shared = requests_that_fit(plan, cache, prompt_tokens) or 0
+    return shared, pools.requests_that_fit(prompt_tokens)

@@ -1,8 +1,7 @@
 """What prompts leave in the host pool, and how many of them it holds (0.23).
 
 Source: `OffloadingConnectorScheduler._build_store_jobs` and `get_sliding_window_size_in_blocks`
-(`vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`) of 0.23: prompts only
-(`offload_prompt_only`), whole offloaded blocks only, and no block that the GPU has dropped.
+(`vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`) of 0.23.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class StoredPrompt:
 
 
 def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPrompt:
-    """Return the host blocks of one prompt.
-
-    Errors: ValueError after a failed check, or below 1 token.
-    """
+    """Return the host blocks of one prompt. Errors: as `Offload.stored_prompt`."""
     if found.factor is None:
         raise ValueError("this offload does not start: see its problems")
     if prompt_tokens < 1:
@@ -59,10 +55,13 @@ def stored_prompt(plan: Plan, found: Offload, prompt_tokens: int) -> StoredPromp
     kept = caching_of(plan).prefill(prompt_tokens)
     if not kept.is_scheduled:
         return StoredPrompt(prompt_tokens, 0, 0, 0, None)
+    # Prompts only (offload_prompt_only), and whole offloaded blocks only.
     loadable = prompt_tokens // unit * unit
     attention = states = 0
     for spec, size in zip(specs, sizes, strict=True):
         if spec.is_mamba:
+            # A state is stored where a kept one is at the end of an offloaded block; blocks that
+            # the GPU has dropped cannot be.
             states += sum(_multiples(part, size) for part in kept.kept)
             loadable = min(loadable, kept.checkpoint_below(loadable, unit))
         else:
@@ -81,6 +80,8 @@ def _full_attention_block(specs: list[CacheSpec], sizes: list[int]) -> int | Non
 
 def _attention_blocks(blocks: int, size: int, spec: CacheSpec, full: int | None) -> int:
     """Return the blocks without those of a window that no hit can reach."""
+    # A hit ends on a block of full attention, so of each such segment a window reaches only the
+    # tail: window 8, blocks of 4, full attention 16 store the last two of every four.
     if spec.window_tokens is None or full is None or full <= size:
         return blocks
     segment, tail = full // size, cdiv(spec.window_tokens, size)

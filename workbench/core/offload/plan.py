@@ -15,13 +15,7 @@ from workbench.core.arithmetic import cdiv, round_up
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import ScenarioError
 from workbench.core.groups.cache_spec import MLA_KINDS, CacheSpec
-from workbench.core.offload.checks import (
-    block_problem,
-    bytes_problem,
-    chunk_problem,
-    hash_problem,
-    no_group_problem,
-)
+from workbench.core.offload import checks
 from workbench.core.offload.request import (
     BlockSizes,
     OffloadRequest,
@@ -60,8 +54,7 @@ class Offload:
     bytes_per_cpu_block: int | None = None
     """Bytes of one host block, all ranks together."""
     cpu_blocks: int | None = None
-    """None after a failed check, or when no layer keeps a cache; the memory of the GPU plays no
-    part in it."""
+    """None after a failed check, or when no layer keeps a cache."""
     window_chunks: tuple[int | None, ...] = ()
     """Per group, how many offloaded blocks of a request are kept, None for all (0.33; empty in
     0.23)."""
@@ -123,15 +116,15 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     chunk = request.blocks_per_chunk if rules.takes_blocks_per_chunk else None
     units = resolved_block_sizes(plan, request)
     if rules.takes_blocks_per_chunk and not sizes:
-        problem: Problem | None = no_group_problem()
+        problem: Problem | None = checks.no_group_problem()
     elif isinstance(units, Problem):
         problem = units
     else:
         problem = (
-            hash_problem(sizes, units.hash, plan.enable_prefix_caching, rules)
-            or chunk_problem(chunk, request.block_size)
-            or block_problem(sizes, request.block_size, rules)
-            or bytes_problem(request.cpu_bytes_to_use)
+            checks.hash_problem(sizes, units.hash, plan.enable_prefix_caching, rules)
+            or checks.chunk_problem(chunk, request.block_size)
+            or checks.block_problem(sizes, request.block_size, rules)
+            or checks.bytes_problem(request.cpu_bytes_to_use)
         )
     legal = tuple(sizes[0] * k for k in range(1, LEGAL_SIZES + 1)) if len(set(sizes)) == 1 else ()
     found = Offload(
@@ -145,6 +138,7 @@ def offload(plan: Plan, request: OffloadRequest | None = None) -> Offload:
     )
     if problem is not None:
         return found
+    # The memory of the GPU plays no part in the size of a host block, nor in their number.
     factor = chunk or (1 if request.block_size is None else request.block_size // sizes[0])
     copies = 1 if _stores_one_copy(plan, request, world) else world
     block_bytes = round_up(
@@ -177,10 +171,8 @@ def _world(plan: Plan, world_size: int | None) -> int:
 
 
 def window_chunks(spec: CacheSpec, chunk_tokens: int) -> int | None:
-    """Return the offloaded blocks that a request's attention or state reads; None for all.
-
-    Source: `get_sliding_window_size_in_chunks`, 0.33.
-    """
+    """Return the offloaded blocks that a request's attention or state reads; None for all."""
+    # get_sliding_window_size_in_chunks, 0.33.
     if spec.is_mamba:
         return 1
     return None if spec.window_tokens is None else cdiv(spec.window_tokens, chunk_tokens)

@@ -49,10 +49,7 @@ class WorkerBytes:
 
 
 def worker_bytes(plan: Plan) -> WorkerBytes:
-    """Return what the worker takes for one block id.
-
-    Errors: ValueError when the plan has no cache.
-    """
+    """Return what the worker takes for one block id. Errors: ValueError without a cache."""
     grouping = plan.built_cache().grouping
     one = plan.rules.groups.one_allocation
     placed = len(grouping.placements(1)) if one else len(grouping.slots)
@@ -90,10 +87,7 @@ def block_counts(num_blocks: int, kernel_blocks_per_block: int) -> BlockCounts:
 
 
 def layer_bytes(plan: Plan) -> tuple[LayerBytes, ...]:
-    """Return per layer, group by group, the bytes of one block that are transferred.
-
-    Padding is skipped. Errors: ValueError when the plan has no cache.
-    """
+    """Return the bytes of one block in every layer, group by group. Errors: as `worker_bytes`."""
     return tuple(
         LayerBytes(name, spec.content_bytes, spec.page_size_bytes)
         for group in plan.built_cache().groups

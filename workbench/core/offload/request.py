@@ -74,17 +74,15 @@ def block_over_ranks(plan: Plan, spec: CacheSpec, request: OffloadRequest) -> in
 def resolved_block_sizes(
     plan: Plan, request: OffloadRequest, connector: bool = True
 ) -> BlockSizes | Problem:
-    """Return the scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them.
-
-    connector: hashes are in use even without prefix caching. One group (or none) counts by the
-    configured block size, times the context-parallel ranks.
-    """
+    """Return the scheduler and hash block size as `resolve_kv_cache_block_sizes` finds them."""
+    # A connector uses hashes even without prefix caching.
     in_use = plan.enable_prefix_caching or connector
     if plan.rules.offload.context_parallel_with_groups:
         return _units_by_group(plan, request, in_use=in_use)
     grouping = plan.built_cache().grouping
     groups, scheduler = grouping.groups, scheduler_block_size(plan, grouping)
     if len(groups) <= 1:
+        # One group (or none) counts by the configured block size.
         size = scheduler * request.context_parallel
         return BlockSizes(size, size)
     decode, prefill = request.decode_context_parallel, request.prefill_context_parallel
@@ -106,10 +104,8 @@ def resolved_block_sizes(
 
 
 def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> BlockSizes | Problem:
-    """Return the units of 0.33: a block per group over the ranks; align mode may hash finer.
-
-    All groups of the models known here can be found again by their hashes.
-    """
+    """Return the units of 0.33: a block per group over the ranks; align mode may hash finer."""
+    # All groups of the models known here can be found again by their hashes.
     groups, explicit = plan.built_cache().groups, request.hash_block_size
     if len(groups) <= 1:
         spread = not groups or not groups[0].spec.is_mamba

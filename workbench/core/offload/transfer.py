@@ -9,6 +9,7 @@ hash names vLLM's version both in 0.23 and in 0.33; `_validate_remote_agent_hand
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import lcm
 from typing import Any
@@ -24,28 +25,11 @@ CONNECTOR_WISH = "LBHNC"
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """What one side of a transfer brings. Sizes in tokens; `ratio`: kernel blocks in a block."""
-
-    tensor_parallel: int
-    kv_cache_dtype: str
-    block_size: int
-    kernel_block_size: int
-
-    @property
-    def ratio(self) -> int:
-        """Return r: kernel blocks in one manager block."""
-        return self.block_size // self.kernel_block_size
-
-
-@dataclass(frozen=True, slots=True)
 class Transfer:
-    """Two sides compared. The decode side fetches, so it is the local one of the messages."""
+    """Two plans compared. The decode side fetches, so it is the local one of the messages."""
 
-    plans: tuple[Plan, Plan] = field(repr=False)
-    """Those of prefill and decode."""
-    prefill: Side
-    decode: Side
+    prefill: Plan = field(repr=False)
+    decode: Plan = field(repr=False)
     common_block_size: int
     common_kernel_block_size: int
     """Least common multiple of both sides, in tokens, as is `common_block_size`."""
@@ -62,60 +46,42 @@ class Transfer:
     @property
     def verdict(self) -> str:
         """Return one line on how the block sizes compare, and the consequence."""
-        sizes = (
-            f"{self.prefill.block_size:,} (prefill) and {self.decode.block_size:,} (decode) tokens"
-        )
-        equal = self.prefill.block_size == self.decode.block_size
-        kind = "homogeneous: equal" if equal else "heterogeneous: unequal"
+        there, here = self.prefill.block_size, self.decode.block_size
+        kind = "homogeneous: equal" if there == here else "heterogeneous: unequal"
         end = "transfer works" if self.is_legal else "transfer refused"
-        return f"{kind} blocks of {sizes}; {end}"
+        return f"{kind} blocks of {there:,} (prefill) and {here:,} (decode) tokens; {end}"
 
     def _repr_html_(self) -> str:
         from workbench.views.offload.transfer import transfer_html
 
-        return transfer_html(*self.plans)
+        return transfer_html(self.prefill, self.decode)
 
 
 def transfer(prefill: Plan, decode: Plan) -> Transfer:
-    """Compare two plans before launch. Errors: ValueError when a side has no kernel block.
-
-    A cache with more than one kind of layer, or with windows, counts as one that needs the hybrid
-    manager. The layout of a cache is part of a plan from 0.33 on; before, what needs HND is a
-    warning.
-    """
-    here, there = _side(decode), _side(prefill)
-    whole = here.kernel_block_size % there.kernel_block_size == 0
-    ratio = here.kernel_block_size // there.kernel_block_size if whole else None
+    """Compare two plans before launch. Errors: ValueError when a side has no kernel block."""
+    remote, local = _kernel_block(prefill), _kernel_block(decode)
     found = (
         _version_problem(prefill, decode),
         _fingerprint_problem(prefill, decode),
-        _divisor_problem(there, here),
-        _ratio_problem(decode, there, here),
-        _hybrid_problem(decode, there, here, ratio),
+        *_size_problems(prefill, decode, remote, local),
         _layout_problem(prefill, decode),
     )
     return Transfer(
-        plans=(prefill, decode),
-        prefill=there,
-        decode=here,
-        common_block_size=lcm(there.block_size, here.block_size),
-        common_kernel_block_size=lcm(there.kernel_block_size, here.kernel_block_size),
-        kernel_ratio=ratio,
+        prefill=prefill,
+        decode=decode,
+        common_block_size=lcm(prefill.block_size, decode.block_size),
+        common_kernel_block_size=lcm(remote, local),
+        kernel_ratio=None if local % remote else local // remote,
         problems=tuple(problem for problem in found if problem is not None),
     )
 
 
-def _side(plan: Plan) -> Side:
-    if not plan.kernel_block_size:
-        if plan.model.attention is None:
-            raise ValueError(f"{plan.model.name} has no attention layer, so no kernel block")
-        raise ValueError("this plan has no kernel block: see plan.problems")
-    return Side(
-        plan.settings.tensor_parallel,
-        plan.kv_cache_dtype,
-        plan.block_size,
-        plan.kernel_block_size,
-    )
+def _kernel_block(plan: Plan) -> int:
+    if plan.kernel_block_size:
+        return plan.kernel_block_size
+    if plan.model.attention is None:
+        raise ValueError(f"{plan.model.name} has no attention layer, so no kernel block")
+    raise ValueError("this plan has no kernel block: see plan.problems")
 
 
 def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
@@ -168,53 +134,51 @@ def _fingerprint_problem(prefill: Plan, decode: Plan) -> Problem | None:
     )
 
 
-def _divisor_problem(there: Side, here: Side) -> Problem | None:
-    local, remote = here.kernel_block_size, there.kernel_block_size
-    if local % remote == 0:
-        return None
-    return stops(
-        "transfer_kernel_blocks",
-        "block_size",
-        f"The kernel block of decode ({local:,} tokens, in a block of {here.block_size:,}) is not "
-        f"a multiple of that of prefill ({remote:,}, in a block of {there.block_size:,}).",
-        f"Local block size {local} is not divisible by remote block size {remote} or vice versa.",
-        decode_kernel_block_size=local,
-        prefill_kernel_block_size=remote,
-        decode_block_size=here.block_size,
-        prefill_block_size=there.block_size,
-    )
-
-
-def _ratio_problem(decode: Plan, there: Side, here: Side) -> Problem | None:
-    if not (decode.model.ssm_layers and decode.enable_prefix_caching) or there.ratio == here.ratio:
-        return None
-    return stops(
-        "transfer_prefix_caching",
-        "enable_prefix_caching",
-        "With prefix caching, a model with state-space layers needs as many kernel blocks in a "
-        f"block on both sides; prefill has {there.ratio:,}, decode {here.ratio:,}.",
-        "Prefix caching with heterogeneous physical_blocks_per_logical",
-        ({"enable_prefix_caching": False, "mamba_cache_mode": None},),
-        prefill_ratio=there.ratio,
-        decode_ratio=here.ratio,
-    )
-
-
-def _hybrid_problem(decode: Plan, there: Side, here: Side, ratio: int | None) -> Problem | None:
+def _size_problems(prefill: Plan, decode: Plan, remote: int, local: int) -> Iterator[Problem]:
+    """Check blocks and kernel blocks. remote, local: kernel blocks of prefill and decode."""
+    # The ratio of kernel blocks has to be an integer: TransferTopology.block_size_ratio.
+    if local % remote:
+        yield stops(
+            "transfer_kernel_blocks",
+            "block_size",
+            f"The kernel block of decode ({local:,} tokens, in a block of {decode.block_size:,}) "
+            f"is not a multiple of that of prefill ({remote:,}, in a block of "
+            f"{prefill.block_size:,}).",
+            f"Local block size {local} is not divisible by remote block size {remote} or vice "
+            "versa.",
+            decode_kernel_block_size=local,
+            prefill_kernel_block_size=remote,
+            decode_block_size=decode.block_size,
+            prefill_block_size=prefill.block_size,
+        )
+    # With prefix caching _validate_remote_agent_handshake wants equal physical_blocks_per_logical.
+    there, here = prefill.block_size // remote, decode.block_size // local
+    if decode.model.ssm_layers and decode.enable_prefix_caching and there != here:
+        yield stops(
+            "transfer_prefix_caching",
+            "enable_prefix_caching",
+            "With prefix caching, a model with state-space layers needs as many kernel blocks in a "
+            f"block on both sides; prefill has {there:,}, decode {here:,}.",
+            "Prefix caching with heterogeneous physical_blocks_per_logical",
+            ({"enable_prefix_caching": False, "mamba_cache_mode": None},),
+            prefill_ratio=there,
+            decode_ratio=here,
+        )
+    # More than one kind of layer, or windows, need the hybrid manager ("HMA" in the message).
     specs = () if decode.cache is None else tuple(group.spec for group in decode.cache.groups)
-    hybrid = any(spec.is_mamba or spec.window_tokens is not None for spec in specs)
-    if not hybrid or ratio is None or ratio == 1 or decode.rules.offload.transfers_mixed_blocks:
-        return None
-    return stops(
-        "transfer_hybrid_ratio",
-        "block_size",
-        f"A cache with several kinds of layers needs equal kernel blocks; decode has "
-        f"{here.kernel_block_size:,} tokens, prefill {there.kernel_block_size:,} (ratio {ratio}).",
-        "HMA does not support different remote block size yet",
-        decode_kernel_block_size=here.kernel_block_size,
-        prefill_kernel_block_size=there.kernel_block_size,
-        kernel_ratio=ratio,
-    )
+    mixed = any(spec.is_mamba or spec.window_tokens is not None for spec in specs)
+    ratio, rest = divmod(local, remote)
+    if mixed and not rest and ratio != 1 and not decode.rules.offload.transfers_mixed_blocks:
+        yield stops(
+            "transfer_hybrid_ratio",
+            "block_size",
+            f"A cache with several kinds of layers needs equal kernel blocks; decode has {local:,} "
+            f"tokens, prefill {remote:,} (ratio {ratio}).",
+            "HMA does not support different remote block size yet",
+            decode_kernel_block_size=local,
+            prefill_kernel_block_size=remote,
+            kernel_ratio=ratio,
+        )
 
 
 def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
@@ -237,6 +201,7 @@ def _layout_problem(prefill: Plan, decode: Plan) -> Problem | None:
         )
 
     layouts: dict[str, Any] = {}
+    # The layout of a cache is part of a plan from 0.33 on; before, what needs HND is a warning.
     if not (prefill.rules.layouts.one_view and decode.rules.layouts.one_view):
         warning = needs_hnd("tensor_parallel", ": both caches need the layout HND.")
         return replace(warning, severity=WARNING) if split else None

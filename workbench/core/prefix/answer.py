@@ -6,14 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.plan import Plan
-from workbench.core.prefix.hits import (
-    Caching,
-    Hit,
-    caching_of,
-    prefix_hit,
-    reason_without_hits,
-    smallest_prefix,
-)
+from workbench.core.prefix import hits
+from workbench.core.prefix.hits import Caching, Hit
 from workbench.core.prefix.prefill import Prefill
 
 
@@ -24,29 +18,21 @@ class PrefixHits:
     plan: Plan
     caching: Caching
 
-    @classmethod
-    def of(cls, plan: Plan) -> PrefixHits:
-        """Read what hits depend on. Errors: ValueError when the plan has no cache."""
-        return cls(plan, caching_of(plan))
-
     @property
     def alignment_tokens(self) -> int:
         """Return the unit of hits: every hit is a multiple of it."""
         return self.caching.alignment_tokens
 
     def hit(self, prompt_tokens: int, shared_tokens: int) -> Hit:
-        """Return what a prompt reuses of an earlier one of its length with this shared prefix.
-
-        Errors: ScenarioError for lengths that cannot be.
-        """
-        return prefix_hit(self.caching, prompt_tokens, shared_tokens)
+        """Return what a prompt reuses of an earlier one. Errors: ScenarioError for the lengths."""
+        return hits.prefix_hit(self.caching, prompt_tokens, shared_tokens)
 
     def smallest_prefix(self, prompt_tokens: int | None = None) -> int | None:
         """Return the shortest shared prefix with a hit, None without one.
 
         prompt_tokens: of the prompts; None for every length that `max_model_len` allows.
         """
-        return smallest_prefix(self.caching, prompt_tokens)
+        return hits.smallest_prefix(self.caching, prompt_tokens)
 
     def prefill(self, prompt_tokens: int, cached_tokens: int = 0) -> Prefill:
         """Return the steps of one prompt and the states that it leaves."""
@@ -59,7 +45,7 @@ class PrefixHits:
         return hit_curve(self.plan, theme=theme)
 
     def __repr__(self) -> str:
-        if (reason := reason_without_hits(self.caching)) is not None:
+        if (reason := hits.reason_without_hits(self.caching)) is not None:
             return reason
         unit = f"hits are multiples of {self.alignment_tokens:,} tokens"
         return f"smallest prefix {self.smallest_prefix():,} tokens; {unit}"

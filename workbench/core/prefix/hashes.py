@@ -18,10 +18,7 @@ TOKEN_BYTES = 4
 
 
 def unit_hashes(tokens: Sequence[int], unit_tokens: int) -> tuple[bytes, ...]:
-    """Return the hash of every full unit of `unit_tokens` tokens, chained to the one before it.
-
-    Errors: ValueError for a unit below 1 token.
-    """
+    """Return the hash of every full unit, chained to the one before it. Errors: ValueError."""
     if unit_tokens < 1:
         raise ValueError(f"unit_tokens must be at least 1; got {unit_tokens}.")
     found: list[bytes] = []

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isfinite
 
 from workbench.core.capacity.blocks import checkpoint_blocks, scheduler_block_size
-from workbench.core.errors import ScenarioError
+from workbench.core.errors import check_integer
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefix.sparse import Sparse
 from workbench.core.speculation import MTP
+
+LONGEST = "max_model_len"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,30 +87,25 @@ class Hit:
 
     @property
     def attention_missing_tokens(self) -> int:
-        """Return the tokens counted as computed whose keys and values were not found.
-
-        0.23 reads garbage.
-
-        With drafts attention drops its last matched block, but a checkpoint one block further is
-        still taken (`MambaManager.find_longest_cache_hit` ignores the drop).
-        """
+        """Return the tokens counted as computed whose keys and values were not found."""
         if self.attention_tokens is None:
             return 0
+        # With drafts attention drops its last matched block, but a checkpoint one block further is
+        # still taken (MambaManager.find_longest_cache_hit ignores the drop): 0.23 reads garbage.
         return max(0, self.cached_tokens - self.attention_tokens)
 
 
 def caching_of(plan: Plan) -> Caching:
-    """Return what hits depend on, of a plan. Errors: ValueError when the plan has no cache."""
+    """Return what hits depend on. Errors: ValueError when the plan has no cache."""
     grouping = plan.grouping or plan.built_cache().grouping
     specs, rules = [group.spec for group in grouping.examples], plan.rules.prefill
     method = plan.speculation
     drafts = method is not None and method.reads_next_token
-    states = [spec.block_size for spec in specs if spec.is_mamba]
     return Caching(
         mode=plan.mamba_cache_mode,
         is_on=plan.enable_prefix_caching,
         attention_blocks=tuple(sorted({s.block_size for s in specs if not s.is_mamba})),
-        state_block=min(states, default=None),
+        state_block=min((spec.block_size for spec in specs if spec.is_mamba), default=None),
         alignment_tokens=scheduler_block_size(plan, grouping),
         budget_tokens=plan.max_num_batched_tokens,
         drafts=drafts and not rules.hashes_look_ahead,
@@ -121,36 +117,29 @@ def caching_of(plan: Plan) -> Caching:
 
 
 def _lookahead_tokens(plan: Plan) -> int:
-    """Return how far the drafter reads past a position.
-
-    This is one token, or the whole draft of a chain of MTP layers.
-
-    Source: `num_prefill_lookahead_tokens` and `use_multi_module_mtp`, 0.33.
-    """
+    """Return how far the drafter reads past a position."""
+    # One token, or the whole draft of a chain of MTP layers (num_prefill_lookahead_tokens and
+    # use_multi_module_mtp, 0.33).
     mtp, tokens = plan.model.mtp, plan.settings.num_speculative_tokens
     chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
     return tokens if chained and tokens > 1 else 1
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:
-    """Return what a prompt reuses of an earlier one of the same length with this shared prefix.
-
-    Errors: ScenarioError for lengths that cannot be, see `hit_after`.
-    """
-    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    """Return what a prompt reuses of an earlier one of the same length. Errors: as `hit_after`."""
+    check_integer("prompt_tokens", prompt_tokens, 1, caching.max_model_len, LONGEST)
     return hit_after(caching, caching.prefill(prompt_tokens), prompt_tokens, shared_tokens)
 
 
 def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tokens: int) -> Hit:
     """Return what a prompt reuses of an earlier prefill with the same first `shared_tokens` tokens.
 
-    The last token is always computed again, so a hit is shorter than the prompt. Errors:
-    ScenarioError for a prompt above `max_model_len`, when more is shared than either prompt has,
-    and for what is not an integer.
+    Errors: ScenarioError for a prompt above `max_model_len`, when more is shared than either prompt
+    has, and for what is not an integer.
     """
-    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    check_integer("prompt_tokens", prompt_tokens, 1, caching.max_model_len, LONGEST)
     shorter = min(prompt_tokens, earlier.prompt_tokens)
-    _check_length("shared_tokens", shared_tokens, 0, shorter)
+    check_integer("shared_tokens", shared_tokens, 0, shorter, "the shorter prompt")
     # Logits need the last token computed, even if all are cached:
     # KVCacheManager.get_computed_blocks looks up request.num_tokens - 1.
     limit = max(0, min(shared_tokens - caching.lookahead_tokens, prompt_tokens - 1))
@@ -169,30 +158,17 @@ def hit_after(caching: Caching, earlier: Prefill, prompt_tokens: int, shared_tok
     return Hit(prompt_tokens, shared_tokens, attention, state, cached or 0)
 
 
-def _check_length(field: str, given: object, low: int, high: int) -> None:
-    if type(given) is int and low <= given <= high:
-        return
-    number = given if isinstance(given, int | float) and isfinite(given) else low
-    limit = "max_model_len" if field == "prompt_tokens" else "the shorter prompt"
-    raise ScenarioError(
-        "out_of_range",
-        f"Invalid {field} {str(given)[:40]!r}. Expected an integer from {low} to {limit} ({high}). "
-        f"Nearest valid value: {int(min(max(number, low), high))}.",
-        field=field,
-    )
-
-
 @lru_cache(maxsize=4096)
 def smallest_prefix(caching: Caching, prompt_tokens: int | None = None) -> int | None:
     """Return the shortest shared prefix with a hit for prompts of this length, None without one.
 
-    Without a length: over all prompts that `max_model_len` allows (one token less, as one must be
-    generated). Such a prefix does not promise a hit for another prompt length: see `prefix_hit`.
+    Without a length: over all prompts that `max_model_len` allows. Such a prefix does not promise a
+    hit for another prompt length: see `prefix_hit`.
     """
     if prompt_tokens is None:
         found = [smallest_prefix(caching, length) for length in _allowed_prompts(caching)]
         return min((prefix for prefix in found if prefix is not None), default=None)
-    _check_length("prompt_tokens", prompt_tokens, 1, caching.max_model_len)
+    check_integer("prompt_tokens", prompt_tokens, 1, caching.max_model_len, LONGEST)
     earlier = caching.prefill(prompt_tokens)
     if not hit_after(caching, earlier, prompt_tokens, prompt_tokens).cached_tokens:
         return None
@@ -237,33 +213,24 @@ def reason_without_hits(caching: Caching) -> str | None:
 def shortest_prompt_with_hit(caching: Caching) -> int:
     """Return the shortest prompt, in tokens, that could find anything again if it were allowed."""
     lengths = _shortest_prompts(caching)
-    hits = (n for n in lengths if prefix_hit(_longer(caching, n), n, n).cached_tokens)
+    longer = replace(caching, max_model_len=max(caching.max_model_len, *lengths) + 1)
+    hits = (n for n in lengths if prefix_hit(longer, n, n).cached_tokens)
     return min(hits, default=max(lengths))
-
-
-def _longer(caching: Caching, prompt_tokens: int) -> Caching:
-    """Return the same rules where a prompt of this length is allowed."""
-    return replace(caching, max_model_len=max(caching.max_model_len, prompt_tokens + 1))
 
 
 def _is_starved(caching: Caching) -> bool:
     block = caching.state_block
-    if caching.mode != ALIGN or block is None or caching.keeps_few:
-        return False
-    return caching.budget_tokens < block
+    applies = caching.mode == ALIGN and not caching.keeps_few
+    return applies and block is not None and caching.budget_tokens < block
 
 
 def _shortest_prompts(caching: Caching) -> tuple[int, ...]:
-    """Return the lengths among which the shortest prompt with a hit is.
-
-    They are a full block, and one token more.
-
-    With drafts attention needs a second block; a state alone may be found with the first.
-    """
+    """Return the lengths among which the shortest prompt with a hit is: full blocks and a token."""
     align = caching.alignment_tokens
     blocks = {*caching.attention_blocks, caching.state_block or align}
     if not caching.drafts:
         return (align + 1,)
+    # With drafts attention needs a second block; a state alone may be found with the first.
     second = {align + block + extra for block in blocks for extra in (0, 1)}
     return tuple(sorted({align + 1, *second}))
 

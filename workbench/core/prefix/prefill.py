@@ -1,8 +1,7 @@
 """How one prompt is cut into scheduler steps, and which of its states are kept.
 
 Source: `Scheduler._mamba_block_aligned_split` in `vllm/v1/core/sched/scheduler.py` and
-`MambaManager` in `vllm/v1/core/single_type_kv_cache_manager.py` of 0.23; what 0.33 does otherwise,
-`replay_boundaries` among it, is in `prefill_sparse.py`.
+`MambaManager` in `vllm/v1/core/single_type_kv_cache_manager.py` of 0.23; for 0.33 see `sparse`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from workbench.core.arithmetic import cdiv
-from workbench.core.prefix.sparse import Sparse, sparse_steps
+from workbench.core.prefix.sparse import Parts, Sparse, even_steps, sparse_steps
 
 ALIGN = "align"
 ALL = "all"
@@ -46,10 +45,7 @@ class Prefill:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Return the tokens of every step.
-
-        They add up to the part of the prompt that is not cached.
-        """
+        """Return the tokens of every step; their sum is what of the prompt is not cached."""
         return tuple(end - start for start, end in pairwise((self.cached_tokens, *self.step_ends)))
 
     @property
@@ -88,14 +84,22 @@ def prefill(
     dflash). sparse: align mode as 0.33 has it, which keeps few states. Errors: ValueError for a
     budget or block below 1, or more cached than there is.
     """
-    _check(prompt_tokens, budget_tokens, block_size, cached_tokens)
+    if min(budget_tokens, budget_tokens if block_size is None else block_size) < 1:
+        raise ValueError(
+            "budget_tokens and block_size must be at least 1; got "
+            f"{budget_tokens} and {block_size}."
+        )
+    if not 0 <= cached_tokens <= prompt_tokens:
+        raise ValueError(
+            f"cached_tokens must be from 0 to prompt_tokens ({prompt_tokens}); got {cached_tokens}."
+        )
     if mode == ALIGN and block_size is not None and sparse is not None:
         parts, kept = sparse_steps(prompt_tokens, budget_tokens, block_size, cached_tokens, sparse)
         return Prefill(prompt_tokens, cached_tokens, True, parts, kept)
     if mode == ALIGN and block_size is not None:
         stops = _aligned_stops(prompt_tokens, budget_tokens, block_size, drafts, cached_tokens)
     else:
-        stops = _even_stops(cached_tokens, prompt_tokens, budget_tokens)
+        stops = even_steps(cached_tokens, prompt_tokens, budget_tokens)
     stops = tuple(part for part in stops if part)
     return Prefill(
         prompt_tokens,
@@ -107,21 +111,17 @@ def prefill(
 
 
 def last_cache_position(prompt_tokens: int, block_size: int, drafts: bool) -> int:
-    """Return the position at which align mode makes a step end: the last full block of the prompt.
-
-    With drafts one block less, since attention then drops the last block that it matches.
-    """
+    """Return the position at which align mode makes a step end: the last full block."""
     last = prompt_tokens - prompt_tokens % block_size
+    # With drafts one block less, since attention then drops the last block that it matches.
     return max(last - block_size, 0) if drafts else last
 
 
-def _aligned_stops(
-    prompt: int, budget: int, block: int, drafts: bool, start: int
-) -> tuple[range, ...]:
-    """Yield full strides up to the last cache position, then that position, then the rest."""
+def _aligned_stops(prompt: int, budget: int, block: int, drafts: bool, start: int) -> Parts:
+    """Return full strides up to the last cache position, then that position, then the rest."""
     last = last_cache_position(prompt, block, drafts)
     if start >= last:
-        return _even_stops(start, prompt, budget)
+        return even_steps(start, prompt, budget)
     # A state is kept only where a step ends at a block, so steps are rounded down to whole blocks;
     # a budget below one block would schedule nothing (Scheduler._mamba_block_aligned_split, 0.23).
     stride = budget // block * block
@@ -131,24 +131,18 @@ def _aligned_stops(
     reached = start + cdiv(beyond_budget, stride) * stride if beyond_budget else start
     regular = range(start + stride, reached + 1, stride or 1)
     final = range(last, last + 1) if reached < last else range(0)
-    return (regular, final, *_even_stops(last, prompt, budget))
+    return (regular, final, *even_steps(last, prompt, budget))
 
 
-def _even_stops(start: int, prompt: int, budget: int) -> tuple[range, ...]:
-    if start >= prompt:
-        return ()
-    return range(start + budget, prompt, budget), range(prompt, prompt + 1)
-
-
-def _kept(stops: tuple[range, ...], mode: str, block: int | None, start: int) -> tuple[range, ...]:
+def _kept(stops: Parts, mode: str, block: int | None, start: int) -> Parts:
     if block is None or not stops:
         return ()
+    aligned: list[range] = []
     if mode == ALL:
-        first, end = (start // block + 1) * block, stops[-1][-1]
-        return (range(first, end + 1, block),) if first <= end else ()
-    if mode != ALIGN:
-        return ()
-    aligned = (_multiples(part, block) for part in stops)
+        # Mode all writes the state of every block, wherever the steps end.
+        aligned = [range((start // block + 1) * block, stops[-1][-1] + 1, block)]
+    elif mode == ALIGN:
+        aligned = [_multiples(part, block) for part in stops]
     return tuple(part for part in aligned if part)
 
 
@@ -165,12 +159,3 @@ def _multiples(part: range, block: int) -> range:
 def _count_to(part: range, limit: int) -> int:
     """Return how many members of an ascending range are at or below `limit`."""
     return min(len(part), max(0, cdiv(limit + 1 - part.start, part.step)))
-
-
-def _check(prompt: int, budget: int, block: int | None, cached: int) -> None:
-    if budget < 1 or (block is not None and block < 1):
-        raise ValueError(
-            f"budget_tokens and block_size must be at least 1; got {budget} and {block}."
-        )
-    if not 0 <= cached <= prompt:
-        raise ValueError(f"cached_tokens must be from 0 to prompt_tokens ({prompt}); got {cached}.")

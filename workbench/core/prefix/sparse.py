@@ -1,11 +1,8 @@
 """Align mode of 0.33: few states are kept, and a state may be kept inside a step.
 
-A prompt keeps the state from which a resent one goes on, and the state where its prefix ends that
-earlier requests had, if only attention remembers them (a junction). A budget below the block no
-longer stops the request: it goes on in smaller steps and meets every block's end. Source:
-`Scheduler._mamba_block_aligned_split`, `replay_boundaries`, `MambaManager.reachable_block_mask`
-and `is_mamba_prefill_checkpoint_valid`, 0.33, with `prefix_cache_retention_interval` as it is (0)
-and hashes of whole blocks.
+Source: `Scheduler._mamba_block_aligned_split`, `replay_boundaries`,
+`MambaManager.reachable_block_mask` and `is_mamba_prefill_checkpoint_valid`, 0.33, with
+`prefix_cache_retention_interval` as it is (0) and hashes of whole blocks.
 """
 
 from __future__ import annotations
@@ -32,21 +29,17 @@ class Sparse:
 
 
 def replay_position(prompt_tokens: int, block_size: int, lookahead_tokens: int = 0) -> int:
-    """Return where a resent prompt goes on: the last full block with a token after it.
-
-    With a lookahead, with all the tokens after it that the block's hash covers.
-    """
-    tokens_after = max(1, lookahead_tokens)
-    return max(0, prompt_tokens - tokens_after) // block_size * block_size
+    """Return where a resent prompt goes on: the last full block with a token after it."""
+    # The last token is always computed again; with a lookahead a block's hash covers more of them.
+    return max(0, prompt_tokens - max(1, lookahead_tokens)) // block_size * block_size
 
 
 def sparse_steps(
     prompt: int, budget: int, block: int, cached: int, how: Sparse
 ) -> tuple[Parts, Parts]:
-    """Return (step ends, kept positions) as ascending ranges.
-
-    All in tokens; `cached` fills its blocks.
-    """
+    """Return (step ends, kept positions) in tokens, as ascending ranges; `cached` fills blocks."""
+    # A prompt keeps the state from which a resent one goes on, and the state where its prefix ends
+    # that earlier requests had, if only attention remembers them (replay_boundaries).
     replay = replay_position(prompt, block, how.lookahead_tokens)
     junction = how.junction_tokens // block * block
     marks = [mark for mark in sorted({junction, replay}) if cached < mark < prompt]
@@ -55,33 +48,27 @@ def sparse_steps(
     for mark in marks:
         ends = _to(position, mark, budget, block)
         final = _final_step(position, ends, prompt, budget)
+        # The backend can export the state at `mark` inside the last step, so no step ends there
+        # (is_mamba_prefill_checkpoint_valid).
         if how.inside and mark == replay != junction and final % block == 0 and final < mark:
-            parts += _until(ends, final)
+            parts += [part[: max(0, (final - part.start) // part.step + 1)] for part in ends]
             position = final
             break
         parts += ends
         position = mark
-    parts += _last_steps(position, prompt, budget)
+    parts += even_steps(position, prompt, budget)
     kept = tuple(range(mark, mark + 1) for mark in marks)
     return tuple(part for part in parts if part), kept
 
 
 def _to(start: int, mark: int, budget: int, block: int) -> list[range]:
-    """Return the steps from one block's end to another.
-
-    They are whole blocks, or parts where the budget is smaller.
-    """
+    """Return the steps from one block's end to another: whole blocks, or parts of each."""
     if budget >= block:
         stride = budget // block * block
         return [range(start + stride, mark, stride), range(mark, mark + 1)]
-    found = []
-    for first in range(start, mark, block):
-        found += [range(first + budget, first + block, budget), _one(first + block)]
-    return found
-
-
-def _one(position: int) -> range:
-    return range(position, position + 1)
+    # A budget below the block no longer stops the request: its steps meet every block's end.
+    firsts = range(start, mark, block)
+    return [part for first in firsts for part in even_steps(first, first + block, budget)]
 
 
 def _final_step(start: int, ends: list[range], prompt: int, budget: int) -> int:
@@ -96,12 +83,6 @@ def _final_step(start: int, ends: list[range], prompt: int, budget: int) -> int:
     return prompt
 
 
-def _until(ends: list[range], last: int) -> list[range]:
-    """Return the steps up to and with `last`."""
-    return [part[: max(0, (last - part.start) // part.step + 1)] for part in ends]
-
-
-def _last_steps(start: int, prompt: int, budget: int) -> Parts:
-    if start >= prompt:
-        return ()
-    return range(start + budget, prompt, budget), _one(prompt)
+def even_steps(start: int, end: int, budget: int) -> Parts:
+    """Return the ends of steps of `budget` tokens, the last at `end`."""
+    return (range(start + budget, end, budget), range(end, end + 1)) if start < end else ()

@@ -68,14 +68,6 @@ class WorkloadHits:
         """Return the requests that reuse anything."""
         return sum(tokens > 0 for tokens in self.cached_tokens)
 
-    def _left(self, count: int, positions: str) -> str:
-        """Return what a prompt leaves for others to find."""
-        if not self.has_states:
-            return "every full block, and there is no state to be found"
-        if not count:
-            return "no checkpoint"
-        return f"checkpoint{'s' * (count > 1)} at {positions}"
-
     @property
     def explanation(self) -> str:
         """Return one or two sentences with the numbers that decide."""
@@ -84,9 +76,12 @@ class WorkloadHits:
         shown = islice(chain.from_iterable(self.first.kept), SHOWN)
         stops = " and ".join(f"{position:,}" for position in shown)
         more = f" and {count - SHOWN:,} more" if count > SHOWN else ""
+        left = f"checkpoint{'s' * (count > 1)} at {stops}{more}" if count else "no checkpoint"
+        if not self.has_states:
+            left = "every full block, and there is no state to be found"
         start = (
             f"{self.hits} of {self.workload.requests} requests have a hit. A prompt of "
-            f"{self.workload.prompt_tokens:,} tokens leaves " + self._left(count, f"{stops}{more}")
+            f"{self.workload.prompt_tokens:,} tokens leaves {left}"
         )
         if self.reason is not None:
             return f"{start}. {self.reason}"
@@ -124,13 +119,8 @@ def workload_hits(caching: Caching, workload: Workload) -> WorkloadHits:
     cached = []
     for number in range(workload.requests):
         seen = earlier.setdefault(number % workload.prefixes, {})
-        best = max(
-            (
-                hit_after(caching, before, prompt, workload.shared_tokens).cached_tokens
-                for before in seen.values()
-            ),
-            default=0,
-        )
+        hits = (hit_after(caching, one, prompt, workload.shared_tokens) for one in seen.values())
+        best = max((hit.cached_tokens for hit in hits), default=0)
         cached.append(best)
         junction = _junction(caching, workload, best) if seen else 0
         if (best, junction) not in seen:

@@ -31,10 +31,8 @@ class Gain:
 
 
 def fp8_gain(plan: Plan, prompts: tuple[int, ...]) -> tuple[Gain, ...] | None:
-    """Return the gain of an fp8 KV cache over prompt length: states do not shrink, blocks grow.
-
-    None where fp8 is already on, is refused, or the pages cannot be made equal.
-    """
+    """Return the gain of an fp8 KV cache over prompt length: states do not shrink, blocks grow."""
+    # None where fp8 is already on, is refused, or the pages cannot be made equal.
     if plan.kv_cache_dtype == FP8 or plan.model.attention is None:
         return None
     other = outcome_of(plan.model, plan.settings, kv_cache_dtype=FP8).plan
@@ -58,10 +56,7 @@ def on_ranks(settings: Settings, tensor_parallel: int) -> Settings:
 def capacity_on(
     plan: Plan, tensor_parallel: int, kv_cache_dtype: str, prompt_tokens: int
 ) -> tuple[int | None, int | None]:
-    """Return the requests that fit and the bytes of one on a rank; None if vLLM does not start.
-
-    The first is None also while the memory is unknown.
-    """
+    """Return the requests that fit and the bytes of one on a rank; None if vLLM does not start."""
     settings = on_ranks(plan.settings, tensor_parallel)
     outcome = outcome_of(plan.model, settings, kv_cache_dtype=kv_cache_dtype)
     other = outcome.plan

@@ -24,9 +24,8 @@ Errors = frozenset[tuple[str, str]]
 class LegalValues:
     """Legal values of the fields of one model's scenarios; each scenario is resolved once.
 
-    A value is legal if it is not refused and brings no new error of its field. Other errors, such
-    as a block that outgrows the token budget, are consequences to look at, not values that cannot
-    be picked. What is remembered depends on the model and on every setting, so it is never stale.
+    A value is legal if it is not refused and brings no new error of its field. What is remembered
+    depends on the model and on every setting, so it is never stale.
     """
 
     def __init__(self, model: Model) -> None:
@@ -66,6 +65,7 @@ class LegalValues:
         found = self._errors[key]
         if found is None:
             return None
+        # Other errors, such as a block that outgrows the token budget, are consequences to look at.
         return frozenset(one for one in found if one[1] == field or one[0] in NO_BACKEND)
 
 

@@ -134,11 +134,9 @@ def _differences(old: Plan, new: Plan) -> Iterable[Difference]:
 
 
 def parting(old: Plan, new: Plan, names: tuple[str, ...]) -> tuple[Step | None, Step | None]:
-    """Return where two paths part, (None, None) where all results agree.
-
-    The search goes from the first of `names` whose result differs back to its source: a step is
-    followed to the first of its operands that is another step's result and differs.
-    """
+    """Return where two paths part, (None, None) where all results agree."""
+    # From the first of `names` whose result differs back to its source: a step is followed to the
+    # first of its operands that is another step's result and differs.
     paths = [{step.rule.name: step for step in plan.steps} for plan in (old, new)]
     name = next((name for name in names if _differ(*_at(paths, name))), None)
     if name is None:

@@ -39,11 +39,8 @@ class Fact:
         return getattr(plan if hasattr(plan, self.name) else plan.cache, self.name, None)
 
     def meaning(self, old: Any, new: Any, caching: bool = True) -> str:
-        """Return what it means for an upgrade that the number goes from `old` to `new`.
-
-        caching: whether prefixes were cached before: hashes that did not exist cannot become
-        useless.
-        """
+        """Return what it means for an upgrade that the number goes from `old` to `new`."""
+        # Hashes that did not exist cannot become useless.
         means = self.means if caching or self.name != "hash_block_size" else FIRST_HASHES
         on = "found again" if new else "forgotten"
         return means.format(old=_text(old), new=_text(new), on=on, percent=_percent(old, new))

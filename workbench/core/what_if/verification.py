@@ -127,11 +127,9 @@ class Report:
 
 
 def nearest_rules(version: str, names: Iterable[str]) -> str:
-    """Return the rule set for a vLLM version: its own, else the one of the nearest version.
-
-    Only names that are versions count; of two equally near ones the older. "dev" builds without a
-    number get the newest.
-    """
+    """Return the rule set for a vLLM version: its own, else the one of the nearest version."""
+    # Only names that are versions count; of two equally near ones the older. "dev" builds without a
+    # number get the newest.
     known = {number: name for name in names if (number := _number(name)) is not None}
     given = _number(version)
     if given is None:
@@ -150,7 +148,6 @@ def compare(
 ) -> tuple[Row, ...]:
     """Return the rows of one scenario; `answers` and `refusal` are vLLM's, sizes per rank.
 
-    A refusal is the same when vLLM's message holds the beginning that the workbench reports.
     Fields that vLLM was not queried for have no row.
     """
     ours = {} if isinstance(outcome, Refused) else _ours(outcome)
@@ -163,6 +160,7 @@ def compare(
 
 def _row(name: str, ours: Any, theirs: Any) -> Row:
     if name == "log_lines":
+        # The plan has the lines of other places, too.
         theirs = [line for line in theirs if line.startswith(HOOK_LINES)]
     same = ours == theirs
     if name == "validate_block_size_error" and ours and theirs:
@@ -193,5 +191,6 @@ def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> 
     else:
         said = tuple(problem.vllm_text for problem in outcome.problems)
         shown = [text for text in said if text] or None
+    # A refusal is the same when vLLM's message holds the beginning that the workbench reports.
     same = theirs is not None and any(text is not None and text in theirs for text in said)
     return Row("refusal", shown, theirs and theirs[:SHOWN_MESSAGE], same)

@@ -1,6 +1,6 @@
 """One reader per model family; importing this package registers them.
 
-To add a family: write a module with its `Family`, call `register`, and import it here.
+To add a family: write a module that calls `register`, and import it here.
 """
 
 from workbench.models.families import decoder, linear, mamba

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from workbench.core.model import CHUNKED, FULL, SLIDING, Attention, Layer
 from workbench.models.attention import read_attention
-from workbench.models.family import Family, register
+from workbench.models.family import register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, listed
 
@@ -126,30 +126,18 @@ def _searched_attention(fields: Fields) -> Attention:
     return replace(attention, num_kv_heads=found[0])
 
 
+register("decoder", ORDINARY, listed({"layer_types": WORDS}, _one_kind), is_hybrid=False)
+register("mla_decoder", MLA, listed({"layer_types": MLA_WORDS}, _one_kind), is_hybrid=False)
 register(
-    Family(
-        "decoder",
-        model_types=ORDINARY,
-        layers=listed({"layer_types": WORDS}, _one_kind),
-        is_hybrid=False,
-    ),
-    Family(
-        "mla_decoder",
-        model_types=MLA,
-        layers=listed({"layer_types": MLA_WORDS}, _one_kind),
-        is_hybrid=False,
-    ),
-    Family(
-        "sliding_decoder",
-        model_types=SLIDING_DECODERS,
-        layers=listed({"layer_types": WORDS}, _alternating),
-        is_hybrid=False,
-    ),
-    Family(
-        "searched_decoder",
-        model_types={"nemotron-nas": ("DeciLMForCausalLM",)},
-        layers=_searched_layers,
-        attention=_searched_attention,
-        is_hybrid=False,
-    ),
+    "sliding_decoder",
+    SLIDING_DECODERS,
+    listed({"layer_types": WORDS}, _alternating),
+    is_hybrid=False,
+)
+register(
+    "searched_decoder",
+    {"nemotron-nas": ("DeciLMForCausalLM",)},
+    _searched_layers,
+    attention=_searched_attention,
+    is_hybrid=False,
 )

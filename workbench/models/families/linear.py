@@ -9,7 +9,7 @@ from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import GatedDeltaNet, KimiDeltaAttention, LinearAttention, ShortConv
 from workbench.models.attention import read_attention
-from workbench.models.family import Family, read_state, register
+from workbench.models.family import read_state, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import Words, first_list, listed, to_layers
 
@@ -155,86 +155,70 @@ _delta_state = partial(
 )
 
 register(
-    Family(
-        "qwen3_next",
-        model_types={"qwen3_next": ("Qwen3NextForCausalLM",)},
-        layers=listed(LISTED, _every),
-        state=_delta_state,
+    "qwen3_next", {"qwen3_next": ("Qwen3NextForCausalLM",)}, listed(LISTED, _every), _delta_state
+)
+register(
+    "qwen3_5",
+    {
+        "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
+        "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
+        "qwen3_5_text": ("Qwen3_5ForCausalLM",),
+        "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
+    },
+    listed(LISTED, lambda fields: _every(fields, fields.integer("full_attention_interval", 4))),
+    _delta_state,
+    ssm_cache_dtype=lambda fields: fields.word(
+        "mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype"
     ),
-    Family(
-        "qwen3_5",
-        model_types={
-            "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
-            "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
-            "qwen3_5_text": ("Qwen3_5ForCausalLM",),
-            "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
-        },
-        layers=listed(
-            LISTED,
-            lambda fields: _every(fields, fields.integer("full_attention_interval", 4)),
-        ),
-        state=_delta_state,
-        ssm_cache_dtype=lambda fields: fields.word(
-            "mamba_ssm_dtype", tuple(FLOAT_BYTES), name="mamba_ssm_cache_dtype"
-        ),
+)
+register(
+    "olmo_hybrid",
+    {"olmo_hybrid": ("OlmoHybridForCausalLM",)},
+    _olmo_layers,
+    _olmo_state,
+    attention=_olmo_attention,
+)
+register(
+    "kimi_linear",
+    {"kimi_linear": ("KimiLinearForCausalLM",)},
+    _kimi_layers,
+    _kimi_state,
+    names_attention_layers=False,
+)
+register(
+    "lfm2",
+    {"lfm2": ("Lfm2ForCausalLM",)},
+    listed(CONVOLUTIONS, _lfm2_kinds),
+    partial(read_state, ShortConv, conv_dim="conv_dim", conv_kernel=("conv_L_cache", 3)),
+)
+register("lfm2_moe", {"lfm2_moe": ("Lfm2MoeForCausalLM",)}, listed(CONVOLUTIONS), _wide_conv)
+register(
+    "lfm2_vl",
+    dict.fromkeys(("lfm2_vl", "lfm2-vl"), ("Lfm2VlForConditionalGeneration",)),
+    listed(CONVOLUTIONS, _lfm2_kinds),
+    _wide_conv,
+)
+register(
+    "minimax_text_01",
+    {"minimax_text_01": ("MiniMaxText01ForCausalLM",), "minimax_m1": ("MiniMaxM1ForCausalLM",)},
+    listed(LIGHTNING, lambda fields: [FULL] * fields.layer_count()),
+    _lightning_state,
+)
+register(
+    "minimax",
+    {"minimax": ("MiniMaxForCausalLM",)},
+    # The default of transformers for an absent list: even layers full, odd ones linear.
+    listed(
+        LIGHTNING,
+        lambda fields: [SSM if index % 2 else FULL for index in range(fields.layer_count())],
     ),
-    Family(
-        "olmo_hybrid",
-        model_types={"olmo_hybrid": ("OlmoHybridForCausalLM",)},
-        layers=_olmo_layers,
-        state=_olmo_state,
-        attention=_olmo_attention,
-    ),
-    Family(
-        "kimi_linear",
-        model_types={"kimi_linear": ("KimiLinearForCausalLM",)},
-        layers=_kimi_layers,
-        state=_kimi_state,
-        names_attention_layers=False,
-    ),
-    Family(
-        "lfm2",
-        model_types={"lfm2": ("Lfm2ForCausalLM",)},
-        layers=listed(CONVOLUTIONS, _lfm2_kinds),
-        state=partial(read_state, ShortConv, conv_dim="conv_dim", conv_kernel=("conv_L_cache", 3)),
-    ),
-    Family(
-        "lfm2_moe",
-        model_types={"lfm2_moe": ("Lfm2MoeForCausalLM",)},
-        layers=listed(CONVOLUTIONS),
-        state=_wide_conv,
-    ),
-    Family(
-        "lfm2_vl",
-        model_types=dict.fromkeys(("lfm2_vl", "lfm2-vl"), ("Lfm2VlForConditionalGeneration",)),
-        layers=listed(CONVOLUTIONS, _lfm2_kinds),
-        state=_wide_conv,
-    ),
-    Family(
-        "minimax_text_01",
-        model_types={
-            "minimax_text_01": ("MiniMaxText01ForCausalLM",),
-            "minimax_m1": ("MiniMaxM1ForCausalLM",),
-        },
-        layers=listed(LIGHTNING, lambda fields: [FULL] * fields.layer_count()),
-        state=_lightning_state,
-    ),
-    Family(
-        "minimax",
-        model_types={"minimax": ("MiniMaxForCausalLM",)},
-        # The default of transformers for an absent list.
-        layers=listed(
-            LIGHTNING,
-            lambda fields: [SSM if index % 2 else FULL for index in range(fields.layer_count())],
-        ),
-        state=_head_or_share,
-    ),
-    Family(
-        "bailing_hybrid",
-        # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
-        model_types={"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
-        layers=lambda fields: to_layers(_bailing_kinds(fields)),
-        state=_bailing_state,
-        names_attention_layers=False,
-    ),
+    _head_or_share,
+)
+register(
+    "bailing_hybrid",
+    # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
+    {"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
+    lambda fields: to_layers(_bailing_kinds(fields)),
+    _bailing_state,
+    names_attention_layers=False,
 )

@@ -10,7 +10,7 @@ from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import Mamba1, Mamba2, State
 from workbench.models.attention import read_attention
-from workbench.models.family import Family, Part, nothing, read_state, register
+from workbench.models.family import Part, nothing, read_state, register
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import (
     BOTH,
@@ -171,15 +171,15 @@ def _zamba_state(fields: Fields) -> Mamba2:
     return _mamba2(fields, inner, heads, inner // heads, *rest)
 
 
-def _pure(
+def _register_pure(
     name: str, model_types: dict[str, tuple[str, ...]], state: Callable[[Fields], State]
-) -> Family:
-    """Return a family of SSM layers alone."""
-    return Family(
+) -> None:
+    """Add a family of SSM layers alone."""
+    register(
         name,
-        model_types=model_types,
-        layers=lambda fields: to_layers([SSM] * fields.layer_count()),
-        state=state,
+        model_types,
+        lambda fields: to_layers([SSM] * fields.layer_count()),
+        state,
         attention=nothing,
         is_hybrid=False,
         is_attention_free=True,
@@ -188,82 +188,69 @@ def _pure(
 
 
 register(
-    Family(
-        "jamba",
-        model_types={"jamba": ("JambaForCausalLM",)},
-        layers=_jamba_layers,
-        state=_jamba_state,
-        supports_all_mode=True,
+    "jamba", {"jamba": ("JambaForCausalLM",)}, _jamba_layers, _jamba_state, supports_all_mode=True
+)
+_register_pure(
+    "mamba",
+    {"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
+    partial(
+        read_state,
+        Mamba1,
+        intermediate_size="intermediate_size",
+        state_size=("state_size", 16),
+        conv_kernel=("conv_kernel", 4),
     ),
-    _pure(
-        "mamba",
-        {"mamba": ("MambaForCausalLM",), "falcon_mamba": ("FalconMambaForCausalLM",)},
-        partial(
-            read_state,
-            Mamba1,
-            intermediate_size="intermediate_size",
-            state_size=("state_size", 16),
-            conv_kernel=("conv_kernel", 4),
-        ),
+)
+register(
+    "bamba", {"bamba": ("BambaForCausalLM",)}, _bamba_layers, _bamba_state, supports_all_mode=True
+)
+register(
+    "granitemoehybrid",
+    {"granitemoehybrid": ("GraniteMoeHybridForCausalLM",)},
+    listed(
+        {"layer_types": WORDS, "layers_block_type": WORDS},
+        lambda fields: [SSM] * fields.layer_count(),
     ),
-    Family(
-        "bamba",
-        model_types={"bamba": ("BambaForCausalLM",)},
-        layers=_bamba_layers,
-        state=_bamba_state,
-        supports_all_mode=True,
+    _bamba_state,
+    supports_all_mode=True,
+    is_ordinary=_granite_is_ordinary,
+)
+register(
+    "falcon_h1",
+    {"falcon_h1": ("FalconH1ForCausalLM",)},
+    lambda fields: to_layers([BOTH] * fields.layer_count()),
+    _bamba_state,
+    supports_all_mode=True,
+    names_attention_layers=False,
+)
+register(
+    "plamo2",
+    {"plamo2": ("Plamo2ForCausalLM",)},
+    _plamo_layers,
+    _plamo_state,
+    names_attention_layers=False,
+)
+_register_pure("mamba2", {"mamba2": ("Mamba2ForCausalLM",)}, _pure_state)
+register(
+    "nemotron_h",
+    {"nemotron_h": ("NemotronHForCausalLM",), "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",)},
+    listed(
+        {
+            "layers_block_type": NEMOTRON_WORDS,
+            "layer_types": NEMOTRON_WORDS,
+            "hybrid_override_pattern": NEMOTRON_PATTERN,
+        }
     ),
-    Family(
-        "granitemoehybrid",
-        model_types={"granitemoehybrid": ("GraniteMoeHybridForCausalLM",)},
-        layers=listed(
-            {"layer_types": WORDS, "layers_block_type": WORDS},
-            lambda fields: [SSM] * fields.layer_count(),
-        ),
-        state=_bamba_state,
-        supports_all_mode=True,
-        is_ordinary=_granite_is_ordinary,
-    ),
-    Family(
-        "falcon_h1",
-        model_types={"falcon_h1": ("FalconH1ForCausalLM",)},
-        layers=lambda fields: to_layers([BOTH] * fields.layer_count()),
-        state=_bamba_state,
-        supports_all_mode=True,
-        names_attention_layers=False,
-    ),
-    Family(
-        "plamo2",
-        model_types={"plamo2": ("Plamo2ForCausalLM",)},
-        layers=_plamo_layers,
-        state=_plamo_state,
-        names_attention_layers=False,
-    ),
-    _pure("mamba2", {"mamba2": ("Mamba2ForCausalLM",)}, _pure_state),
-    Family(
-        "nemotron_h",
-        model_types={
-            "nemotron_h": ("NemotronHForCausalLM",),
-            "nemotron_h_puzzle": ("NemotronHPuzzleForCausalLM",),
-        },
-        layers=listed(
-            {
-                "layers_block_type": NEMOTRON_WORDS,
-                "layer_types": NEMOTRON_WORDS,
-                "hybrid_override_pattern": NEMOTRON_PATTERN,
-            }
-        ),
-        state=_nemotron_state,
-        supports_all_mode=True,
-        ssm_cache_dtype=_nemotron_state_dtype,
-    ),
-    Family(
-        "zamba2",
-        model_types={"zamba2": ("Zamba2ForCausalLM",)},
-        layers=listed({"layers_block_type": ZAMBA_WORDS, "layer_types": ZAMBA_WORDS}, _zamba_kinds),
-        state=_zamba_state,
-        attention=_zamba_attention,
-        supports_all_mode=True,
-        names_attention_layers=False,
-    ),
+    _nemotron_state,
+    supports_all_mode=True,
+    ssm_cache_dtype=_nemotron_state_dtype,
+)
+register(
+    "zamba2",
+    {"zamba2": ("Zamba2ForCausalLM",)},
+    listed({"layers_block_type": ZAMBA_WORDS, "layer_types": ZAMBA_WORDS}, _zamba_kinds),
+    _zamba_state,
+    attention=_zamba_attention,
+    supports_all_mode=True,
+    names_attention_layers=False,
 )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.capacity.occupancy import check_prompt, usual_prompt
-from workbench.core.capacity.pool_use import pool_use
+from workbench.core.capacity.occupancy import check_prompt, pool_use, usual_prompt
 from workbench.core.plan import Plan
 from workbench.views.capacity.waste_figure import PARTS
 from workbench.views.caption import of_plan

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from workbench.core.offload.remedies import SideRemedy, transfer_remedies
-from workbench.core.offload.transfer import Side, Transfer, transfer
+from workbench.core.offload.transfer import Transfer, transfer
 from workbench.core.plan import Plan
 from workbench.views.html import document, facts_html, problem_html, table
 from workbench.views.rows import PlanFact
@@ -128,21 +128,21 @@ def _remedies_html(remedies: tuple[SideRemedy, ...]) -> str:
     return f"<div>Tested remedies:<ul>{rows}</ul></div>"
 
 
-def _side_texts(side: Side) -> dict[str, str]:
+def _side_texts(side: Plan) -> dict[str, str]:
     return {
-        "tensor parallel": f"{side.tensor_parallel}",
+        "tensor parallel": f"{side.settings.tensor_parallel}",
         "KV-cache dtype": side.kv_cache_dtype,
         "block": tokens_text(side.block_size),
         "kernel block": tokens_text(side.kernel_block_size),
-        "kernel blocks in it": f"{side.ratio:,}",
+        "kernel blocks in it": f"{side.kernel_blocks_per_block:,}",
     }
 
 
-def _side_dict(side: Side) -> dict[str, Any]:
+def _side_dict(side: Plan) -> dict[str, Any]:
     return {
-        "tensor_parallel": side.tensor_parallel,
+        "tensor_parallel": side.settings.tensor_parallel,
         "kv_cache_dtype": side.kv_cache_dtype,
         "block_size": side.block_size,
         "kernel_block_size": side.kernel_block_size,
-        "kernel_blocks_per_block": side.ratio,
+        "kernel_blocks_per_block": side.kernel_blocks_per_block,
     }
