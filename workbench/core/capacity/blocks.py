@@ -123,6 +123,8 @@ def checkpoint_blocks(plan: Plan) -> int:
 
 def blocks_in_group(plan: Plan, group: Group, length: int) -> int:
     """Return the most block ids that a request of `length` tokens needs in a layer of the group."""
+    if not group.own_specs:
+        return blocks_of_group(plan, group.spec, length)
     return max(blocks_of_group(plan, spec, length) for spec in group.different_specs)
 
 

@@ -122,6 +122,7 @@ def block_problem(
             gpu_block_sizes=tuple(sizes),
         )
     size = sizes[0]
+    # 0.23 only asserts this, so its message is bare; 0.33 names the next multiple above.
     if block_size % size == 0:
         return None
     below, above = block_size // size * size, (block_size // size + 1) * size
@@ -143,6 +144,7 @@ def block_problem(
 
 def bytes_problem(cpu_bytes_to_use: int | None) -> Problem | None:
     """Report a host pool whose size is not above 0."""
+    # 0 counts as not given (CPUOffloadingSpec.__init__).
     if cpu_bytes_to_use:
         return None
     given = "is not given" if cpu_bytes_to_use is None else f"is {cpu_bytes_to_use}"

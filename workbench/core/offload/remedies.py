@@ -132,6 +132,7 @@ def _candidates(prefill: Plan, decode: Plan) -> Iterator[tuple[str, dict[str, An
     if prefill.kv_cache_dtype != decode.kv_cache_dtype:
         fixed = {**fixed, "kv_cache_dtype": prefill.settings.kv_cache_dtype}
         yield DECODE, fixed
+    # --block-size is the granularity of the alignment, not a cap: the larger one is tried.
     largest = max(prefill.block_size, decode.block_size)
     if not fixed:
         smaller = PREFILL if prefill.block_size <= decode.block_size else DECODE

@@ -87,6 +87,7 @@ def resolved_block_sizes(
         return BlockSizes(size, size)
     decode, prefill = request.decode_context_parallel, request.prefill_context_parallel
     if request.context_parallel != 1:
+        # resolve_kv_cache_block_sizes, 0.23; 0.33 spreads attention and leaves states whole.
         return stops(
             "context_parallel_with_groups",
             "tensor_parallel",
@@ -124,6 +125,7 @@ def _units_by_group(plan: Plan, request: OffloadRequest, *, in_use: bool) -> Blo
         )
     sizes = [block_over_ranks(plan, group.spec, request) for group in groups]
     has_states = any(group.spec.is_mamba for group in groups)
+    # Of models with states align mode alone lets hashes be finer than the scheduler's unit (0.33).
     if not in_use or (has_states and plan.mamba_cache_mode != "align"):
         return BlockSizes(lcm(*sizes), lcm(*sizes))
     return _with_hashes(lcm(*sizes), sizes, explicit, plan.rules.offload)

@@ -105,11 +105,6 @@ def _bamba_layers(fields: Fields) -> tuple[Layer, ...]:
     return to_layers([FULL if index in attention else SSM for index in range(count)])
 
 
-def _granite_is_ordinary(fields: Fields) -> bool:
-    """Return whether every listed layer is attention, as in granite-4.0-micro."""
-    return set(first_list(fields, {"layer_types": WORDS}) or ()) == {FULL}
-
-
 def _plamo_layers(fields: Fields) -> tuple[Layer, ...]:
     count, step = fields.layer_count(), fields.integer("mamba_step", minimum=2)
     if count <= step // 2:
@@ -213,7 +208,8 @@ register(
     ),
     _bamba_state,
     supports_all_mode=True,
-    is_ordinary=_granite_is_ordinary,
+    # All layers of granite-4.0-micro are attention.
+    is_ordinary=lambda fields: set(first_list(fields, {"layer_types": WORDS}) or ()) == {FULL},
 )
 register(
     "falcon_h1",
