@@ -21,7 +21,8 @@ import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
-from workbench.views.bytes.map import LEVELS, page_map
+from workbench.views.bytes.map import page_map
+from workbench.views.bytes.places import LEVELS
 from workbench.views.capacity.pool_raster import VIEWS, pool_raster
 
 SMALL, LARGE = 10_000, 1_000_000

@@ -35,7 +35,7 @@ ROOMS = {
 }
 """Folder -> the folders whose modules it may import; `face` is what is next to the folders."""
 
-NAMED_ONLY = {"core": {"scenario"}}
+NAMED_ONLY = {"core": {"scenario"}, "views": {"kernels"}}
 """Folder -> the folders whose types it may name in addition, under TYPE_CHECKING."""
 
 SHOWS_ITSELF = {
@@ -63,7 +63,7 @@ SHOWS_ITSELF = {
     },
     "core/offload/transfer.py": {"_repr_html_": {"workbench.views.offload.transfer"}},
     "core/prefix/answer.py": {
-        "_repr_html_": {"workbench.views.hits.html"},
+        "_repr_html_": {"workbench.views.hits.figure"},
         "figure": {"workbench.views.hits.figure"},
     },
     "core/tables/step.py": {

@@ -12,7 +12,9 @@ import workbench as wb
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.ui.panels.pages import PagesPanel
 from workbench.ui.session import Session
-from workbench.views.bytes.map import LEVELS, map_layout, map_picture, map_traces
+from workbench.views.bytes.map import map_layout, map_traces
+from workbench.views.bytes.places import LEVELS
+from workbench.views.bytes.rows import map_picture
 from workbench.views.bytes.text import byte_words
 
 FIRST = wb.Scenario(model="qwen3.5-4b")

@@ -12,7 +12,7 @@ from workbench.core.flex.plan import flex_plan
 from workbench.core.offload.plan import OffloadRequest
 from workbench.core.plan import Plan
 from workbench.views import figures
-from workbench.views.palette import UPLOAD_BUTTON
+from workbench.views.frame import UPLOAD_BUTTON
 
 FILL = {
     "prompt_tokens": 1024,
@@ -75,11 +75,13 @@ def test_no_figure_has_a_button_that_uploads_its_data(name):
     assert UPLOAD_BUTTON in drawn.layout.modebar.remove
 
 
-def test_every_module_that_lays_a_figure_out_uses_the_shared_surface():
+def test_every_figure_is_laid_out_by_the_shared_frame():
     for path in Path(figures.__file__).parent.rglob("*.py"):
         source = path.read_text(encoding="utf-8")
-        if "go.Layout(" in source or "update_layout(" in source:
-            assert ".surface" in source, path
+        if path.name != "frame.py":
+            assert source.count("go.Layout(") <= source.count("= frame("), path
+            assert source.count("update_layout(") <= source.count(" frame("), path
+            assert "layout={" not in source, path
 
 
 def test_the_fingerprint_differs_with_every_setting():

@@ -24,7 +24,7 @@ from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.views.flex.bits_figure import bits_figure
 from workbench.views.flex.bits_text import bits_html, orders_html
-from workbench.views.flex.run_text import mistake_html, run_html
+from workbench.views.flex.lab import mistake_html, run_html
 
 SHAPE = FlexShape(4, 1, 128, 528, 16, "bfloat16")
 RUN = FlexRun(

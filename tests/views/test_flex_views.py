@@ -12,8 +12,8 @@ from workbench.core.flex.build import direct_build, generic_build, visits
 from workbench.core.flex.mask import MaskRule
 from workbench.core.flex.plan import flex_plan, mask_memory
 from workbench.core.tables.batch_grammar import parse_batch
+from workbench.views.flex.figure import BLOCKS, legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.figure import LOOKS as VERDICTS
-from workbench.views.flex.figure import legal_pairs, nested_grids
 from workbench.views.flex.mask_figure import (
     LOOKS,
     MAX_ROWS,
@@ -21,7 +21,6 @@ from workbench.views.flex.mask_figure import (
     physical_mask,
     visit_order,
 )
-from workbench.views.flex.memory_figure import BLOCKS, mask_memory_figure
 from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
 
 LIMIT = 150_000

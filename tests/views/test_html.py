@@ -23,7 +23,7 @@ from workbench.core.trace import Citation, Rule, Step
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.views import html
-from workbench.views.pages.grid_table import grid_html
+from workbench.views.pages.sizes_figure import grid_html
 from workbench.views.rows import plan_facts, sensitivity_rows
 from workbench.views.text import plan_text
 

@@ -9,8 +9,7 @@ import pytest
 from tests.views.plans import EVIL, all_plans, evil_plan, plan_of
 from workbench.core.offload.fill import stored_prompt
 from workbench.core.offload.plan import OffloadRequest, offload
-from workbench.views.offload.block_figure import host_block_figure
-from workbench.views.offload.figure import PROMPTS, offload_figure
+from workbench.views.offload.figure import PROMPTS, host_block_figure, offload_figure
 from workbench.views.palette import THEMES
 
 GIB = 2**30

@@ -7,16 +7,9 @@ import pytest
 from tests.views.plans import EVIL, evil_plan, plan_of
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.layouts.error import LayoutError
-from workbench.views.bytes.map import (
-    CLASSES,
-    LEVELS,
-    LIMIT,
-    MapPlace,
-    compared,
-    map_picture,
-    map_traces,
-    page_map,
-)
+from workbench.views.bytes.map import CLASSES, map_traces, page_map
+from workbench.views.bytes.places import LEVELS, MapPlace
+from workbench.views.bytes.rows import LIMIT, compared, map_picture
 from workbench.views.bytes.text import byte_words
 from workbench.views.palette import THEMES
 

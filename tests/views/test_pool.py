@@ -6,7 +6,7 @@ import workbench as wb
 from workbench.models import catalog_config, catalog_names
 from workbench.views.capacity.html import glossary, pool_html
 from workbench.views.figures import reserved_bytes
-from workbench.views.hits.html import hits_html
+from workbench.views.hits.figure import hits_html
 
 GIB = 2**30
 

@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from workbench.views.palette import THEMES
-from workbench.views.versions.timeline_figure import STEPS
+from workbench.views.versions.figure import STEPS
 
 XPU = wb.Scenario(model="nemotron-3-nano-30b-a3b", platform="xpu", tensor_parallel=4)
 

@@ -27,8 +27,7 @@ from workbench.ui.panels.verify import VerifyPanel
 from workbench.ui.panels.versions import VersionsPanel
 from workbench.ui.session import RecordedError, Session, guarded
 from workbench.views import html
-from workbench.views.pages.grid_table import grid_html
-from workbench.views.pages.sizes_figure import sized_columns
+from workbench.views.pages.sizes_figure import grid_html, sized_columns
 
 SHOWN_SIZES = 6
 

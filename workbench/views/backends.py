@@ -9,6 +9,7 @@ from workbench.core.backends import Backend, Condition, always, never
 from workbench.core.block_sizes import BlockSize
 from workbench.core.model import Attention
 from workbench.core.rule_set import RuleSet
+from workbench.views.text import aligned
 
 HEAD_SIZE, LATENT_SIZE = 128, 576
 MODEL_DTYPE = "bfloat16"
@@ -21,6 +22,7 @@ def backend_record(rules: RuleSet, name: str) -> dict[str, Any]:
     What does not hold for the backend is omitted. Errors: ScenarioError for an unknown name.
     """
     backend = rules.backends[name]
+    multiple = 1 if backend.cache is None else backend.cache.block_multiple
     facts = {
         "name": name,
         "name in the log": backend.reported_name,
@@ -44,7 +46,7 @@ def backend_record(rules: RuleSet, name: str) -> dict[str, Any]:
         "CUDA graphs": backend.cuda_graphs,
         "CUDA graphs elsewhere": _extra(backend.cuda_graphs_where),
         "cache": None if backend.cache is None else f"[{', '.join(backend.cache.axes)}]",
-        "cache blocks are multiples of": _multiple(backend),
+        "cache blocks are multiples of": multiple if multiple > 1 else None,
         "orders in memory": _orders(rules, backend),
         "forces the layout": _forced(backend),
         "bytes per token": _token_bytes(rules, backend),
@@ -74,11 +76,7 @@ def backends_text(rules: RuleSet) -> str:
         record = backend_record(rules, name)
         cells = (_cell(record.get(column)) for column in COLUMNS)
         rows.append((name, *cells, _ranks(backend) or "-"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    return "\n".join(aligned(rows))
 
 
 def _cell(value: Any) -> str:
@@ -109,12 +107,8 @@ def _first(function: Any) -> str:
 
 
 def _kind(backend: Backend) -> str:
-    kinds = {
-        "helper": backend.is_helper,
-        "SSM": backend.is_ssm,
-        "sparse": backend.is_sparse,
-        "MLA": backend.is_mla,
-    }
+    kinds = {"helper": backend.is_helper, "SSM": backend.is_ssm}
+    kinds |= {"sparse": backend.is_sparse, "MLA": backend.is_mla}
     return " ".join(kind for kind, holds in kinds.items() if holds) or "attention"
 
 
@@ -143,11 +137,13 @@ def _block_sizes(backend: Backend) -> dict[str, list[str]]:
         *((f"{_words(where)}", sizes) for where, sizes in backend.supported_when),
         ("hybrid models with a float32 state", backend.with_float32_state),
     )
-    return {where: list(map(_size, sizes)) for where, sizes in special if sizes is not None}
-
-
-def _size(size: BlockSize) -> str:
-    return str(size) if isinstance(size, int) else f"multiple of {size.base}"
+    return {
+        where: [
+            str(size) if isinstance(size, int) else f"multiple of {size.base}" for size in sizes
+        ]
+        for where, sizes in special
+        if sizes is not None
+    }
 
 
 def _preferred(backend: Backend) -> dict[str, int]:
@@ -160,11 +156,6 @@ def _extra(entry: tuple[Any, Condition] | None) -> dict[str, Any]:
         return {}
     values, where = entry
     return {str(_words(where)): list(values) if isinstance(values, tuple) else str(values)}
-
-
-def _multiple(backend: Backend) -> int | None:
-    multiple = 1 if backend.cache is None else backend.cache.block_multiple
-    return multiple if multiple > 1 else None
 
 
 def _orders(rules: RuleSet, backend: Backend) -> dict[str, Any]:
@@ -190,19 +181,15 @@ def _token_bytes(rules: RuleSet, backend: Backend) -> dict[str, int]:
     """
     if backend.is_ssm or backend.is_helper:
         return {}
-    size = LATENT_SIZE if backend.is_mla else HEAD_SIZE
     attention = Attention(
         num_heads=1,
         num_kv_heads=1,
-        head_size=size,
+        head_size=LATENT_SIZE if backend.is_mla else HEAD_SIZE,
         use_mla=backend.is_mla,
         is_sparse=backend.is_sparse,
     )
-    dtypes = backend.kv_cache_dtypes + (backend.extra_kv_cache_dtypes or ((),))[0]
-    stored = backend.stored_kv_cache_dtypes
-    return {
-        dtype: rules.layer_token_bytes(
-            attention, 1, stored.get(dtype, dtype), MODEL_DTYPE, backend.name
-        )[0]
-        for dtype in dtypes
-    }
+    found = {}
+    for dtype in backend.kv_cache_dtypes + (backend.extra_kv_cache_dtypes or ((),))[0]:
+        stored = backend.stored_kv_cache_dtypes.get(dtype, dtype)
+        found[dtype], _ = rules.layer_token_bytes(attention, 1, stored, MODEL_DTYPE, backend.name)
+    return found

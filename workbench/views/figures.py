@@ -8,20 +8,16 @@ from workbench.views.bytes.map import page_map
 from workbench.views.bytes.owner_figure import owners_side_by_side, page_owners
 from workbench.views.capacity.figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.capacity.group_figure import groups
-from workbench.views.capacity.memory_figure import memory_bar
+from workbench.views.capacity.memory_figure import memory_bar, reserved_bytes
 from workbench.views.capacity.pool_raster import pool_raster
-from workbench.views.capacity.waste_figure import reserved_bytes
-from workbench.views.flex.figure import legal_pairs, nested_grids
+from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.mask_figure import logical_mask, physical_mask, visit_order
-from workbench.views.flex.memory_figure import mask_memory_figure
 from workbench.views.hits.figure import checkpoint_table, hit_curve
-from workbench.views.offload.block_figure import host_block_figure
-from workbench.views.offload.figure import offload_figure
+from workbench.views.offload.figure import host_block_figure, offload_figure
 from workbench.views.pages.figure import page, page_layout, page_title, page_traces
 from workbench.views.pages.sizes_figure import block_sizes
 from workbench.views.tables.figure import block_tables, slot_map
-from workbench.views.versions.figure import upgrade_matrix, versions
-from workbench.views.versions.timeline_figure import timeline
+from workbench.views.versions.figure import timeline, upgrade_matrix, versions
 
 __all__ = [
     "block_sizes",

@@ -11,9 +11,8 @@ from typing import Any
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
-from workbench.core.remedies import Remedy
 from workbench.core.trace import Step, show
-from workbench.views.rows import PlanFact, plan_facts
+from workbench.views.rows import PlanFact, outcome_row, plan_facts, result_text
 from workbench.views.units import percent_text
 
 
@@ -25,7 +24,7 @@ def style() -> str:
 
 
 class Html(str):
-    """HTML that a notebook shows as such."""
+    """HTML that a notebook shows as such, and that is not escaped again inside other HTML."""
 
     __slots__ = ()
 
@@ -33,9 +32,80 @@ class Html(str):
         return str(self)
 
 
-def document(*parts: str) -> str:
-    """Wrap parts so that the style applies."""
-    return f'{style()}<div class="wb">{"".join(parts)}</div>'
+def join(*content: Any, between: str = "") -> Html:
+    """Return content as HTML: what is not `Html` is escaped, numbers as the trace shows them."""
+    parts = (part if isinstance(part, Html) else escape(show(part)) for part in content)
+    return Html(between.join(parts))
+
+
+def tag(name: str, *content: Any, **attributes: Any) -> Html:
+    """Return an element; `class_` is its `class`, `data_code` its `data-code`, None is omitted."""
+    named = {key.strip("_").replace("_", "-"): value for key, value in attributes.items()}
+    listed = "".join(
+        f' {key}="{escape(str(value).lower() if isinstance(value, bool) else str(value))}"'
+        for key, value in named.items()
+        if value is not None
+    )
+    return Html(f"<{name}{listed}>{join(*content)}</{name}>")
+
+
+def code(text: Any) -> Html:
+    """Return a name or a value as vLLM would spell it."""
+    return tag("code", text)
+
+
+def faint(text: Any, **attributes: Any) -> Html:
+    """Return what is less important."""
+    return tag("span", text, class_="wb-faint", **attributes)
+
+
+def note(*content: Any) -> Html:
+    """Return a paragraph in small print."""
+    return tag("p", *content, class_="wb-faint")
+
+
+def stacked(*lines: Any) -> Html:
+    """Return lines below each other."""
+    return join(*lines, between="<br>")
+
+
+def bullets(items: Iterable[Any], kind: str = "ul") -> Html:
+    """Return a list; nothing without any item."""
+    found = [tag("li", item) for item in items]
+    return tag(kind, *found) if found else Html()
+
+
+def fold(summary: str, *content: Any) -> Html:
+    """Return a summary to unfold."""
+    return tag("details", tag("summary", summary), *content)
+
+
+def code_block(text: str) -> Html:
+    """Return lines to copy."""
+    return tag("pre", text, class_="wb-code")
+
+
+def table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Html:
+    """Return a table; a cell is escaped unless it is `Html`, and numbers have separators."""
+    head = tag("tr", *(tag("th", cell) for cell in header))
+    body = (tag("tr", *(tag("td", cell) for cell in row)) for row in rows)
+    return tag("table", tag("thead", head), tag("tbody", *body), class_="wb-table")
+
+
+def wide_table(header: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Html:
+    """Return a table that scrolls sideways."""
+    return tag("div", table(header, rows), style="overflow-x: auto")
+
+
+def records(rows: Iterable[Mapping[str, Any]]) -> Html:
+    """Return a table with a column for every key of the first row; nothing without rows."""
+    found = list(rows)
+    return table(found[0], (row.values() for row in found)) if found else Html()
+
+
+def document(*parts: str) -> Html:
+    """Wrap parts, which are HTML, so that the style applies."""
+    return Html(style() + tag("div", *map(Html, parts), class_="wb"))
 
 
 def plan_html(plan: Plan) -> str:
@@ -43,155 +113,130 @@ def plan_html(plan: Plan) -> str:
     return document(
         headline_html(plan),
         facts_html(plan_facts(plan)),
-        *(problem_html(problem) for problem in plan.problems),
+        *map(problem_html, plan.problems),
         log_html(plan.log_lines),
-        f"<details><summary>Why: {len(plan.steps)} steps</summary>{trace_table(plan.steps)}"
-        "</details>",
-        f"<details><summary>Where the model's numbers come from</summary>{origins_html(plan)}"
-        "</details>",
+        fold(f"Why: {len(plan.steps)} steps", trace_table(plan.steps)),
+        fold("Where the model's numbers come from", origins_html(plan)),
     )
 
 
-def headline_html(plan: Plan) -> str:
+def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(dict.fromkeys(filter(None, (plan.backend, plan.plain_backend))))
-    where = " · ".join(
-        filter(None, (plan.settings.platform, backends, f"TP {plan.settings.tensor_parallel}"))
+    parallel = f"TP {plan.settings.tensor_parallel}"
+    where = " · ".join(filter(None, (plan.settings.platform, backends, parallel)))
+    # Without attention there are no pages to align, so it is not the size of a block.
+    owner = "in a block of " if plan.model.attention else "configured, without any attention, for "
+    size = f"{plan.block_size:,} tokens"
+    return tag(
+        "div",
+        tag("span", size, class_="wb-block-size", data_value=plan.block_size),
+        tag("span", owner, tag("b", plan.model.name)),
+        tag("b", "✕ would not start", class_="wb-verdict") if plan.errors else "",
+        faint(f"{where} · rules {plan.settings.rules} · plan {plan.fingerprint}"),
+        class_="wb-headline",
     )
-    return (
-        '<div class="wb-headline">'
-        f'<span class="wb-block-size" data-value="{plan.block_size}">'
-        f"{plan.block_size:,} tokens</span>"
-        f"<span>{_of_what(plan)} <b>{escape(plan.model.name)}</b></span>"
-        f"{_verdict(plan)}"
-        f'<span class="wb-faint">{escape(where)} · rules {escape(plan.settings.rules)} · plan '
-        f"{plan.fingerprint}</span></div>"
-    )
 
 
-def _of_what(plan: Plan) -> str:
-    """Return the words between block size and model; without attention it is not a block's size."""
-    return "in a block of" if plan.model.attention else "configured, without any attention, for"
-
-
-def _verdict(plan: Plan) -> str:
-    return '<b class="wb-verdict">✕ would not start</b>' if plan.errors else ""
-
-
-def facts_html(facts: Iterable[PlanFact]) -> str:
+def facts_html(facts: Iterable[PlanFact]) -> Html:
     """Return labelled numbers, side by side."""
-    items = "".join(
-        f'<div><span class="wb-faint">{escape(fact.label)}</span>'
-        f'<span data-fact="{fact.name}">{escape(fact.text)}</span></div>'
-        for fact in facts
+    items = (
+        tag("div", faint(fact.label), tag("span", fact.text, data_fact=fact.name)) for fact in facts
     )
-    return f'<div class="wb-facts">{items}</div>'
+    return tag("div", *items, class_="wb-facts")
 
 
-def problem_html(problem: Problem, remedies: Sequence[Remedy] = ()) -> str:
+def problem_html(problem: Problem, remedies: Iterable[Any] = ()) -> Html:
     """Return one problem as a badge with its message, its place in vLLM, and tried remedies."""
-    sign = "✕ error" if problem.severity == "error" else "! warning"
-    quoted = ""
-    if problem.vllm_text:
-        quoted = f'<div class="wb-faint">vLLM says: <code>{escape(problem.vllm_text)}</code></div>'
-    tried = "".join(f"<li>{escape(str(remedy))}</li>" for remedy in remedies)
-    return (
-        f'<div class="wb-problem" data-code="{escape(problem.code)}" '
-        f'data-severity="{escape(problem.severity)}">'
-        f'<b class="wb-badge">{sign}</b>{escape(problem.message)}{quoted}'
-        + (f"<div>Tested remedies:<ul>{tried}</ul></div>" if tried else "")
-        + "</div>"
+    return problem_box(
+        "✕ error" if problem.severity == "error" else "! warning",
+        problem.message,
+        quoted("vLLM says", problem.vllm_text),
+        remedies_html(remedies),
+        code=problem.code,
+        severity=problem.severity,
     )
 
 
-def refusal_html(error: WorkbenchError) -> str:
+def refusal_html(error: WorkbenchError) -> Html:
     """Return the error of a configuration without a plan: value, allowed values, remedies."""
-    field = f"<code>{escape(error.field)}</code>: " if error.field else ""
-    text = error.vllm_text
-    quoted = f'<div class="wb-faint">vLLM says: <code>{escape(text)}</code></div>' if text else ""
-    return (
-        f'<div class="wb-problem" data-code="{escape(error.code)}" data-severity="error">'
-        f'<b class="wb-badge">✕ refused</b>{field}{escape(error.message)}{quoted}</div>'
-    )
+    field = join(tag("code", error.field), ": ") if error.field else ""
+    said = quoted("vLLM says", error.vllm_text)
+    return problem_box("✕ refused", field, error.message, said, code=error.code)
 
 
-def log_html(lines: Sequence[str]) -> str:
+def problem_box(
+    badge: str, *content: Any, code: str | None = None, severity: str = "error"
+) -> Html:
+    """Return a marked box. badge: sign and word, so that nothing is shown by colour alone."""
+    head = tag("b", badge, class_="wb-badge")
+    return tag("div", head, *content, class_="wb-problem", data_code=code, data_severity=severity)
+
+
+def quoted(who: str, text: str | None) -> Html:
+    """Return what a program says about a problem; nothing without a text."""
+    return tag("div", f"{who}: ", tag("code", text), class_="wb-faint") if text else Html()
+
+
+def remedies_html(remedies: Iterable[Any]) -> Html:
+    """Return changes that were tried and help; nothing without any."""
+    tried = bullets(map(str, remedies))
+    return tag("div", "Tested remedies:", tried) if tried else tried
+
+
+def warnings_html(texts: Iterable[str]) -> Html:
+    """Return sentences that a person has to know as one box; nothing without any."""
+    found = bullets(texts)
+    return tag("div", found, class_="wb-problem", data_severity="warning") if found else found
+
+
+def log_html(lines: Sequence[str]) -> Html:
     """Return the lines that the engine will print."""
-    if not lines:
-        return ""
-    text = "\n".join(lines)
-    return (
-        "<details><summary>What vLLM will log</summary>"
-        f'<pre class="wb-code">{escape(text)}</pre></details>'
-    )
+    return fold("What vLLM will log", code_block("\n".join(lines))) if lines else Html()
 
 
-def trace_html(steps: Sequence[Step]) -> str:
+def trace_html(steps: Sequence[Step]) -> Html:
     """Return the trace as a table of its own, with the style."""
     return document(trace_table(steps))
 
 
-def trace_table(steps: Sequence[Step]) -> str:
+def trace_table(steps: Sequence[Step]) -> Html:
     """Return one row per decision: what, result, formula, operands, source."""
-    rows = [
+    rows = (
         (
-            str(number),
-            f"<b>{escape(step.rule.title)}</b>",
-            escape(_result(step)),
-            escape(step.rule.formula) + (f"<br><i>{escape(step.note)}</i>" if step.note else ""),
-            "<br>".join(
-                f"{escape(name)} = {escape(show(value))}" for name, value in step.operands.items()
-            ),
-            f'<span class="wb-faint">{escape(step.source)}</span>',
+            number,
+            tag("b", step.rule.title),
+            result_text(step),
+            stacked(step.rule.formula, *[tag("i", step.note)][: bool(step.note)]),
+            stacked(*(f"{name} = {show(value)}" for name, value in step.operands.items())),
+            faint(step.source),
         )
         for number, step in enumerate(steps, 1)
-    ]
+    )
     return table(("", "decision", "result", "rule", "operands", "source"), rows)
 
 
-def origins_html(plan: Plan) -> str:
+def origins_html(plan: Plan) -> Html:
     """Return, field by field, the entry of config.json that it was read from."""
-    notes = "".join(f"<p>{escape(note)}</p>" for note in plan.model.notes)
-    lines = "\n".join(plan.model.origins.values())
-    return f'{notes}<pre class="wb-code">{escape(lines)}</pre>'
+    notes = (tag("p", note) for note in plan.model.notes)
+    return join(*notes, code_block("\n".join(plan.model.origins.values())))
 
 
-def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
+def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:
     """Return single changes and their results, compared with the present plan."""
-    body = [
-        (
-            f"<code>{escape(str(row['field']))}</code>",
-            f"<code>{escape(show(row['value']))}</code>",
-            f"{row['block_size']:,}",
-            escape(_padding(row["padding_bytes"], row["padding_percent"])),
-            escape(show(row["kernel_block_size"])),
-            escape(", ".join(row["errors"])),
-        )
-        for row in rows
-    ]
-    now = (
-        "<i>current</i>",
-        "",
-        f"{plan.block_size:,}",
-        escape(_padding(plan.padding_bytes, plan.padding_percent)),
-        escape(show(plan.kernel_block_size)),
-        escape(", ".join(problem.code for problem in plan.errors)),
+    shown = (
+        {
+            "change": code(row["field"]),
+            "to": code(row["value"]),
+            "block size": row["block_size"],
+            "padding": _padding(row["padding_bytes"], row["padding_percent"]),
+            "kernel block": row["kernel_block_size"],
+            "would not start": ", ".join(row["errors"]),
+        }
+        for row in (outcome_row(tag("i", "current"), "", plan), *rows)
     )
-    header = ("change", "to", "block size", "padding", "kernel block", "would not start")
-    return document(table(header, [now, *body]))
+    return document(records(shown))
 
 
 def _padding(size: int, percent: float | None) -> str:
     return percent_text(percent) if percent is None else f"{size:,} B, {percent_text(percent)}"
-
-
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of ready-made cells; the caller escapes."""
-    head = "".join(f"<th>{cell}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f'<table class="wb-table"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def _result(step: Step) -> str:
-    unit = f" {step.rule.unit}" if step.rule.unit and step.result is not None else ""
-    return show(step.result) + unit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
 
 ATTENTION = "#0072B2"
 ATTENTION_BEFORE = "#56B4E9"
@@ -11,8 +10,9 @@ CONV = "#E69F00"
 RECURRENT = "#009E73"
 PADDING = "#999999"
 CURRENT = "#D55E00"
-UPLOAD_BUTTON: Final = "sendChartToCloud"
-"""plotly's "Share chart...": it would send the figure's data to a third-party server."""
+PINK, YELLOW = "#CC79A7", "#F0E442"
+FAINT = "rgba(128,128,128,0.12)"
+"""What is there and not of interest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +24,6 @@ class Theme:
     rule: str
     paper: str = "rgba(0,0,0,0)"
 
-    @property
-    def surface(self) -> dict[str, Any]:
-        """Layout entries that every figure shares."""
-        return {
-            "font": {"color": self.text},
-            "paper_bgcolor": self.paper,
-            "plot_bgcolor": self.paper,
-            "modebar": {
-                "bgcolor": "rgba(0,0,0,0)",
-                "color": self.text,
-                "activecolor": CURRENT,
-                "remove": [UPLOAD_BUTTON],
-            },
-        }
-
 
 THEMES = {
     "auto": Theme(text="#767676", grid="rgba(128,128,128,0.25)", rule="rgba(255,255,255,0.55)"),
@@ -46,13 +31,3 @@ THEMES = {
     "dark": Theme(text="#e0e0e0", grid="#444444", rule="rgba(0,0,0,0.45)", paper="#111111"),
 }
 """Name -> theme; "auto" is transparent to the page and is readable on light and dark."""
-
-LEGEND_BELOW: Final = {
-    "orientation": "h",
-    "yref": "container",
-    "y": 0.01,
-    "yanchor": "bottom",
-    "x": 0,
-    "traceorder": "normal",
-}
-"""A legend at the foot of the figure, whatever its height."""

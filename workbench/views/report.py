@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
@@ -17,9 +16,9 @@ from workbench.core.remedies import Remedy
 from workbench.views import html
 from workbench.views.capacity.group_figure import groups
 from workbench.views.capacity.html import pool_html
-from workbench.views.capacity.memory_figure import memory_bar
-from workbench.views.capacity.waste_figure import PARTS, prompt_lengths, reserved_bytes
-from workbench.views.hits.html import hits_html
+from workbench.views.capacity.memory_figure import PARTS, memory_bar, prompt_lengths, reserved_bytes
+from workbench.views.hits.figure import hits_html
+from workbench.views.html import Html, join, tag
 from workbench.views.pages.figure import page
 from workbench.views.rows import assumptions, plan_facts
 
@@ -59,103 +58,74 @@ def report_html(
     """Return the page as one file, plotly's script included if it has figures."""
     title = page_of.title or f"{plan.model.name}: block size {plan.block_size:,} tokens"
     sections = list(_sections(plan, page_of, remedies))
-    links = "".join(f'<a href="#{name}">{escape(head)}</a>' for name, head, _body in sections)
-    bodies = "".join(
-        f'<section id="{name}"><h2>{escape(head)}</h2>{body}</section>'
-        for name, head, body in sections
-    )
     script = f"<script>{get_plotlyjs()}</script>" if page_of.figures else ""
     versions = ", ".join(f"{name} {version}" for name, version in page_of.made_with.items())
+    body = tag(
+        "main",
+        tag("h1", title),
+        *(tag("p", text) for text in page_of.notes.split("\n\n") if text.strip()),
+        html.warnings_html(page_of.warnings),
+        html.headline_html(plan),
+        html.facts_html(plan_facts(plan)),
+        tag("nav", *(tag("a", head, href=f"#{name}") for name, head, _parts in sections)),
+        *(tag("section", tag("h2", head), *parts, id=name) for name, head, parts in sections),
+        tag("footer", f"Plan {plan.fingerprint}. Made with {versions}."),
+        class_="wb",
+    )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title>{html.style()}<style>{PAGE_STYLE}</style>{script}</head>"
-        f'<body><main class="wb"><h1>{escape(title)}</h1>{_notes(page_of)}'
-        f"{html.headline_html(plan)}{html.facts_html(plan_facts(plan))}<nav>{links}</nav>{bodies}"
-        f"<footer>Plan {plan.fingerprint}. Made with {escape(versions)}.</footer>"
-        "</main></body></html>\n"
-    )
-
-
-def _notes(page_of: Page) -> str:
-    texts = filter(str.strip, page_of.notes.split("\n\n"))
-    notes = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    warned = "".join(f"<li>{escape(warning)}</li>" for warning in page_of.warnings)
-    return notes + (
-        f'<div class="wb-problem" data-severity="warning"><ul>{warned}</ul></div>' if warned else ""
+        f"{tag('title', title)}{html.style()}<style>{PAGE_STYLE}</style>{script}</head>"
+        f"<body>{body}</body></html>\n"
     )
 
 
 def _sections(
     plan: Plan, page_of: Page, remedies: Callable[[Problem], Sequence[Remedy]]
-) -> Iterable[tuple[str, str, str]]:
+) -> Iterable[tuple[str, str, Sequence[Html]]]:
     """Yield (anchor, heading, HTML) of every part that this plan has."""
-    yield "problems", "Problems", _problems(plan, remedies)
-    yield "commands", "Commands", _commands(page_of)
-    yield "page", "A page, byte by byte", _figure(page_of, page(plan))
+    problems = [html.problem_html(problem, remedies(problem)) for problem in plan.problems]
+    good = tag("div", "✓ No start-up problem found for these settings.", class_="wb-good")
+    yield "problems", "Problems", problems or [good]
+    pasted = page_of.commands.items()
+    commands = [join(tag("h3", name), html.code_block(text)) for name, text in pasted]
+    yield "commands", "Commands", commands
+    yield "page", "A page, byte by byte", _figures(page_of, page(plan))
     if plan.cache is not None:
         prompt = min(PROMPT_TOKENS, plan.max_model_len)
         drawn = [groups(plan)]
         if plan.cache.num_blocks is not None:
             drawn.append(memory_bar(plan, prompt))
-        yield "groups", "Groups and capacity", _figure(page_of, *drawn) + pool_html(plan)
-        reserved = _waste(plan, plan.cache) + _figure(page_of, reserved_bytes(plan))
+        yield "groups", "Groups and capacity", [*_figures(page_of, *drawn), pool_html(plan)]
+        reserved = [*_waste(plan, plan.cache), *_figures(page_of, reserved_bytes(plan))]
         yield "waste", "Waste: what one request reserves", reserved
         if plan.enable_prefix_caching:
-            yield "hits", "Prefix hits", hits_html(plan)
-    yield "why", "Why: every decision", html.trace_table(plan.steps)
-    yield "log", "What vLLM will log", _log(plan)
-    yield "model", "Where the model's numbers come from", _assumed(plan) + html.origins_html(plan)
+            yield "hits", "Prefix hits", [hits_html(plan)]
+    yield "why", "Why: every decision", [html.trace_table(plan.steps)]
+    logged = html.code_block("\n".join(plan.log_lines))
+    silent = tag("p", "Nothing about sizes: no block had to grow.")
+    yield "log", "What vLLM will log", [logged if plan.log_lines else silent]
+    lead = tag("p", "Absent from config.json, so the family's default:")
+    assumed = html.bullets(assumptions(plan))
+    origins = [*([lead, assumed] if assumed else []), html.origins_html(plan)]
+    yield "model", "Where the model's numbers come from", origins
 
 
-def _problems(plan: Plan, remedies: Callable[[Problem], Sequence[Remedy]]) -> str:
-    if not plan.problems:
-        return '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
-    return "".join(html.problem_html(problem, remedies(problem)) for problem in plan.problems)
+def _figures(page_of: Page, *drawn: go.Figure) -> list[Html]:
+    options = {"full_html": False, "include_plotlyjs": False, "config": CONFIG}
+    return [Html(figure.to_html(**options)) for figure in drawn if page_of.figures]
 
 
-def _commands(page_of: Page) -> str:
-    return "".join(
-        f'<h3>{escape(name)}</h3><pre class="wb-code">{escape(text)}</pre>'
-        for name, text in page_of.commands.items()
+def _waste(plan: Plan, cache: CachePlan) -> Iterable[Html]:
+    """Yield the bytes that a request reserves, by purpose; the figure's numbers."""
+    if plan.is_hybrid and plan.padding_percent is not None:
+        padding = f"{plan.padding_bytes:,} bytes of padding ({plan.padding_percent:.2f} %)"
+        yield tag("p", f"Every mamba page carries {padding}.")
+    rows = {
+        prompt: waste(plan, cache, prompt).parts for prompt in prompt_lengths(plan.max_model_len)
+    }
+    parts = [part for part in PARTS if any(row[part] for row in rows.values())]
+    body = (
+        (prompt, sum(row.values()), *(row[part] for part in parts)) for prompt, row in rows.items()
     )
-
-
-def _figure(page_of: Page, *drawn: go.Figure) -> str:
-    if not page_of.figures:
-        return ""
-    return "".join(
-        figure.to_html(full_html=False, include_plotlyjs=False, config=CONFIG) for figure in drawn
-    )
-
-
-def _waste(plan: Plan, cache: CachePlan) -> str:
-    """Return the bytes that a request reserves, by purpose; the figure's numbers."""
-    prompts = prompt_lengths(plan.max_model_len)
-    rows = [waste(plan, cache, prompt).parts for prompt in prompts]
-    parts = [part for part in PARTS if any(row[part] for row in rows)]
-    body = [
-        [f"{prompt:,}", f"{sum(row.values()):,}", *(f"{row[part]:,}" for part in parts)]
-        for prompt, row in zip(prompts, rows, strict=True)
-    ]
-    words = (
-        f"<p>Every mamba page carries {plan.padding_bytes:,} bytes of padding "
-        f"({plan.padding_percent:.2f} %).</p>"
-        if plan.is_hybrid and plan.padding_percent is not None
-        else ""
-    )
-    return words + html.table(("prompt tokens", "bytes reserved", *parts), body)
-
-
-def _log(plan: Plan) -> str:
-    if not plan.log_lines:
-        return "<p>Nothing about sizes: no block had to grow.</p>"
-    lines = "\n".join(plan.log_lines)
-    return f'<pre class="wb-code">{escape(lines)}</pre>'
-
-
-def _assumed(plan: Plan) -> str:
-    lines = "".join(f"<li>{escape(line)}</li>" for line in assumptions(plan))
-    return (
-        f"<p>Absent from config.json, so the family's default:</p><ul>{lines}</ul>" if lines else ""
-    )
+    yield html.table(("prompt tokens", "bytes reserved", *parts), body)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.block_sizes import describe
 from workbench.core.plan import Plan
+from workbench.core.trace import Step, show
 from workbench.core.what_if.sensitivity import Change
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
@@ -19,39 +20,29 @@ class PlanFact(NamedTuple):
     text: str
 
 
+ATTENTION_FACTS = (
+    ("attention_bytes_per_token", "attention, one token", bytes_text),
+    ("attention_page_size_bytes", "attention page", bytes_text),
+)
+MAMBA_FACTS = (
+    ("mamba_page_size_bytes", "mamba state", bytes_text),
+    ("padding_percent", "padding", percent_text),
+    ("mamba_cache_mode", "cache mode", str),
+    ("mamba_block_size", "mamba block", tokens_text),
+)
+"""Field of a plan, its label, and how its value is written."""
+
+
 def plan_facts(plan: Plan) -> tuple[PlanFact, ...]:
     """Return the most important numbers; parts that the model lacks are omitted."""
-    facts = [
-        PlanFact("kernel_block_size", "kernel block", _kernel_block(plan)),
-        PlanFact(
-            "attention_bytes_per_token",
-            "attention, one token",
-            bytes_text(plan.attention_bytes_per_token),
-        ),
-        PlanFact(
-            "attention_page_size_bytes",
-            "attention page",
-            bytes_text(plan.attention_page_size_bytes),
-        ),
-    ]
-    if plan.attention_bytes_per_token is None:
-        facts = []
+    facts = []
+    if plan.attention_bytes_per_token is not None:
+        facts.append(PlanFact("kernel_block_size", "kernel block", _kernel_block(plan)))
+        facts += [PlanFact(n, label, text(getattr(plan, n))) for n, label, text in ATTENTION_FACTS]
     if plan.mamba_page_size_bytes is not None:
-        facts += [
-            PlanFact(
-                "mamba_page_size_bytes", "mamba state", bytes_text(plan.mamba_page_size_bytes)
-            ),
-            PlanFact("padding_percent", "padding", percent_text(plan.padding_percent)),
-            PlanFact("mamba_cache_mode", "cache mode", plan.mamba_cache_mode),
-            PlanFact("mamba_block_size", "mamba block", tokens_text(plan.mamba_block_size)),
-        ]
-    facts.append(
-        PlanFact(
-            "enable_prefix_caching",
-            "prefix caching",
-            "on" if plan.enable_prefix_caching else "off",
-        )
-    )
+        facts += [PlanFact(n, label, text(getattr(plan, n))) for n, label, text in MAMBA_FACTS]
+    caching = "on" if plan.enable_prefix_caching else "off"
+    facts.append(PlanFact("enable_prefix_caching", "prefix caching", caching))
     if plan.is_hybrid and not plan.attention_bytes_per_token:
         facts.append(PlanFact("alignment", "alignment", "not needed: no attention layer"))
     return tuple(facts)
@@ -62,18 +53,29 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     return tuple(line for line in plan.model.origins.values() if "family's default" in line)
 
 
+def result_text(step: Step) -> str:
+    """Return the result of a step with its unit."""
+    unit = f" {step.rule.unit}" if step.rule.unit and step.result is not None else ""
+    return show(step.result) + unit
+
+
+def outcome_row(field: str, value: Any, plan: Plan) -> dict[str, Any]:
+    """Return what a changed field leads to."""
+    return {
+        "field": field,
+        "value": value,
+        "block_size": plan.block_size,
+        "padding_bytes": plan.padding_bytes,
+        "padding_percent": plan.padding_percent,
+        "kernel_block_size": plan.kernel_block_size,
+        "errors": [problem.code for problem in plan.errors],
+    }
+
+
 def sensitivity_rows(changes: Iterable[Change]) -> tuple[dict[str, Any], ...]:
-    """Return one row per change: field, value, and the outcome."""
+    """Return one row per change that has a plan: field, value, and the outcome."""
     return tuple(
-        {
-            "field": change.field,
-            "value": change.value,
-            "block_size": change.plan.block_size,
-            "padding_bytes": change.plan.padding_bytes,
-            "padding_percent": change.plan.padding_percent,
-            "kernel_block_size": change.plan.kernel_block_size,
-            "errors": [problem.code for problem in change.plan.errors],
-        }
+        outcome_row(change.field, change.value, change.plan)
         for change in changes
         if change.plan is not None
     )

@@ -1,13 +1,35 @@
-"""Plain text of a plan, for terminals and as the fallback of every HTML view."""
+"""Plain text of a plan and of tables, for terminals and as the fallback of every HTML view."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.remedies import Remedy
 from workbench.views.rows import assumptions, plan_facts
+
+
+def shortened(text: str, width: int = 60) -> str:
+    """Return a text of so many characters at most; dots take the place of the rest."""
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def aligned(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
+    """Return the rows of a table as lines, with columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = (map(str.ljust, row, widths) for row in rows)
+    return [indent + "  ".join(cells).rstrip() for cells in padded]
+
+
+def problem_lines(problems: Iterable[Problem]) -> list[str]:
+    """Return every problem, each with what vLLM says about it."""
+    lines = []
+    for problem in problems:
+        lines.append(str(problem))
+        if problem.vllm_text:
+            lines.append(f"  vLLM says: {problem.vllm_text.rstrip('.')}...")
+    return lines
 
 
 def plan_text(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeGuard
+
 KIB = 1024
 
 
@@ -30,3 +32,8 @@ def percent_text(value: float | None) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: "1 block", "1,024 blocks"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Return whether a value is a number; yes and no are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

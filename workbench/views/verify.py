@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from workbench.core.what_if.verification import Check, Report
-from workbench.views.html import document
+from workbench.views.html import bullets, code, document, fold, join, records, tag
+from workbench.views.text import aligned, shortened
 
 WIDTH = 44
 """Characters of a value in a text table; the JSON form has all of them."""
@@ -35,16 +35,12 @@ def verification_text(report: Report) -> str:
 def headline(report: Report) -> str:
     """Return versions and counts of fields, differing scenarios and failures, in a sentence."""
     fields = sum(len(check.rows) for check in report.checks)
+    nearest = "" if report.exact else " (the nearest; there are none for this version)"
     return (
-        f"vLLM {report.version} compared with rules {report.rules}{nearest_note(report)}: "
+        f"vLLM {report.version} compared with rules {report.rules}{nearest}: "
         f"{len(report.checks)} scenario{'s' * (len(report.checks) != 1)}, {fields} fields, "
         f"{len(report.differing)} with differences, {len(report.failed)} failed"
     )
-
-
-def nearest_note(report: Report) -> str:
-    """Return a warning where the rules are of another version than the vLLM; empty otherwise."""
-    return "" if report.exact else " (the nearest; there are none for this version)"
 
 
 def scenario_text(check: Check) -> str:
@@ -54,22 +50,31 @@ def scenario_text(check: Check) -> str:
 
 def verification_html(report: Report) -> str:
     """Return the same as HTML: one table per scenario, differences marked by sign and word."""
-    parts = [f"<p><b>{'✕' if report.differing else '✓'} {escape(headline(report))}</b></p>"]
+    headed = f"{'✕' if report.differing else '✓'} {headline(report)}"
+    parts = [tag("p", tag("b", headed))]
     for check in _shown(report):
-        parts.append(f"<p>{escape(scenario_text(check))}</p>")
+        parts.append(tag("p", scenario_text(check)))
         if check.failure is not None:
-            parts.append(f"<p>✕ failed: {escape(check.failure)}</p>")
-        parts.append(_html_table(check))
-    functions = escape(", ".join(report.functions))
-    stand_ins = "".join(
-        f"<li><code>{escape(name)}</code>: {escape(what)}</li>"
-        for name, what in report.stand_ins.items()
+            parts.append(tag("p", f"✕ failed: {check.failure}"))
+        parts.append(
+            records(
+                {
+                    "field": row.field,
+                    "workbench": _text(row.ours),
+                    "vLLM": _text(row.theirs),
+                    "same": "✓ yes" if row.same else join("✕ ", tag("b", "NO")),
+                }
+                for row in check.rows
+            )
+        )
+    stand_ins = bullets(join(code(name), f": {what}") for name, what in report.stand_ins.items())
+    called = fold(
+        "vLLM functions called",
+        tag("p", ", ".join(report.functions)),
+        tag("p", "Replacements for a device that is not here:"),
+        stand_ins,
     )
-    parts.append(
-        f"<details><summary>vLLM functions called</summary><p>{functions}</p>"
-        f"<p>Replacements for a device that is not here:</p><ul>{stand_ins}</ul></details>"
-    )
-    return document(*parts)
+    return document(*parts, called)
 
 
 def _shown(report: Report) -> Sequence[Check]:
@@ -80,35 +85,11 @@ def _shown(report: Report) -> Sequence[Check]:
 
 def _table(check: Check, *, everything: bool) -> list[str]:
     rows = check.rows if everything else check.differences
-    if not rows:
-        return []
-    cells = [("field", "workbench", "vLLM", "same")] + [
-        (row.field, _value(row.ours), _value(row.theirs), _verdict(row.same)) for row in rows
+    cells = [
+        (row.field, _value(row.ours), _value(row.theirs), "yes" if row.same else "NO")
+        for row in rows
     ]
-    widths = [max(len(line[at]) for line in cells) for at in range(4)]
-    return [f"  {_padded(line, widths)}" for line in cells]
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
-    parts = (text.ljust(width) for text, width in zip(cells, widths, strict=True))
-    return "  ".join(parts).rstrip()
-
-
-def _html_table(check: Check) -> str:
-    body = "".join(
-        f'<tr data-same="{str(row.same).lower()}"><td>{escape(row.field)}</td>'
-        f"<td>{escape(_text(row.ours))}</td><td>{escape(_text(row.theirs))}</td>"
-        f"<td>{'✓ yes' if row.same else '✕ <b>NO</b>'}</td></tr>"
-        for row in check.rows
-    )
-    if not body:
-        return ""
-    head = "<tr><th>field</th><th>workbench</th><th>vLLM</th><th>same</th></tr>"
-    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>"
-
-
-def _verdict(same: bool) -> str:
-    return "yes" if same else "NO"
+    return aligned([("field", "workbench", "vLLM", "same"), *cells], "  ") if cells else []
 
 
 def _name(value: Any) -> str:
@@ -120,5 +101,4 @@ def _text(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    text = _text(value).replace("\n", " ")
-    return text if len(text) <= WIDTH else text[: WIDTH - 3] + "..."
+    return shortened(_text(value).replace("\n", " "), WIDTH)

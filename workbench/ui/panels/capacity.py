@@ -17,8 +17,7 @@ from workbench.ui.session import Session
 from workbench.views.capacity.figure import capacity, gain_of_fp8, shared_or_separate
 from workbench.views.capacity.group_figure import groups
 from workbench.views.capacity.html import pool_html
-from workbench.views.capacity.memory_figure import memory_bar
-from workbench.views.capacity.waste_figure import reserved_bytes
+from workbench.views.capacity.memory_figure import memory_bar, reserved_bytes
 
 PICTURES: Mapping[str, Callable[[Plan, int], go.Figure]] = {
     "groups and tensors": lambda plan, _prompt: groups(plan),

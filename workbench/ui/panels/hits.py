@@ -13,8 +13,7 @@ from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import apply_button, display, grid, integer_of, text_box
 from workbench.ui.session import Session
 from workbench.views import html
-from workbench.views.hits.figure import hit_curve
-from workbench.views.hits.html import hits_html, workload_html
+from workbench.views.hits.figure import hit_curve, hits_html, workload_html
 
 NUMBERS = {
     "shared_tokens": (

@@ -18,19 +18,9 @@ from workbench.ui.live_figure import ZOOMABLE, LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import count_box, dropdown, grid, integer_of, text_box
 from workbench.ui.session import Session, guarded
-from workbench.views.bytes.map import (
-    COMPARISONS,
-    DEFAULT_BLOCKS,
-    LEVELS,
-    Comparison,
-    MapPlace,
-    compared,
-    map_layout,
-    map_picture,
-    map_traces,
-)
-from workbench.views.bytes.places import place_limits, reference_group
-from workbench.views.bytes.rows import MAX_TENSORS
+from workbench.views.bytes.map import DEFAULT_BLOCKS, map_layout, map_traces
+from workbench.views.bytes.places import LEVELS, MapPlace, place_limits, reference_group
+from workbench.views.bytes.rows import COMPARISONS, MAX_TENSORS, Comparison, compared, map_picture
 from workbench.views.bytes.text import byte_words
 from workbench.views.capacity.pool_fill import MAX_FINISHED, fill_pool
 from workbench.views.capacity.pool_raster import VIEWS, raster_parts, usual_prompts

@@ -9,52 +9,42 @@ import plotly.graph_objects as go
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.layouts.layer_views import V1
 from workbench.core.plan import Plan
-from workbench.views.bytes.places import LEVELS, MapPlace
-from workbench.views.bytes.rows import (
-    COMPARISONS,
-    LIMIT,
-    Comparison,
-    MapPicture,
-    compared,
-    map_picture,
-)
-from workbench.views.caption import of_plan
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    PADDING,
-    RECURRENT,
-    THEMES,
-)
+from workbench.views import palette
+from workbench.views.bytes.places import MapPlace
+from workbench.views.bytes.rows import MapPicture, compared, map_picture
+from workbench.views.frame import FIXED_LEGEND, bar, frame
 
 DEFAULT_BLOCKS = 3
 HEIGHT, USUAL_ROWS = 440, 5
 """Pixels of the figure, always the same: a live one that changes its height stops fitting."""
-EXTRA, SELECTED, PAGES = "#CC79A7", "#F0E442", "rgba(128,128,128,0.12)"
-EDGES: Final = {"page": "rgba(128,128,128,0.6)", "selected": SELECTED}
+EDGES: Final = {"page": "rgba(128,128,128,0.6)", "selected": palette.YELLOW}
 """Edges that are not those of the theme."""
 CLASSES: Final = {
-    "page": (PAGES, ""),
-    "K": (ATTENTION, ""),
-    "V": (ATTENTION_BEFORE, "/"),
-    "K and V": (ATTENTION, "|"),
-    "latent": (ATTENTION, ""),
-    "hidden state": (ATTENTION, "\\"),
-    "scale, norm or rope": (EXTRA, "."),
-    "conv": (CONV, "-"),
-    "recurrent": (RECURRENT, ""),
-    "whole state": (RECURRENT, "-"),
-    "padding": (PADDING, "x"),
-    "misplaced": (CURRENT, "x"),
-    "selected": (SELECTED, ""),
+    "page": (palette.FAINT, ""),
+    "K": (palette.ATTENTION, ""),
+    "V": (palette.ATTENTION_BEFORE, "/"),
+    "K and V": (palette.ATTENTION, "|"),
+    "latent": (palette.ATTENTION, ""),
+    "hidden state": (palette.ATTENTION, "\\"),
+    "scale, norm or rope": (palette.PINK, "."),
+    "conv": (palette.CONV, "-"),
+    "recurrent": (palette.RECURRENT, ""),
+    "whole state": (palette.RECURRENT, "-"),
+    "padding": (palette.PADDING, "x"),
+    "misplaced": (palette.CURRENT, "x"),
+    "selected": (palette.YELLOW, ""),
 }
 """Class of a bar -> colour and pattern; one trace each, always all of them."""
+BAR: Final = {
+    "orientation": "h",
+    "hovertemplate": "%{hovertext}<extra></extra>",
+    "textposition": "inside",
+    "insidetextanchor": "middle",
+    "textangle": 0,
+}
+PATTERN: Final = {"fgcolor": "rgba(255,255,255,0.45)", "size": 7, "solidity": 0.2}
 
 
-@of_plan
 def page_map(
     plan: Plan,
     /,
@@ -81,102 +71,68 @@ def page_map(
     pool = byte_map(plan, **options, rule=rule)
     other = None if compare is None else compared(plan, compare, **options)
     drawn = map_picture(pool, MapPlace(level, **place), other)
-    return go.Figure(map_traces(drawn, theme), layout=map_layout(drawn, theme))
+    figure = go.Figure(map_traces(drawn, theme), layout=map_layout(drawn, theme))
+    return figure.update_layout(meta={"plan": plan.fingerprint})
 
 
 def map_traces(drawn: MapPicture, theme: str = "auto") -> list[go.Bar]:
     """Return one trace per class, always all of them, empty where nothing has the class."""
+    rule, text = palette.THEMES[theme].rule, palette.THEMES[theme].text
     traces = []
-    for name, (colour, pattern) in CLASSES.items():
-        bars = [
-            (number, bar)
+    for name, look in CLASSES.items():
+        pieces = [
+            (number, piece)
             for number, row in enumerate(drawn.rows)
-            for bar in row.bars
-            if bar[0] == name
+            for piece in row.bars
+            if piece.kind == name
         ]
-        traces.append(
-            go.Bar(
-                name="in another block's page" if name == "misplaced" else name,
-                orientation="h",
-                y=[number for number, _bar in bars],
-                base=[bar[1] for _number, bar in bars],
-                x=[bar[2] - bar[1] for _number, bar in bars],
-                text=[bar[3] for _number, bar in bars],
-                hovertext=[bar[4] for _number, bar in bars],
-                hovertemplate="%{hovertext}<extra></extra>",
-                textposition="inside",
-                insidetextanchor="middle",
-                textangle=0,
-                insidetextfont={"color": THEMES[theme].text} if name == "page" else None,
-                width=0.7 * min(1, len(drawn.rows) / USUAL_ROWS),
-                showlegend=bool(bars) and name != "page",
-                marker={
-                    "color": colour,
-                    "line": {"width": 1, "color": EDGES.get(name, THEMES[theme].rule)},
-                    "pattern": {
-                        "shape": pattern, "fgcolor": "rgba(255,255,255,0.45)", "size": 7,
-                        "solidity": 0.2,
-                    },
-                },
-            )
-        )  # fmt: skip
+        trace = bar(
+            "in another block's page" if name == "misplaced" else name,
+            [piece.stop - piece.start for _row, piece in pieces],
+            [row for row, _piece in pieces],
+            look,
+            base=[piece.start for _row, piece in pieces],
+            text=[piece.text for _row, piece in pieces],
+            hovertext=[piece.hover for _row, piece in pieces],
+            insidetextfont={"color": text} if name == "page" else None,
+            width=0.7 * min(1, len(drawn.rows) / USUAL_ROWS),
+            showlegend=bool(pieces) and name != "page",
+            **BAR,
+        )
+        trace.marker.update(line={"width": 1, "color": EDGES.get(name, rule)}, pattern=PATTERN)
+        traces.append(trace)
     return traces
 
 
 def map_layout(drawn: MapPicture, theme: str = "auto") -> go.Layout:
     """Return axes, title and colours that go with `map_traces`."""
-    colours = THEMES[theme]
     rows = len(drawn.rows)
-    return go.Layout(
-        title={
-            "text": f"{drawn.title}<br><sup>{drawn.subtitle}</sup>",
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "top",
-            "pad": {"t": 26},
-            "font": {"size": 15},
-        },
+    layout = frame(
+        f"{drawn.title}<br><sup>{drawn.subtitle}</sup>",
+        theme,
+        title_y=1,
+        title_yanchor="top",
+        title_pad={"t": 26},
         barmode="overlay",
         height=HEIGHT,
         margin={"l": 170, "r": 30, "t": 100, "b": 100},
-        **colours.surface,
-        legend={**LEGEND_BELOW, "itemclick": False, "itemdoubleclick": False},
+        legend=FIXED_LEGEND,
         hoverlabel={"align": "left"},
         uniformtext={"minsize": 9, "mode": "hide"},
         dragmode="zoom",
-        xaxis={
-            "title": {"text": "byte of the tensor"},
+        x={
+            "title": "byte of the tensor",
             "range": list(drawn.window),
             "tickformat": ",d",
             "nticks": 7,
-            "gridcolor": colours.grid,
-            "linecolor": colours.grid,
-            "zeroline": False,
+            "linecolor": palette.THEMES[theme].grid,
         },
-        yaxis={
-            "tickmode": "array",
+        y={
             "tickvals": list(range(rows)),
             "ticktext": [row.name for row in drawn.rows],
             "range": [rows - 0.5, -0.5],
             "showgrid": False,
-            "zeroline": False,
             "fixedrange": True,
         },
     )
-
-
-__all__ = [
-    "COMPARISONS",
-    "LEVELS",
-    "LIMIT",
-    "Comparison",
-    "MapPicture",
-    "MapPlace",
-    "compared",
-    "map_layout",
-    "map_picture",
-    "map_traces",
-    "page_map",
-]
+    return go.Layout(layout)

@@ -8,7 +8,8 @@ from typing import Protocol
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from workbench.views.palette import CURRENT, LEGEND_BELOW, PADDING, RECURRENT, THEMES
+from workbench.views.frame import bar, cut_text, frame
+from workbench.views.palette import CURRENT, PADDING, RECURRENT, THEMES
 
 MAX_PAGES = 64
 """More pages than this are not drawn one by one; the title says how many are omitted."""
@@ -54,44 +55,35 @@ def _figure(columns: tuple[tuple[str, Sequence[OwnedPage]], ...], theme: str) ->
         cols=len(columns),
         shared_yaxes=True,
         horizontal_spacing=0.04,
-        subplot_titles=[_title(title, pages) for title, pages in columns],
+        subplot_titles=[title + cut_text(pages=len(pages) - MAX_PAGES) for title, pages in columns],
     )
     for column, (_title_text, pages) in enumerate(columns, 1):
-        for bar in _bars(pages[:MAX_PAGES]):
-            bar.showlegend = column == 1
-            figure.add_trace(bar, row=1, col=column)
-    colours = THEMES[theme]
+        for trace in _bars(pages[:MAX_PAGES]):
+            trace.showlegend = column == 1
+            figure.add_trace(trace, row=1, col=column)
     rows = max(len(pages[:MAX_PAGES]) for _title_text, pages in columns)
+    height = 190 + 34 * max(rows, 2)
     figure.update_layout(
-        barmode="stack",
-        height=190 + 34 * max(rows, 2),
-        margin={"t": 60, "b": 100},
-        legend=LEGEND_BELOW,
-        **colours.surface,
+        frame("", theme, barmode="stack", height=height, margin={"t": 60, "b": 100})
     )
-    figure.update_xaxes(title_text="bytes", tickformat=",", gridcolor=colours.grid)
+    figure.update_xaxes(title_text="bytes", tickformat=",", gridcolor=THEMES[theme].grid)
     figure.update_yaxes(autorange="reversed")
     return figure
 
 
-def _title(title: str, pages: Sequence[OwnedPage]) -> str:
-    left = len(pages) - len(pages[:MAX_PAGES])
-    return title + (f" ({left:,} more pages)" if left else "")
-
-
 def _bars(pages: Sequence[OwnedPage]) -> Iterator[go.Bar]:
     rows = [f"page {page.block}" for page in pages]
-    for name, sizes, colour, pattern in (
-        ("own block", [page.own_bytes for page in pages], RECURRENT, ""),
-        ("another block", [page.misplaced_bytes for page in pages], CURRENT, "x"),
-        ("padding", [page.unwritten_bytes for page in pages], PADDING, "/"),
+    for name, sizes, look in (
+        ("own block", [page.own_bytes for page in pages], (RECURRENT, "")),
+        ("another block", [page.misplaced_bytes for page in pages], (CURRENT, "x")),
+        ("padding", [page.unwritten_bytes for page in pages], (PADDING, "/")),
     ):
-        yield go.Bar(
-            name=name,
+        yield bar(
+            name,
+            sizes,
+            rows,
+            look,
             legendgroup=name,
-            y=rows,
-            x=sizes,
             orientation="h",
-            marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
             hovertemplate=f"%{{y}}: %{{x:,}} bytes of {name}<extra></extra>",
         )

@@ -152,14 +152,11 @@ def breadcrumb(pool: ByteMap, place: MapPlace) -> str:
         if group.is_state and level in {"kernel block", "token"}:
             continue
         steps.append(f"{level} {getattr(place, field):,} of {limits[field]:,}")
-    shown = steps[: place.depth + 1] if not group.is_state else _state_steps(steps, place)
+    count = place.depth + 1
+    if group.is_state:  # a state has no kernel blocks or tokens: block, then head
+        count = {"pool": 1, "tensor": 2, "head": 4}.get(place.level, 3)
+    shown = steps[:count]
     if place.level == "head" or (place.level == "token" and not group.is_state):
         shown.insert(-1, str(place.part))
     shown[-1] = f"<b>{shown[-1]}</b>" + (" (zoomed)" if place.window else "")
     return " / ".join(shown)
-
-
-def _state_steps(steps: list[str], place: MapPlace) -> list[str]:
-    """Return the levels of a state, which has no kernel blocks or tokens: block, then head."""
-    count = {"pool": 1, "tensor": 2, "head": 4}.get(place.level, 3)
-    return steps[:count]

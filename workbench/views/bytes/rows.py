@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.byte_map.groups import GroupBytes
@@ -16,17 +16,10 @@ from workbench.core.byte_map.tensors import ByteMap
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
 from workbench.core.plan import Plan
-from workbench.views.bytes.places import (
-    FINEST,
-    LEVELS,
-    MapPlace,
-    breadcrumb,
-    checked,
-    place_ranges,
-    shown_window,
-)
+from workbench.views.bytes import places
+from workbench.views.bytes.places import LEVELS, MapPlace
 from workbench.views.bytes.text import HIDDEN, label, layers_text, segment_words, sharing_groups
-from workbench.views.units import bytes_text
+from workbench.views.units import bytes_text, counted
 
 LIMIT = 280
 """Bars in one row, at most."""
@@ -43,12 +36,22 @@ COMPARISONS: Final = {NEVER: "no rewrite", GUESSED: "guessed from the shape"}
 """Rewrite rules that the map can be compared with."""
 
 
+class Bar(NamedTuple):
+    """Bytes of one class, with the text inside and that of the hover."""
+
+    kind: str
+    start: int
+    stop: int
+    text: str
+    hover: str
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of the map: a label, and bars as (class, start, stop, text inside, hover)."""
+    """One row of the map."""
 
     name: str
-    bars: tuple[tuple[str, int, int, str, str], ...]
+    bars: tuple[Bar, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +103,9 @@ def compared(plan: Plan, rule: str, **options: Any) -> Comparison:
 
 def map_picture(pool: ByteMap, place: MapPlace, other: Comparison | None = None) -> MapPicture:
     """Return the rows to draw. Errors: LayoutError for a place that does not exist."""
-    place = checked(pool, place)
-    window = shown_window(pool, place)
-    title = breadcrumb(pool, place)
+    place = places.checked(pool, place)
+    window = places.shown_window(pool, place)
+    title = places.breadcrumb(pool, place)
     size = bytes_text(window[1] - window[0])
     words = f"bytes {window[0]:,} to {window[1] - 1:,} of tensor {place.tensor}: {size}"
     if place.level == "pool" and place.window is None:
@@ -110,7 +113,7 @@ def map_picture(pool: ByteMap, place: MapPlace, other: Comparison | None = None)
         words = _tensor_sizes(pool)
         words += f"; {len(rows)} of them shown" if len(rows) < len(pool.tensors) else ""
         return MapPicture(title, words, window, tuple(rows))
-    finest = FINEST["head"] if place.window else FINEST[place.level]
+    finest = places.FINEST["head"] if place.window else places.FINEST[place.level]
     rows = [_page_row(pool.tensor(place.tensor).page_bytes, window)]
     for groups in sharing_groups(pool, place.tensor):
         name = layers_text(groups)
@@ -118,11 +121,16 @@ def map_picture(pool: ByteMap, place: MapPlace, other: Comparison | None = None)
             name += "<br>strides rewritten"
         rows.append(_group_row(name, groups[0], window, finest))
         if other is not None and not groups[0].is_state:
-            rows.append(_other_row(other, groups[0].layer, window, finest))
+            name = f"the same with<br>{other.name}"
+            if other.pool is None:
+                rows.append(Row(name, ()))
+            else:
+                theirs = other.pool.layers[groups[0].layer][0]
+                rows.append(_group_row(name, theirs, window, finest))
     rows += _overlapping_rows(pool, place.tensor, window, finest)
     if place.depth >= LEVELS.index("block"):
         rows.append(_selected_row(pool, place, window))
-        pieces = len(place_ranges(pool, place))
+        pieces = len(places.place_ranges(pool, place))
         words += f"; this {place.level} is in {pieces:,} pieces" if pieces > 1 else ""
     return MapPicture(title, words + _verdict(other, place.tensor), window, tuple(rows))
 
@@ -158,7 +166,7 @@ def _tensor_rows(pool: ByteMap, place: MapPlace) -> tuple[Row, ...]:
         size = pool.tensors[tensor].raw_bytes
         bar = "selected" if tensor == place.tensor else "page"
         hover = f"<b>tensor {tensor}</b>, shared by<br>{names}"
-        rows.append(Row(f"tensor {tensor}", ((bar, 0, size, text, hover),)))
+        rows.append(Row(f"tensor {tensor}", (Bar(bar, 0, size, text, hover),)))
     return tuple(rows)
 
 
@@ -172,21 +180,14 @@ def _page_row(page_bytes: int, window: tuple[int, int]) -> Row:
         name = f"page {page:,}" if step == 1 else f"pages {page:,} to {end - 1:,}"
         low, high = page * page_bytes, end * page_bytes
         hover = f"<b>{name}</b><br>bytes {low:,} to {high - 1:,}"
-        bars.append(("page", max(low, start), min(high, stop), name, hover))
+        bars.append(Bar("page", max(low, start), min(high, stop), name, hover))
     return Row("page", tuple(bars))
 
 
 def _group_row(name: str, group: GroupBytes, window: tuple[int, int], finest: str) -> Row:
     pieces = segments(group, *window, finest=finest, limit=LIMIT)
     with_block = window[1] - window[0] > group.page_bytes
-    return Row(name, tuple(_bar(piece, group, with_block) for piece in pieces))
-
-
-def _other_row(other: Comparison, layer: str, window: tuple[int, int], finest: str) -> Row:
-    name = f"the same with<br>{other.name}"
-    if other.pool is None:
-        return Row(name, ())
-    return _group_row(name, other.pool.layers[layer][0], window, finest)
+    return Row(name, tuple(_bar(piece, group, with_block=with_block) for piece in pieces))
 
 
 def _overlapping_rows(
@@ -197,43 +198,31 @@ def _overlapping_rows(
     page_bytes = pool.tensor(tensor).page_bytes
     if stop - start > MAX_PAGES_OVER_IT * page_bytes:
         return
-    bars: dict[int, list[tuple[str, int, int, str, str]]] = {}
-    shown: dict[int, list[GroupBytes]] = {}
+    drawn: dict[int, tuple[dict[str, GroupBytes], list[Bar]]] = {}
     byte = start
     while byte < stop:
-        ends = [min(stop, (byte // page_bytes + 1) * page_bytes)]
         here = tuple(pool.elsewhere(tensor, byte))
-        ends += (byte + group.page_bytes - there % group.page_bytes for group, there in here)
-        end = min(ends)
+        ends = (byte + group.page_bytes - there % group.page_bytes for group, there in here)
+        end = min(stop, (byte // page_bytes + 1) * page_bytes, *ends)
+        limit = max(1, LIMIT * (end - byte) // (stop - start))
         for group, there in here:
-            limit = LIMIT * (end - byte) // (stop - start)
-            pieces = segments(
-                group, there, there + end - byte, finest=finest, limit=max(limit, 1), stretches=1
-            )
-            shown.setdefault(group.number, []).append(group)
-            bars.setdefault(group.number, []).extend(
-                _shifted(_bar(piece, group, with_block=True), byte - there) for piece in pieces
-            )
+            layers, bars = drawn.setdefault(group.number, ({}, []))
+            layers[group.layer] = group
+            last, shift = there + end - byte, byte - there
+            pieces = segments(group, there, last, finest=finest, limit=limit, stretches=1)
+            bars += (_bar(piece, group, with_block=True, shift=shift) for piece in pieces)
         byte = end
-    kinds: dict[object, tuple[list[GroupBytes], list[tuple[str, int, int, str, str]]]] = {}
-    for number, drawn in bars.items():
-        kind = tuple(bar[:4] for bar in drawn)
-        kinds.setdefault(kind, ([], drawn))[0].extend(shown[number])
-    for groups, drawn in kinds.values():
-        layers = tuple({group.layer: group for group in groups}.values())
-        yield Row(f"overlapping:<br>{layers_text(layers)}", tuple(drawn))
+    equal: dict[object, tuple[dict[str, GroupBytes], list[Bar]]] = {}
+    for layers, bars in drawn.values():
+        equal.setdefault(tuple(bar[:4] for bar in bars), ({}, bars))[0].update(layers)
+    for layers, bars in equal.values():
+        yield Row(f"overlapping:<br>{layers_text(tuple(layers.values()))}", tuple(bars))
 
 
-def _shifted(bar: tuple[str, int, int, str, str], by: int) -> tuple[str, int, int, str, str]:
-    kind, start, stop, text, hover = bar
-    return kind, start + by, stop + by, text, hover
-
-
-def _bar(piece: Segment, group: GroupBytes, with_block: bool) -> tuple[str, int, int, str, str]:
+def _bar(piece: Segment, group: GroupBytes, *, with_block: bool, shift: int = 0) -> Bar:
     kind = "misplaced" if piece.is_misplaced else _class(piece, group)
-    with_block = with_block or piece.is_misplaced
-    text = label(piece, with_block=with_block)
-    return kind, piece.start, piece.stop, text, segment_words(piece)
+    text = label(piece, with_block=with_block or piece.is_misplaced)
+    return Bar(kind, piece.start + shift, piece.stop + shift, text, segment_words(piece))
 
 
 def _class(piece: Segment, group: GroupBytes) -> str:
@@ -253,26 +242,17 @@ def _class(piece: Segment, group: GroupBytes) -> str:
 def _selected_row(pool: ByteMap, place: MapPlace, window: tuple[int, int]) -> Row:
     """Return the row with the bytes of the place, all parts of them, inside the window."""
     start, stop = window
-    pieces: Sequence[range] = [
-        range(max(piece.start, start), min(piece.stop, stop))
-        for piece in place_ranges(pool, place)
-        if piece.start < stop and piece.stop > start
-    ]
+    ranges = places.place_ranges(pool, place)
+    pieces = [range(max(piece.start, start), min(piece.stop, stop)) for piece in ranges]
+    pieces = [piece for piece in pieces if piece]
     name = f"this {place.level}"
-    hover = f"<b>{name}</b>: {len(pieces)} piece{'' if len(pieces) == 1 else 's'}"
+    hover = f"<b>{name}</b>: {counted(len(pieces), 'piece')}"
     if len(pieces) > LIMIT:
         pieces = [range(pieces[0].start, pieces[-1].stop)]
         hover += " in this stretch"
-    return Row(
-        name,
-        tuple(
-            (
-                "selected",
-                piece.start,
-                piece.stop,
-                "",
-                f"{hover}<br>bytes {piece.start:,} to {piece.stop - 1:,}",
-            )
-            for piece in pieces
-        ),
+    ends = ((piece.start, piece.stop) for piece in pieces)
+    bars = (
+        Bar("selected", low, high, "", f"{hover}<br>bytes {low:,} to {high - 1:,}")
+        for low, high in ends
     )
+    return Row(name, tuple(bars))

@@ -69,7 +69,8 @@ def segment_words(segment: Segment) -> str:
     """Describe what all bytes of a segment have in common, for a hover text."""
     first, last, detail = segment.first, segment.last, segment.detail
     blocks = _span("block", first.block, last.block)
-    words = [f"<b>{class_text(segment)}</b> of {blocks}"]
+    parts = first.part if first.part == last.part else f"{first.part} to {last.part}"
+    words = [f"<b>{parts}</b> of {blocks}"]
     if detail not in {BLOCK, STRETCH}:
         if first.kernel_block is not None:
             words.append(_span("kernel block", first.kernel_block, last.kernel_block))
@@ -86,12 +87,6 @@ def segment_words(segment: Segment) -> str:
     size = segment.stop - segment.start
     span = f"bytes {segment.start:,} to {segment.stop - 1:,} ({size:,})"
     return "<br>".join([", ".join(words), span])
-
-
-def class_text(segment: Segment) -> str:
-    """Return the part, or both parts where a segment has several."""
-    first, last = segment.first.part, segment.last.part
-    return first if first == last else f"{first} to {last}"
 
 
 def label(segment: Segment, *, with_block: bool) -> str:

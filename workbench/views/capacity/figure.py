@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Final
 
 import plotly.graph_objects as go
 
@@ -12,18 +12,19 @@ from workbench.core.capacity.separate_pools import separate_pools, shared_and_se
 from workbench.core.plan import Plan
 from workbench.core.what_if.alternatives import FP8, capacity_on, fp8_gain
 from workbench.core.what_if.choices import tensor_parallel_sizes
-from workbench.views.capacity.waste_figure import prompt_lengths
-from workbench.views.caption import of_plan
-from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, RECURRENT, THEMES
+from workbench.views.capacity.memory_figure import prompt_lengths
+from workbench.views.frame import bar, curve, figure
+from workbench.views.palette import ATTENTION, CONV, CURRENT, RECURRENT
 from workbench.views.units import bytes_text, tokens_text
 
 DTYPES = ("auto", FP8)
 LARGEST_TENSOR_PARALLEL = 16
 MIB = 2**20
 GIB = 2**30
+FRAME: Final = {"height": 350, "margin": {"t": 60, "b": 110}}
+PROMPT_AXIS: Final = {"title": "prompt tokens", "type": "log", "dtick": 1}
 
 
-@of_plan
 def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") -> go.Figure:
     """Draw the requests that fit over tensor-parallel sizes, one bar per KV-cache dtype.
 
@@ -36,55 +37,52 @@ def capacity(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") 
     sizes = [size for size in sizes if size <= LARGEST_TENSOR_PARALLEL]
     knows_memory = plan.cache is not None and plan.cache.available_bytes is not None
     bars = []
-    for dtype, colour, pattern in zip(DTYPES, (ATTENTION, CONV), ("", "/"), strict=True):
+    for dtype, look in zip(DTYPES, ((ATTENTION, ""), (CONV, "/")), strict=True):
         plans = [capacity_on(plan, size, dtype, prompt_tokens) for size in sizes]
         heights = [fits if knows_memory else _mib(taken) for fits, taken in plans]
         bars.append(
-            go.Bar(
-                name=f"kv_cache_dtype {dtype}",
-                x=[f"TP {size}" for size in sizes],
-                y=[height or 0 for height in heights],
+            bar(
+                f"kv_cache_dtype {dtype}",
+                [f"TP {size}" for size in sizes],
+                [height or 0 for height in heights],
+                look,
                 text=["✕" if height is None else f"{height:,}" for height in heights],
                 textposition="outside",
                 cliponaxis=False,
                 customdata=[bytes_text(taken) for _fits, taken in plans],
-                marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
                 hovertemplate=f"%{{x}}, {dtype}: %{{y:,}}<br>one request: %{{customdata}} a rank"
                 "<extra></extra>",
             )
         )
     unit = "requests that fit" if knows_memory else "MiB of one request on a rank"
     title = f"<b>{unit}</b>, prompts of {tokens_text(prompt_tokens)}"
-    return _figure(bars, title, theme, {"title": {"text": unit}, "rangemode": "tozero"})
+    y = {"title": unit, "rangemode": "tozero"}
+    return figure(bars, title, theme, plan=plan, **FRAME, x={"type": "category"}, y=y)
 
 
-@of_plan
 def gain_of_fp8(plan: Plan, theme: str = "auto") -> go.Figure:
     """Draw how many times as many requests an fp8 cache holds, over prompt length.
 
     The states do not shrink and the blocks get longer, so short prompts gain little.
     """
     gains = fp8_gain(plan, prompt_lengths(plan.max_model_len)) or ()
-    line = go.Scatter(
-        x=[gain.prompt_tokens for gain in gains],
-        y=[gain.factor for gain in gains],
+    line = curve(
+        "gain",
+        [gain.prompt_tokens for gain in gains],
+        [gain.factor for gain in gains],
+        (RECURRENT, "solid", "circle"),
         customdata=[(bytes_text(gain.bytes_now), bytes_text(gain.bytes_fp8)) for gain in gains],
-        mode="lines+markers",
-        line={"color": RECURRENT},
         hovertemplate="%{x:,} tokens: %{y:.3f} x<br>now %{customdata[0]}<br>fp8 %{customdata[1]}"
         "<extra></extra>",
-        name="gain",
         showlegend=False,
     )
     title = "<b>gain of an fp8 KV cache</b>: requests in the same memory"
     if not gains:
         title = "<b>no fp8 gain to show</b>: fp8 is already on or not available here"
-    return _figure(
-        [line], title, theme, {"title": {"text": "relative number of requests"}}, _log_tokens()
-    )
+    y = {"title": "relative number of requests"}
+    return figure([line], title, theme, plan=plan, **FRAME, x=PROMPT_AXIS, y=y)
 
 
-@of_plan
 def shared_or_separate(
     plan: Plan, designed_for_tokens: int | None = None, theme: str = "auto"
 ) -> go.Figure:
@@ -101,18 +99,19 @@ def shared_or_separate(
     if pools is not None and cache is not None:
         prompts = prompt_lengths(plan.max_model_len)
         rows = [shared_and_separate(plan, cache, pools, prompt) for prompt in prompts]
-    looks = (("one shared pool", ATTENTION, "solid", 0), ("two pools", CURRENT, "dash", 1))
+    looks = (
+        ("one shared pool", ATTENTION, "solid", "circle"),
+        ("two pools", CURRENT, "dash", "square"),
+    )
     lines = [
-        go.Scatter(
-            name=name,
-            x=list(prompts),
-            y=[row[index] for row in rows],
-            mode="lines+markers",
-            line={"color": colour, "dash": dash},
-            marker={"symbol": "square" if index else "circle"},
+        curve(
+            name,
+            prompts,
+            [row[index] for row in rows],
+            look,
             hovertemplate=f"%{{x:,}} tokens: %{{y:,}} requests in {name}<extra></extra>",
         )
-        for name, colour, dash, index in looks
+        for index, (name, *look) in enumerate(looks)
     ]
     title = (
         "<b>no pools to compare</b>: a hybrid model and a memory size are needed"
@@ -120,34 +119,8 @@ def shared_or_separate(
         else f"<b>shared or separate pools</b>, split for {tokens_text(designed_for_tokens)}: "
         f"{pools.attention_bytes / GIB:.2f} and {pools.state_bytes / GIB:.2f} GiB"
     )
-    requests = {"title": {"text": "requests that fit"}, "type": "log"}
-    return _figure(lines, title, theme, requests, _log_tokens())
-
-
-def _figure(
-    traces: Sequence[Any],
-    title: str,
-    theme: str,
-    y_axis: dict[str, Any],
-    x_axis: dict[str, Any] | None = None,
-) -> go.Figure:
-    colours = THEMES[theme]
-    return go.Figure(
-        list(traces),
-        layout={
-            "height": 350,
-            "margin": {"t": 60, "b": 110},
-            "legend": LEGEND_BELOW,
-            "title": {"text": title, "x": 0, "xref": "paper", "font": {"size": 15}},
-            **colours.surface,
-            "xaxis": {"gridcolor": colours.grid, **(x_axis or {"type": "category"})},
-            "yaxis": {"gridcolor": colours.grid, **y_axis},
-        },
-    )
-
-
-def _log_tokens() -> dict[str, Any]:
-    return {"title": {"text": "prompt tokens"}, "type": "log", "dtick": 1}
+    y = {"title": "requests that fit", "type": "log"}
+    return figure(lines, title, theme, plan=plan, **FRAME, x=PROMPT_AXIS, y=y)
 
 
 def _mib(size: int | None) -> float | None:

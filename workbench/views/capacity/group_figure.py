@@ -8,15 +8,13 @@ from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_classes import layer_number
 from workbench.core.plan import Plan
-from workbench.views.caption import of_plan
-from workbench.views.palette import ATTENTION, PADDING, RECURRENT, THEMES
+from workbench.views.frame import NAMED_ROWS, Cell, cells, figure
+from workbench.views.palette import ATTENTION, PADDING, RECURRENT
 
 EMPTY = "∅"
-KIND_EMPTY, KIND_STATE, KIND_ATTENTION = 0.0, 1.0, 2.0
-COLOURS = ((0.0, PADDING), (0.5, RECURRENT), (1.0, ATTENTION))
+COLOURS = {EMPTY: PADDING, "state": RECURRENT, "attention": ATTENTION}
 
 
-@of_plan
 def groups(plan: Plan, theme: str = "auto") -> go.Figure:
     """Draw one row per group, one column per tensor, in each cell the layer in this slot.
 
@@ -26,34 +24,26 @@ def groups(plan: Plan, theme: str = "auto") -> go.Figure:
     cache = plan.built_cache()
     slots = cache.grouping.group_size
     rows = [f"{number}: {_kind(group)}" for number, group in enumerate(cache.groups)]
-    colours = THEMES[theme]
-    cells = [_cells(group, cache.grouping) for group in cache.groups]
     place = "tensor" if cache.grouping.layout is None else "place"
-    return go.Figure(
-        go.Heatmap(
-            x=[f"{place} {slot}" for slot in range(slots)],
-            y=rows,
-            z=[[kind for kind, _label, _words in row] for row in cells],
-            text=[[label for _kind, label, _words in row] for row in cells],
-            customdata=[[words for _kind, _label, words in row] for row in cells],
-            texttemplate="%{text}",
-            textfont={"color": "#ffffff"},
-            hovertemplate="group %{y}<br>%{x}<br>%{customdata}<extra></extra>",
-            zmin=KIND_EMPTY,
-            zmax=KIND_ATTENTION,
-            colorscale=COLOURS,
-            showscale=False,
-            xgap=3,
-            ygap=3,
-        ),
-        layout={
-            "height": 150 + 38 * max(len(rows), 1),
-            "margin": {"t": 60, "b": 50, "l": 150},
-            "title": {"text": _title(plan, rows), "x": 0, "xref": "paper", "font": {"size": 15}},
-            **colours.surface,
-            "xaxis": {"showgrid": False, "type": "category", "side": "bottom"},
-            "yaxis": {"showgrid": False, "type": "category", "autorange": "reversed"},
-        },
+    drawn = cells(
+        [_cells(group, cache.grouping) for group in cache.groups],
+        COLOURS,
+        x=[f"{place} {slot}" for slot in range(slots)],
+        y=rows,
+        textfont={"color": "#ffffff"},
+        hovertemplate="group %{y}<br>%{x}<br>%{customdata}<extra></extra>",
+        xgap=3,
+        ygap=3,
+    )
+    return figure(
+        drawn,
+        _title(plan, rows),
+        theme,
+        plan=plan,
+        height=150 + 38 * max(len(rows), 1),
+        margin={"t": 60, "b": 50, "l": 150},
+        x={"showgrid": False, "type": "category"},
+        y=NAMED_ROWS,
     )
 
 
@@ -72,7 +62,7 @@ def _kind(group: Group) -> str:
     return "state" if group.spec.is_mamba else group.spec.kind.removesuffix("Spec")
 
 
-def _cells(group: Group, grouping: Grouping) -> list[tuple[float, str, str]]:
+def _cells(group: Group, grouping: Grouping) -> list[Cell]:
     """Return what the group has in every place: by tensor, or one layer after the other."""
     layers = dict(zip(group.layers, group.layer_specs, strict=True))
     names: list[str | None] = list(group.layers)
@@ -83,15 +73,15 @@ def _cells(group: Group, grouping: Grouping) -> list[tuple[float, str, str]]:
         ]
     names += [None] * (grouping.group_size - len(names))
     return [
-        (KIND_EMPTY, EMPTY, "no layer: reserved and never used")
+        (EMPTY, EMPTY, "no layer: reserved and never used")
         if name is None
         else _cell(name, layers[name])
         for name in names
     ]
 
 
-def _cell(name: str, spec: CacheSpec) -> tuple[float, str, str]:
-    kind = KIND_STATE if spec.is_mamba else KIND_ATTENTION
+def _cell(name: str, spec: CacheSpec) -> Cell:
+    kind = "state" if spec.is_mamba else "attention"
     padding = f", {spec.padding_bytes:,} of them padding" if spec.padding_bytes else ""
     words = f"{name}, blocks of {spec.block_size:,} tokens, {spec.page_size_bytes:,} bytes{padding}"
     return kind, str(layer_number(name)), words

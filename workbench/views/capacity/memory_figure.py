@@ -1,46 +1,45 @@
-"""Two bars: how a device's memory is spent, and what the cache's share of it holds."""
+"""How a device's memory and the cache's share of it are spent, and what one request reserves."""
 
 from __future__ import annotations
 
 import plotly.graph_objects as go
 
 from workbench.core.capacity.memory_budget import memory_budget
-from workbench.core.capacity.occupancy import check_prompt, pool_use, usual_prompt
+from workbench.core.capacity.occupancy import check_prompt, pool_use, usual_prompt, waste
 from workbench.core.plan import Plan
-from workbench.views.capacity.waste_figure import PARTS
-from workbench.views.caption import of_plan
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    PADDING,
-    RECURRENT,
-    THEMES,
-)
+from workbench.views import palette
+from workbench.views.frame import NAMED_ROWS, Look, bar, figure
 from workbench.views.units import bytes_text
 
 DEVICE, POOL = "device", "cache"
 OUTSIDE = "outside gpu_memory_utilization"
+PARTS = {
+    "used": (palette.RECURRENT, ""),
+    "unfilled tokens": (palette.ATTENTION, "/"),
+    "mamba padding": (palette.PADDING, "x"),
+    "empty slots": (palette.CONV, "."),
+    "checkpoint": (palette.ATTENTION_BEFORE, "-"),
+    "draft blocks": (palette.CURRENT, "+"),
+    "attention padding": (palette.PADDING, "|"),
+}
+"""Part -> colour and pattern, so that no part is shown by colour alone."""
 DEVICE_PARTS = {
-    "weights": (ATTENTION, ""),
-    "activations": (CONV, "/"),
-    "graph reserve": (CURRENT, "x"),
-    "KV cache": (RECURRENT, "."),
-    OUTSIDE: (PADDING, "-"),
+    "weights": (palette.ATTENTION, ""),
+    "activations": (palette.CONV, "/"),
+    "graph reserve": (palette.CURRENT, "x"),
+    "KV cache": (palette.RECURRENT, "."),
+    OUTSIDE: (palette.PADDING, "-"),
 }
 POOL_PARTS = {
     **PARTS,
-    "null block": (CURRENT, "."),
-    "idle blocks": (ATTENTION_BEFORE, "/"),
-    "rank imbalance": (CONV, "|"),
-    "remainder": (PADDING, "."),
+    "null block": (palette.CURRENT, "."),
+    "idle blocks": (palette.ATTENTION_BEFORE, "/"),
+    "rank imbalance": (palette.CONV, "|"),
+    "remainder": (palette.PADDING, "."),
 }
 GIB = 2**30
 
 
-@of_plan
 def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto") -> go.Figure:
     """Draw the device's memory above, the pool full of such requests below, in GiB.
 
@@ -50,25 +49,22 @@ def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto"
     """
     prompt_tokens = usual_prompt(plan) if prompt_tokens is None else prompt_tokens
     check_prompt(plan, prompt_tokens)
-    device, pool, title = device_parts(plan), pool_parts(plan, prompt_tokens), _title(plan)
-    colours = THEMES[theme]
+    device, pool = device_parts(plan), pool_parts(plan, prompt_tokens)
     row = DEVICE if device else POOL  # a row of its own would stay empty
     bars = [
         *(_bar(row, name, device.get(name, 0), look) for name, look in DEVICE_PARTS.items()),
         *(_bar(POOL, name, pool.get(name, 0), look) for name, look in POOL_PARTS.items()),
     ]
-    return go.Figure(
+    return figure(
         bars,
-        layout={
-            "barmode": "stack",
-            "height": 330,
-            "margin": {"t": 60, "b": 120},
-            "legend": LEGEND_BELOW,
-            "title": {"text": title, "x": 0, "xref": "paper", "font": {"size": 15}},
-            **colours.surface,
-            "xaxis": {"title": {"text": "GiB"}, "gridcolor": colours.grid, "rangemode": "tozero"},
-            "yaxis": {"type": "category", "autorange": "reversed"},
-        },
+        _title(plan),
+        theme,
+        plan=plan,
+        barmode="stack",
+        height=330,
+        margin={"t": 60, "b": 120},
+        x={"title": "GiB", "rangemode": "tozero"},
+        y=NAMED_ROWS,
     )
 
 
@@ -108,15 +104,54 @@ def _title(plan: Plan) -> str:
     return f"<b>memory of one rank</b>: {bytes_text(max(available, 0))} for the cache"
 
 
-def _bar(row: str, name: str, size: int, look: tuple[str, str]) -> go.Bar:
-    colour, pattern = look
-    return go.Bar(
-        name=name,
-        x=[size / GIB],
-        y=[row],
+def _bar(row: str, name: str, size: int, look: Look) -> go.Bar:
+    return bar(
+        name,
+        [size / GIB],
+        [row],
+        look,
         orientation="h",
         customdata=[bytes_text(size)],
-        marker={"color": colour, "pattern": {"shape": pattern, "fgcolor": "#ffffff"}},
         hovertemplate=f"<b>{name}</b>: %{{customdata}}<extra>{row}</extra>",
         showlegend=size > 0,
     )
+
+
+def reserved_bytes(plan: Plan, theme: str = "auto") -> go.Figure:
+    """Draw stacked bars of the bytes that one request reserves, for prompts of 16 tokens and more.
+
+    Errors: ValueError when the plan has no cache (its pages cannot be made equal).
+    """
+    cache = plan.built_cache()
+    prompts = prompt_lengths(plan.max_model_len)
+    rows = [waste(plan, cache, prompt).parts for prompt in prompts]
+    bars = [
+        bar(
+            part,
+            [f"{prompt:,}" for prompt in prompts],
+            [row[part] / sum(row.values()) for row in rows],
+            look,
+            customdata=[row[part] for row in rows],
+            hovertemplate=f"<b>{part}</b><br>%{{x}} tokens: %{{customdata:,}} bytes, "
+            "%{y:.1%}<extra></extra>",
+            showlegend=any(row[part] for row in rows),
+        )
+        for part, look in PARTS.items()
+    ]
+    return figure(
+        bars,
+        "<b>bytes reserved for one request</b>",
+        theme,
+        plan=plan,
+        barmode="stack",
+        height=340,
+        legend=None,
+        x={"title": "prompt tokens", "type": "category", "showgrid": False},
+        y={"tickformat": ".0%", "range": [0, 1]},
+    )
+
+
+def prompt_lengths(longest: int) -> tuple[int, ...]:
+    """Return powers of two from 16 up to `longest`, and `longest` itself."""
+    powers = [1 << power for power in range(4, longest.bit_length()) if 1 << power < longest]
+    return (*powers, longest)

@@ -56,15 +56,13 @@ class PoolFill:
         """Return [blocks, owner]: how many blocks with a smaller id each owner has."""
         taken = np.clip(blocks - NULL_BLOCKS, 0, self.filled_blocks)
         cycles, inside = np.divmod(taken, self.cycle_blocks)
-        edges = np.concatenate(([0], self.ends))
-        sizes = np.diff(edges)
-        counts = np.zeros((len(blocks), len(OWNERS)), dtype=np.int64)
-        for owner in range(len(OWNERS)):
-            before = np.concatenate(([0], np.cumsum(np.where(self.owners == owner, sizes, 0))))
-            run = np.searchsorted(self.ends, inside, side="right")
-            run = np.minimum(run, len(sizes) - 1)
-            part = np.where(self.owners[run] == owner, inside - edges[run], 0)
-            counts[:, owner] = cycles * before[-1] + before[run] + part
+        starts = np.concatenate(([0], self.ends[:-1]))
+        is_owner = self.owners[:, None] == np.arange(len(OWNERS))
+        ends = np.cumsum(is_owner * (self.ends - starts)[:, None], axis=0)
+        run = np.minimum(np.searchsorted(self.ends, inside, side="right"), len(starts) - 1)
+        whole_runs = ends[run] - is_owner[run] * (self.ends - starts)[run, None]
+        part = is_owner[run] * (inside - starts[run])[:, None]
+        counts: Ints = cycles[:, None] * ends[-1] + whole_runs + part
         counts[:, OWNERS.index(NULL)] = np.minimum(blocks, NULL_BLOCKS)
         never = np.clip(blocks - NULL_BLOCKS - self.filled_blocks, 0, None)
         counts[:, OWNERS.index(FREE)] += never
@@ -95,21 +93,29 @@ def fill_pool(
     """
     cache = plan.built_cache()
     lengths = tuple(prompts)
-    _check(plan, num_blocks, lengths, requests, finished_every)
+    wrong = next((n for n in lengths if not 1 <= n <= plan.max_model_len), None)
+    every = f"from 0 (none) to {MAX_FINISHED}"
+    for field, given, fine, allowed in (
+        ("num_blocks", num_blocks, num_blocks >= 1, "at least 1"),
+        ("prompts", len(lengths), 1 <= len(lengths) <= MAX_LENGTHS, f"1 to {MAX_LENGTHS} lengths"),
+        ("prompts", wrong, wrong is None, f"lengths from 1 to {plan.max_model_len:,} tokens"),
+        ("requests", requests, requests is None or requests >= 0, "at least 0"),
+        ("finished_every", finished_every, 0 <= finished_every <= MAX_FINISHED, every),
+    ):
+        if not fine:
+            raise LayoutError("pool_input", f"{field} must be {allowed}; got {given}.", field=field)
     cycle = lcm(len(lengths), finished_every or 1)
-    sizes, owners, numbers, groups = [], [], [], []
+    runs = []
     for number in range(cycle):
         done = bool(finished_every) and number % finished_every == finished_every - 1
         for index, group in enumerate(cache.groups):
-            sizes.append(request_blocks(plan, group, lengths[number % len(lengths)]))
-            kind = STATE if group.spec.is_mamba else ATTENTION
-            owners.append(OWNERS.index(FREE if done else kind))
-            numbers.append(number)
-            groups.append(index)
-    ends = np.cumsum(np.array(sizes, dtype=np.int64))
+            size = request_blocks(plan, group, lengths[number % len(lengths)])
+            kind = FREE if done else STATE if group.spec.is_mamba else ATTENTION
+            runs.append((size, OWNERS.index(kind), number, index))
+    sizes, owners, numbers, groups = np.array(runs, dtype=np.int64).reshape(-1, 4).T
+    ends = np.cumsum(sizes)
     per_request = ends[len(cache.groups) - 1 :: len(cache.groups)]
-    room = num_blocks - NULL_BLOCKS
-    cycles, rest = divmod(room, int(ends[-1]))
+    cycles, rest = divmod(num_blocks - NULL_BLOCKS, int(ends[-1]))
     count = cycles * cycle + int(np.searchsorted(per_request, rest, side="right"))
     if requests is not None:
         count = min(count, requests)
@@ -118,36 +124,11 @@ def fill_pool(
     return PoolFill(
         num_blocks=num_blocks,
         ends=ends,
-        owners=np.array(owners, dtype=np.int64),
-        requests=np.array(numbers, dtype=np.int64),
-        groups=np.array(groups, dtype=np.int64),
+        owners=owners,
+        requests=numbers,
+        groups=groups,
         cycle_requests=cycle,
         filled_blocks=filled,
         request_count=count,
         finished_every=finished_every,
     )
-
-
-def _check(
-    plan: Plan,
-    num_blocks: int,
-    lengths: tuple[int, ...],
-    requests: int | None,
-    finished_every: int,
-) -> None:
-    wrong = next((n for n in lengths if not 1 <= n <= plan.max_model_len), None)
-    rules = (
-        ("num_blocks", num_blocks, num_blocks >= 1, "at least 1"),
-        ("prompts", len(lengths), 1 <= len(lengths) <= MAX_LENGTHS, f"1 to {MAX_LENGTHS} lengths"),
-        ("prompts", wrong, wrong is None, f"lengths from 1 to {plan.max_model_len:,} tokens"),
-        ("requests", requests, requests is None or requests >= 0, "at least 0"),
-        (
-            "finished_every",
-            finished_every,
-            0 <= finished_every <= MAX_FINISHED,
-            f"from 0 (none) to {MAX_FINISHED}",
-        ),
-    )
-    for field, given, fine, allowed in rules:
-        if not fine:
-            raise LayoutError("pool_input", f"{field} must be {allowed}; got {given}.", field=field)

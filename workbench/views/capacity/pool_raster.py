@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,28 +13,31 @@ from workbench.core.capacity.occupancy import NULL_BLOCKS
 from workbench.core.errors import unknown_name_message
 from workbench.core.layouts.error import LayoutError
 from workbench.core.plan import Plan
+from workbench.views import palette
 from workbench.views.capacity.pool_fill import FREE, NULL, OWNERS, Ints, PoolFill, fill_pool
-from workbench.views.caption import of_plan
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    PADDING,
-    RECURRENT,
-    THEMES,
-)
+from workbench.views.frame import FIXED_LEGEND, flat_scale, frame
 from workbench.views.units import counted
 
 COLUMNS, ROWS = 64, 24
 """Cells of the raster at most; a cell is then several blocks."""
 PROMPTS = (512, 4096, 1024, 16384)
 """A mix of prompt lengths where none is given, in tokens, as far as the model takes them."""
-COLOURS = {"attention": ATTENTION, "state": RECURRENT, FREE: "rgba(128,128,128,0.2)", NULL: PADDING}
+COLOURS = {
+    "attention": palette.ATTENTION,
+    "state": palette.RECURRENT,
+    FREE: "rgba(128,128,128,0.2)",
+    NULL: palette.PADDING,
+}
 LETTERS = {"attention": "a", "state": "s", FREE: "", NULL: "0"}
 """Letter in a cell, so that no owner is shown by colour alone."""
-CYCLE = (ATTENTION, CONV, RECURRENT, ATTENTION_BEFORE, CURRENT, "#CC79A7")
+CYCLE = (
+    palette.ATTENTION,
+    palette.CONV,
+    palette.RECURRENT,
+    palette.ATTENTION_BEFORE,
+    palette.CURRENT,
+    palette.PINK,
+)
 """Colours of requests and of groups, over and over; their numbers stand in the cells."""
 ROW_LABELS, FEWEST_ROWS = 8, 8
 HEIGHT = 560
@@ -45,7 +46,6 @@ VIEWS = ("owner", "request", "group")
 """What the colours mean."""
 
 
-@of_plan
 def pool_raster(
     plan: Plan,
     num_blocks: int | None = None,
@@ -73,7 +73,7 @@ def pool_raster(
         finished_every=finished_every,
     )
     traces, layout = raster_parts(filled, by, window, theme)
-    return go.Figure(traces, layout=layout)
+    return go.Figure(traces, layout=layout).update_layout(meta={"plan": plan.fingerprint})
 
 
 def usual_prompts(plan: Plan) -> tuple[int, ...]:
@@ -98,20 +98,24 @@ def raster_parts(
     start, stop = window or (0, filled.num_blocks)
     start, stop = max(0, start), min(stop, filled.num_blocks)
     step = max(1, cdiv(stop - start, COLUMNS * ROWS))
-    cells = cdiv(stop - start, step)
-    columns = min(COLUMNS, cells)
-    rows = cdiv(cells, columns)
+    count = cdiv(stop - start, step)
+    columns = min(COLUMNS, count)
+    rows = cdiv(count, columns)
     edges = np.minimum(start + step * np.arange(rows * columns + 1, dtype=np.int64), stop)
     counts = np.diff(filled.owned_before(edges), axis=0)
     colour, letters = _cells(filled, by, edges, counts)
+    colours = (*CYCLE, *COLOURS.values())
     heat = go.Heatmap(
         z=colour.reshape(rows, columns),
+        zmin=-0.5,
+        zmax=len(colours) - 0.5,
+        colorscale=flat_scale(colours),
+        text=letters.reshape(rows, columns).tolist(),
+        texttemplate="%{text}",
         x0=0,
         dx=step,
         y0=start,
         dy=step * columns,
-        text=letters.reshape(rows, columns).tolist(),
-        texttemplate="%{text}",
         textfont={"size": 9},
         customdata=_hover(filled, edges, counts).reshape(rows, columns, -1),
         hovertemplate="blocks %{customdata[0]:,} to %{customdata[1]:,}<br>%{customdata[2]:,} "
@@ -119,9 +123,6 @@ def raster_parts(
         + "<br>".join(f"{name}: %{{customdata[{3 + n}]:,}}" for n, name in enumerate(OWNERS))
         + "<extra></extra>",
         hoverongaps=False,
-        zmin=-0.5,
-        zmax=len(CYCLE) + len(OWNERS) - 0.5,
-        colorscale=_colorscale(),
         showscale=False,
         xgap=1,
         ygap=1,
@@ -186,15 +187,6 @@ def _hover(filled: PoolFill, edges: Ints, counts: Ints) -> NDArray[np.int32]:
     return np.column_stack([edges[:-1], last, so_far, counts]).astype(np.int32)
 
 
-def _colorscale() -> list[list[Any]]:
-    """Return flat colours, one per step."""
-    colours = (*CYCLE, *(COLOURS[name] for name in OWNERS))
-    ends = [number / len(colours) for number in range(len(colours) + 1)]
-    return [
-        [end, colour] for colour, both in zip(colours, pairwise(ends), strict=True) for end in both
-    ]
-
-
 def raster_title(filled: PoolFill, step: int, by: str) -> str:
     """Return how full the pool is, how many blocks a cell has, and what its number means."""
     left = filled.num_blocks - NULL_BLOCKS - filled.filled_blocks
@@ -211,29 +203,26 @@ def raster_title(filled: PoolFill, step: int, by: str) -> str:
 
 
 def _layout(title: str, start: int, step: int, columns: int, rows: int, theme: str) -> go.Layout:
-    colours = THEMES[theme]
     width = step * columns
-    return go.Layout(
-        title={"text": title, "x": 0, "xref": "paper", "xanchor": "left", "font": {"size": 15}},
+    layout = frame(
+        title,
+        theme,
         height=HEIGHT,
         margin={"l": 100, "r": 30, "t": 70, "b": 100},
-        **colours.surface,
-        legend={**LEGEND_BELOW, "itemclick": False, "itemdoubleclick": False},
+        legend=FIXED_LEGEND,
         hoverlabel={"align": "left"},
-        xaxis={
-            "title": {"text": "block id, counted from the first of its row"},
+        x={
+            "title": "block id, counted from the first of its row",
             "tickformat": ",d",
             "range": [-step / 2, width - step / 2],
             "showgrid": False,
-            "zeroline": False,
         },
-        yaxis={
+        y={
+            "title": "first block of the row",
             "tickformat": ",d",
-            "tickmode": "array",
             "tickvals": [start + width * row for row in range(0, rows, cdiv(rows, ROW_LABELS))],
             "range": [start + (max(rows, FEWEST_ROWS) - 0.5) * width, start - width / 2],
             "showgrid": False,
-            "zeroline": False,
-            "title": {"text": "first block of the row"},
         },
     )
+    return go.Layout(layout)

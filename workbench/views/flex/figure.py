@@ -1,10 +1,10 @@
-"""Three nested grids of flex attention, and which mask blocks go with which tiles."""
+"""Nested grids of flex attention, which mask blocks go with which tiles, and the mask's memory."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import islice, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import plotly.graph_objects as go
 
@@ -19,29 +19,24 @@ from workbench.core.flex.legality import (
     combinations,
     legality,
 )
-from workbench.core.flex.plan import FlexPlan
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    PADDING,
-    RECURRENT,
-    THEMES,
-)
+from workbench.core.flex.plan import FlexPlan, mask_memory
+from workbench.core.plan import Plan
+from workbench.views import palette
+from workbench.views.frame import NAMED_ROWS, cells, curve, figure
+from workbench.views.palette import ATTENTION, CURRENT, RECURRENT
+from workbench.views.units import bytes_text
 
 MAX_LINES = 160
 """More lines of one grid are not drawn."""
 MAX_TILES = 1500
 CACHE_BLOCKS = 2
 LOOKS = {
-    DIRECT: (RECURRENT, "D"),
-    GENERIC: (ATTENTION_BEFORE, "G"),
-    SMALL: (CONV, "!"),
-    TOO_LARGE: (ATTENTION, "M"),
-    ILLEGAL: (CURRENT, "✕"),
-    REFUSED: (PADDING, "o"),
+    DIRECT: (palette.RECURRENT, "D"),
+    GENERIC: (palette.ATTENTION_BEFORE, "G"),
+    SMALL: (palette.CONV, "!"),
+    TOO_LARGE: (palette.ATTENTION, "M"),
+    ILLEGAL: (palette.CURRENT, "✕"),
+    REFUSED: (palette.PADDING, "o"),
 }
 """Verdict -> colour and letter."""
 
@@ -51,52 +46,40 @@ def nested_grids(flex: FlexPlan, theme: str = "auto") -> go.Figure:
 
     Two cache blocks are drawn, so that a mask block that does not fit into one is seen to cross.
     """
-    colours = THEMES[theme]
     q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
     width, height = CACHE_BLOCKS * flex.cache_block_size, max(q, 1)
     size, cache = (width, height), flex.cache_block_size
     n, m = (flex.tiles.block_n, flex.tiles.block_m) if flex.tiles else (0, 0)
     tile = f"tile: {m} x {n}" if flex.tiles else "tile: none"
-    return go.Figure(
+    return figure(
         [
             _tiles(flex, width, height),
-            _grid(tile, (n, m), size, _Line(1, "dot", ATTENTION_BEFORE)),
-            _grid(f"mask block: {q} x {kv}", (kv, q), size, _Line(2, "dash", CURRENT)),
-            _grid(f"cache block: {cache}", (cache, height), size, _Line(4, "solid", ATTENTION)),
+            _grid(tile, (n, m), size, (1, "dot", palette.ATTENTION_BEFORE)),
+            _grid(f"mask block: {q} x {kv}", (kv, q), size, (2, "dash", palette.CURRENT)),
+            _grid(f"cache block: {cache}", (cache, height), size, (4, "solid", palette.ATTENTION)),
         ],
-        layout={
-            "height": 330,
-            "margin": {"t": 70, "b": 110},
-            "title": {"text": _title(flex), "x": 0, "xref": "paper", "font": {"size": 15}},
-            **colours.surface,
-            "legend": LEGEND_BELOW,
-            "xaxis": {
-                "title": {"text": f"slots of {CACHE_BLOCKS} cache blocks, in tokens"},
-                "showgrid": False,
-                "zeroline": False,
-                "range": [-0.01 * width, 1.01 * width],
-            },
-            "yaxis": {
-                "title": {"text": "queries, in tokens"},
-                "showgrid": False,
-                "zeroline": False,
-                "range": [1.04 * height, -0.04 * height],
-            },
+        _title(flex),
+        theme,
+        height=330,
+        margin={"t": 70, "b": 110},
+        x={
+            "title": f"slots of {CACHE_BLOCKS} cache blocks, in tokens",
+            "showgrid": False,
+            "range": [-0.01 * width, 1.01 * width],
+        },
+        y={
+            "title": "queries, in tokens",
+            "showgrid": False,
+            "range": [1.04 * height, -0.04 * height],
         },
     )
 
 
-class _Line(NamedTuple):
-    """Style of the lines of one grid."""
-
-    width: int
-    dash: str
-    colour: str
-
-
-def _grid(name: str, step: tuple[int, int], size: tuple[int, int], line: _Line) -> go.Scatter:
-    """Draw lines every `step` (across, down) tokens; a step of None gives a trace without lines."""
-    (across, down), (width, height) = step, size
+def _grid(
+    name: str, step: tuple[int, int], size: tuple[int, int], line: tuple[int, str, str]
+) -> go.Scatter:
+    """Draw lines every `step` (across, down) tokens, none for 0. line: width, dash, colour."""
+    (across, down), (width, height), (thickness, dash, colour) = step, size, line
     xs: list[float | None] = []
     ys: list[float | None] = []
     if across > 0 and down > 0:
@@ -111,7 +94,7 @@ def _grid(name: str, step: tuple[int, int], size: tuple[int, int], line: _Line) 
         y=ys,
         mode="lines",
         name=name,
-        line={"width": line.width, "dash": line.dash, "color": line.colour},
+        line={"width": thickness, "dash": dash, "color": colour},
         hoverinfo="skip",
     )
 
@@ -155,7 +138,6 @@ def legal_pairs(flex: FlexPlan, theme: str = "auto") -> go.Figure:
 
     The first column leaves the tile to the engine. A frame marks the plan's own pair. One trace.
     """
-    colours = THEMES[theme]
     own = (flex.mask.q_block_size, flex.mask.kv_block_size)
     masks = combinations(own)
     own_tile = (flex.fields.block_m, flex.fields.block_n)
@@ -163,62 +145,34 @@ def legal_pairs(flex: FlexPlan, theme: str = "auto") -> go.Figure:
     if own_tile not in tiles:
         tiles = (*tiles, own_tile)
     judged = legality(flex, masks, tiles)
-    order = tuple(LOOKS)
     found = Counter(verdict.kind for row in judged for verdict in row)
-    count = len(order)
-    scale = [
-        (edge, LOOKS[kind][0])
-        for index, kind in enumerate(order)
-        for edge in (index / count, (index + 1) / count)
-    ]
     row, column = masks.index(own), tiles.index(own_tile)
     legal = sum(verdict.legal for line in judged for verdict in line)
-    words = [f"{LOOKS[kind][1]} {KINDS[kind]} ({found[kind]})" for kind in order]
-    legend = "<br>".join(" · ".join(words[start : start + 2]) for start in range(0, count, 2))
-    return go.Figure(
-        go.Heatmap(
-            x=[_pair(pair) for pair in tiles],
-            y=[_pair(pair) for pair in masks],
-            z=[[order.index(verdict.kind) for verdict in line] for line in judged],
-            text=[[LOOKS[verdict.kind][1] for verdict in line] for line in judged],
-            texttemplate="%{text}",
-            customdata=[[verdict.reason for verdict in line] for line in judged],
-            hovertemplate="mask block %{y}, tile %{x}<br>%{customdata}<extra></extra>",
-            zmin=-0.5,
-            zmax=count - 0.5,
-            colorscale=scale,
-            showscale=False,
-            xgap=1,
-            ygap=1,
-        ),
-        layout={
-            "height": 250 + 20 * len(masks),
-            "margin": {"t": 140, "l": 90, "b": 90},
-            "title": {
-                "text": f"<b>{legal} of {sum(found.values())} pairs run</b> over cache blocks of "
-                f"{flex.cache_block_size}<br><sub>{legend}</sub>",
-                "x": 0,
-                "xref": "paper",
-                "font": {"size": 15},
-            },
-            **colours.surface,
-            "xaxis": {"title": {"text": "tile: block_m x block_n"}, "type": "category"},
-            "yaxis": {
-                "title": {"text": "mask block: q x kv"},
-                "autorange": "reversed",
-                "type": "category",
-            },
-            "shapes": [
-                {
-                    "type": "rect",
-                    "x0": column - 0.5,
-                    "x1": column + 0.5,
-                    "y0": row - 0.5,
-                    "y1": row + 0.5,
-                    "line": {"color": colours.text, "width": 3},
-                }
-            ],
-        },
+    words = [f"{LOOKS[kind][1]} {KINDS[kind]} ({found[kind]})" for kind in LOOKS]
+    legend = "<br>".join(" · ".join(pair) for pair in zip(words[::2], words[1::2], strict=True))
+    drawn = cells(
+        [
+            [(verdict.kind, LOOKS[verdict.kind][1], verdict.reason) for verdict in line]
+            for line in judged
+        ],
+        {kind: colour for kind, (colour, _letter) in LOOKS.items()},
+        x=[_pair(pair) for pair in tiles],
+        y=[_pair(pair) for pair in masks],
+        hovertemplate="mask block %{y}, tile %{x}<br>%{customdata}<extra></extra>",
+    )
+    drawn_figure = figure(
+        drawn,
+        f"<b>{legal} of {sum(found.values())} pairs run</b> over cache blocks of "
+        f"{flex.cache_block_size}<br><sub>{legend}</sub>",
+        theme,
+        height=250 + 20 * len(masks),
+        margin={"t": 140, "l": 90, "b": 90},
+        x={"title": "tile: block_m x block_n", "type": "category"},
+        y={**NAMED_ROWS, "title": "mask block: q x kv"},
+    )
+    corners = {"x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+    return drawn_figure.add_shape(
+        type="rect", line={"color": palette.THEMES[theme].text, "width": 3}, **corners
     )
 
 
@@ -229,3 +183,47 @@ def _known(pair: tuple[int | None, int | None]) -> tuple[int, int] | None:
 
 def _pair(pair: tuple[int | None, int | None]) -> str:
     return " x ".join("auto" if size is None else str(size) for size in pair)
+
+
+BLOCKS = tuple(2**power for power in range(6, 21))
+"""Sizes of the pool that are drawn."""
+
+
+def mask_memory_figure(plan: Plan, flex: FlexPlan, theme: str = "auto") -> go.Figure:
+    """Draw the bytes of the buffers and the pairs of the generic build over the pool. 3 traces."""
+    found = [mask_memory(plan, flex, blocks) for blocks in BLOCKS]
+    lines = (
+        ("inverse table: requests x blocks", [f.inverse_table_bytes for f in found]),
+        ("KV block lists: queries x longest request", [f.kv_indices_bytes for f in found]),
+    )
+    looks = ((CURRENT, "solid", "square"), (ATTENTION, "dash", "circle"))
+    traces = [
+        curve(
+            name,
+            BLOCKS,
+            sizes,
+            look,
+            customdata=[bytes_text(size) for size in sizes],
+            hovertemplate=f"{name}<br>%{{x:,}} blocks: %{{customdata}}<extra></extra>",
+        )
+        for (name, sizes), look in zip(lines, looks, strict=True)
+    ]
+    pairs = curve(
+        "pairs of the generic build, one byte each",
+        BLOCKS,
+        [f.pairs for f in found],
+        (RECURRENT, "dot", "diamond"),
+        hovertemplate="%{x:,} blocks: %{y:,} pairs of query and slot<extra></extra>",
+    )
+    assumed = plan.settings.max_num_seqs is None
+    return figure(
+        [*traces, pairs],
+        "<b>what the mask keeps grows with the whole pool</b>, used or not"
+        + (f"; {plan.max_num_seqs:,} requests assumed" if assumed else ""),
+        theme,
+        plan=plan,
+        height=380,
+        margin={"t": 70, "b": 120},
+        x={"type": "log", "title": "blocks in the pool"},
+        y={"type": "log", "title": "bytes, per rank"},
+    )

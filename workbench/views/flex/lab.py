@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
+from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, FlexSpeed, OrderLab
 from workbench.core.flex.picture import stale_picture
 from workbench.core.flex.result import LabResult, cell
+from workbench.views import html
 from workbench.views.flex.bits_figure import bits_figure
 from workbench.views.flex.bits_text import bits_html, orders_html, prediction_html
 from workbench.views.flex.mask_figure import visit_order
-from workbench.views.flex.run_text import mistake_html, run_html
-from workbench.views.html import document, table
+from workbench.views.html import Html, document, join, records, table, tag
 
 
 def lab_html(result: LabResult) -> str:
@@ -31,10 +30,8 @@ def lab_figure(result: LabResult, theme: str = "auto") -> go.Figure | None:
 
 def rows_html(result: LabResult) -> str:
     """Return one table row per row of the result."""
-    header = [escape(name.replace("_", " ")) for name in result.rows[0]]
-    return document(
-        table(header, ([escape(cell(value)) for value in row.values()] for row in result.rows))
-    )
+    shown = ({name.replace("_", " "): cell(row[name]) for name in row} for row in result.rows)
+    return document(records(shown))
 
 
 def _order_html(lab: OrderLab) -> str:
@@ -44,6 +41,99 @@ def _order_html(lab: OrderLab) -> str:
 def _order_figure(_lab: OrderLab, theme: str) -> go.Figure:
     stale = stale_picture()
     return visit_order(stale.batch, stale.visits, theme)
+
+
+def run_html(run: FlexRun) -> str:
+    """Return where it ran, whether it is right, and how fast if it ran on a GPU."""
+    tokens = f"{run.requests:,} requests, {run.tokens:,} queries over {run.cached_tokens:,} keys"
+    remark = [("different from the request", f"! {run.place.note}")] if run.place.note else []
+    rows = [
+        ("path", run.place.path),
+        ("ran on", f"{run.place.device}, {WHERE[run.place.mode]}"),
+        *remark,
+        ("shape", run.shape),
+        ("tile", run.tile),
+        ("batch", f"{tokens}, {run.mask} mask"),
+        ("error against float64", error_text(run)),
+        ("NaN in every unread byte", poison_text(run)),
+        ("speed", speed_text(run)),
+    ]
+    return document(table(("launch", "what it did"), rows))
+
+
+WHERE = {
+    "gpu": "compiled for it",
+    "interpreter": "in Triton's interpreter: every program in numpy",
+    "eager": "dense in torch: the whole matrix of queries and slots",
+}
+
+
+def error_text(run: FlexRun) -> Html:
+    """Return the largest error compared with the tolerance of its precision."""
+    relation = "within" if run.exact_enough else "above"
+    return join(
+        "✓" if run.exact_enough else tag("b", "✕"),
+        f" {run.max_error:.2e} at most, {relation} the tolerance of {run.tolerance:.2e}: "
+        "twice the error of dense attention in the same precision, plus one rounding",
+    )
+
+
+def poison_text(run: FlexRun) -> Html:
+    """Return whether bytes that must not be read change the result."""
+    if run.unread_stays_unread:
+        return join(f"✓ changes none of {run.elements:,} elements")
+    why = ""
+    if run.place.mode == "eager":
+        why = ": the dense path multiplies every slot of the cache, and zero times NaN is NaN"
+    return join(tag("b", f"✕ changes {run.poisoned:,} of {run.elements:,} elements"), why)
+
+
+def speed_text(run: FlexRun) -> str:
+    """Return rates on a GPU; elsewhere the reason why there are none."""
+    if run.speed is None:
+        reason = {
+            "interpreter": "the interpreter gives no meaningful time",
+            "eager": "a CPU's time is not representative",
+        }
+        return f"not timed: {reason.get(run.place.mode, 'no GPU')}"
+    return _rates(run.speed)
+
+
+def _rates(speed: FlexSpeed) -> str:
+    roof = {
+        "matmul": f"matrix products: {speed.matmul_flops_per_s / 1e12:,.0f} TFLOP/s",
+        "copy": f"copying: {speed.copy_bytes_per_s / 1e12:,.2f} TB/s",
+    }[speed.bound]
+    return (
+        f"{speed.seconds * 1e6:,.1f} us (median), {speed.tflops_per_s:,.1f} TFLOP/s, "
+        f"{speed.percent_of_roof:.0f} % of the roof ({roof}, measured in the same run)"
+    )
+
+
+def mistake_html(mistake: FlexMistake) -> str:
+    """Return the wrong call, the error message, and the launch after it."""
+    after = mistake.after
+    good = after.exact_enough and after.unread_stays_unread
+    alive = "✓ The next launch works" if good else tag("b", "✕ The next launch is wrong")
+    text, _, example = mistake.said.partition("Example:")
+    said: list[Any] = [text]
+    if example:
+        said = [
+            html.stacked(*text.strip().split("\n")),
+            " Example:",
+            html.code_block(example.strip()),
+        ]
+    return document(
+        tag("p", tag("b", mistake.name)),
+        html.code_block(mistake.tried.strip()),
+        html.problem_box("✕ refused", *said),
+        tag(
+            "p",
+            alive,
+            f": {after.requests} requests, error {after.max_error:.1e}, tolerance "
+            f"{after.tolerance:.1e}.",
+        ),
+    )
 
 
 HTML: Mapping[type[LabResult], Callable[[Any], str]] = {

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workbench.core.flex.build import Visits
 from workbench.core.flex.plan import FlexPlan
 from workbench.core.flex.sizes import FlexRefusal
-from workbench.views.html import document, table
+from workbench.views.html import Html, document, note, problem_box, quoted, records, table
 from workbench.views.units import bytes_text
 
 
@@ -27,12 +26,11 @@ class TargetLimit(NamedTuple):
 def flex_html(flex: FlexPlan) -> str:
     """Return the three sizes, the build, and what stops it."""
     q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
-    tile = "none" if flex.tiles is None else f"{flex.tiles.block_m} x {flex.tiles.block_n}"
     memory = flex.shared_memory_bytes
     rows = [
         ("cache block", f"{flex.cache_block_size:,}", "kernel block of the plan"),
         ("mask block", f"{q:,} x {kv:,}", "queries x keys; one entry of the mask"),
-        ("tile", tile, "BLOCK_M x BLOCK_N; one step of the kernel"),
+        ("tile", _tile(flex, "none"), "BLOCK_M x BLOCK_N; one step of the kernel"),
         ("build", flex.build, BUILDS[flex.build]),
         (
             "tiles chosen for",
@@ -41,14 +39,17 @@ def flex_html(flex: FlexPlan) -> str:
         ),
         (
             "batch invariant",
-            "yes" if flex.batch_invariant else "no",
+            flex.batch_invariant,
             "yes: tiles of 16, and no variant without edge masks",
         ),
     ]
     return document(
-        table(("size", "tokens", "what it is"), [tuple(map(escape, row)) for row in rows]),
-        *map(refusal_html, flex.refusals),
+        table(("size", "tokens", "what it is"), rows), *map(refusal_html, flex.refusals)
     )
+
+
+def _tile(flex: FlexPlan, otherwise: str) -> str:
+    return otherwise if flex.tiles is None else f"{flex.tiles.block_m} x {flex.tiles.block_n}"
 
 
 BUILDS = {
@@ -57,18 +58,10 @@ BUILDS = {
 }
 
 
-def refusal_html(refusal: FlexRefusal) -> str:
+def refusal_html(refusal: FlexRefusal) -> Html:
     """Return one refusal: both numbers, and the message of vLLM or torch."""
-    message = ""
-    if refusal.vllm_text:
-        kind = refusal.exception or "torch, while it compiles"
-        message = (
-            f'<div class="wb-faint">{escape(kind)}: <code>{escape(refusal.vllm_text)}</code></div>'
-        )
-    return (
-        f'<div class="wb-problem" data-code="{escape(refusal.code)}" data-severity="error">'
-        f'<b class="wb-badge">✕ error</b>{escape(refusal.message)}{message}</div>'
-    )
+    said = quoted(refusal.exception or "torch, while it compiles", refusal.vllm_text)
+    return problem_box("✕ error", refusal.message, said, code=refusal.code)
 
 
 def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
@@ -76,40 +69,40 @@ def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
 
     The bytes are derived, not measured, and a lower bound: they can exclude a tile, never admit it.
     """
-    rows = []
-    for target, flex in plans:
-        tiles, keys = flex.tiles, flex.key_tile_bytes
-        shown = "refused" if tiles is None else f"{tiles.block_m} x {tiles.block_n}"
-        excess = flex.too_large(target.limit_bytes)
-        fits = "" if keys is None else "not excluded" if excess is None else "✕ too large"
-        rows.append(
-            (
-                escape(target.title),
-                bytes_text(target.limit_bytes),
-                shown,
-                "" if keys is None else bytes_text(keys),
-                fits,
-            )
-        )
     return document(
-        table(("device", "shared memory", "tile", "one tile of keys", "fits"), rows),
-        '<p class="wb-faint">One tile of keys is the least that a program keeps: derived from the '
-        "sizes, not measured. A kernel needs more, so that a tile which is not excluded may still "
-        "not fit.</p>",
+        records(
+            {
+                "device": target.title,
+                "shared memory": bytes_text(target.limit_bytes),
+                "tile": _tile(flex, "refused"),
+                "one tile of keys": "" if size is None else bytes_text(size),
+                "fits": "" if size is None else _fits(flex, target.limit_bytes),
+            }
+            for target, flex in plans
+            for size in (flex.key_tile_bytes,)
+        ),
+        note(
+            "One tile of keys is the least that a program keeps: derived from the sizes, not "
+            "measured. A kernel needs more, so that a tile which is not excluded may still not fit."
+        ),
     )
+
+
+def _fits(flex: FlexPlan, limit_bytes: int) -> str:
+    return "not excluded" if flex.too_large(limit_bytes) is None else "✕ too large"
 
 
 def visits_html(found: Visits, dropped: int) -> str:
     """Return the cost of a mask, in blocks and pairs."""
     share = found.pairs / found.evaluated_pairs if found.evaluated_pairs else 0
-    rows = [
-        ("KV blocks visited", f"{found.visited:,}"),
-        ("of them without any visible key", f"{found.wasted:,}"),
-        ("loaded by another group before", f"{found.repeated:,}"),
-        ("dropped as listed twice", f"{dropped:,}"),
-        ("pairs computed", f"{found.evaluated_pairs:,}"),
+    rows: list[tuple[str, Any]] = [
+        ("KV blocks visited", found.visited),
+        ("of them without any visible key", found.wasted),
+        ("loaded by another group before", found.repeated),
+        ("dropped as listed twice", dropped),
+        ("pairs computed", found.evaluated_pairs),
         ("visible pairs", f"{found.pairs:,} ({share:.1%})"),
     ]
     if found.missed:
-        rows.append(("✕ visible, but never visited: a wrong result", f"{found.missed:,}"))
+        rows.append(("✕ visible, but never visited: a wrong result", found.missed))
     return document(table(("mask", "count"), rows))

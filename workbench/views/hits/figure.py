@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from itertools import chain, islice, pairwise
 
 import plotly.graph_objects as go
@@ -17,9 +16,10 @@ from workbench.core.prefix.hits import (
     smallest_prefix,
 )
 from workbench.core.prefix.prefill import Prefill
-from workbench.views.caption import of_plan
-from workbench.views.html import document, table
-from workbench.views.palette import ATTENTION, CURRENT, PADDING, RECURRENT, THEMES
+from workbench.core.prefix.workload import Workload, workload_hits
+from workbench.views.frame import figure
+from workbench.views.html import Html, document, join, note, table, tag
+from workbench.views.palette import ATTENTION, CURRENT, PADDING, RECURRENT
 from workbench.views.units import tokens_text
 
 MAX_POINTS = 400
@@ -29,7 +29,6 @@ BLOCKS_SHOWN = 12
 """The curve ends after this many blocks (or at `max_model_len`): it only repeats itself."""
 
 
-@of_plan
 def hit_curve(
     plan: Plan, unique_tokens: int = 0, longest: int | None = None, theme: str = "auto"
 ) -> go.Figure:
@@ -50,8 +49,15 @@ def hit_curve(
     lengths = prompt_lengths(caching, end, unique_tokens)
     hits = [prefix_hit(caching, length, max(0, length - unique_tokens)) for length in lengths]
     first = next((hit for hit in hits if hit.cached_tokens), None)
-    return go.Figure(
-        _traces(hits, first), layout=_layout(caching, unique_tokens, end, first, theme)
+    axis = {"rangemode": "tozero", "tickformat": ","}
+    return figure(
+        _traces(hits, first),
+        _title(caching, unique_tokens, end, first),
+        theme,
+        plan=plan,
+        height=360,
+        x={**axis, "title": "prompt tokens", "range": [0, end]},
+        y={**axis, "title": "cached tokens"},
     )
 
 
@@ -66,7 +72,7 @@ def prompt_lengths(caching: Caching, end: int, unique_tokens: int = 0) -> tuple[
     return tuple(sorted(length for length in {*edges, *even} if 1 <= length <= end))
 
 
-def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None = None) -> str:
+def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None = None) -> Html:
     """Return one row per step of a prompt, whether its state is kept, and who can use it, as HTML.
 
     shared_tokens: of another prompt of this length, to report what this one reuses. Errors:
@@ -80,21 +86,20 @@ def checkpoint_table(plan: Plan, prompt_tokens: int, shared_tokens: int | None =
     caching = caching_of(plan)
     done = caching.prefill(prompt_tokens)
     if not done.is_scheduled:
-        return document(f"<p>{escape(reason_without_hits(caching) or 'Never scheduled.')}</p>")
+        return document(tag("p", reason_without_hits(caching) or "Never scheduled."))
     ends = islice(chain.from_iterable(done.stops), MAX_ROWS)
     rows = [
-        (str(number), f"{stop - start:,}", f"{stop:,}", _kept(caching, done, start, stop))
+        (str(number), stop - start, stop, _kept(caching, done, start, stop))
         for number, (start, stop) in enumerate(pairwise((0, *ends)), 1)
     ]
     left = done.step_count - len(rows)
+    shared = [] if shared_tokens is None else [prefix_hit(caching, prompt_tokens, shared_tokens)]
     return document(
-        f"<p>{escape(_setting(caching))}</p>",
+        tag("p", _setting(caching)),
         table(("step", "tokens", "up to", "kept for others"), rows),
-        f'<p class="wb-faint">{left:,} more steps.</p>' if left else "",
-        f"<p>{escape(_smallest_text(caching, prompt_tokens))}</p>",
-        ""
-        if shared_tokens is None
-        else f"<p>{escape(hit_text(prefix_hit(caching, prompt_tokens, shared_tokens)))}</p>",
+        note(f"{left:,} more steps.") if left else "",
+        tag("p", _smallest_text(caching, prompt_tokens)),
+        *(tag("p", hit_text(hit)) for hit in shared),
     )
 
 
@@ -116,34 +121,28 @@ def hit_text(hit: Hit) -> str:
 
 
 def _traces(hits: list[Hit], first: Hit | None) -> list[go.Scatter]:
-    lengths = [hit.prompt_tokens for hit in hits]
     name = "%{x:,} tokens: %{y:,}<extra>%{fullData.name}</extra>"
+    lines = (
+        ("shared", "shared_tokens", {"color": PADDING, "dash": "dot", "width": 1}),
+        ("attention alone", "attention_tokens", {"color": ATTENTION, "dash": "dash", "width": 2}),
+        ("cached", "cached_tokens", {"color": RECURRENT, "width": 3}),
+    )
+    traces = [
+        go.Scatter(
+            name=label,
+            x=[hit.prompt_tokens for hit in hits],
+            y=[getattr(hit, field) for hit in hits],
+            mode="lines",
+            line={"shape": "hv", **line},
+            hovertemplate=name,
+        )
+        for label, field, line in lines
+    ]
+    traces[0].line.shape = "linear"
+    traces[-1].customdata = [hit_text(hit) for hit in hits]
+    traces[-1].hovertemplate = "%{x:,} tokens: %{y:,} cached<br>%{customdata}<extra></extra>"
     return [
-        go.Scatter(
-            name="shared",
-            x=lengths,
-            y=[hit.shared_tokens for hit in hits],
-            mode="lines",
-            line={"color": PADDING, "dash": "dot", "width": 1},
-            hovertemplate=name,
-        ),
-        go.Scatter(
-            name="attention alone",
-            x=lengths,
-            y=[hit.attention_tokens for hit in hits],
-            mode="lines",
-            line={"color": ATTENTION, "dash": "dash", "width": 2, "shape": "hv"},
-            hovertemplate=name,
-        ),
-        go.Scatter(
-            name="cached",
-            x=lengths,
-            y=[hit.cached_tokens for hit in hits],
-            mode="lines",
-            line={"color": RECURRENT, "width": 3, "shape": "hv"},
-            customdata=[hit_text(hit) for hit in hits],
-            hovertemplate="%{x:,} tokens: %{y:,} cached<br>%{customdata}<extra></extra>",
-        ),
+        *traces,
         go.Scatter(
             name="shortest prompt with a hit",
             x=[None if first is None else first.prompt_tokens],
@@ -157,10 +156,7 @@ def _traces(hits: list[Hit], first: Hit | None) -> list[go.Scatter]:
     ]
 
 
-def _layout(
-    caching: Caching, unique_tokens: int, end: int, first: Hit | None, theme: str
-) -> dict[str, object]:
-    colours = THEMES[theme]
+def _title(caching: Caching, unique_tokens: int, end: int, first: Hit | None) -> str:
     again = "the same prompt again" if not unique_tokens else f"{unique_tokens:,} tokens differ"
     second = reason_without_hits(caching)
     if second is None and first is None:
@@ -168,19 +164,7 @@ def _layout(
     if second is None:
         smallest = tokens_text(smallest_prefix(caching))
         second = f"{_setting(caching)} Smallest cacheable prefix of any prompt: {smallest}."
-    axis = {"gridcolor": colours.grid, "zeroline": False, "rangemode": "tozero", "tickformat": ","}
-    return {
-        "height": 360,
-        "title": {
-            "text": f"<b>tokens found in the cache</b>, {again}<br><sup>{second}</sup>",
-            "x": 0,
-            "xref": "paper",
-        },
-        **colours.surface,
-        "legend": {"orientation": "h", "y": -0.25},
-        "xaxis": {**axis, "title": {"text": "prompt tokens"}, "range": [0, end]},
-        "yaxis": {**axis, "title": {"text": "cached tokens"}},
-    }
+    return f"<b>tokens found in the cache</b>, {again}<br><sup>{second}</sup>"
 
 
 def _usual_end(caching: Caching, unique_tokens: int) -> int:
@@ -188,16 +172,17 @@ def _usual_end(caching: Caching, unique_tokens: int) -> int:
     return unique_tokens + BLOCKS_SHOWN * min(block, caching.max_model_len)
 
 
-def _kept(caching: Caching, done: Prefill, start: int, stop: int) -> str:
+def _kept(caching: Caching, done: Prefill, start: int, stop: int) -> Html | str:
     if caching.state_block is None:
         return "full blocks of keys and values" if caching.is_on else "no"
     inside = done.kept_between(start, stop)
-    count = sum(len(part) for part in inside)
+    count = sum(map(len, inside))
     if not count:
         return "no"
     shown = islice(chain.from_iterable(inside), MAX_POSITIONS)
     more = f", {count - MAX_POSITIONS:,} more" if count > MAX_POSITIONS else ""
-    return "state at " + ", ".join(f"<b>{position:,}</b>" for position in shown) + more
+    positions = join(*(tag("b", position) for position in shown), between=", ")
+    return join("state at ", positions, more)
 
 
 def _setting(caching: Caching) -> str:
@@ -211,3 +196,35 @@ def _smallest_text(caching: Caching, prompt_tokens: int) -> str:
     if smallest is None:
         return reason_without_hits(caching) or "No prefix of this prompt is found again."
     return f"A prompt of this length is reused from {tokens_text(smallest)} of shared prefix on."
+
+
+BLOCKS_IN_EXAMPLE = 4
+
+
+def hits_html(plan: Plan) -> Html:
+    """Return the smallest cacheable prefix and one prompt's steps, or why nothing can hit."""
+    if plan.cache is None:
+        return document(tag("p", "The pages cannot be made equal, so nothing is cached."))
+    caching = caching_of(plan)
+    reason = reason_without_hits(caching)
+    if reason is not None:
+        return document(tag("p", "! " if plan.enable_prefix_caching else "", reason))
+    smallest = tag("b", tokens_text(smallest_prefix(caching)))
+    prompt = min(BLOCKS_IN_EXAMPLE * caching.alignment_tokens + 1, plan.max_model_len - 1)
+    lead = document(tag("p", "Smallest prefix that can hit: ", smallest, "."))
+    return join(lead, checkpoint_table(plan, prompt))
+
+
+def workload_html(plan: Plan, workload: Workload) -> Html:
+    """Return how many requests of a workload have a hit, why, and the steps of one prompt."""
+    hits = workload_hits(caching_of(plan), workload)
+    lead = f"{hits.hits} of {workload.requests}"
+    before, _, after = hits.explanation.partition(lead)
+    lengths = ", ".join(f"{tokens:,}" for tokens in sorted(set(hits.cached_tokens)))
+    return join(
+        document(
+            tag("p", before, tag("b", lead), after),
+            tag("p", f"Cached tokens of a request: {lengths}."),
+        ),
+        checkpoint_table(plan, workload.prompt_tokens, workload.shared_tokens),
+    )

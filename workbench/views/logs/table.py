@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
 from workbench.core.trace import show
-from workbench.views.html import document, table
+from workbench.views.html import Html, bullets, code, document, fold, join, records, stacked, tag
+from workbench.views.units import counted
 
 SIGNS = {
     "agrees": "✓",
@@ -43,9 +43,9 @@ def log_text(report: Mapping[str, Any]) -> str:
 def headline(report: Mapping[str, Any]) -> str:
     """Return how many lines are known, and how many agree with the rules, in one sentence."""
     verdicts = [line["verdict"] for line in report["lines"]]
-    known, agree, differ = len(verdicts), verdicts.count("agrees"), verdicts.count("differs")
+    agree, differ = verdicts.count("agrees"), verdicts.count("differs")
     version = f"vLLM {report['vllm_version']}" if report["vllm_version"] else "vLLM"
-    count = f"{known} message{'' if known == 1 else 's'} known in {report['total_lines']:,} lines"
+    count = f"{counted(len(verdicts), 'message')} known in {report['total_lines']:,} lines"
     compared = f"{agree} agree with the rules, {differ} not" if agree or differ else "none compared"
     return f"{version}: {count}; {compared}."
 
@@ -58,9 +58,9 @@ def _fields(report: Mapping[str, Any]) -> Iterable[str]:
 
 def _line(line: Mapping[str, Any]) -> list[str]:
     times = f", {line['times']} times" if line["times"] > 1 else ""
-    sign = SIGNS[line["verdict"]]
+    where = f"{SIGNS[line['verdict']]} line {line['line']}{times}"
     return [
-        f"{sign} line {line['line']}{times} [{line['message']}] {line['verdict_text']}",
+        f"{where} [{line['message']}] {line['verdict_text']}",
         f"    {line['text']}",
         f"    {line['means']}",
         *(f"      {reason}" for reason in line["why"]),
@@ -72,25 +72,28 @@ def _line(line: Mapping[str, Any]) -> list[str]:
 def log_html(report: Mapping[str, Any]) -> str:
     """Return the same as HTML; everything from the log is escaped."""
     notes = [*report["notes"], *(f"Missing: {what}." for what in _missing(report))]
+    scenarios = [scene["text"] for scene in report["candidates"]]
+    found = [tag("p", "Scenarios with these sizes:"), tag("div", _list(scenarios))]
     return document(
-        f"<p><b>{escape(headline(report))}</b></p>",
+        tag("p", tag("b", headline(report))),
         failure_html(report["failure"]),
-        f"<p>{_list(notes)}</p>" if len(notes) == 1 else _list(notes),
-        _candidates(report),
+        tag("p", *notes) if len(notes) == 1 else _list(notes),
+        *(found if scenarios else ()),
         lines_table(report["lines"]),
     )
 
 
-def failure_html(failure: Mapping[str, Any] | None) -> str:
+def failure_html(failure: Mapping[str, Any] | None) -> Html:
     """Return the fatal error of a log and what the rules say to it; nothing for a good start."""
     if failure is None:
-        return ""
+        return Html()
     missing = _list([f"Missing: {what}." for what in failure["missing"]])
-    return (
-        f'<div class="wb-problem" data-reproduced="{str(failure["reproduced"]).lower()}">'
-        f"<b>✕ {escape(failure['summary'])}</b>"
-        + (f"<div>{missing}</div>" if missing else "")
-        + "</div>"
+    return tag(
+        "div",
+        tag("b", f"✕ {failure['summary']}"),
+        tag("div", missing) if missing else "",
+        class_="wb-problem",
+        data_reproduced=failure["reproduced"],
     )
 
 
@@ -104,73 +107,56 @@ def scenario_html(report: Mapping[str, Any]) -> str:
     """Return the reconstructed scenario, field by field, each with the line that reported it."""
     if report["scenario"] is None:
         return ""
-    rows = [
-        (
-            f"<code>{escape(field)}</code>",
-            f"<code>{escape(show(value))}</code>",
-            str(report["from_lines"].get(field, "assumed")),
-        )
+    fields = records(
+        {
+            "field": code(field),
+            "value": code(value),
+            "line": str(report["from_lines"].get(field, "assumed")),
+        }
         for field, value in report["scenario"].items()
-    ]
-    return document(
-        "<details><summary>The scenario of this log</summary>"
-        + table(("field", "value", "line"), rows)
-        + "</details>"
+    )
+    return document(fold("The scenario of this log", fields))
+
+
+def lines_table(lines: Iterable[Mapping[str, Any]]) -> Html:
+    """Return one row per message: where, what it says, what the rules say, what to change."""
+    return records(
+        {
+            "line": stacked(str(line["line"]), *_times(line)),
+            "the log": code(line["text"]),
+            "verdict": _verdict(line),
+            "why": stacked(line["means"], *_why(line["why"]), *_explained_by(line["candidates"])),
+            "what to change": _list(line["advice"]),
+        }
+        for line in lines
     )
 
 
-def lines_table(lines: Iterable[Mapping[str, Any]]) -> str:
-    """Return one row per message: where, what it says, what the rules say, what to change."""
-    rows = [
-        (
-            _place(line),
-            f"<code>{escape(line['text'])}</code>",
-            f'<span data-verdict="{escape(line["verdict"])}">{_verdict(line)}</span>',
-            escape(line["means"]) + _why(line["why"]) + _explained_by(line["candidates"]),
-            _list(line["advice"]),
-        )
-        for line in lines
-    ]
-    return table(("line", "the log", "verdict", "why", "what to change"), rows)
+def _times(line: Mapping[str, Any]) -> list[str]:
+    return [f"{line['times']} times"] if line["times"] > 1 else []
 
 
-def _place(line: Mapping[str, Any]) -> str:
-    return str(line["line"]) + (f"<br>{line['times']} times" if line["times"] > 1 else "")
+def _verdict(line: Mapping[str, Any]) -> Html:
+    said = tag("b", f"{SIGNS[line['verdict']]} {line['verdict_text']}")
+    return tag("span", said, data_verdict=line["verdict"])
 
 
-def _verdict(line: Mapping[str, Any]) -> str:
-    return f"<b>{SIGNS[line['verdict']]} {escape(line['verdict_text'])}</b>"
+def _why(reasons: list[str]) -> Iterable[Any]:
+    """Yield the sentence, and the steps of the trace to unfold."""
+    if len(reasons) == 1:
+        yield reasons[0]
+    elif reasons:
+        first, *rest = reasons
+        steps = fold(counted(len(rest), "step"), bullets(rest, "ol"))
+        yield join(first.removesuffix(BECAUSE).strip(), steps)
 
 
-def _why(reasons: list[str]) -> str:
-    """Return the sentence, and the steps of the trace to unfold."""
-    if not reasons:
-        return ""
-    first, rest = reasons[0], reasons[1:]
-    if not rest:
-        return f"<br>{escape(first)}"
-    sentence = escape(first.removesuffix(BECAUSE).strip())
-    steps = "".join(f"<li>{escape(reason)}</li>" for reason in rest)
-    count = f"{len(rest)} step{'' if len(rest) == 1 else 's'}"
-    return f"<br>{sentence}<details><summary>{count}</summary><ol>{steps}</ol></details>"
+def _explained_by(candidates: list[str]) -> Iterable[Html]:
+    if candidates:
+        yield join(tag("b", "What would explain it:"), " ", _list(candidates))
 
 
-def _explained_by(candidates: list[str]) -> str:
-    if not candidates:
-        return ""
-    return f"<br><b>What would explain it:</b> {_list(candidates)}"
-
-
-def _candidates(report: Mapping[str, Any]) -> str:
-    if not report["candidates"]:
-        return ""
-    found = _list([scene["text"] for scene in report["candidates"]])
-    return f"<p>Scenarios with these sizes:</p><div>{found}</div>"
-
-
-def _list(texts: Iterable[str]) -> str:
+def _list(texts: Iterable[str]) -> Html:
     """Return one sentence as it is, several as a list."""
-    escaped = [escape(text) for text in texts]
-    if len(escaped) <= 1:
-        return "".join(escaped)
-    return "<ul>" + "".join(f"<li>{text}</li>" for text in escaped) + "</ul>"
+    found = list(texts)
+    return bullets(found) if len(found) > 1 else join(*found)

@@ -1,30 +1,23 @@
-"""How many prompts the host pool holds, over its size."""
+"""How many prompts the host pool holds, over its size, and what one of its blocks holds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log10
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
 from workbench.core.offload.fill import StoredPrompt, stored_prompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
+from workbench.core.offload.pool import layer_bytes
 from workbench.core.offload.remedies import offload_remedies, request_remedies
 from workbench.core.plan import Plan
 from workbench.core.trace import show
-from workbench.views.caption import of_plan
+from workbench.views.frame import bar, figure
 from workbench.views.offload.rows import request_changes
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    RECURRENT,
-    THEMES,
-)
+from workbench.views.palette import ATTENTION, ATTENTION_BEFORE, CONV, CURRENT, PADDING, RECURRENT
 from workbench.views.units import bytes_text
 
 GIB = 2**30
@@ -49,7 +42,6 @@ DOUBLINGS = 4
 POINTS_PER_DOUBLING = 3
 
 
-@of_plan
 def offload_figure(plan: Plan, request: OffloadRequest, theme: str = "auto") -> go.Figure:
     """Draw the prompts that the host pool holds at once, over its size; one line per prompt length.
 
@@ -63,8 +55,25 @@ def offload_figure(plan: Plan, request: OffloadRequest, theme: str = "auto") -> 
     prompts = (*drawn.prompts, *[None] * (len(STYLES) - len(drawn.prompts)))
     styled = list(zip(prompts, STYLES, strict=True))
     traces = [_line(prompt, style, drawn, memory) for prompt, style in styled]
-    return go.Figure(
-        [*traces, _marks(styled, drawn, memory)], layout=_layout(request, drawn, memory, theme)
+    axis = {"type": "log", "tickformat": ","}
+    ticks = [2.0**power for power in range(-30, 31)]
+    middle, reach = log10(memory / GIB), DOUBLINGS * log10(2)
+    block = "" if request.block_size is None else f", offloaded block {request.block_size:,}"
+    return figure(
+        [*traces, _marks(styled, drawn, memory)],
+        f"<b>prompts that the host memory holds</b>{block}<br><sup>{drawn.words}</sup>",
+        theme,
+        plan=plan,
+        height=400,
+        margin={"b": 100},
+        x={
+            **axis,
+            "title": "host memory of all ranks, GiB",
+            "range": [middle - reach, middle + reach],
+            "tickvals": ticks,
+            "ticktext": [f"{tick:,.4g}" for tick in ticks],
+        },
+        y={**axis, "title": "prompts at once", "dtick": 1},
     )
 
 
@@ -89,12 +98,8 @@ def _drawn(plan: Plan, request: OffloadRequest, result: Offload) -> _Drawn:
     words = f"✕ vLLM fails at start-up: {result.problems[0].code}"
     for other_plan, other, change in _remedied(plan, request, result):
         if other.is_legal and other.bytes_per_cpu_block:
-            return _Drawn(
-                _prompts(other_plan, other),
-                other.bytes_per_cpu_block,
-                f"{words}; dotted: with {change}",
-                False,
-            )
+            prompts, words = _prompts(other_plan, other), f"{words}; dotted: with {change}"
+            return _Drawn(prompts, other.bytes_per_cpu_block, words, False)
     return _Drawn((), 0, words, False)
 
 
@@ -122,25 +127,22 @@ def _prompts(plan: Plan, result: Offload) -> tuple[StoredPrompt, ...]:
 def _line(prompt: StoredPrompt | None, style: Style, drawn: _Drawn, memory: int) -> go.Scatter:
     steps = range(-DOUBLINGS * POINTS_PER_DOUBLING, DOUBLINGS * POINTS_PER_DOUBLING + 1)
     sizes = [round(memory * 2 ** (step / POINTS_PER_DOUBLING)) for step in steps]
-    points = [(size, _held(prompt, size, drawn)) for size in sizes]
-    points = [(size, held) for size, held in points if held]
-    x: list[float | None] = [size / GIB for size, _held in points]
-    y: list[int | None] = [held for _size, held in points]
-    name = "" if prompt is None else f"{prompt.prompt_tokens:,} tokens"
-    if prompt is not None and not prompt.blocks:
+    points = [
+        (size, held, prompt) for size in sizes if prompt and (held := _held(prompt, size, drawn))
+    ]
+    name = f"{prompt.prompt_tokens:,} tokens" if prompt else ""
+    if prompt and not prompt.blocks:
         name += ": nothing stored"
-    elif name and drawn.is_legal:
+    elif prompt and drawn.is_legal:
         name += f": {_held(prompt, memory, drawn):,}"
+    colour, symbol = style
     return go.Scatter(
         name=name,
         showlegend=bool(name),
         mode="lines+markers",
-        marker={"color": style[0], "symbol": style[1], "size": 5},
-        x=x or [None],
-        y=y or [None],
-        line={"color": style[0], "width": 2, "dash": "solid" if drawn.is_legal else "dot"},
-        customdata=[_hover(prompt, held) for _size, held in points] if prompt else [],
-        hovertemplate="%{x:,.1f} GiB: <b>%{y:,}</b> prompts<br>%{customdata}<extra></extra>",
+        marker={"color": colour, "symbol": symbol, "size": 5},
+        line={"color": colour, "width": 2, "dash": "solid" if drawn.is_legal else "dot"},
+        **_points(points),
     )
 
 
@@ -153,28 +155,31 @@ def _marks(
         for prompt, style in styled
         if prompt is not None and drawn.is_legal and (held := _held(prompt, memory, drawn))
     ]
-    x: list[float | None] = [memory / GIB for _ in marked]
-    y: list[int | None] = [held for held, _prompt, _style in marked]
     return go.Scatter(
         name="",
         showlegend=False,
         mode="markers",
-        x=x or [None],
-        y=y or [None],
         marker={
             "size": 12,
             "color": [colour for _held, _prompt, (colour, _symbol) in marked],
             "symbol": [symbol for _held, _prompt, (_colour, symbol) in marked],
         },
-        customdata=[_hover(prompt, held) for held, prompt, _style in marked],
-        hovertemplate="%{x:,.1f} GiB: <b>%{y:,}</b> prompts<br>%{customdata}<extra></extra>",
+        **_points([(memory, held, prompt) for held, prompt, _style in marked]),
     )
 
 
-def _held(prompt: StoredPrompt | None, memory: int, drawn: _Drawn) -> int:
-    if prompt is None or not prompt.blocks:
-        return 0
-    return memory // drawn.bytes_per_block // prompt.blocks
+def _points(points: list[tuple[int, int, StoredPrompt]]) -> dict[str, Any]:
+    """Return where memory of so many bytes holds so many prompts; never empty."""
+    return {
+        "x": [size / GIB for size, _held, _prompt in points] or [None],
+        "y": [held for _size, held, _prompt in points] or [None],
+        "customdata": [_hover(prompt, held) for _size, held, prompt in points],
+        "hovertemplate": "%{x:,.1f} GiB: <b>%{y:,}</b> prompts<br>%{customdata}<extra></extra>",
+    }
+
+
+def _held(prompt: StoredPrompt, memory: int, drawn: _Drawn) -> int:
+    return memory // drawn.bytes_per_block // prompt.blocks if prompt.blocks else 0
 
 
 def _hover(prompt: StoredPrompt, held: int) -> str:
@@ -186,29 +191,43 @@ def _hover(prompt: StoredPrompt, held: int) -> str:
     )
 
 
-def _layout(request: OffloadRequest, drawn: _Drawn, memory: int, theme: str) -> dict[str, object]:
-    colours = THEMES[theme]
-    axis = {"type": "log", "gridcolor": colours.grid, "zeroline": False, "tickformat": ","}
-    ticks = [2.0**power for power in range(-30, 31)]
-    middle = log10(memory / GIB)
-    reach = DOUBLINGS * log10(2)
-    block = "" if request.block_size is None else f", offloaded block {request.block_size:,}"
-    return {
-        "height": 400,
-        "margin": {"b": 100},
-        "title": {
-            "text": f"<b>prompts that the host memory holds</b>{block}<br><sup>{drawn.words}</sup>",
-            "x": 0,
-            "xref": "paper",
-        },
-        **colours.surface,
-        "legend": LEGEND_BELOW,
-        "xaxis": {
-            **axis,
-            "title": {"text": "host memory of all ranks, GiB"},
-            "range": [middle - reach, middle + reach],
-            "tickvals": ticks,
-            "ticktext": [f"{tick:,.4g}" for tick in ticks],
-        },
-        "yaxis": {**axis, "title": {"text": "prompts at once"}, "dtick": 1},
+LOOKS = ((RECURRENT, ""), (PADDING, "x"), (ATTENTION_BEFORE, "/"))
+
+
+def host_block_figure(plan: Plan, theme: str = "auto") -> go.Figure:
+    """Draw the bytes of one block id, group by group: data, padding, and slots without a layer.
+
+    Errors: ValueError when the plan has no cache.
+    """
+    cache = plan.built_cache()
+    by_name = {layer.name: layer for layer in layer_bytes(plan)}
+    groups = [[by_name[name] for name in group.layers] for group in cache.groups]
+    labels = [f"{number}: {group.spec.kind}" for number, group in enumerate(cache.groups)]
+    whole = cache.grouping.bytes_per_block
+    parts = {
+        "keys, values or state": [sum(layer.data_bytes for layer in group) for group in groups],
+        "padding of the page": [sum(layer.padding_bytes for layer in group) for group in groups],
+        "slots without a layer": [whole - sum(x.page_bytes for x in group) for group in groups],
     }
+    bars = [
+        bar(
+            name,
+            sizes,
+            labels,
+            look,
+            orientation="h",
+            hovertemplate=f"<b>{name}</b><br>group %{{y}}: %{{x:,}} bytes<extra></extra>",
+        )
+        for (name, sizes), look in zip(parts.items(), LOOKS, strict=True)
+    ]
+    return figure(
+        bars,
+        f"<b>one block id: {bytes_text(whole)} in whichever group uses it</b>",
+        theme,
+        plan=plan,
+        barmode="stack",
+        height=190 + 28 * len(groups),
+        margin={"b": 100, "t": 60},
+        x={"title": "bytes, per rank"},
+        y={"autorange": "reversed", "showgrid": False, "automargin": True},
+    )

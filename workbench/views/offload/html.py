@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from workbench.core.offload.fill import StoredPrompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.plan import Plan
-from workbench.core.problems import WARNING, Problem
-from workbench.views.html import document, facts_html, problem_html, table
+from workbench.core.problems import WARNING
+from workbench.views import html
+from workbench.views.html import Html, code, document, join, note, records, table, tag
 from workbench.views.offload.checks import check_rows
 from workbench.views.offload.rows import (
     EXAMPLE_BLOCKS,
@@ -21,67 +20,52 @@ from workbench.views.offload.rows import (
     version_notes,
 )
 from workbench.views.rows import PlanFact
+from workbench.views.text import problem_lines
 from workbench.views.units import bytes_text, counted, percent_text, tokens_text
 
 NO_CACHE = "The pages cannot be made equal, so there is nothing to offload."
-PROMPT_HEADER = (
-    *("prompt tokens", "host blocks", "attention + state", "bytes", "prompts held"),
-    *("tokens loaded back, each", "in all"),
-)
 
 
 def offload_html(plan: Plan, request: OffloadRequest) -> str:
     """Return whether vLLM starts with this offload connector, and what its host pool holds."""
     if plan.cache is None:
-        return document(f"<p>{NO_CACHE}</p>")
+        return document(tag("p", NO_CACHE))
     result = offload(plan, request)
+    remedies = (f"{remedy}; {after}" for remedy, after in remedy_rows(plan, request, result))
+    checks = ((row.question, row.operands, row.text) for row in check_rows(plan, request, result))
     return document(
-        f'<div class="wb-headline">{_headline(result)}</div>',
+        _headline(result),
         _other_errors(plan),
-        facts_html(offload_facts(result, request)),
-        *(problem_html(problem) for problem in result.problems),
+        html.facts_html(offload_facts(result, request)),
+        *map(html.problem_html, result.problems),
         _nothing_stored(result, request),
-        _remedies(plan, request, result),
-        "<h4>The checks, in vLLM's order</h4>",
-        table(
-            ("check", "numbers", "outcome"),
-            [
-                tuple(map(escape, (row.question, row.operands, row.text)))
-                for row in check_rows(plan, request, result)
-            ],
-        ),
-        "".join(f'<p class="wb-faint">{escape(note)}</p>' for note in version_notes(plan, result)),
+        html.remedies_html(remedies),
+        tag("h4", "The checks, in vLLM's order"),
+        table(("check", "numbers", "outcome"), checks),
+        *map(note, version_notes(plan, result)),
+        tag("p", legal_sizes_text(result)),
         _held(plan, result, request),
-        "<h4>How many blocks there are</h4>",
+        tag("h4", "How many blocks there are"),
         _readings(plan),
-        "<h4>What one block id holds, per rank</h4>",
+        tag("h4", "What one block id holds, per rank"),
         _layers(plan),
     )
 
 
 def offload_facts(result: Offload, request: OffloadRequest) -> tuple[PlanFact, ...]:
     """Return the sizes, labelled; those after a failed check are omitted."""
-    facts = []
-    if result.block_sizes is not None:
-        facts += [
-            PlanFact(
-                "scheduler_block_size", "scheduler block", tokens_text(result.block_sizes.scheduler)
-            ),
-            PlanFact("hash_block_size", "hash block", tokens_text(result.block_sizes.hash)),
-        ]
+    units, factor = result.block_sizes, result.factor
     sizes = " and ".join(f"{size:,}" for size in sorted(set(result.gpu_block_sizes)))
-    facts.append(PlanFact("gpu_block_sizes", "GPU blocks of the groups", f"{sizes} tokens"))
-    if result.factor is not None:
-        facts += [
-            PlanFact("factor", "GPU blocks in an offloaded block", f"{result.factor:,}"),
-            PlanFact(
-                "bytes_per_cpu_block",
-                "one host block, all ranks",
-                bytes_text(result.bytes_per_cpu_block),
-            ),
-            PlanFact("cpu_bytes_to_use", "host memory", bytes_text(request.cpu_bytes_to_use)),
-        ]
-    return tuple(facts)
+    host_block, memory = map(bytes_text, (result.bytes_per_cpu_block, request.cpu_bytes_to_use))
+    facts = (
+        ("scheduler_block_size", "scheduler block", units and tokens_text(units.scheduler)),
+        ("hash_block_size", "hash block", units and tokens_text(units.hash)),
+        ("gpu_block_sizes", "GPU blocks of the groups", f"{sizes} tokens"),
+        ("factor", "GPU blocks in an offloaded block", factor and f"{factor:,}"),
+        ("bytes_per_cpu_block", "one host block, all ranks", factor and host_block),
+        ("cpu_bytes_to_use", "host memory", factor and memory),
+    )
+    return tuple(PlanFact(name, label, str(text)) for name, label, text in facts if text)
 
 
 def legal_sizes_text(result: Offload) -> str:
@@ -109,9 +93,7 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
         return f"{plan!r}\n\n{NO_CACHE}"
     result = offload(plan, request)
     lines = [repr(plan), "", f"{_sign(result)} {verdict_text(result)}"]
-    for problem in result.problems:
-        quoted = f"  vLLM says: {problem.vllm_text.rstrip('.')}..." if problem.vllm_text else ""
-        lines += [str(problem), *filter(None, (quoted,))]
+    lines += problem_lines(result.problems)
     for remedy, after in remedy_rows(plan, request, result):
         lines.append(f"  tested remedy: {remedy}; {after}")
     inputs = input_remedies(plan, request)
@@ -123,17 +105,7 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
     lines += ["", *version_notes(plan, result)]
     if rows := prompt_rows(plan, result):
         lines += ["", "What the host pool holds:"]
-    for prompt in rows:
-        lines.append(
-            f"  {prompt.prompt_tokens:>9,} tokens: "
-            + (
-                "nothing stored"
-                if prompt.requests is None
-                else f"{counted(prompt.blocks, 'host block')}, "
-                f"{counted(prompt.requests, 'prompt')}, "
-                f"{counted(prompt.loadable_tokens, 'token')} loaded back of each"
-            )
-        )
+    lines += [f"  {row.prompt_tokens:>9,} tokens: {_held_text(row)}" for row in rows]
     lines += ["", f"Number of blocks{_example(plan)}:"]
     for reading in block_readings(plan):
         sign = "✓" if reading.is_right else "✕"
@@ -141,82 +113,71 @@ def offload_text(plan: Plan, request: OffloadRequest) -> str:
     return "\n".join(lines)
 
 
+def _held_text(prompt: StoredPrompt) -> str:
+    if prompt.requests is None:
+        return "nothing stored"
+    blocks, prompts = counted(prompt.blocks, "host block"), counted(prompt.requests, "prompt")
+    return f"{blocks}, {prompts}, {tokens_text(prompt.loadable_tokens)} loaded back of each"
+
+
 def _sign(result: Offload) -> str:
     return "✓" if result.is_legal and result.cpu_blocks else "!" if result.is_legal else "✕"
 
 
-def _headline(result: Offload) -> str:
-    style = "" if result.is_legal and result.cpu_blocks != 0 else "wb-verdict"
-    count = "" if result.cpu_blocks is None else str(result.cpu_blocks)
-    return (
-        f'<b class="{style}" data-legal="{str(result.is_legal).lower()}" data-value="{count}">'
-        f"{_sign(result)} {escape(verdict_text(result))}</b>"
+def _headline(result: Offload) -> Html:
+    verdict = tag(
+        "b",
+        f"{_sign(result)} {verdict_text(result)}",
+        class_="" if result.is_legal and result.cpu_blocks != 0 else "wb-verdict",
+        data_legal=result.is_legal,
+        data_value="" if result.cpu_blocks is None else result.cpu_blocks,
     )
+    return tag("div", verdict, class_="wb-headline")
 
 
-def _nothing_stored(result: Offload, request: OffloadRequest) -> str:
+def _nothing_stored(result: Offload, request: OffloadRequest) -> Html:
     """Return a warning where vLLM starts with a host pool that cannot hold a single block."""
     if not result.is_legal or result.cpu_blocks != 0:
-        return ""
-    message = (
+        return Html()
+    return html.problem_box(
+        "! warning",
         f"The host memory of {request.cpu_bytes_to_use or 0:,} B is smaller than one host block of "
-        f"{result.bytes_per_cpu_block:,} B: vLLM starts, and nothing is ever stored."
-    )
-    return problem_html(
-        Problem(
-            "host_memory_below_one_block",
-            severity=WARNING,
-            field="cpu_bytes_to_use",
-            message=message,
-        )
+        f"{result.bytes_per_cpu_block:,} B: vLLM starts, and nothing is ever stored.",
+        code="host_memory_below_one_block",
+        severity=WARNING,
     )
 
 
-def _other_errors(plan: Plan) -> str:
-    if not plan.errors:
-        return ""
+def _other_errors(plan: Plan) -> Html:
     codes = ", ".join(problem.code for problem in plan.errors)
-    return (
-        f'<div class="wb-problem" data-severity="error"><b class="wb-badge">✕ error</b>'
-        f"Regardless of the offload, vLLM does not start with this scenario: {escape(codes)}.</div>"
-    )
+    words = f"Regardless of the offload, vLLM does not start with this scenario: {codes}."
+    return html.problem_box("✕ error", words) if codes else Html()
 
 
-def _remedies(plan: Plan, request: OffloadRequest, result: Offload) -> str:
-    rows = [
-        f"<li>{escape(str(remedy))}; {escape(after)}</li>"
-        for remedy, after in remedy_rows(plan, request, result)
-    ]
-    return f"<div>Tested remedies:<ul>{''.join(rows)}</ul></div>" if rows else ""
-
-
-def _held(plan: Plan, result: Offload, request: OffloadRequest) -> str:
-    sizes = f"<p>{escape(legal_sizes_text(result))}</p>"
+def _held(plan: Plan, result: Offload, request: OffloadRequest) -> Html:
     if not result.is_legal or not result.bytes_per_cpu_block:
-        return sizes
-    rows = [
-        (
-            f"{prompt.prompt_tokens:,}",
-            f"{prompt.blocks:,}",
-            f"{prompt.attention_blocks:,} + {prompt.state_blocks:,}",
-            f"{prompt.blocks * result.bytes_per_cpu_block:,}",
-            f"<b>{_requests(prompt)}</b>",
-            f"{prompt.loadable_tokens:,}",
-            "none" if prompt.held_tokens is None else f"{prompt.held_tokens:,}",
-        )
+        return Html()
+    rows = (
+        {
+            "prompt tokens": prompt.prompt_tokens,
+            "host blocks": prompt.blocks,
+            "attention + state": f"{prompt.attention_blocks:,} + {prompt.state_blocks:,}",
+            "bytes": prompt.blocks * result.bytes_per_cpu_block,
+            "prompts held": tag("b", "nothing stored" if held is None else held),
+            "tokens loaded back, each": prompt.loadable_tokens,
+            "in all": prompt.held_tokens,
+        }
         for prompt in prompt_rows(plan, result)
-    ]
-    memory = escape(bytes_text(request.cpu_bytes_to_use))
-    return (
-        f"{sizes}<h4>What {memory} hold</h4>{table(PROMPT_HEADER, rows)}"
-        '<p class="wb-faint">Distinct prompts, one at a time in the engine. Only whole offloaded '
-        "blocks are stored; a state is stored where a step of the prefill ends on the end of one."
-        "</p>"
+        for held in (prompt.requests,)
     )
-
-
-def _requests(prompt: StoredPrompt) -> str:
-    return "nothing stored" if prompt.requests is None else f"{prompt.requests:,}"
+    return join(
+        tag("h4", f"What {bytes_text(request.cpu_bytes_to_use)} hold"),
+        records(rows),
+        note(
+            "Distinct prompts, one at a time in the engine. Only whole offloaded blocks are "
+            "stored; a state is stored where a step of the prefill ends on the end of one."
+        ),
+    )
 
 
 def _example(plan: Plan) -> str:
@@ -224,35 +185,27 @@ def _example(plan: Plan) -> str:
     return "" if known else f" (KV memory is not set: an example of {EXAMPLE_BLOCKS} blocks)"
 
 
-def _readings(plan: Plan) -> str:
-    rows = [
-        (escape(reading.where), f"{reading.blocks:,}", "✓ right" if reading.is_right else "✕ wrong")
-        for reading in block_readings(plan)
-    ]
+def _readings(plan: Plan) -> Html:
     shape = attention_shape(plan)
-    here = "" if shape is None else f" This plan's attention tensor: <code>{shape}</code>."
-    return (
-        "<p>Since #38554 the connector counts blocks by the configuration, not by a tensor's shape"
-        f"{escape(_example(plan))}.{here}</p>" + table(("read from", "blocks", ""), rows)
+    here = (" This plan's attention tensor: ", code(str(shape)), ".") if shape else ()
+    lead = "Since #38554 the connector counts blocks by the configuration, not by a tensor's shape"
+    rows = (
+        (reading.where, reading.blocks, "✓ right" if reading.is_right else "✕ wrong")
+        for reading in block_readings(plan)
+    )
+    return join(
+        tag("p", f"{lead}{_example(plan)}.", *here), table(("read from", "blocks", ""), rows)
     )
 
 
-def _layers(plan: Plan) -> str:
-    rows = [
-        (
-            f"{kind.layers:,} x {escape(kind.kind)}",
-            f"{kind.page_bytes:,}",
-            f"{kind.data_bytes:,}",
-            f"{kind.page_bytes - kind.data_bytes:,}",
-            percent_text(100 * (kind.page_bytes - kind.data_bytes) / kind.page_bytes),
-        )
+def _layers(plan: Plan) -> Html:
+    return records(
+        {
+            "layers": f"{kind.layers:,} x {kind.kind}",
+            "page bytes each": kind.page_bytes,
+            "transferred": kind.data_bytes,
+            "padding, not transferred": kind.padding_bytes,
+            "of the page": percent_text(100 * kind.padding_bytes / kind.page_bytes),
+        }
         for kind in layer_kinds(plan)
-    ]
-    header = (
-        "layers",
-        "page bytes each",
-        "transferred",
-        "padding, not transferred",
-        "of the page",
     )
-    return table(header, rows)

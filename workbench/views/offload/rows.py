@@ -31,6 +31,11 @@ class LayerKind(NamedTuple):
     data_bytes: int
     page_bytes: int
 
+    @property
+    def padding_bytes(self) -> int:
+        """Return the bytes that are not transferred."""
+        return self.page_bytes - self.data_bytes
+
 
 class BlockReading(NamedTuple):
     """The number of blocks, by where it is read."""
@@ -98,16 +103,14 @@ def block_readings(plan: Plan) -> tuple[BlockReading, ...]:
     """
     blocks = plan.built_cache().blocks_or(EXAMPLE_BLOCKS)
     counts = block_counts(blocks, plan.kernel_blocks_per_block or 1)
-    first, second = counts.shape_is_right
-    if plan.rules.layouts.one_view:
-        return (
-            BlockReading("the configuration (num_blocks)", counts.configured, True),
-            BlockReading("first dimension of [B, H, N, C]", counts.shape_blocks_first, second),
-        )
+    right_kv_first, right_blocks_first = counts.shape_is_right
+    one_view = plan.rules.layouts.one_view
+    shape = "[B, H, N, C]" if one_view else "(blocks, 2, ...)"
+    kv_first = "first dimension of (2, blocks, ...)", counts.shape_kv_first, right_kv_first
     return (
-        BlockReading("the configuration (num_blocks)", counts.configured, True),
-        BlockReading("first dimension of (2, blocks, ...)", counts.shape_kv_first, first),
-        BlockReading("first dimension of (blocks, 2, ...)", counts.shape_blocks_first, second),
+        BlockReading("the configuration (num_blocks)", counts.configured, is_right=True),
+        *([] if one_view else [BlockReading(*kv_first)]),
+        BlockReading(f"first dimension of {shape}", counts.shape_blocks_first, right_blocks_first),
     )
 
 

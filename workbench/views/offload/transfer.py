@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
-from workbench.core.offload.remedies import SideRemedy, transfer_remedies
+from workbench.core.offload.remedies import transfer_remedies
 from workbench.core.offload.transfer import Transfer, transfer
 from workbench.core.plan import Plan
-from workbench.views.html import document, facts_html, problem_html, table
+from workbench.views import html
+from workbench.views.html import document, note, table, tag
 from workbench.views.rows import PlanFact
+from workbench.views.text import problem_lines
 from workbench.views.units import tokens_text
 
 NO_KERNEL_BLOCK = "has no kernel block, so there is nothing to compare: see its problems."
@@ -18,48 +19,45 @@ NO_KERNEL_BLOCK = "has no kernel block, so there is nothing to compare: see its 
 def transfer_html(prefill: Plan, decode: Plan) -> str:
     """Return both sides' sizes, common values, and whether decode may fetch from prefill."""
     if (lacking := _lacking(prefill, decode)) is not None:
-        return document(f"<p>{escape(lacking)}</p>")
+        return document(tag("p", lacking))
     result = transfer(prefill, decode)
+    mark = {"class_": "" if result.is_legal else "wb-verdict", "data_legal": result.is_legal}
     return document(
-        f'<div class="wb-headline"><b class="{"" if result.is_legal else "wb-verdict"}" '
-        f'data-legal="{str(result.is_legal).lower()}">{escape(verdict_text(result))}</b></div>',
-        facts_html(transfer_facts(result)),
-        *(problem_html(problem) for problem in result.problems),
-        _remedies_html(transfer_remedies(prefill, decode)),
-        table(
-            ("", "prefill", "decode", ""),
-            [tuple(map(escape, row)) for row in side_rows(result)],
+        tag("div", tag("b", verdict_text(result), **mark), class_="wb-headline"),
+        html.facts_html(transfer_facts(result)),
+        *map(html.problem_html, result.problems),
+        html.remedies_html(transfer_remedies(prefill, decode)),
+        table(("", "prefill", "decode", ""), side_rows(result)),
+        note(
+            "Decode fetches from prefill. Where the blocks are unequal, vLLM finds out when the "
+            "sides first meet, not at start (vllm#41037)."
         ),
-        '<p class="wb-faint">Decode fetches from prefill. Where the blocks are unequal, vLLM finds '
-        "out when the sides first meet, not at start (vllm#41037).</p>",
     )
 
 
 def side_rows(result: Transfer) -> tuple[tuple[str, str, str, str], ...]:
     """Return label, prefill, decode, and whether they are equal."""
-    ours, theirs = _side_texts(result.decode), _side_texts(result.prefill)
+    pairs = zip(SIDE_LABELS, _side_texts(result.prefill), _side_texts(result.decode), strict=True)
     return tuple(
-        (label, theirs[label], value, "= equal" if theirs[label] == value else "≠ unequal")
-        for label, value in ours.items()
+        (label, there, here, "= equal" if there == here else "≠ unequal")
+        for label, there, here in pairs
     )
 
 
 def transfer_facts(result: Transfer) -> tuple[PlanFact, ...]:
     """Return what the sides have in common."""
-    ratio = "not an integer" if result.kernel_ratio is None else f"{result.kernel_ratio:,}"
-    return (
-        PlanFact(
-            "common_block_size",
-            "blocks: least common multiple",
-            tokens_text(result.common_block_size),
+    ratio, lcm = result.kernel_ratio, "least common multiple"
+    blocks, kernel_blocks = result.common_block_size, result.common_kernel_block_size
+    facts = (
+        ("common_block_size", f"blocks: {lcm}", tokens_text(blocks)),
+        ("common_kernel_block_size", f"kernel blocks: {lcm}", tokens_text(kernel_blocks)),
+        (
+            "kernel_ratio",
+            "kernel blocks of prefill in one of decode",
+            "not an integer" if ratio is None else f"{ratio:,}",
         ),
-        PlanFact(
-            "common_kernel_block_size",
-            "kernel blocks: least common multiple",
-            tokens_text(result.common_kernel_block_size),
-        ),
-        PlanFact("kernel_ratio", "kernel blocks of prefill in one of decode", ratio),
     )
+    return tuple(PlanFact(*fact) for fact in facts)
 
 
 def verdict_text(result: Transfer) -> str:
@@ -73,11 +71,7 @@ def transfer_text(prefill: Plan, decode: Plan) -> str:
     if (lacking := _lacking(prefill, decode)) is not None:
         return "\n".join([*lines, lacking])
     result = transfer(prefill, decode)
-    lines += [verdict_text(result)]
-    for problem in result.problems:
-        lines.append(str(problem))
-        if problem.vllm_text:
-            lines.append(f"  vLLM says: {problem.vllm_text.rstrip('.')}...")
+    lines += [verdict_text(result), *problem_lines(result.problems)]
     lines += [f"  tested remedy: {remedy}" for remedy in transfer_remedies(prefill, decode)]
     lines += ["", f"  {'':18} {'prefill':>14} {'decode':>14}"]
     for label, there, here, same in side_rows(result):
@@ -121,21 +115,13 @@ def _lacking(prefill: Plan, decode: Plan) -> str | None:
     return None
 
 
-def _remedies_html(remedies: tuple[SideRemedy, ...]) -> str:
-    if not remedies:
-        return ""
-    rows = "".join(f"<li>{escape(str(remedy))}</li>" for remedy in remedies)
-    return f"<div>Tested remedies:<ul>{rows}</ul></div>"
+SIDE_LABELS = ("tensor parallel", "KV-cache dtype", "block", "kernel block", "kernel blocks in it")
 
 
-def _side_texts(side: Plan) -> dict[str, str]:
-    return {
-        "tensor parallel": f"{side.settings.tensor_parallel}",
-        "KV-cache dtype": side.kv_cache_dtype,
-        "block": tokens_text(side.block_size),
-        "kernel block": tokens_text(side.kernel_block_size),
-        "kernel blocks in it": f"{side.kernel_blocks_per_block:,}",
-    }
+def _side_texts(side: Plan) -> tuple[str, ...]:
+    sizes = (tokens_text(size) for size in (side.block_size, side.kernel_block_size))
+    parallel, ratio = side.settings.tensor_parallel, side.kernel_blocks_per_block
+    return f"{parallel}", side.kv_cache_dtype, *sizes, f"{ratio:,}"
 
 
 def _side_dict(side: Plan) -> dict[str, Any]:

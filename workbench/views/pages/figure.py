@@ -8,17 +8,8 @@ import plotly.graph_objects as go
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.plan import Plan
-from workbench.views.caption import of_plan
-from workbench.views.palette import (
-    ATTENTION,
-    ATTENTION_BEFORE,
-    CONV,
-    CURRENT,
-    LEGEND_BELOW,
-    PADDING,
-    RECURRENT,
-    THEMES,
-)
+from workbench.views import palette
+from workbench.views.frame import bar, frame
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 MAMBA_ROW, ATTENTION_ROW, BEFORE = range(3)
@@ -28,35 +19,36 @@ MAX_RULES = 300
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
 
 
-@of_plan
 def page(plan: Plan, theme: str = "auto") -> go.Figure:
     """Draw the attention page and the mamba page of `plan` to scale, one below the other.
 
     Bytes on the lower axis, tokens on the upper one; padding hatched, kernel blocks ruled.
     """
-    return go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
+    drawn = go.Figure(page_traces(plan, theme), layout=page_layout(plan, theme))
+    return drawn.update_layout(meta={"plan": plan.fingerprint})
 
 
 def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
     """Return the eight traces of the figure, always all of them; empty if a plan lacks the part."""
     conv, recurrent = state_bytes(plan)
+    attention = plan.model.attention
     return [
         _before(plan),
         _bar(
-            "K and V" if not _is_mla(plan) else "latent KV",
+            "latent KV" if attention and attention.use_mla else "K and V",
             ATTENTION_ROW,
             plan.attention_page_size_bytes,
-            ATTENTION,
+            palette.ATTENTION,
             f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes = "
             f"{bytes_text(plan.attention_page_size_bytes)}",
         ),
-        _bar("conv state", MAMBA_ROW, conv, CONV, _state_text(plan, 0)),
-        _bar("recurrent state", MAMBA_ROW, recurrent, RECURRENT, _state_text(plan, -1)),
+        _bar("conv state", MAMBA_ROW, conv, palette.CONV, _state_text(plan, 0)),
+        _bar("recurrent state", MAMBA_ROW, recurrent, palette.RECURRENT, _state_text(plan, -1)),
         _bar(
             "padding",
             MAMBA_ROW,
             plan.padding_bytes or None,
-            PADDING,
+            palette.PADDING,
             f"{bytes_text(plan.padding_bytes)}: {percent_text(plan.padding_percent)} of the state",
             pattern="/",
         ),
@@ -68,33 +60,26 @@ def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
 
 def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
     """Return axes, title and colours that go with `page_traces`."""
-    colours = THEMES[theme]
     pages = (plan.attention_page_size_bytes, plan.final_mamba_page_size_bytes)
     end = max(filter(None, pages), default=1) * 1.02
     tok = page_token_bytes(plan)
-    axis = {"gridcolor": colours.grid, "zeroline": False, "linecolor": colours.grid}
-    return go.Layout(
-        title={
-            "text": page_title(plan),
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": 0.97,
-            "yanchor": "top",
-            "font": {"size": 15},
-        },
+    line = {"linecolor": palette.THEMES[theme].grid}
+    layout = frame(
+        page_title(plan),
+        theme,
+        title_y=0.97,
+        title_yanchor="top",
         barmode="stack",
         height=350,
         margin={"l": 120, "r": 30, "t": 100, "b": 110},
-        **colours.surface,
-        legend=LEGEND_BELOW,
         hoverlabel={"align": "left"},
-        xaxis={**axis, "title": {"text": "bytes per rank"}, "range": [0, end], "tickformat": ","},
+        x={**line, "title": "bytes per rank", "range": [0, end], "tickformat": ","},
         xaxis2={
-            **axis,
+            **line,
+            "zeroline": False,
             "overlaying": "x",
             "side": "top",
-            "title": {"text": "tokens of one attention layer" if tok else ""},
+            "title": "tokens of one attention layer" if tok else "",
             "range": [0, end / tok] if tok else [0, 1],
             "visible": bool(tok),
             "showgrid": False,
@@ -102,16 +87,16 @@ def page_layout(plan: Plan, theme: str = "auto") -> go.Layout:
             "nticks": 10,
             "tickformat": ",d",
         },
-        yaxis={
-            **axis,
-            "tickmode": "array",
+        y={
+            **line,
             "tickvals": list(range(len(ROW_NAMES))),
-            "ticktext": list(ROW_NAMES),
+            "ticktext": ROW_NAMES,
             "range": row_range(plan),
             "showgrid": False,
             "fixedrange": True,
         },
     )
+    return go.Layout(layout)
 
 
 def row_range(plan: Plan) -> list[float]:
@@ -135,11 +120,8 @@ def page_title(plan: Plan) -> str:
     if not plan.attention_page_size_bytes:
         return "<b>state of one request</b> in one layer"
     words = [f"<b>{tokens_text(plan.block_size)}</b> in a block"]
-    if plan.kernel_blocks_per_block:
-        many = "" if plan.kernel_blocks_per_block == 1 else "s"
-        words.append(
-            f"{plan.kernel_blocks_per_block} kernel block{many} of {plan.kernel_block_size:,}"
-        )
+    if ratio := plan.kernel_blocks_per_block:
+        words.append(f"{ratio} kernel block{'s' * (ratio > 1)} of {plan.kernel_block_size:,}")
     if plan.is_hybrid and plan.mamba_page_size_bytes:
         words.append(f"padding {percent_text(plan.padding_percent)}")
     return ", ".join(words)
@@ -156,73 +138,60 @@ def page_token_bytes(plan: Plan) -> int | None:
 
 def state_bytes(plan: Plan) -> tuple[int | None, int | None]:
     """Return bytes of (conv, recurrent) state in one page; None for a missing state."""
-    sizes = dict.fromkeys(("conv", "recurrent"))
-    if plan.model.state is not None:
-        for part, shape, dtype in zip(
-            plan.model.state.parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True
-        ):
-            sizes[part] = prod(shape) * FLOAT_BYTES[dtype]
-    return sizes["conv"], sizes["recurrent"]
-
-
-def _is_mla(plan: Plan) -> bool:
-    return plan.model.attention is not None and plan.model.attention.use_mla
+    parts = plan.model.state.parts if plan.model.state else ()
+    states = zip(parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
+    sizes = {part: prod(shape) * FLOAT_BYTES[dtype] for part, shape, dtype in states}
+    return sizes.get("conv"), sizes.get("recurrent")
 
 
 def _bar(
     name: str, row: int, size: int | None, colour: str, text: str, pattern: str = ""
 ) -> go.Bar:
-    return go.Bar(
-        name=name,
-        y=[row],
-        x=[size],
+    drawn = bar(
+        name,
+        [size],
+        [row],
+        (colour, pattern),
         orientation="h",
         width=2 * HALF_BAR,
-        marker={
-            "color": colour,
-            "pattern": {"shape": pattern, "fgcolor": "#ffffff", "size": 6},
-            "line": {"width": 0},
-        },
         hovertemplate=f"<b>{name}</b><br>{text}<extra></extra>",
         showlegend=size is not None,
     )
+    drawn.marker.update(line_width=0, pattern_size=6)
+    return drawn
 
 
 def _before(plan: Plan) -> go.Bar:
     """Draw the page of a block before any alignment enlarged it."""
-    size = None
-    text = ""
+    size, text = None, ""
     preferred, per_token = preferred_block_size(plan), page_token_bytes(plan)
     if preferred is not None and per_token:
         size = preferred * per_token
         text = f"{tokens_text(preferred)} = {bytes_text(size)}"
-    return _bar("attention page before alignment", BEFORE, size, ATTENTION_BEFORE, text)
+    return _bar("attention page before alignment", BEFORE, size, palette.ATTENTION_BEFORE, text)
 
 
 def _state_text(plan: Plan, index: int) -> str:
     if not plan.mamba_state_shapes:
         return ""
     shape, dtype = plan.mamba_state_shapes[index], plan.mamba_state_dtypes[index]
-    return (
-        f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(prod(shape) * FLOAT_BYTES[dtype])}"
-    )
+    size = bytes_text(prod(shape) * FLOAT_BYTES[dtype])
+    return f"{' x '.join(map(str, shape))} of {dtype}, {size}"
 
 
 def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
     """Draw lines between kernel blocks, across the attention bar."""
     blocks, page_bytes = plan.kernel_blocks_per_block or 1, plan.attention_page_size_bytes or 0
-    x: list[float | None] = []
-    y: list[float | None] = []
-    if 1 < blocks <= MAX_RULES:
-        for number in range(1, blocks):
-            x += [page_bytes * number / blocks] * 2 + [None]
-            y += [ATTENTION_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR, None]
+    count = blocks - 1 if blocks <= MAX_RULES else 0
+    places = (page_bytes * number / blocks for number in range(1, count + 1))
+    x = [end for place in places for end in (place, place, None)]
+    y = [ATTENTION_ROW - HALF_BAR, ATTENTION_ROW + HALF_BAR, None] * count
     return go.Scatter(
         name=f"kernel blocks of {plan.kernel_block_size} tokens",
         x=x,
         y=y,
         mode="lines",
-        line={"width": 1 if blocks > 60 else 2, "color": THEMES[theme].rule},
+        line={"width": 1 if blocks > 60 else 2, "color": palette.THEMES[theme].rule},
         hoverinfo="skip",
         showlegend=False,
     )
@@ -240,7 +209,7 @@ def _state_end(plan: Plan) -> go.Scatter:
         x=[own] * len(rows) if own else [],
         y=list(rows) if own else [],
         mode="lines",
-        line={"color": CURRENT, "width": 2, "dash": "dot"},
+        line={"color": palette.CURRENT, "width": 2, "dash": "dot"},
         hovertemplate=f"state ends at {bytes_text(own)}{needed}<extra></extra>",
         showlegend=bool(own),
     )

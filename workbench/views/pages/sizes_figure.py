@@ -1,4 +1,4 @@
-"""Block size over tensor parallelism, one small chart per backend."""
+"""A grid of plans: block size over tensor parallelism, one small chart per backend, and a table."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from workbench.core.arithmetic import cdiv
 from workbench.core.plan import Plan
-from workbench.core.what_if.outcomes import Grid, is_same_choice
+from workbench.core.what_if.outcomes import Grid, Outcome, is_same_choice
+from workbench.views.frame import frame
+from workbench.views.html import Html, document, faint, note, table, tag
 from workbench.views.palette import ATTENTION, CURRENT, THEMES
 from workbench.views.units import percent_text, tokens_text
 
@@ -21,7 +24,7 @@ def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") ->
     The bar of `current` is outlined; a refused configuration has a cross and its reason instead.
     """
     columns = min(len(grid.rows), MAX_COLUMNS) or 1
-    lines = -(-len(grid.rows) // columns) or 1
+    lines = cdiv(len(grid.rows), columns) or 1
     figure = make_subplots(
         rows=lines,
         cols=columns,
@@ -33,40 +36,29 @@ def block_sizes(grid: Grid, current: Plan | None = None, theme: str = "auto") ->
         place = {"row": position // columns + 1, "col": position % columns + 1}
         figure.add_trace(_bars(grid, row, current), **place)
         figure.add_trace(_crosses(grid, row), **place)
-    colours = THEMES[theme]
     figure.update_layout(
-        height=120 + 180 * lines,
-        margin={"l": 60, "r": 20, "t": 90, "b": 50},
-        **colours.surface,
-        showlegend=False,
-        title={
-            "text": "<b>block size in tokens</b>"
+        frame(
+            "<b>block size in tokens</b>"
             "<br><sup>orange: this scenario; crossed: vLLM would not start</sup>",
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": 0.94,
-            "yanchor": "top",
-            "font": {"size": 15},
-        },
+            theme,
+            title_y=0.94,
+            title_yanchor="top",
+            height=120 + 180 * lines,
+            margin={"l": 60, "r": 20, "t": 90, "b": 50},
+            showlegend=False,
+        )
     )
     figure.update_annotations(font_size=12)
     figure.update_xaxes(type="category", showgrid=False)
-    label = grid.column_label.replace("_", " ")
-    for column in range(1, columns + 1):
-        figure.update_xaxes(title_text=label, row=lines, col=column)
-    figure.update_yaxes(gridcolor=colours.grid, rangemode="tozero", tickformat=",")
-    for line in range(1, lines + 1):
-        figure.update_yaxes(title_text="tokens", row=line, col=1)
+    figure.update_xaxes(title_text=grid.column_label.replace("_", " "), row=lines)
+    figure.update_yaxes(gridcolor=THEMES[theme].grid, rangemode="tozero", tickformat=",")
+    figure.update_yaxes(title_text="tokens", col=1)
     return figure
 
 
 def _bars(grid: Grid, row: object, current: Plan | None) -> go.Bar:
-    cells = [grid.cell(row, column) for column in grid.columns]
-    plans = [cell.plan for cell in cells]
-    same = [
-        current is not None and plan is not None and is_same_choice(plan, current) for plan in plans
-    ]
+    plans = [grid.cell(row, column).plan for column in grid.columns]
+    same = [bool(current and plan and is_same_choice(plan, current)) for plan in plans]
     return go.Bar(
         x=[str(column) for column in grid.columns],
         y=[None if plan is None else plan.block_size for plan in plans],
@@ -112,3 +104,32 @@ def _hover(plan: Plan | None) -> str:
 def sized_columns(plan: Plan, candidates: Sequence[int] = (1, 2, 4, 8)) -> tuple[int, ...]:
     """Return the tensor-parallel sizes to show, the plan's own one included."""
     return tuple(sorted({*candidates, plan.settings.tensor_parallel}))
+
+
+SHORT = {"tensor_parallel": "TP"}
+"""Field -> what fits above a narrow column."""
+
+
+def grid_html(grid: Grid, current: Plan | None = None) -> str:
+    """Return block size and kernel block per cell; the present plan in bold, errors named."""
+    label = SHORT.get(grid.column_label, grid.column_label.replace("_", " "))
+    rows = (
+        (tag("b", row), *(_cell(grid.cell(row, column), current) for column in grid.columns))
+        for row in grid.rows
+    )
+    return document(
+        table(("", *(f"{label} {column}" for column in grid.columns)), rows),
+        note("block size / kernel block, in tokens; ✕ vLLM would not start"),
+    )
+
+
+def _cell(cell: Outcome, current: Plan | None) -> Html | str:
+    plan = cell.plan
+    if plan is None:
+        return faint("refused", title=cell.refused or "")
+    text: Html | str = f"{plan.block_size:,} / {plan.kernel_block_size or '-'}"
+    if plan.errors:
+        reasons = "; ".join(problem.message for problem in plan.errors)
+        text = faint(f"✕ {text}", title=reasons)
+    same = current is not None and is_same_choice(plan, current)
+    return tag("b", "▸ ", text) if same else text

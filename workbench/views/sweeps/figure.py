@@ -7,16 +7,11 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.views.palette import ATTENTION_BEFORE, CURRENT, LEGEND_BELOW, RECURRENT, THEMES
-from workbench.views.sweeps.rows import (
-    MEASURES,
-    SHORT,
-    UNITS,
-    Row,
-    axes_of,
-    short_name,
-    value_text,
-)
+from workbench.core.arithmetic import cdiv
+from workbench.views.frame import figure
+from workbench.views.palette import ATTENTION_BEFORE, CURRENT, RECURRENT
+from workbench.views.sweeps.rows import MEASURES, SHORT, UNITS, Row, axes_of, short_name, value_text
+from workbench.views.units import is_number
 
 MAX_MARKS = 200
 MAX_LINES = 400
@@ -43,69 +38,36 @@ def pareto_front(
     has = [row for row in rows if row[x] is not None and row[y] is not None]
     best = sorted((row for row in has if row["point"] in on_front), key=lambda row: row[x])
     others = [row for row in has if row["point"] not in on_front]
-    step = max(1, -(-len(others) // MAX_MARKS))
-    shown = others[::step]
+    shown = others[:: max(1, cdiv(len(others), MAX_MARKS))]
     names = axes_of(rows)
+    present = [current] if current and None not in (current[x], current[y]) else []
+    marks = (
+        ("other points", shown, (ATTENTION_BEFORE, "circle-open", 7)),
+        ("no other is better", best[:MAX_MARKS], (RECURRENT, "diamond", 11)),
+        ("the present plan", present, (CURRENT, "x", 13)),
+    )
     traces = [
-        _marks("other points", shown, x, y, names, ATTENTION_BEFORE, "circle-open", 7),
-        _marks("no other is better", best[:MAX_MARKS], x, y, names, RECURRENT, "diamond", 11),
-        _marks(
-            "the present plan",
-            [current] if current and None not in (current[x], current[y]) else [],
-            x,
-            y,
-            (),
-            CURRENT,
-            "x",
-            13,
-        ),
+        go.Scatter(
+            name=name,
+            x=[row[x] for row in points],
+            y=[row[y] for row in points],
+            mode="markers",
+            marker={"color": colour, "symbol": symbol, "size": size},
+            text=[_hover_text(row, () if row is current else names) for row in points],
+            hovertemplate="%{text}<extra></extra>",
+        )
+        for name, points, (colour, symbol, size) in marks
     ]
-    colours = THEMES[theme]
     count = len(has) if total is None else total
     drawn = "" if len(best) + len(shown) == count else f", {len(shown):,} others drawn"
-    return go.Figure(
-        traces,
-        layout={
-            "height": 420,
-            "title": {
-                "text": f"<b>{len(best):,} of {count:,} points are not beaten{drawn}</b>",
-                "x": 0,
-                "xref": "paper",
-            },
-            **colours.surface,
-            "legend": LEGEND_BELOW,
-            "margin": {"b": 90},
-            "xaxis": _axis(x, colours.grid),
-            "yaxis": _axis(y, colours.grid),
-        },
-    )
+    title = f"<b>{len(best):,} of {count:,} points are not beaten{drawn}</b>"
+    return figure(traces, title, theme, height=420, margin={"b": 90}, x=_axis(x), y=_axis(y))
 
 
-def _axis(name: str, grid: str) -> dict[str, Any]:
+def _axis(name: str) -> dict[str, Any]:
     unit = f" ({UNITS[name]})" if name in UNITS else ""
     shown = {"tickformat": ".3~%"} if name == "waste_share" else {}
-    return {"title": {"text": MEASURES[name] + unit}, "gridcolor": grid, "zeroline": False, **shown}
-
-
-def _marks(
-    name: str,
-    rows: Sequence[Row],
-    x: str,
-    y: str,
-    names: Sequence[str],
-    colour: str,
-    symbol: str,
-    size: int,
-) -> go.Scatter:
-    return go.Scatter(
-        name=name,
-        x=[row[x] for row in rows],
-        y=[row[y] for row in rows],
-        mode="markers",
-        marker={"color": colour, "symbol": symbol, "size": size},
-        text=[_hover_text(row, names) for row in rows],
-        hovertemplate="%{text}<extra></extra>",
-    )
+    return {"title": MEASURES[name] + unit, **shown}
 
 
 def _hover_text(row: Row, names: Sequence[str]) -> str:
@@ -127,11 +89,10 @@ def parallel_coordinates(
     Some hundred lines at most, the front first: more cannot be distinguished.
     """
     on_front = set(front)
-    ordered = sorted(rows, key=lambda row: row["point"] not in on_front)
-    step_from = sum(row["point"] in on_front for row in ordered)
-    others = ordered[step_from:]
-    step = max(1, -(-len(others) // max(1, MAX_LINES - min(step_from, MAX_LINES))))
-    shown = [*ordered[: min(step_from, MAX_LINES)], *others[::step]]
+    best = [row for row in rows if row["point"] in on_front][:MAX_LINES]
+    others = [row for row in rows if row["point"] not in on_front]
+    step = max(1, cdiv(len(others), max(1, MAX_LINES - len(best))))
+    shown = [*best, *others[::step]]
     is_best = [int(row["point"] in on_front) for row in shown]
     dimensions = [
         _dimension(name, [row["sets"][name] for row in shown], is_setting=True)
@@ -142,46 +103,25 @@ def parallel_coordinates(
         for name in ("block_size", "concurrency_per_gpu", "smallest_prefix_tokens", "waste_share")
         if any(row[name] is not None for row in shown)
     ]
-    dimensions.append(
-        {
-            "label": "not beaten",
-            "values": is_best,
-            "tickvals": [0, 1],
-            "ticktext": ["no", "yes"],
-            "range": [0, 1],
-        }
-    )
-    colours = THEMES[theme]
-    return go.Figure(
-        go.Parcoords(
-            dimensions=dimensions,
-            line={
-                "color": is_best,
-                "colorscale": [[0, ATTENTION_BEFORE], [1, CURRENT]],
-                "cmin": 0,
-                "cmax": 1,
-            },
-        ),
-        layout={
-            "height": 460,
-            "margin": {"t": 90, "l": 90, "r": 60},
-            "title": {
-                "text": f"<b>{len(shown):,} of {len(rows):,} points</b>",
-                "x": 0,
-                "xref": "paper",
-            },
-            **colours.surface,
-        },
+    ends = {"tickvals": [0, 1], "ticktext": ["no", "yes"], "range": [0, 1]}
+    dimensions.append({"label": "not beaten", "values": is_best, **ends})
+    scale = {"colorscale": [[0, ATTENTION_BEFORE], [1, CURRENT]], "cmin": 0, "cmax": 1}
+    return figure(
+        go.Parcoords(dimensions=dimensions, line={"color": is_best, **scale}),
+        f"<b>{len(shown):,} of {len(rows):,} points</b>",
+        theme,
+        height=460,
+        margin={"t": 90, "l": 90, "r": 60},
     )
 
 
 def _dimension(name: str, values: Sequence[Any], *, is_setting: bool = False) -> dict[str, Any]:
     """Numbers on their own scale; names, choices and what is missing as steps."""
     label = short_name(name) if is_setting else SHORT.get(name, MEASURES[name])
-    numbers = [value for value in values if _is_number(value)]
-    if len(numbers) == len(values) and len(set(numbers)) > 8:
+    if all(map(is_number, values)) and len(set(values)) > 8:
         return {"label": label, "values": values}
-    steps = sorted(set(values), key=lambda value: (not _is_number(value), _order(value)))
+    steps = sorted({value for value in values if is_number(value)})
+    steps += sorted({value for value in values if not is_number(value)}, key=str)
     places = {value: place for place, value in enumerate(steps)}
     every = max(1, len(steps) // 12)
     return {
@@ -190,11 +130,3 @@ def _dimension(name: str, values: Sequence[Any], *, is_setting: bool = False) ->
         "tickvals": list(range(0, len(steps), every)),
         "ticktext": [value_text(name, value, is_setting=is_setting) for value in steps[::every]],
     }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _order(value: Any) -> Any:
-    return value if _is_number(value) else str(value)

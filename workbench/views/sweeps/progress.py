@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from shlex import quote
 from typing import Any
 
-from workbench.views.html import document, table
+from workbench.views.html import code, document, note, table, tag, warnings_html, wide_table
 
 SHOWN = 12
 
@@ -31,21 +30,23 @@ def measured_html(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> s
     """Newest rows first. rows: as `Row.to_dict` returns them; fields: of the configuration."""
     if not rows:
         return ""
-    header = ("status", "correct", "bits equal", "time", *map(escape, fields), "")
-    body = [
+    newest = list(reversed(rows))[:SHOWN]
+    body = (
         (
-            f"{'✓' if row['status'] == 'ok' else '✕'} {escape(row['status'])}",
+            f"{'✓' if row['status'] == 'ok' else '✕'} {row['status']}",
             _verdict(row["correct"]),
             _verdict(row["bitwise"]),
             "no time" if row["median_s"] is None else f"{1e6 * row['median_s']:,.1f} us",
-            *(escape(str(row["config"].get(name, "-"))) for name in fields),
-            escape(row["message"][:120]),
+            *(str(row["config"].get(name, "-")) for name in fields),
+            row["message"][:120],
         )
-        for row in list(reversed(rows))[:SHOWN]
-    ]
-    left = len(rows) - SHOWN
-    note = f'<p class="wb-faint">the newest {SHOWN} of {len(rows):,} rows</p>' if left > 0 else ""
-    return document(f'<div style="overflow-x: auto">{table(header, body)}</div>', note)
+        for row in newest
+    )
+    cut = len(newest) < len(rows)
+    return document(
+        wide_table(("status", "correct", "bits equal", "time", *fields, ""), body),
+        note(f"the newest {SHOWN} of {len(rows):,} rows") if cut else "",
+    )
 
 
 def winners_rows(
@@ -74,24 +75,21 @@ def winners_html(
     place: str, winners: Mapping[str, Mapping[str, Any]], fields: Sequence[str]
 ) -> str:
     """Return the winners on one device. place: device and version, as text."""
-    header = ("best on", "mean time", *map(escape, fields), "ties")
-    body = [tuple(map(escape, row)) for row in winners_rows(winners, fields)]
-    return document(f"<h4>Winners: {escape(place)}</h4>", table(header, body))
+    header = ("best on", "mean time", *fields, "ties")
+    shown = table(header, winners_rows(winners, fields))
+    return document(tag("h4", f"Winners: {place}"), shown)
 
 
 def export_hint(path: str, *, bitwise: bool) -> str:
     """How the winners of flex attention are taken away."""
     more = " --bitwise" if bitwise else ""
     command = f"workbench results export {quote(path)} FOLDER --best{more}"
-    return document(f"<p>A file for each device: <code>{escape(command)}</code></p>")
+    return document(tag("p", "A file for each device: ", code(command)))
 
 
 def note_html(notes: Sequence[str]) -> str:
     """Sentences that a person has to know, such as why nothing is measured; empty for none."""
-    if not notes:
-        return ""
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return document(f'<div class="wb-problem" data-severity="warning"><ul>{items}</ul></div>')
+    return document(warnings_html(notes)) if notes else ""
 
 
 def _verdict(value: bool | None) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from workbench.scenario.fields import Settings
-from workbench.views.html import document, table
+from workbench.views.html import Html, bullets, code, document, fold, join, note, tag, wide_table
 from workbench.views.units import bytes_text
 
 Row = Mapping[str, Any]
@@ -39,14 +38,7 @@ SHORT: Mapping[str, str] = {
     "smallest_prefix_tokens": "prefix",
 }
 """What fits above a column; fields that are not here keep their name."""
-IN_TABLE = (
-    "concurrency_per_gpu",
-    "max_concurrency",
-    "smallest_prefix_tokens",
-    "waste_share",
-    "block_size",
-    "num_blocks",
-)
+IN_TABLE = tuple(name for name in MEASURES if name not in {"kernel_block_size", "page_size_bytes"})
 UNITS = {
     "concurrency_per_gpu": "requests",
     "max_concurrency": "requests",
@@ -119,63 +111,60 @@ def comparison_notes(scenario: Settings, axes: Collection[str]) -> tuple[str, ..
 
 def notes_html(notes: Iterable[str]) -> str:
     """Return notes as faint paragraphs."""
-    return document(*(f'<p class="wb-faint">{escape(note)}</p>' for note in notes))
+    return document(*map(note, notes))
 
 
 def sweep_table_html(rows: Sequence[Row], front: Sequence[int] = ()) -> str:
     """Return the first rows as a table; a sign marks the Pareto front. front: point numbers."""
     if not rows:
-        return document("<p>No point is left: every one is illegal or equals another one.</p>")
+        lost = "No point is left: every one is illegal or equals another one."
+        return document(tag("p", lost))
     axes = axes_of(rows)
-    marked = set(front)
-    settings = (f"set: {escape(short_name(name))}" for name in axes)
+    settings = (f"set: {short_name(name)}" for name in axes)
     header = ("", "point", *(MEASURES[name] for name in IN_TABLE), "backend", *settings)
-    body = [
+    body = (
         (
-            "◆" if row["point"] in marked else "",
+            "◆" if row["point"] in front else "",
             str(row["point"]),
-            *(_cell(value_text(name, row[name])) for name in IN_TABLE),
-            _cell(value_text("backend_used", row["backend_used"])),
+            *(_cell(value_text(name, row[name])) for name in (*IN_TABLE, "backend_used")),
             *(_cell(value_text(name, row["sets"][name], is_setting=True)) for name in axes),
         )
         for row in rows[:SHOWN_ROWS]
-    ]
+    )
     left = len(rows) - SHOWN_ROWS
-    note = f"; {left:,} more are not shown" if left > 0 else ""
+    cut = f"; {left:,} more are not shown" if left > 0 else ""
     return document(
-        f'<div style="overflow-x: auto">{table(header, body)}</div>',
-        f'<p class="wb-faint">◆ no other point is better in everything{note}</p>',
+        wide_table(header, body), note(f"◆ no other point is better in everything{cut}")
     )
 
 
-def _cell(text: str) -> str:
-    return f'<span style="white-space: nowrap">{escape(text)}</span>'
+def _cell(text: str) -> Html:
+    return tag("span", text, style="white-space: nowrap")
 
 
 def counts_html(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     """Return how many points there are, and how many were omitted for which reason."""
-    items = "".join(f"<li><code>{escape(code)}</code>: {n:,}</li>" for code, n in reasons.items())
-    why = f"<details><summary>why illegal</summary><ul>{items}</ul></details>" if items else ""
+    why = bullets(join(code(name), f": {n:,}") for name, n in reasons.items())
+    points, kept = (tag("b", counts[name]) for name in ("points", "kept"))
     return document(
-        f"<p><b>{counts['points']:,}</b> points: <b>{counts['kept']:,}</b> kept, "
-        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one"
-        f"{_missing(counts)}</p>",
-        why,
+        tag("p", points, " points: ", kept, f" kept, {_omitted(counts)}"),
+        fold("why illegal", why) if why else "",
     )
 
 
-def _missing(counts: Mapping[str, int]) -> str:
+def _omitted(counts: Mapping[str, int]) -> str:
     missing = counts.get("missing", 0)
-    return f", {missing:,} not reached before it was stopped" if missing else ""
+    stopped = f", {missing:,} not reached before it was stopped" if missing else ""
+    return (
+        f"{counts['illegal']:,} illegal, {counts['identical']:,} identical to an earlier one"
+        f"{stopped}"
+    )
 
 
 def counts_text(counts: Mapping[str, int], reasons: Mapping[str, int]) -> str:
     """Return the same for a terminal."""
-    first = (
-        f"{counts['points']:,} points: {counts['kept']:,} kept, {counts['illegal']:,} illegal, "
-        f"{counts['identical']:,} identical to an earlier one{_missing(counts)}"
-    )
-    return "\n".join([first, *(f"  illegal, {code}: {n:,}" for code, n in reasons.items())])
+    first = f"{counts['points']:,} points: {counts['kept']:,} kept, {_omitted(counts)}"
+    return "\n".join([first, *(f"  illegal, {name}: {n:,}" for name, n in reasons.items())])
 
 
 def sweep_text(rows: Sequence[Row], front: Sequence[int] = ()) -> str:

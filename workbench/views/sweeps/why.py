@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from workbench.core.plan import Plan
 from workbench.core.trace import Step, show
 from workbench.scenario.fields import Settings
-from workbench.views.html import document, table
+from workbench.views.html import Html, code, document, faint, table, tag
+from workbench.views.rows import result_text
 from workbench.views.sweeps.rows import value_text
+from workbench.views.text import shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +34,10 @@ class StepChange:
 
 def changed_settings(present: Plan, other: Plan) -> dict[str, tuple[Any, Any]]:
     """Field -> both values, for what is set differently."""
-    names = (field.name for field in dataclasses.fields(Settings))
-    pairs = {
-        name: (getattr(present.settings, name), getattr(other.settings, name)) for name in names
-    }
-    found = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-    if present.model.name != other.model.name:
-        return {"model": (present.model.name, other.model.name), **found}
-    return found
+    names = [field.name for field in dataclasses.fields(Settings)]
+    values = [{name: getattr(plan.settings, name) for name in names} for plan in (present, other)]
+    models = [{"model": plan.model.name} for plan in (present, other)]
+    return _changed(*models) | _changed(*values)
 
 
 def changed_steps(present: Plan, other: Plan) -> tuple[StepChange, ...]:
@@ -50,23 +48,20 @@ def changed_steps(present: Plan, other: Plan) -> tuple[StepChange, ...]:
         one, two = before.get(key), after.get(key)
         step = one or two
         assert step is not None
-        operands = _changed(one.operands if one else {}, two.operands if two else {})
-        was, is_now = _result(one), _result(two)
-        if was == is_now and (one is None or two is None or not operands):
-            continue
-        both = operands if one and two else {}
-        found.append(StepChange(step.rule.title, was, is_now, both, step.source))
+        operands = _changed(one.operands, two.operands) if one and two else {}
+        was, is_now = (result_text(taken) if taken else "not taken" for taken in (one, two))
+        if was != is_now or operands:
+            found.append(StepChange(step.rule.title, was, is_now, operands, step.source))
     return tuple(found)
 
 
 def _by_rule(plan: Plan) -> dict[tuple[str, int], Step]:
     """Return steps by rule and occurrence, since a rule may be taken more than once."""
+    turns: Counter[str] = Counter()
     found: dict[tuple[str, int], Step] = {}
     for step in plan.steps:
-        turn = 0
-        while (step.rule.name, turn) in found:
-            turn += 1
-        found[step.rule.name, turn] = step
+        found[step.rule.name, turns[step.rule.name]] = step
+        turns[step.rule.name] += 1
     return found
 
 
@@ -77,58 +72,41 @@ def _changed(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, tuple[
     }
 
 
-def _result(step: Step | None) -> str:
-    if step is None:
-        return "not taken"
-    unit = f" {step.rule.unit}" if step.rule.unit and step.result is not None else ""
-    return f"{show(step.result)}{unit}"
-
-
-def why_html(present: Plan, other: Plan, measures: Mapping[str, tuple[str, str, str]]) -> str:
+def why_html(present: Plan, other: Plan, measures: Mapping[str, tuple[str, str, str]]) -> Html:
     """Return what changed between two plans.
 
     measures: name -> both values and a verdict, as text.
     """
-    rows = [(escape(name), *map(escape, texts)) for name, texts in measures.items()]
     settings = [
-        (
-            f"<code>{escape(name)}</code>",
-            *(escape(value_text(name, value, is_setting=True)) for value in pair),
-        )
+        (code(name), *(value_text(name, value, is_setting=True) for value in pair))
         for name, pair in changed_settings(present, other).items()
     ]
     steps = [
         (
-            escape(change.title),
-            escape(change.before),
-            escape(change.after),
-            escape(_operands_text(change.operands)),
-            f'<span class="wb-faint">{escape(change.source)}</span>',
+            change.title,
+            change.before,
+            change.after,
+            _operands_text(change.operands),
+            faint(change.source),
         )
         for change in changed_steps(present, other)
     ]
+    plans = ("present plan", "this point")
+    set_differently = table(("field", *plans), settings)
+    decided_differently = table(("step", *plans, "because of", ""), steps)
     return document(
-        "<h4>What it comes to</h4>",
-        table(("", "present plan", "this point", ""), rows),
-        "<h4>What is set differently</h4>",
-        table(("field", "present plan", "this point"), settings)
-        if settings
-        else "<p>Nothing: it is the same scenario.</p>",
-        "<h4>Steps that come out differently</h4>",
-        table(("step", "present plan", "this point", "because of", ""), steps)
-        if steps
-        else "<p>None: every decision is the same.</p>",
+        tag("h4", "What it comes to"),
+        table(("", *plans, ""), ((name, *texts) for name, texts in measures.items())),
+        tag("h4", "What is set differently"),
+        set_differently if settings else tag("p", "Nothing: it is the same scenario."),
+        tag("h4", "Steps that come out differently"),
+        decided_differently if steps else tag("p", "None: every decision is the same."),
     )
 
 
 def _operands_text(operands: Mapping[str, tuple[Any, Any]]) -> str:
-    changed = [f"{name} {_short(one)} → {_short(two)}" for name, (one, two) in operands.items()]
-    return "; ".join(changed)
-
-
-def _short(value: Any) -> str:
-    text = show(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    changed = {name: [shortened(show(value)) for value in both] for name, both in operands.items()}
+    return "; ".join(f"{name} {one} → {two}" for name, (one, two) in changed.items())
 
 
 def why_text(present: Plan, other: Plan) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 from workbench.core.trace import Step, show
@@ -11,8 +10,10 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import Comparison, Difference
 from workbench.core.what_if.facts import FACTS
 from workbench.core.what_if.outcomes import Outcome
-from workbench.views.html import document, table
+from workbench.views.html import document, faint, fold, table, tag
 from workbench.views.units import bytes_text
+
+UNCHANGED = "No number of this scenario changes."
 
 
 def value_text(value: Any, unit: str) -> str:
@@ -67,7 +68,7 @@ def differences_text(comparison: Comparison) -> str:
     lines = [f"{comparison.model.name}: {old} -> {new}", ""]
     lines += [f"  {outcome_text(outcome)}" for outcome in (comparison.old, comparison.new)]
     if not comparison.differences and comparison.old.plan and comparison.new.plan:
-        lines += ["", "No number of this scenario changes."]
+        lines += ["", UNCHANGED]
     labels: dict[str, str] = {}
     for difference in comparison.differences:
         unit, why = difference.fact.unit, why_text(difference)
@@ -85,38 +86,31 @@ def differences_text(comparison: Comparison) -> str:
 
 def differences_html(comparison: Comparison) -> str:
     """Return the comparison as tables: facts that change, then what changes for every scenario."""
-    old, new = comparison.old.rules, comparison.new.rules
-    verdicts = "".join(
-        f"<p>{_mark(outcome)} {escape(outcome_text(outcome))}</p>"
+    versions = (comparison.old.rules, comparison.new.rules)
+    parts = [
+        tag("p", "✓ " if outcome.starts else "✕ ", outcome_text(outcome))
         for outcome in (comparison.old, comparison.new)
-    )
-    parts = [verdicts]
+    ]
     if comparison.differences:
-        rows = [
+        rows = (
             (
-                f"<b>{escape(difference.fact.label)}</b>",
-                escape(value_text(difference.old, difference.fact.unit)),
-                escape(value_text(difference.new, difference.fact.unit)),
-                escape(difference.means),
-                f'<span class="wb-faint">{escape(why_text(difference))}</span>',
+                tag("b", difference.fact.label),
+                value_text(difference.old, difference.fact.unit),
+                value_text(difference.new, difference.fact.unit),
+                difference.means,
+                faint(why_text(difference)),
             )
             for difference in comparison.differences
-        ]
-        parts.append(table(("", old, new, "what it means", "where the results diverge"), rows))
+        )
+        header = ("", *versions, "what it means", "where the results diverge")
+        parts.append(table(header, rows))
     elif comparison.old.plan and comparison.new.plan:
-        parts.append("<p>No number of this scenario changes.</p>")
+        parts.append(tag("p", UNCHANGED))
     if comparison.traits:
-        traits = [
-            tuple(map(escape, (trait.label, trait.old, trait.new, trait.means)))
-            for trait in comparison.traits
-        ]
-        parts.append("<details><summary>What changes for every scenario</summary>")
-        parts.append(table(("", old, new, "what it means"), traits) + "</details>")
+        traits = ((trait.label, trait.old, trait.new, trait.means) for trait in comparison.traits)
+        listed = table(("", *versions, "what it means"), traits)
+        parts.append(fold("What changes for every scenario", listed))
     return document(*parts)
-
-
-def _mark(outcome: Outcome) -> str:
-    return "✓" if outcome.starts else "✕"
 
 
 def differences_dict(comparison: Comparison) -> dict[str, Any]:
@@ -131,10 +125,12 @@ def differences_dict(comparison: Comparison) -> dict[str, Any]:
                 "unit": difference.fact.unit,
                 "from": difference.old,
                 "to": difference.new,
-                **_step_dict(difference.after or difference.before),
+                "step": step.rule.name if step else None,
+                "source": step.source if step else None,
                 "means": difference.means,
             }
             for difference in comparison.differences
+            for step in (difference.after or difference.before,)
         ],
         "traits": [
             {"label": trait.label, "from": trait.old, "to": trait.new, "means": trait.means}
@@ -143,35 +139,16 @@ def differences_dict(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _step_dict(step: Step | None) -> dict[str, str | None]:
-    if step is None:
-        return {"step": None, "source": None}
-    return {"step": step.rule.name, "source": step.source}
-
-
 def _outcome_dict(outcome: Outcome) -> dict[str, Any]:
-    return {
-        "rules": outcome.rules,
-        "starts": outcome.starts,
-        "errors": list(outcome.errors),
-        "refused": outcome.refused,
-    }
+    facts = {name: getattr(outcome, name) for name in ("rules", "starts", "errors", "refused")}
+    return {**facts, "errors": list(outcome.errors)}
 
 
-MATRIX_FACTS = tuple(
-    fact
-    for fact in FACTS
-    if fact.name
-    in {
-        "enable_prefix_caching",
-        "block_size",
-        "kernel_block_size",
-        "mamba_page_size_bytes",
-        "padding_percent",
-        "smallest_prefix",
-        "max_concurrency",
-    }
-)
+IN_MATRIX = {
+    *("enable_prefix_caching", "block_size", "kernel_block_size", "mamba_page_size_bytes"),
+    *("padding_percent", "smallest_prefix", "max_concurrency"),
+}
+MATRIX_FACTS = tuple(fact for fact in FACTS if fact.name in IN_MATRIX)
 """What the matrix over the catalog shows of every model."""
 
 
@@ -199,37 +176,27 @@ def verdict_cell(comparison: Comparison) -> str:
 def matrix_rows(comparisons: Iterable[Comparison]) -> list[tuple[str, ...]]:
     """Return header and rows of the matrix: which models change with an upgrade, and how."""
     header = ("model", "verdict", *(fact.label for fact in MATRIX_FACTS))
-    return [
-        header,
-        *(
-            (
-                comparison.model.name,
-                verdict_cell(comparison),
-                *(matrix_cell(comparison, fact.name) for fact in MATRIX_FACTS),
-            )
-            for comparison in comparisons
-        ),
-    ]
+    names = [fact.name for fact in MATRIX_FACTS]
+    rows = (
+        (one.model.name, verdict_cell(one), *(matrix_cell(one, name) for name in names))
+        for one in comparisons
+    )
+    return [header, *rows]
 
 
 def matrix_text(comparisons: Sequence[Comparison]) -> str:
     """Return the matrix for a terminal: one line per model, only what changes."""
+    (_model, _verdict, *labels), *rows = matrix_rows(comparisons)
     lines = []
-    for comparison in comparisons:
-        changes = [
-            f"{fact.label} {cell}"
-            for fact in MATRIX_FACTS
-            if (cell := matrix_cell(comparison, fact.name))
-        ]
+    for comparison, (name, verdict, *cells) in zip(comparisons, rows, strict=True):
+        changes = [f"{label} {cell}" for label, cell in zip(labels, cells, strict=True) if cell]
         if not changes and comparison.old.plan and comparison.new.plan:
             changes = ["no number changes"]
-        text = "; ".join((verdict_cell(comparison), *changes))
-        lines.append(f"{comparison.model.name:26} {text}")
+        lines.append(f"{name:26} {'; '.join((verdict, *changes))}")
     return "\n".join(lines)
 
 
 def matrix_html(comparisons: Sequence[Comparison]) -> str:
     """Return the matrix as a table."""
     header, *rows = matrix_rows(comparisons)
-    shown = [(f"<b>{escape(row[0])}</b>", *map(escape, row[1:])) for row in rows]
-    return document(table(header, shown))
+    return document(table(header, ((tag("b", name), *cells) for name, *cells in rows)))

@@ -1,17 +1,24 @@
-"""What an upgrade changes, as a picture: one line per number, relative to the older version."""
+"""What an upgrade changes: numbers relative to the older version, a matrix, the order of steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from textwrap import wrap
 
 import plotly.graph_objects as go
 
+from workbench.core.plan import Plan
+from workbench.core.trace import Step
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import Comparison
-from workbench.core.what_if.facts import FACTS
+from workbench.core.what_if.facts import FACTS, Fact
 from workbench.core.what_if.outcomes import Outcome
-from workbench.views.palette import ATTENTION, CONV, CURRENT, LEGEND_BELOW, PADDING, THEMES
-from workbench.views.versions.differences import MATRIX_FACTS, matrix_cell, value_text, verdict_cell
+from workbench.views.frame import cells, figure
+from workbench.views.palette import ATTENTION, CONV, CURRENT, FAINT, PADDING, RECURRENT, THEMES
+from workbench.views.rows import result_text
+from workbench.views.units import is_number
+from workbench.views.versions.differences import matrix_rows, value_text
 
 MARKS = (
     (PADDING, "circle-open", "middle left"),
@@ -28,52 +35,48 @@ def versions(outcomes: Sequence[Outcome], theme: str = "auto") -> go.Figure:
 
     One marker per rule set, one line per number; ratios on a logarithmic axis, the values as text.
     """
-    colours = THEMES[theme]
-    base = next((outcome.plan for outcome in outcomes if outcome.plan is not None), None)
-    figure = go.Figure()
-    rows: list[str] = []
-    if base is not None:
-        numbers = [fact for fact in FACTS if _is_number(fact.read(base)) and fact.read(base)]
-        for fact in numbers:
-            values = [None if o.plan is None else fact.read(o.plan) for o in outcomes]
-            if len({value for value in values if value is not None}) > 1:
-                rows.append(fact.label)
-        shown = [fact for fact in numbers if fact.label in rows]
-        written: set[tuple[str, str]] = set()
-        for outcome, (colour, symbol, place) in zip(outcomes, MARKS, strict=False):
-            if outcome.plan is None:
-                continue
-            values = [fact.read(outcome.plan) for fact in shown]
-            points = [
-                (value / fact.read(base), fact.label, value_text(value, fact.unit))
-                for fact, value in zip(shown, values, strict=True)
-                if _is_number(value)
-            ]
-            figure.add_trace(
-                go.Scatter(
-                    x=[min(max(x, LOWEST), HIGHEST) for x, _label, _text in points],
-                    y=[label for _x, label, _text in points],
-                    text=[_once(written, label, text) for _x, label, text in points],
-                    customdata=[text for _x, _label, text in points],
-                    name=RULE_SETS[outcome.rules].title,
-                    mode="markers+text",
-                    textposition=place,
-                    marker={"color": colour, "symbol": symbol, "size": 11},
-                    hovertemplate="%{y}<br>%{customdata}<br>%{x:.3g} x"
-                    "<extra>%{fullData.name}</extra>",
-                )
+    plans = [outcome.plan for outcome in outcomes if outcome.plan is not None]
+    shown = {fact: fact.read(plans[0]) for fact in FACTS if plans and _differs(fact, plans)}
+    traces = []
+    written: set[tuple[str, str]] = set()
+    for outcome, (colour, symbol, place) in zip(outcomes, MARKS, strict=False):
+        if outcome.plan is None:
+            continue
+        values = [(fact, base, fact.read(outcome.plan)) for fact, base in shown.items()]
+        points = [
+            (value / base, fact.label, value_text(value, fact.unit))
+            for fact, base, value in values
+            if is_number(value)
+        ]
+        traces.append(
+            go.Scatter(
+                x=[min(max(x, LOWEST), HIGHEST) for x, _label, _text in points],
+                y=[label for _x, label, _text in points],
+                text=[_once(written, label, text) for _x, label, text in points],
+                customdata=[text for _x, _label, text in points],
+                name=RULE_SETS[outcome.rules].title,
+                mode="markers+text",
+                textposition=place,
+                marker={"color": colour, "symbol": symbol, "size": 11},
+                hovertemplate="%{y}<br>%{customdata}<br>%{x:.3g} x<extra>%{fullData.name}</extra>",
             )
-    title = "no number differs" if not rows else "what differs, relative to the first version"
-    figure.update_layout(
-        height=170 + 46 * max(len(rows), 1),
+        )
+    title = "what differs, relative to the first version" if shown else "no number differs"
+    return figure(
+        traces,
+        f"<b>{title}</b>",
+        theme,
+        height=170 + 46 * max(len(shown), 1),
         margin={"l": 150, "r": 40, "t": 60, "b": 70},
-        title={"text": f"<b>{title}</b>", "x": 0, "xref": "paper", "font": {"size": 15}},
-        legend=LEGEND_BELOW,
-        **colours.surface,
+        x={"type": "log", "title": "times"},
+        y={"autorange": "reversed"},
     )
-    figure.update_xaxes(type="log", gridcolor=colours.grid, title_text="times", zeroline=False)
-    figure.update_yaxes(autorange="reversed", gridcolor=colours.grid)
-    return figure
+
+
+def _differs(fact: Fact, plans: Sequence[Plan]) -> bool:
+    """Return whether a number of the first plan, other than 0, is another one in some plan."""
+    first, *others = (fact.read(plan) for plan in plans)
+    return is_number(first) and first != 0 and not {None, first}.issuperset(others)
 
 
 def _once(written: set[tuple[str, str]], label: str, text: str) -> str:
@@ -84,59 +87,123 @@ def _once(written: set[tuple[str, str]], label: str, text: str) -> str:
     return text
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-SAME, OTHER, STOPS = 0, 1, 2
-SCALE = [(0.0, "rgba(128,128,128,0.12)"), (0.5, CONV), (1.0, CURRENT)]
+SAME, OTHER, STOPS = "same", "other", "stops"
+COLOURS = {SAME: FAINT, OTHER: CONV, STOPS: CURRENT}
 
 
 def upgrade_matrix(comparisons: Sequence[Comparison], theme: str = "auto") -> go.Figure:
     """Draw models by numbers: what an upgrade changes, with both values in the cell."""
-    colours = THEMES[theme]
-    columns = ["start", *(fact.label for fact in MATRIX_FACTS)]
-    models = [comparison.model.name for comparison in comparisons]
-    text = [
-        [verdict_cell(comparison), *(matrix_cell(comparison, f.name) for f in MATRIX_FACTS)]
-        for comparison in comparisons
-    ]
-    codes = [
-        [_verdict_code(comparison), *(OTHER if cell else SAME for cell in row[1:])]
-        for comparison, row in zip(comparisons, text, strict=True)
-    ]
-    shown = [
-        [cell if code != SAME else "" for cell, code in zip(*pair, strict=True)]
-        for pair in zip(text, codes, strict=True)
-    ]
-    figure = go.Figure(
-        go.Heatmap(
-            z=codes,
-            x=columns,
-            y=models,
-            text=shown,
-            texttemplate="%{text}",
-            textfont={"size": 10},
-            zmin=SAME,
-            zmax=STOPS,
-            colorscale=SCALE,
-            showscale=False,
-            xgap=1,
-            ygap=1,
-            hovertemplate="%{y}<br>%{x}: %{text}<extra></extra>",
-        )
+    (_model, _verdict, *columns), *rows = matrix_rows(comparisons)
+    grid = []
+    for comparison, (_model, verdict, *texts) in zip(comparisons, rows, strict=True):
+        changed = [(OTHER if text else SAME, text, "") for text in texts]
+        start = _start(comparison)
+        grid.append([(start, "" if start == SAME else verdict, ""), *changed])
+    drawn = cells(
+        grid,
+        COLOURS,
+        x=["start", *columns],
+        y=[comparison.model.name for comparison in comparisons],
+        textfont={"size": 10},
+        hovertemplate="%{y}<br>%{x}: %{text}<extra></extra>",
     )
-    figure.update_layout(
-        height=120 + 22 * max(len(models), 1),
+    return figure(
+        drawn,
+        "",
+        theme,
+        height=120 + 22 * max(len(comparisons), 1),
         margin={"l": 190, "r": 20, "t": 90, "b": 20},
-        **colours.surface,
+        x={"side": "top"},
+        y={"autorange": "reversed"},
     )
-    figure.update_xaxes(side="top")
-    figure.update_yaxes(autorange="reversed")
-    return figure
 
 
-def _verdict_code(comparison: Comparison) -> int:
+def _start(comparison: Comparison) -> str:
     if comparison.old.starts and not comparison.new.starts:
         return STOPS
     return SAME if comparison.old.starts == comparison.new.starts else OTHER
+
+
+STEPS = {
+    "backend": ("diamond", CURRENT),
+    "preferred_block_size": ("square", ATTENTION),
+    "xpu_default_block_size": ("square", ATTENTION),
+    "alignment_granule": ("triangle-up", CONV),
+    "block_size": ("square", ATTENTION),
+    "mamba_page_size_padded": ("circle", RECURRENT),
+    "equal_pages": ("hexagon", RECURRENT),
+}
+"""Steps that are shown, by the name of their rule -> shape and colour of their mark."""
+ROW_PIXELS = 170
+
+
+def timeline(plans: Mapping[str, Plan], theme: str = "auto") -> go.Figure:
+    """Draw the order of steps: one row per plan, named by its key, equal steps linked.
+
+    Every step carries its title and its result, so nothing rests on shape or colour.
+    """
+    rows = {name: [s for s in plan.steps if s.rule.name in STEPS] for name, plan in plans.items()}
+    drawn = (_row(name, number, steps) for number, (name, steps) in enumerate(rows.items()))
+    return figure(
+        [*_links(rows, THEMES[theme].text), *drawn],
+        "",
+        theme,
+        height=90 + ROW_PIXELS * max(len(rows), 1),
+        margin={"t": 20, "b": 60, "l": 110},
+        showlegend=False,
+        x={
+            "title": "earlier to later",
+            "range": [0.4, max(map(len, rows.values()), default=1) + 0.6],
+            "showticklabels": False,
+            "showgrid": False,
+        },
+        y={
+            "tickvals": list(range(len(rows))),
+            "ticktext": list(rows),
+            "range": [max(len(rows), 1) - 0.45, -0.55],
+        },
+    )
+
+
+def _row(name: str, number: int, steps: list[Step]) -> go.Scatter:
+    return go.Scatter(
+        name=name,
+        x=list(range(1, len(steps) + 1)),
+        y=[number] * len(steps),
+        mode="lines+markers+text",
+        line={"width": 1, "color": "#888888"},
+        marker={
+            "size": 16,
+            "symbol": ["x" if s.result is False else STEPS[s.rule.name][0] for s in steps],
+            "color": [STEPS[step.rule.name][1] for step in steps],
+        },
+        text=[
+            "<br>".join([*wrap(step.rule.title, 15), f"<b>{result_text(step)}</b>"])
+            for step in steps
+        ],
+        textposition="bottom center" if number else "top center",  # away from the links
+        hovertext=[str(step) for step in steps],
+        hovertemplate="%{hovertext}<extra></extra>",
+    )
+
+
+def _links(rows: Mapping[str, list[Step]], colour: str) -> list[go.Scatter]:
+    """Draw a dotted line from a step to the same step in the next row."""
+    places = [
+        {step.rule.name: place for place, step in enumerate(steps, 1)} for steps in rows.values()
+    ]
+    found = [
+        (first[name], second[name], above, above + 1)
+        for above, (first, second) in enumerate(pairwise(places))
+        for name in first.keys() & second.keys()
+    ]
+    return [
+        go.Scatter(
+            x=[start, end],
+            y=[top, bottom],
+            mode="lines",
+            line={"width": 1, "dash": "dot", "color": colour},
+            hoverinfo="skip",
+        )
+        for start, end, top, bottom in sorted(found)
+    ]

@@ -19,8 +19,7 @@ from workbench.ui.panels.flex.part import BatchInput, Part
 from workbench.ui.panels.panel import Shown
 from workbench.ui.pieces import display, dropdown, grid, line, text_box
 from workbench.ui.session import Session
-from workbench.views.flex.figure import legal_pairs, nested_grids
-from workbench.views.flex.memory_figure import mask_memory_figure
+from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
 
 ROCM_SEEN_BYTES = 64 * 1024
