@@ -7,7 +7,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, FlexSpeed, OrderLab
+from workbench.core.flex.lab import BitLab, FlexMistake, FlexRun, OrderLab
 from workbench.core.flex.picture import stale_picture
 from workbench.core.flex.result import LabResult, cell
 from workbench.views import html
@@ -96,10 +96,7 @@ def speed_text(run: FlexRun) -> str:
             "eager": "a CPU's time is not representative",
         }
         return f"not timed: {reason.get(run.place.mode, 'no GPU')}"
-    return _rates(run.speed)
-
-
-def _rates(speed: FlexSpeed) -> str:
+    speed = run.speed
     roof = {
         "matmul": f"matrix products: {speed.matmul_flops_per_s / 1e12:,.0f} TFLOP/s",
         "copy": f"copying: {speed.copy_bytes_per_s / 1e12:,.2f} TB/s",

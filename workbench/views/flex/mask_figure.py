@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import plotly.graph_objects as go
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.flex.build import EMPTY, FULL, PARTIAL, BlockLists, Visits
 from workbench.core.flex.mask import MaskRule, PagedBatch
-from workbench.views.frame import NAMED_ROWS, cells, cut_text, figure, step_text, steps
+from workbench.views.frame import NAMED_ROWS, Cell, cells, cut_text, figure, step_text, steps
 from workbench.views.palette import ATTENTION, ATTENTION_BEFORE, CURRENT, FAINT
 
 MAX_ROWS = 40
@@ -31,7 +33,6 @@ SAID = {
     PARTIAL: "some keys visible to some queries",
     EMPTY: "visited without any visible key",
 }
-HOVER = "<b>%{y}</b><br>%{customdata}<extra></extra>"
 
 
 def logical_mask(batch: PagedBatch, rule: MaskRule, theme: str = "auto") -> go.Figure:
@@ -77,10 +78,10 @@ def physical_mask(batch: PagedBatch, visits: Visits, theme: str = "auto") -> go.
     used = sorted({block for group in lists.visits for block in group})
     groups = range(min(len(lists.visits), MAX_ROWS))
     shown = used[: _columns(len(groups))]
-    grid = []
+    grid: list[list[Cell]] = []
     for group in groups:
         kinds = dict(zip(lists.visits[group], visits.kinds[group], strict=True))
-        row = []
+        row: list[Cell] = []
         for block in shown:
             kind = kinds.get(block, UNVISITED)
             whose = _whose(batch, lists.kv_block_size, block)
@@ -95,14 +96,7 @@ def physical_mask(batch: PagedBatch, visits: Visits, theme: str = "auto") -> go.
         f"{cut_text(columns=len(used) - len(shown), groups=len(lists.visits) - MAX_ROWS)}"
     )
     across = f"KV block of {lists.kv_block_size} slots, in the order of the cache"
-    drawn = cells(
-        grid,
-        COLOURS,
-        x=list(map(str, shown)),
-        y=_group_names(batch, lists),
-        hovertemplate=HOVER,
-        ygap=2,
-    )
+    drawn = _cells(grid, shown, _group_names(batch, lists))
     return _heatmap(theme, title, across, drawn)
 
 
@@ -112,10 +106,10 @@ def visit_order(batch: PagedBatch, visits: Visits, theme: str = "auto") -> go.Fi
     groups = range(min(len(lists.visits), MAX_ROWS))
     longest = max(lists.counts, default=0)
     width = min(longest, _columns(len(groups)))
-    grid = []
+    grid: list[list[Cell]] = []
     for group in groups:
         visited = zip(lists.visits[group][:width], visits.kinds[group][:width], strict=True)
-        row = []
+        row: list[Cell] = []
         for number, (block, kind) in enumerate(visited, 1):
             whose = _whose(batch, lists.kv_block_size, block)
             words = f"visit {number}: KV block {block}, {SAID[kind]}<br>{whose}"
@@ -123,17 +117,17 @@ def visit_order(batch: PagedBatch, visits: Visits, theme: str = "auto") -> go.Fi
         grid.append(row)
     cut = cut_text(columns=longest - width, groups=len(lists.visits) - MAX_ROWS)
     title = f"<b>order of the visits</b>: sums are added in this order{cut}"
-    columns = [str(index + 1) for index in range(width)]
-    drawn = cells(
-        grid,
-        COLOURS,
-        written=width <= TEXT_COLUMNS,
-        x=columns,
-        y=_group_names(batch, lists),
-        hovertemplate=HOVER,
-        ygap=2,
-    )
+    names, written = _group_names(batch, lists), width <= TEXT_COLUMNS
+    drawn = _cells(grid, range(1, width + 1), names, written=written)
     return _heatmap(theme, title, "visit", drawn)
+
+
+def _cells(
+    grid: list[list[Cell]], columns: Iterable[int], names: list[str], *, written: bool = True
+) -> go.Heatmap:
+    hover = "<b>%{y}</b><br>%{customdata}<extra></extra>"
+    named = {"x": list(map(str, columns)), "y": names}
+    return cells(grid, COLOURS, written=written, hovertemplate=hover, ygap=2, **named)
 
 
 def _heatmap(theme: str, title: str, across: str, trace: go.Heatmap) -> go.Figure:

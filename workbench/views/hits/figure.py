@@ -45,7 +45,9 @@ def hit_curve(
             f"unique_tokens must be at least 0 and longest at least 1; got {unique_tokens} and "
             f"{longest}."
         )
-    end = min(longest or _usual_end(caching, unique_tokens), max(1, caching.max_model_len - 1))
+    block = max(caching.alignment_tokens, caching.budget_tokens // 4)
+    usual = unique_tokens + BLOCKS_SHOWN * min(block, caching.max_model_len)
+    end = min(longest or usual, max(1, caching.max_model_len - 1))
     lengths = prompt_lengths(caching, end, unique_tokens)
     hits = [prefix_hit(caching, length, max(0, length - unique_tokens)) for length in lengths]
     first = next((hit for hit in hits if hit.cached_tokens), None)
@@ -165,11 +167,6 @@ def _title(caching: Caching, unique_tokens: int, end: int, first: Hit | None) ->
         smallest = tokens_text(smallest_prefix(caching))
         second = f"{_setting(caching)} Smallest cacheable prefix of any prompt: {smallest}."
     return f"<b>tokens found in the cache</b>, {again}<br><sup>{second}</sup>"
-
-
-def _usual_end(caching: Caching, unique_tokens: int) -> int:
-    block = max(caching.alignment_tokens, caching.budget_tokens // 4)
-    return unique_tokens + BLOCKS_SHOWN * min(block, caching.max_model_len)
 
 
 def _kept(caching: Caching, done: Prefill, start: int, stop: int) -> Html | str:

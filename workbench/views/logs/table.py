@@ -120,25 +120,19 @@ def scenario_html(report: Mapping[str, Any]) -> str:
 
 def lines_table(lines: Iterable[Mapping[str, Any]]) -> Html:
     """Return one row per message: where, what it says, what the rules say, what to change."""
-    return records(
-        {
-            "line": stacked(str(line["line"]), *_times(line)),
-            "the log": code(line["text"]),
-            "verdict": _verdict(line),
-            "why": stacked(line["means"], *_why(line["why"]), *_explained_by(line["candidates"])),
-            "what to change": _list(line["advice"]),
-        }
-        for line in lines
-    )
+    return records(map(_columns, lines))
 
 
-def _times(line: Mapping[str, Any]) -> list[str]:
-    return [f"{line['times']} times"] if line["times"] > 1 else []
-
-
-def _verdict(line: Mapping[str, Any]) -> Html:
-    said = tag("b", f"{SIGNS[line['verdict']]} {line['verdict_text']}")
-    return tag("span", said, data_verdict=line["verdict"])
+def _columns(line: Mapping[str, Any]) -> dict[str, Html]:
+    times = [f"{line['times']} times"] if line["times"] > 1 else []
+    verdict = tag("b", f"{SIGNS[line['verdict']]} {line['verdict_text']}")
+    return {
+        "line": stacked(str(line["line"]), *times),
+        "the log": code(line["text"]),
+        "verdict": tag("span", verdict, data_verdict=line["verdict"]),
+        "why": stacked(line["means"], *_why(line["why"]), *_explained_by(line["candidates"])),
+        "what to change": _list(line["advice"]),
+    }
 
 
 def _why(reasons: list[str]) -> Iterable[Any]:

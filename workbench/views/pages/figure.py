@@ -30,25 +30,25 @@ def page(plan: Plan, theme: str = "auto") -> go.Figure:
 
 def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
     """Return the eight traces of the figure, always all of them; empty if a plan lacks the part."""
-    conv, recurrent = state_bytes(plan)
+    states, none = _states(plan), (None, "")
     attention = plan.model.attention
     return [
         _before(plan),
         _bar(
             "latent KV" if attention and attention.use_mla else "K and V",
             ATTENTION_ROW,
-            plan.attention_page_size_bytes,
             palette.ATTENTION,
+            plan.attention_page_size_bytes,
             f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes = "
             f"{bytes_text(plan.attention_page_size_bytes)}",
         ),
-        _bar("conv state", MAMBA_ROW, conv, palette.CONV, _state_text(plan, 0)),
-        _bar("recurrent state", MAMBA_ROW, recurrent, palette.RECURRENT, _state_text(plan, -1)),
+        _bar("conv state", MAMBA_ROW, palette.CONV, *states.get("conv", none)),
+        _bar("recurrent state", MAMBA_ROW, palette.RECURRENT, *states.get("recurrent", none)),
         _bar(
             "padding",
             MAMBA_ROW,
-            plan.padding_bytes or None,
             palette.PADDING,
+            plan.padding_bytes or None,
             f"{bytes_text(plan.padding_bytes)}: {percent_text(plan.padding_percent)} of the state",
             pattern="/",
         ),
@@ -136,16 +136,20 @@ def page_token_bytes(plan: Plan) -> int | None:
     return None if page_bytes is None else page_bytes // plan.block_size
 
 
-def state_bytes(plan: Plan) -> tuple[int | None, int | None]:
-    """Return bytes of (conv, recurrent) state in one page; None for a missing state."""
+def _states(plan: Plan) -> dict[str, tuple[int, str]]:
+    """Return part of a state -> its bytes in one page, and its shape and dtype in words."""
     parts = plan.model.state.parts if plan.model.state else ()
     states = zip(parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
-    sizes = {part: prod(shape) * FLOAT_BYTES[dtype] for part, shape, dtype in states}
-    return sizes.get("conv"), sizes.get("recurrent")
+    found = {}
+    for part, shape, dtype in states:
+        size = prod(shape) * FLOAT_BYTES[dtype]
+        words = f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(size)}"
+        found[part] = size, words
+    return found
 
 
 def _bar(
-    name: str, row: int, size: int | None, colour: str, text: str, pattern: str = ""
+    name: str, row: int, colour: str, size: int | None, text: str, pattern: str = ""
 ) -> go.Bar:
     drawn = bar(
         name,
@@ -168,15 +172,7 @@ def _before(plan: Plan) -> go.Bar:
     if preferred is not None and per_token:
         size = preferred * per_token
         text = f"{tokens_text(preferred)} = {bytes_text(size)}"
-    return _bar("attention page before alignment", BEFORE, size, palette.ATTENTION_BEFORE, text)
-
-
-def _state_text(plan: Plan, index: int) -> str:
-    if not plan.mamba_state_shapes:
-        return ""
-    shape, dtype = plan.mamba_state_shapes[index], plan.mamba_state_dtypes[index]
-    size = bytes_text(prod(shape) * FLOAT_BYTES[dtype])
-    return f"{' x '.join(map(str, shape))} of {dtype}, {size}"
+    return _bar("attention page before alignment", BEFORE, palette.ATTENTION_BEFORE, size, text)
 
 
 def _kernel_rules(plan: Plan, theme: str) -> go.Scatter:
