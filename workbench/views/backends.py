@@ -107,8 +107,12 @@ def _first(function: Any) -> str:
 
 
 def _kind(backend: Backend) -> str:
-    kinds = {"helper": backend.is_helper, "SSM": backend.is_ssm}
-    kinds |= {"sparse": backend.is_sparse, "MLA": backend.is_mla}
+    kinds = {
+        "helper": backend.is_helper,
+        "SSM": backend.is_ssm,
+        "sparse": backend.is_sparse,
+        "MLA": backend.is_mla,
+    }
     return " ".join(kind for kind, holds in kinds.items() if holds) or "attention"
 
 

@@ -207,13 +207,18 @@ def trace_table(steps: Sequence[Step]) -> Html:
             number,
             tag("b", step.rule.title),
             result_text(step),
-            stacked(step.rule.formula, *[tag("i", step.note)][: bool(step.note)]),
+            _formula(step),
             stacked(*(f"{name} = {show(value)}" for name, value in step.operands.items())),
             faint(step.source),
         )
         for number, step in enumerate(steps, 1)
     )
     return table(("", "decision", "result", "rule", "operands", "source"), rows)
+
+
+def _formula(step: Step) -> Html:
+    noted = [tag("i", step.note)] if step.note else []
+    return stacked(step.rule.formula, *noted)
 
 
 def origins_html(plan: Plan) -> Html:

@@ -69,27 +69,26 @@ def targets_html(plans: Sequence[tuple[TargetLimit, FlexPlan]]) -> str:
 
     The bytes are derived, not measured, and a lower bound: they can exclude a tile, never admit it.
     """
-    return document(
-        records(
+    rows = []
+    for target, flex in plans:
+        size = flex.key_tile_bytes
+        fits = "not excluded" if flex.too_large(target.limit_bytes) is None else "✕ too large"
+        rows.append(
             {
                 "device": target.title,
                 "shared memory": bytes_text(target.limit_bytes),
                 "tile": _tile(flex, "refused"),
                 "one tile of keys": "" if size is None else bytes_text(size),
-                "fits": "" if size is None else _fits(flex, target.limit_bytes),
+                "fits": "" if size is None else fits,
             }
-            for target, flex in plans
-            for size in (flex.key_tile_bytes,)
-        ),
+        )
+    return document(
+        records(rows),
         note(
             "One tile of keys is the least that a program keeps: derived from the sizes, not "
             "measured. A kernel needs more, so that a tile which is not excluded may still not fit."
         ),
     )
-
-
-def _fits(flex: FlexPlan, limit_bytes: int) -> str:
-    return "not excluded" if flex.too_large(limit_bytes) is None else "✕ too large"
 
 
 def visits_html(found: Visits, dropped: int) -> str:

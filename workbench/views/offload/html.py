@@ -157,19 +157,20 @@ def _other_errors(plan: Plan) -> Html:
 def _held(plan: Plan, result: Offload, request: OffloadRequest) -> Html:
     if not result.is_legal or not result.bytes_per_cpu_block:
         return Html()
-    rows = (
-        {
-            "prompt tokens": prompt.prompt_tokens,
-            "host blocks": prompt.blocks,
-            "attention + state": f"{prompt.attention_blocks:,} + {prompt.state_blocks:,}",
-            "bytes": prompt.blocks * result.bytes_per_cpu_block,
-            "prompts held": tag("b", "nothing stored" if held is None else held),
-            "tokens loaded back, each": prompt.loadable_tokens,
-            "in all": prompt.held_tokens,
-        }
-        for prompt in prompt_rows(plan, result)
-        for held in (prompt.requests,)
-    )
+    rows = []
+    for prompt in prompt_rows(plan, result):
+        held = "nothing stored" if prompt.requests is None else prompt.requests
+        rows.append(
+            {
+                "prompt tokens": prompt.prompt_tokens,
+                "host blocks": prompt.blocks,
+                "attention + state": f"{prompt.attention_blocks:,} + {prompt.state_blocks:,}",
+                "bytes": prompt.blocks * result.bytes_per_cpu_block,
+                "prompts held": tag("b", held),
+                "tokens loaded back, each": prompt.loadable_tokens,
+                "in all": prompt.held_tokens,
+            }
+        )
     return join(
         tag("h4", f"What {bytes_text(request.cpu_bytes_to_use)} hold"),
         records(rows),

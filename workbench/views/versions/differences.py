@@ -115,11 +115,10 @@ def differences_html(comparison: Comparison) -> str:
 
 def differences_dict(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as JSON-able values, with stable names."""
-    return {
-        "model": comparison.model.name,
-        "from": _outcome_dict(comparison.old),
-        "to": _outcome_dict(comparison.new),
-        "differences": [
+    differences = []
+    for difference in comparison.differences:
+        step = difference.after or difference.before
+        differences.append(
             {
                 "name": difference.fact.name,
                 "unit": difference.fact.unit,
@@ -129,9 +128,12 @@ def differences_dict(comparison: Comparison) -> dict[str, Any]:
                 "source": step.source if step else None,
                 "means": difference.means,
             }
-            for difference in comparison.differences
-            for step in (difference.after or difference.before,)
-        ],
+        )
+    return {
+        "model": comparison.model.name,
+        "from": _outcome_dict(comparison.old),
+        "to": _outcome_dict(comparison.new),
+        "differences": differences,
         "traits": [
             {"label": trait.label, "from": trait.old, "to": trait.new, "means": trait.means}
             for trait in comparison.traits
