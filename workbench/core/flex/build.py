@@ -54,12 +54,12 @@ def direct_build(
     return BlockLists(q_block_size, batch.block_size, tuple(groups), full, dropped)
 
 
-def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> list[int]:
-    """Return the columns of a token's row, 0 where the build omits one."""
+def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> tuple[int, ...]:
+    """Return the columns of a token's row that the build keeps, null blocks included."""
     request, position = batch.owners[token], batch.positions[token]
     # Every row is read as far as the longest request reaches, so a shorter request brings columns
     # that are not its own.
-    row = batch.rows[request][: batch.max_blocks]
+    row = batch.rows[request][: cdiv(max(batch.seq_lens), batch.block_size)]
     first = 0
     # A window drops pages that a prefix would still see, and so does pruning: `Visits.missed`.
     if rule.window is not None:
@@ -69,7 +69,7 @@ def _pages(batch: PagedBatch, rule: MaskRule, token: int, *, pruned: bool) -> li
         last = min(last, batch.own_blocks(request))
         if rule.causal:
             last = min(last, position // batch.block_size + 1)
-    return [page if first <= column < last else NULL_BLOCK for column, page in enumerate(row)]
+    return row[first:last]
 
 
 def generic_build(

@@ -11,10 +11,8 @@ from workbench.core.flex.result import LabResult
 from workbench.core.plan import Plan
 
 OURS_FAST, OURS_BITWISE, ENGINE = KERNELS = (
-    "our kernel, fast",
-    "our kernel, bitwise",
-    "torch flex over the paged mask",
-)
+    "our kernel, fast", "our kernel, bitwise", "torch flex over the paged mask"
+)  # fmt: skip
 """Ours walks the block table itself; torch's goes through a block mask, as the engine does."""
 AS_PLANNED = "as planned"
 DTYPES = ("float16", "float32", "bfloat16")

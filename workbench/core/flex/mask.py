@@ -91,11 +91,6 @@ class PagedBatch:
         """Return the slots of the whole cache: the length of a physical row of the mask."""
         return self.num_blocks * self.block_size
 
-    @property
-    def max_blocks(self) -> int:
-        """Return W, the columns that the direct build looks at, those of the longest request."""
-        return cdiv(max(self.seq_lens, default=0), self.block_size)
-
     def alone(self, request: int) -> PagedBatch:
         """Return the same step of one request only, over the same cache."""
         step = (self.rows[request],), (self.query_lens[request],), (self.seq_lens[request],)

@@ -26,10 +26,8 @@ from workbench.core.tables.batch_grammar import BatchRequest
 
 MASK_IS_REFUSED = "mask_is_refused"
 AS_PLANNED, GENERIC, PRUNED = BUILDS = (
-    "as the plan builds it",
-    "every pair evaluated",
-    "direct, pruned as in 0.33",
-)
+    "as the plan builds it", "every pair evaluated", "direct, pruned as in 0.33"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,10 +115,9 @@ def mask_picture(
         rule = replace(rule, prefixes=parse_prefixes(prefixes, len(requests)))
     batch = paged_batch(requests, flex.cache_block_size, stale=stale)
     q, kv = flex.mask.q_block_size, flex.mask.kv_block_size
-    if build == PRUNED:
-        lists = direct_build(batch, rule, q, pruned=True)
-    elif flex.is_direct and build == AS_PLANNED:
-        lists = direct_build(batch, rule, q, pruned=plan.rules.flex_prunes_pages)
+    if build == PRUNED or (flex.is_direct and build == AS_PLANNED):
+        pruned = build == PRUNED or plan.rules.flex_prunes_pages
+        lists = direct_build(batch, rule, q, pruned=pruned)
     else:
         lists = generic_build(batch, rule, q, kv)
     return MaskPicture(batch, rule, lists)

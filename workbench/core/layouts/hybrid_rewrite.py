@@ -6,7 +6,7 @@ K and V outermost breaks that; the rewrite keeps its shape and changes two strid
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Final
 
@@ -17,36 +17,15 @@ from workbench.core.layouts.view import View
 REPORTED, REPORTED_THEN_GUESSED = "asked", "asked_then_guessed"  # words: ok
 GUESSED, GUESSED_UNCHECKED, NEVER = "guessed", "guessed_unchecked", "never"
 
-V2_TEXT = "Cannot determine layout for tensor of shape torch.Size({shape})"
-OLD_TEXT = (
-    "Fail to determine whether the layout is (2, num_blocks, ...) or (num_blocks, 2, ...) for "
-    "a tensor of shape torch.Size({shape})"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RewriteRule:
-    """How a runner decides whether to rewrite.
-
-    queries_backend: only where the backend's block dimension is not the first. looks_at_shape: only
-    where the first dimension is 2. assertion: message where the second one is 2 as well, and the
-    shape says nothing; None: no such test.
-    """
-
-    queries_backend: bool = False
-    looks_at_shape: bool = False
-    assertion: str | None = None
-
-
-REWRITE_RULES: Final = {
-    REPORTED: RewriteRule(queries_backend=True),
-    REPORTED_THEN_GUESSED: RewriteRule(
-        queries_backend=True, looks_at_shape=True, assertion=V2_TEXT
-    ),
-    # As it was before #37236.
-    GUESSED: RewriteRule(looks_at_shape=True, assertion=OLD_TEXT),
-    GUESSED_UNCHECKED: RewriteRule(looks_at_shape=True),
+REWRITE_RULES: Final = (REPORTED, REPORTED_THEN_GUESSED, GUESSED, GUESSED_UNCHECKED)
+"""What decides: the backend's block dimension, the shape (before #37236), or one after the other.
+"""
+ASSERTIONS: Final = {
+    REPORTED_THEN_GUESSED: "Cannot determine layout for tensor of shape torch.Size({shape})",
+    GUESSED: "Fail to determine whether the layout is (2, num_blocks, ...) or (num_blocks, 2, ...) "
+    "for a tensor of shape torch.Size({shape})",
 }
+"""Rule -> vLLM's message where the first two dimensions are 2, so that the shape says nothing."""
 # _update_hybrid_attention_mamba_layout (V1 runner) and _update_hybrid_attention_layout (V2).
 RUNNER_RULES: Final = {V1: REPORTED, V2: REPORTED_THEN_GUESSED}
 """Model runner of 0.23 -> its rule."""
@@ -71,11 +50,11 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
     """
     if rule == NEVER:
         return False
-    how = REWRITE_RULES[rule]
+    queries_backend = rule in {REPORTED, REPORTED_THEN_GUESSED}
     # (num_blocks, 2, ...): the blocks are outermost already.
-    if how.queries_backend and block_dim == 0:
+    if queries_backend and block_dim == 0:
         return False
-    if how.queries_backend and block_dim != 1:
+    if queries_backend and block_dim != 1:
         raise LayoutError(
             "block_dimension_too_deep",
             f"Blocks are dimension {block_dim} of this backend's cache; the rewrite knows 0 and 1.",
@@ -85,12 +64,12 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
             vllm_text="Expected the dim `num_blocks` at the second dim when updating "
             "the kvcache's layout of full attention layer",
         )
-    if not how.looks_at_shape:
+    if rule == REPORTED:
         return True
     if view.shape[0] != 2:
         return False
     # The V2 runner asserts this even where the backend has answered: two kernel blocks stop it.
-    if view.shape[1] == 2 and how.assertion is not None:
+    if view.shape[1] == 2 and rule in ASSERTIONS:
         raise LayoutError(
             "ambiguous_shape",
             f"Shape {view.shape}: both K/V and the kernel blocks count 2, so the shape does not "
@@ -99,6 +78,6 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
             field="num_blocks",
             operands={"shape": view.shape},
             vllm_exception="AssertionError",
-            vllm_text=how.assertion.format(shape=list(view.shape)),
+            vllm_text=ASSERTIONS[rule].format(shape=list(view.shape)),
         )
     return True

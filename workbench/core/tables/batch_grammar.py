@@ -7,9 +7,8 @@ the sequence is the query if omitted, and `k` multiplies by 1024.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from workbench.core.errors import ScenarioError
 
@@ -26,11 +25,6 @@ class BatchRequest:
 
     query_tokens: int
     sequence_tokens: int
-
-    @property
-    def computed_tokens(self) -> int:
-        """Return the tokens whose keys and values are there already."""
-        return self.sequence_tokens - self.query_tokens
 
 
 def as_batch(batch: str | Sequence[BatchRequest]) -> tuple[BatchRequest, ...]:
@@ -65,27 +59,9 @@ def parse_batch(text: str) -> tuple[BatchRequest, ...]:
     return tuple(requests)
 
 
-def batch_text(requests: Iterable[BatchRequest]) -> str:
-    """Return the batch in the grammar; the inverse of `parse_batch`."""
-    segments = []
-    for request, same in groupby(requests):
-        count = sum(1 for _ in same)
-        sequence = (
-            ""
-            if request.sequence_tokens == request.query_tokens
-            else f"s{_short(request.sequence_tokens)}"
-        )
-        segments.append(f"{count if count > 1 else ''}q{_short(request.query_tokens)}{sequence}")
-    return "_".join(segments)
-
-
 def _tokens(digits: str, k: str) -> int:
     # longer texts are too large whatever they say, and int() would take its time
     return min(int(digits[:12]), MAX_TOKENS + 1) * (K if k else 1)
-
-
-def _short(tokens: int) -> str:
-    return f"{tokens // K}k" if tokens and tokens % K == 0 else str(tokens)
 
 
 def _error(message: str) -> ScenarioError:
