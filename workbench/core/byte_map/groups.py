@@ -111,9 +111,11 @@ class GroupBytes:
         stored = 0
         for axis in part.value_axes:
             stored = stored * view.shape[axis] + index[axis]
+        # A packed value may begin or end inside of a byte.
         first_bit = (stored * view.itemsize + byte % view.itemsize) * BYTE
         inside = tuple(index[axis] for axis in part.value_axes) if self.is_state else ()
         token, head = place.get(TOKENS), place.get(HEADS)
+        # One matrix for each head, so the first number is the head.
         if len(inside) == STATE_HEAD_DIMENSIONS:
             head = inside[0]
         return Meaning(

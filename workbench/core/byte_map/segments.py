@@ -63,6 +63,7 @@ def segments(
         if detail in {BLOCK, KERNEL_BLOCK} and group.kernel_span is None:
             continue
         finer = tuple(islice(_pieces(group, start, stop, detail), limit + 1))
+        # The finest detail that still fits the limit is shown.
         if len(finer) > limit:
             break
         found = finer

@@ -107,6 +107,7 @@ class ByteMap:
         page, page_byte = divmod(byte, found.page_bytes)
         meanings = [group.meaning(byte) for group in found.groups]
         meanings += (group.meaning(there) for group, there in self.elsewhere(tensor, byte))
+        # The byte is one of these at a time: a block belongs to one group.
         meanings.sort(key=lambda meaning: meaning.group)
         return ByteMeaning(tensor, byte, page, page_byte, tuple(meanings))
 

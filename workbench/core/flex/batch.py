@@ -110,6 +110,7 @@ def paged_batch(
             f"{max(1, MAX_WORK // width):,} new tokens at this length.",
             field="batch",
         )
+    # One block for each request in turn, as decoding requests get them from one pool.
     rows: list[list[int]] = [[] for _ in requests]
     block = NULL_BLOCK
     for column in range(width):
@@ -118,6 +119,7 @@ def paged_batch(
                 block += 1
                 row.append(block)
     null = [NULL_BLOCK] * width
+    # The gather kernel of the block tables does not clear the tail of a row (0.23).
     tails = [rows[index - 1] if stale else [] for index in range(len(rows))]
     return PagedBatch(
         tuple((*row, *tail, *null)[:width] for row, tail in zip(rows, tails, strict=True)),

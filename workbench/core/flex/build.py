@@ -46,6 +46,8 @@ def direct_build(
     for start in range(0, batch.num_tokens, q_block_size):
         tokens = range(start, min(start + q_block_size, batch.num_tokens))
         pages = [page for token in tokens for page in _pages(batch, rule, token, pruned=pruned)]
+        # A stale column can move another request's page to the front; its keys are then
+        # added up in another order, which gives other bits (0.23).
         unique = tuple(dict.fromkeys(page for page in pages if page != NULL_BLOCK))
         groups.append(unique)
         dropped += sum(page != NULL_BLOCK for page in pages) - len(unique)

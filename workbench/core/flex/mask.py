@@ -47,6 +47,7 @@ class MaskRule:
         if self.chunk is not None:
             start = query // self.chunk * self.chunk
             low, high = max(low, start), min(high, start + self.chunk)
+        # Prefix ranges are added last, so they override what causal and window exclude.
         ranges = [(low, high), *((s, e + 1) for s, e in self.prefix if s <= query <= e)]
         return _union((max(a, 0), min(b, length)) for a, b in ranges)
 

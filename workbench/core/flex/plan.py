@@ -200,6 +200,7 @@ def mask_memory(plan: Plan, flex: FlexPlan, num_blocks: int) -> MaskMemory:
     """Return what the mask of a plan costs over a pool of `num_blocks`."""
     # One buffer grows with the longest request, one with the whole pool, used or not.
     block, queries = flex.cache_block_size, flex.mask.q_block_size
+    # Each query of a mask block may name every page of the longest request.
     entries = queries * cdiv(plan.max_model_len, block)
     return MaskMemory(
         4 * cdiv(plan.max_num_batched_tokens, queries) * entries,

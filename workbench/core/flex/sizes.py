@@ -82,6 +82,7 @@ def mask_blocks(fields: FlexFields, cache_block_size: int, *, small: bool) -> Ma
     # FlexAttentionMetadataBuilder.__init__.
     q = fields.q_block_size or (SMALL_BLOCK if small else LARGE_BLOCK)
     kv = fields.kv_block_size or (cache_block_size if small else LARGE_BLOCK)
+    # A hybrid's kernel block, such as 528, is not a power of two: its default stops the start.
     # Queries are checked first, so two mistakes give one refusal.
     refusal = _refused("q", q, "m", fields.block_m, explicit=bool(fields.q_block_size)) or _refused(
         "kv", kv, "n", fields.block_n, explicit=bool(fields.kv_block_size)
@@ -130,6 +131,7 @@ def _refused(
         )
     if tile is None:
         return None
+    # vLLM tests for None, so the check divides by an explicit 0.
     if tile == 0:
         return FlexRefusal(
             "flex_tile_is_zero",

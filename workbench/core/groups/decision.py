@@ -83,6 +83,7 @@ def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | No
 def _of_several_types(
     specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None
 ) -> Decision:
+    # Hidden states are taken out while the others are made equal, and get a group each afterwards.
     hidden = {name: spec for name, spec in specs.items() if spec.kind == HIDDEN_SPEC}
     others = {name: spec for name, spec in specs.items() if spec.kind != HIDDEN_SPEC}
     if layout is not None and layout.startswith("B") and (packed := packed_groups(others, rules)):

@@ -205,6 +205,7 @@ class Grouping:
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """Return the places of a block: each holds layers of equal pages, one of every group."""
+        # One group alone: every layer has a tensor of its own.
         if len(self.groups) == 1:
             specs = self.layers.items()
             return tuple(Slot(spec.page_size_bytes, (name,)) for name, (_, spec) in specs)

@@ -48,6 +48,7 @@ class LayerSpecs(NamedTuple):
 
     def by_name(self) -> dict[str, CacheSpec]:
         """Return layer name -> spec, in the order of construction (attention before mamba)."""
+        # Construction follows the layers, attention before mamba in a layer that has both.
         specs = (self.of_kinds[kind] for kind in self.classes.kind_of_layer)
         return {**dict(zip(self.classes.names, specs, strict=True)), **dict(self.hidden)}
 
@@ -187,6 +188,7 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
     """Return one fp8 key of each token with its scales, the same on every rank."""
     # Indexer and DeepseekV32IndexerCache, 0.23 and 0.33.
     assert attention.indexer is not None
+    # Sparse MLA (DeepSeek-V3.2): the keys of the indexer are a cache layer of their own.
     head = attention.indexer.head_dim
     token = head + head // INDEX_SCALE_ELEMENTS * INDEX_SCALE_BYTES
     block = plan.block_size

@@ -42,6 +42,7 @@ def _unified(name: str, spec: CacheSpec, target: int, rules: GroupRules) -> Cach
             return spec.padded(target)
         raise _not_divisible(name, page, target, rules)
     if spec.is_mamba:
+        # A bare assertion in vLLM, as with a draft model of larger pages (#43626, #45207).
         raise PagesNotUnifiableError(f"{name}: a mamba page does not grow with its block")
     if spec.padding_bytes:
         raise PagesNotUnifiableError(f"{name}: a padded page does not grow with its block")

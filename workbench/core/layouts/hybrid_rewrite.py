@@ -38,6 +38,7 @@ def interleaved(view: View) -> View:
     """
     # Only strides change, as in _update_hybrid_attention_mamba_layout: K and V of a block are then
     # in that block's page, which it shares with the states of other groups.
+    # The unit is the kernel block: K0 V0 K1 V1 ..., as many pairs in a page as it has of them.
     hidden = prod(view.shape[2:])
     return replace(view, strides=(hidden, 2 * hidden, *view.strides[2:]))
 
@@ -68,6 +69,8 @@ def needs_rewrite(view: View, block_dim: int, rule: str) -> bool:
         return True
     if view.shape[0] != 2:
         return False
+    # Two kernel blocks look the same in either order: a guess crashes or, without the assertion,
+    # corrupts the cache in silence. One manager block of two kernel blocks is such a case, too.
     # The V2 runner asserts this even where the backend has answered: two kernel blocks stop it.
     if view.shape[1] == 2 and rule in ASSERTIONS:
         raise LayoutError(

@@ -62,6 +62,7 @@ def stored_dtype(kv_cache_dtype: str, model_dtype: str) -> str:
 
 def blocks_in(raw_bytes: int, page_bytes: int, what: str) -> int:
     """Return the manager blocks of a tensor. Errors: LayoutError (vLLM: AssertionError)."""
+    # Each layer divides by its own page, so an SSM page that was left unpadded ends here.
     require_positive(page_bytes, "page_size_bytes", "byte")
     if raw_bytes % page_bytes:
         raise LayoutError(

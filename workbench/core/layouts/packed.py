@@ -130,6 +130,7 @@ def packed_plan_layout(
 def place_views(plan: Plan, found: LayerPlace) -> CacheViews:
     """Return the layer's pages as if consecutive: page b in [b * page, (b + 1) * page)."""
     # A byte map counts so; `LayerPlace.address` gives where a byte of a page really is.
+    # Only the order inside of a page is kept.
     inside = "LBNHC" if found.where.name.endswith("NHC") else "LBHNC"
     spec, page = found.spec, found.spec.page_size_bytes
     blocks = found.where.num_blocks

@@ -104,6 +104,7 @@ class CacheLayout:
                 vllm_exception="ValueError",
                 vllm_text=f"Block size must be a multiple of {multiple}.",
             )
+        # K and V are a dimension of two, or are together in the last one.
         sizes = {
             NUM_BLOCKS: num_blocks,
             KV: 2,

@@ -48,6 +48,7 @@ def expanded_row(row: Sequence[int], ratio: int, stride: int | None = None) -> t
     the next, more than `ratio` where other layers' pages are in between. Errors: ValueError for a
     stride below the ratio.
     """
+    # A packed layout has other layers' pages between two blocks, so ids there skip them.
     step = ratio if stride is None else stride
     if ratio < 1 or step < ratio:
         raise ValueError(f"a block of {ratio} kernel blocks needs a stride of {ratio}; got {step}.")

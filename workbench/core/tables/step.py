@@ -167,6 +167,8 @@ class TableStep:
 
     def slot(self, group: int, row: int, position: int) -> Step:
         """Return how the slot of a token is computed. Errors: ValueError outside the row."""
+        # The size is that of the table's entries. With the manager's size slots are wrong, and
+        # nothing crashes: the answers of the model get worse (vllm#27753).
         shown = self.groups[group]
         rules, table, size = (
             SLOT_RULES[shown.table_holds],
