@@ -16,7 +16,7 @@ import pytest
 from tests.models.configs import qwen3_5
 from workbench.core.errors import Refused
 from workbench.core.flex import batch, plan
-from workbench.core.tables.step import SLOT_RULES
+from workbench.core.tables.step import BLOCKS, SLOTS
 from workbench.core.versions import RULE_SETS, V0_33
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
@@ -26,8 +26,7 @@ FIND = "import importlib.util as u; print(u.find_spec('vllm').submodule_search_l
 OUTSIDE_THE_PLAN = {
     batch.READ_AT,
     plan.READ_AT,
-    *(rules.slot_read_at for rules in SLOT_RULES.values()),
-    *(rules.blocks_read_at for rules in SLOT_RULES.values()),
+    *(read_at for _rule, read_at in (*SLOTS.values(), *BLOCKS.values())),
 }
 """Citations of steps outside a resolution."""
 

@@ -82,16 +82,8 @@ def group_of(specs: Mapping[str, CacheSpec]) -> Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """One place of a block: its page, and the layer of every group that is in it."""
-
-    page_size_bytes: int
-    shared_by: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Tensor:
-    """One allocation: its bytes and the layers that see it, one of every group."""
+    """One allocation, or a block of it: its bytes and its layers, one of every group."""
 
     size_bytes: int
     shared_by: tuple[str, ...]
@@ -203,12 +195,12 @@ class Grouping:
         return self.layout is not None and self.layout.startswith("B")
 
     @cached_property
-    def slots(self) -> tuple[Slot, ...]:
-        """Return the places of a block: each holds layers of equal pages, one of every group."""
+    def slots(self) -> tuple[Tensor, ...]:
+        """Return a block of every tensor: it holds layers of equal pages, one of every group."""
         # One group alone: every layer has a tensor of its own.
         if len(self.groups) == 1:
             specs = self.layers.items()
-            return tuple(Slot(spec.page_size_bytes, (name,)) for name, (_, spec) in specs)
+            return tuple(Tensor(spec.page_size_bytes, (name,)) for name, (_, spec) in specs)
         used: Counter[tuple[int, int]] = Counter()
         found: dict[int, dict[int, list[str]]] = {}
         for name, (group, spec) in self.layers.items():
@@ -217,7 +209,9 @@ class Grouping:
             used[group, page] += 1
             found.setdefault(page, {}).setdefault(slot, []).append(name)
         return tuple(
-            Slot(page, tuple(names)) for page, places in found.items() for names in places.values()
+            Tensor(page, tuple(names))
+            for page, places in found.items()
+            for names in places.values()
         )
 
     @cached_property
@@ -237,7 +231,7 @@ class Grouping:
         """Return one tensor per slot, shared by that slot's layers; a single one in 0.33."""
         if self.layout is None:
             slots = self.slots
-            return tuple(Tensor(one.page_size_bytes * num_blocks, one.shared_by) for one in slots)
+            return tuple(Tensor(one.size_bytes * num_blocks, one.shared_by) for one in slots)
         layers = tuple(self.layers)
         return (Tensor(self.bytes_per_block * num_blocks, layers),) if layers else ()
 

@@ -12,53 +12,39 @@ from workbench.core.trace import Citation, Rule, Step
 TABLES = "v1/worker/gpu/block_table.py"
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRules:
-    """How a slot follows from a table, and kernel blocks from a manager block (#38831).
-
-    unit: what an entry of the table is called in the formula of the slot.
-    """
-
-    unit: str
-    slot: Rule
-    slot_read_at: Citation
-    blocks: Rule
-    blocks_read_at: Citation
+def _slot(unit: str, holds: str) -> Rule:
+    formula = f"row[position // {unit}] * {unit} + position % {unit}, where row holds {holds}"
+    return Rule("slot", "Slot of a token", f"{formula} and {unit} is their size", "")
 
 
-def _rules(
-    unit: str, holds: str, made: str, slot_read_at: Citation, blocks_read_at: Citation
-) -> SlotRules:
-    slot = f"row[position // {unit}] * {unit} + position % {unit}, where row holds {holds} blocks"
-    blocks = f"b * r, b * r + 1, ... b * r + r - 1, {made} manager // kernel"
-    return SlotRules(
-        unit=unit,
-        slot=Rule("slot", "Slot of a token", f"{slot} and {unit} is their size", ""),
-        slot_read_at=slot_read_at,
-        blocks=Rule("kernel_blocks", "Kernel blocks of one manager block", blocks, ""),
-        blocks_read_at=blocks_read_at,
-    )
+def _blocks(where: str) -> Rule:
+    formula = f"b * r, b * r + 1, ... b * r + r - 1, {where} manager // kernel"
+    return Rule("kernel_blocks", "Kernel blocks of one manager block", formula, "")
 
 
-SLOT_RULES = {
-    # Without context parallelism, as in the slot-mapping kernel of the V2 runner.
-    KERNEL_BLOCKS: _rules(
-        "k",
-        "kernel",
-        "where r is",
+# Without context parallelism, as in the slot-mapping kernel of the V2 runner (#38831). In 0.33 the
+# table keeps what was handed out, and each attention group makes its own kernel blocks of it.
+SLOTS = {
+    KERNEL_BLOCKS: (
+        _slot("k", KERNEL_BLOCKS),
         Citation("0.23", TABLES, ("BlockTables.compute_slot_mappings",), "#38831"),
+    ),
+    MANAGER_BLOCKS: (
+        _slot("b", MANAGER_BLOCKS),
+        Citation("0.33", TABLES, ("BlockTables.compute_slot_mappings",)),
+    ),
+}
+BLOCKS = {
+    KERNEL_BLOCKS: (
+        _blocks("where r is"),
         Citation("0.23", TABLES, ("BlockTables.append_block_ids",), "#38831"),
     ),
-    # The table keeps what was handed out; each attention group makes its own kernel blocks of it.
-    MANAGER_BLOCKS: _rules(
-        "b",
-        "manager",
-        "made by the attention group: r is",
-        Citation("0.33", TABLES, ("BlockTables.compute_slot_mappings",)),
+    MANAGER_BLOCKS: (
+        _blocks("made by the attention group: r is"),
         Citation("0.33", "v1/worker/utils.py", ("AttentionGroup.map_to_kernel_block_table",)),
     ),
 }
-"""What a table holds -> its rules."""
+"""What a table holds -> its rule, and where vLLM has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,27 +156,24 @@ class TableStep:
         # The size is that of the table's entries. With the manager's size slots are wrong, and
         # nothing crashes: the answers of the model get worse (vllm#27753).
         shown = self.groups[group]
-        rules, table, size = (
-            SLOT_RULES[shown.table_holds],
-            shown.table[row],
-            shown.kernel_block_size,
-        )
+        (rule, read_at), table = SLOTS[shown.table_holds], shown.table[row]
+        size, unit = shown.kernel_block_size, "b" if shown.table_holds == MANAGER_BLOCKS else "k"
         column = position // size
         if position < 0 or column >= len(table):
             raise ValueError(
                 f"position {position} has no block: row {row} covers positions 0 to "
                 f"{len(table) * size - 1}"
             )
-        operands = {"position": position, rules.unit: size, f"row[{column}]": table[column]}
+        operands = {"position": position, unit: size, f"row[{column}]": table[column]}
         result = table[column] * size + position % size
-        return Step(rules.slot, operands, result, citation=rules.slot_read_at)
+        return Step(rule, operands, result, citation=read_at)
 
     def kernel_blocks(self, group: int, block: int) -> Step:
         """Return how a manager block becomes the kernel blocks that attention is given."""
         shown = self.groups[group]
-        rules, ratio = SLOT_RULES[shown.table_holds], shown.attention_ratio
+        (rule, read_at), ratio = BLOCKS[shown.table_holds], shown.attention_ratio
         blocks = tuple(range(block * ratio, (block + 1) * ratio))
-        return Step(rules.blocks, {"b": block, "r": ratio}, blocks, citation=rules.blocks_read_at)
+        return Step(rule, {"b": block, "r": ratio}, blocks, citation=read_at)
 
     def figure(self, group: int | None = None, theme: str = "auto") -> Any:
         """Return the plotly figure of a group's rows, by default of the first with attention."""
