@@ -1,8 +1,12 @@
-"""Small hybrid caches: attention and states whose pages are equal."""
+"""Small hybrid caches: attention and states whose pages are equal; real tensors over any cache."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
+import torch
+
+from workbench.core.layouts.of_plan import plan_layout
+from workbench.core.layouts.packed import layer_places
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import AttentionPages, LayoutName, StatePages, cache_views
 from workbench.core.layouts.view import ITEM_BYTES
@@ -33,3 +37,36 @@ def hybrid(layout, blocks, ratio=1, kernel=SMALL, name="NHD", padding=0, **optio
         name=LayoutName(name),
         **options,
     )
+
+
+@dataclass(frozen=True)
+class TorchViews:
+    """Tensors over one raw int8 tensor: `raw` [bytes], attention and states as their views say."""
+
+    raw: torch.Tensor
+    attention: torch.Tensor | None
+    states: tuple[torch.Tensor, ...]
+
+
+def torch_view(raw, view):
+    """Build `view` over `raw` (int8, [bytes]). Torch's RuntimeError if it exceeds the storage."""
+    typed = raw.view(getattr(torch, view.dtype))
+    return torch.as_strided(typed, view.shape, view.strides, view.offset_elements)
+
+
+def torch_views(views, raw=None):
+    """The views of the layers over a raw tensor, by default one of zeros."""
+    raw = torch.zeros(views.raw_bytes, dtype=torch.int8) if raw is None else raw
+    attention = None if views.attention is None else torch_view(raw, views.attention)
+    return TorchViews(raw, attention, tuple(torch_view(raw, view) for view in views.states))
+
+
+def allocation_views(plan, num_blocks, *, layout=None):
+    """Layer -> its tensors, all over one allocation of `num_blocks` blocks (0.33)."""
+    names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
+    views = {
+        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
+        for name in names
+    }
+    raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8)
+    return {name: torch_views(found, raw) for name, found in views.items()}

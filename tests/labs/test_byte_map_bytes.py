@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from tests.core.byte_map_cases import ATTENTION_BACKENDS, packed_group, small_group, state_group
-from tests.labs.small_views import SMALL, hybrid
+from tests.labs.small_views import SMALL, hybrid, torch_view
 from workbench.core.layouts.hybrid_rewrite import GUESSED_UNCHECKED, NEVER
 from workbench.core.versions.v0_23 import layouts
-from workbench.labs.cache_views import UNWRITTEN, byte_owners, torch_view
+from workbench.labs.cache_views import UNWRITTEN, byte_owners
 
 BLOCKS = (1, 2, 3, 7)
 RATIOS = (1, 2, 33)

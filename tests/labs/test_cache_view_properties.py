@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.labs.small_views import ATTENTION_BACKENDS, hybrid
+from tests.labs.small_views import ATTENTION_BACKENDS, hybrid, torch_view
 from workbench.core.layouts.hybrid_rewrite import interleaved
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.view import block_ranges, bytes_outside_their_page
@@ -17,7 +17,6 @@ from workbench.labs.cache_views import (
     byte_owners,
     check_ownership,
     ownership,
-    torch_view,
 )
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.core.layout_cases import cases, hybrid_views, published, published_views
-from tests.labs.small_views import ATTENTION_BACKENDS, hybrid
+from tests.labs.small_views import ATTENTION_BACKENDS, hybrid, torch_view, torch_views
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import GUESSED, GUESSED_UNCHECKED, NEVER
 from workbench.core.layouts.layer_views import attention_view
@@ -20,8 +20,6 @@ from workbench.labs.cache_views import (
     byte_owners,
     check_ownership,
     ownership,
-    torch_view,
-    torch_views,
 )
 
 BLOCKS = (1, 2, 3, 7)

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import workbench as wb
+from tests.labs.small_views import allocation_views
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import layer_places
 from workbench.core.versions.v0_33.layouts import NAMES
-from workbench.labs.cache_views import allocation_views, check_ownership
+from workbench.labs.cache_views import check_ownership
 
 LLAMA = {"model": "llama-3.1-8b", "max_model_len": 2048}
 SMALL_HYBRID = {"model": "qwen3.5-4b", "backend": "TRITON_ATTN", "tensor_parallel": 4}

@@ -1,4 +1,4 @@
-"""Real torch views over one raw tensor, and a check through raw bytes of which block owns what.
+"""Which block owns what of a cache, checked through raw bytes and real torch views over them.
 
     views = cache_views(layout, attention, states, num_blocks=2)
     check_ownership(views).attention.misplaced_bytes
@@ -14,55 +14,13 @@ from dataclasses import dataclass
 import torch
 
 from workbench.core.layouts.error import LayoutError, require_positive
-from workbench.core.layouts.of_plan import plan_layout
-from workbench.core.layouts.packed import layer_places
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View
-from workbench.core.plan import Plan
 
 UNWRITTEN = -1
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 """Bytes of an element -> an integer type of that size, so that any bit pattern can be written."""
-
-
-@dataclass(frozen=True)
-class TorchViews:
-    """Tensors over one raw int8 tensor: `raw` [bytes], attention and states as their views say."""
-
-    raw: torch.Tensor
-    attention: torch.Tensor | None
-    states: tuple[torch.Tensor, ...]
-
-
-def torch_view(raw: torch.Tensor, view: View) -> torch.Tensor:
-    """Build `view` over `raw` (int8, [bytes]). Torch's RuntimeError if it exceeds the storage."""
-    return _strided(raw, view, getattr(torch, view.dtype))
-
-
-def torch_views(views: CacheViews, device: str = "cpu") -> TorchViews:
-    """Return a zeroed raw tensor on `device` and the views of its layers."""
-    return _views_of(torch.zeros(views.raw_bytes, dtype=torch.int8, device=device), views)
-
-
-def _views_of(raw: torch.Tensor, views: CacheViews) -> TorchViews:
-    attention = None if views.attention is None else torch_view(raw, views.attention)
-    return TorchViews(raw, attention, tuple(torch_view(raw, view) for view in views.states))
-
-
-def allocation_views(
-    plan: Plan, num_blocks: int, *, layout: str | None = None, device: str = "cpu"
-) -> dict[str, TorchViews]:
-    """Return layer -> its tensors, all over one allocation of `num_blocks` blocks (0.33).
-
-    Errors: LayoutError.
-    """
-    names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
-    views = {
-        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name) for name in names
-    }
-    raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8, device=device)
-    return {name: _views_of(raw, found) for name, found in views.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +158,13 @@ def byte_owners(
     while weight == 1 or weight < blocks:
         raw.zero_()
         for view in views:
-            target = _strided(raw, view, BITS[view.itemsize])
+            bits = raw.view(BITS[view.itemsize])
+            target = torch.as_strided(bits, view.shape, view.strides, view.offset_elements)
             for block in range(view.shape[view.block_axis] // blocks_per_page):
                 kernels = target.narrow(view.block_axis, block * blocks_per_page, blocks_per_page)
-                kernels.fill_(_pattern(block // weight % 255 + 1, view.itemsize))
+                pattern = bytes([block // weight % 255 + 1]) * view.itemsize
+                kernels.fill_(int.from_bytes(pattern, "little", signed=view.itemsize > 1))
         digits = raw.view(torch.uint8).to(torch.int64)
         owners += (digits - 1) * weight
         weight *= 255
     return torch.where(digits == 0, UNWRITTEN, owners)
-
-
-def _pattern(byte: int, itemsize: int) -> int:
-    """Return the integer whose bytes are all `byte`; unsigned for single bytes (torch.uint8)."""
-    return int.from_bytes(bytes([byte]) * itemsize, "little", signed=itemsize > 1)
-
-
-def _strided(raw: torch.Tensor, view: View, dtype: torch.dtype) -> torch.Tensor:
-    return torch.as_strided(raw.view(dtype), view.shape, view.strides, view.offset_elements)

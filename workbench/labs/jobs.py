@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from functools import cache, partial
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -49,38 +49,28 @@ class Job:
             raise Stopped
 
 
-class _DaemonThread(Executor):
-    """One thread that runs one work after the other, and that no exit waits for."""
-
-    def __init__(self, name: str) -> None:
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        threading.Thread(target=self._serve, name=name, daemon=True).start()
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run `fn` after all earlier work."""
-        future: Future[Any] = Future()
-        self._waiting.put(partial(_fulfil, future, partial(fn, *args, **kwargs)))
-        return future
-
-    def _serve(self) -> None:
-        while True:
-            self._waiting.get()()
-
-
-def _fulfil(future: Future[Any], work: Callable[[], Any]) -> None:
-    try:
-        future.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - the future carries it
-        future.set_exception(error)
+@cache
+def _kernel_thread() -> ThreadPoolExecutor:
+    """Return the thread that launches. An exit waits for it: torch cannot be left in a call."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"workbench-{KERNELS}")
 
 
 @cache
-def _worker(lane: str) -> Executor:
-    """Return the thread of a lane. An exit waits for kernels: torch cannot be left in a call."""
+def _waiting(lane: str) -> SimpleQueue[tuple[Future[Any], Callable[[], Any]]]:
+    """Return the work of a lane's thread, which no exit waits for."""
+    waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
     name = f"workbench-{lane}"
-    if lane == KERNELS:
-        return ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
-    return _DaemonThread(name)
+    threading.Thread(target=_serve, args=(waiting,), name=name, daemon=True).start()
+    return waiting
+
+
+def _serve(waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]]) -> None:
+    while True:
+        future, work = waiting.get()
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - the future carries it
+            future.set_exception(error)
 
 
 def launch(work: Callable[[], Result], lane: str = KERNELS) -> Future[Result]:
@@ -89,8 +79,10 @@ def launch(work: Callable[[], Result], lane: str = KERNELS) -> Future[Result]:
     The caller's current GPU is passed on: torch keeps one per thread.
     """
     if lane == KERNELS:
-        return _worker(lane).submit(_on_device, _current_device(), work)
-    return _worker(lane).submit(work)
+        return _kernel_thread().submit(_on_device, _current_device(), work)
+    future: Future[Result] = Future()
+    _waiting(lane).put((future, work))
+    return future
 
 
 def _current_device() -> int:

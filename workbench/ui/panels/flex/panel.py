@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import ipywidgets as widgets
 
+from workbench.core.errors import ScenarioError
 from workbench.core.flex.plan import FLEX, flex_plan
+from workbench.core.flex.result import LabResult
 from workbench.core.plan import Plan
-from workbench.labs.flex.labs import FLEX_LABS
-from workbench.ui.panels.flex.part import BatchInput, LabPart, Part
-from workbench.ui.panels.flex.pictures import MaskPart, SizesPart
+from workbench.core.tables.batch_grammar import parse_batch
+from workbench.labs.flex.labs import FLEX_LABS, Lab, LabInput
+from workbench.ui.jobs import Done, JobRunner, Work
+from workbench.ui.live_figure import LiveFigure
+from workbench.ui.panels.flex.pictures import BatchInput, MaskPart, Part, SizesPart
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import display, grid
+from workbench.ui.pieces import (
+    button,
+    count_box,
+    display,
+    dropdown,
+    grid,
+    line,
+    mark_stale,
+    text_box,
+)
 from workbench.ui.session import Session, evaluate
+from workbench.views.flex.lab import lab_figure, lab_html
 from workbench.views.html import document, problem_html, refusal_html
 
 OTHER_BACKEND = (
@@ -19,6 +35,84 @@ OTHER_BACKEND = (
     "<b>FLEX_ATTENTION</b>; every button sets it as well.</p>"
 )
 NO_BLOCKS = "<p>No layer of this model uses a block size that FlexAttention supports.</p>"
+
+
+class LabPart(Part):
+    """A lab: its inputs, its button, and its result. Made from the declaration alone."""
+
+    def __init__(self, session: Session, lab: Lab, batch: BatchInput) -> None:
+        super().__init__(session)
+        self.lab, self._batch, self.takes_batch = lab, batch, lab.takes_batch
+        self.inputs = {one.name: _control(one) for one in lab.inputs}
+        self.jobs = JobRunner(self, on_refusal=self._mark_stale)
+        self.button = button(lab.button, lab.tip)
+        self.result, self.figure = widgets.HTML(), LiveFigure()
+        self.figure.hide()
+        self.fill(
+            widgets.HTML(document(f"<p>{escape(lab.explained)}</p>") if lab.explained else ""),
+            grid(self.inputs.values()),
+            line(self.button, self.jobs.stop_button),
+            self.jobs.status,
+            self.result,
+            self.figure,
+        )
+        self.jobs.start_with(self.button, self._run)
+        self._offer()
+        self.watch(batch.batch, then=self._offer)
+
+    def show(self, plan: Plan) -> None:
+        """See `Panel.show`: what ran for another plan is stopped, and marked as stale."""
+        with self._lock:
+            changed = self._plan is not None and plan.fingerprint != self._plan.fingerprint
+            self._plan = plan
+        if changed and self.jobs.pending is not None:
+            self.jobs.cancel()
+            self._mark_stale()
+        if self.lab.before is not None and not self.result.value:
+            self._show(self.lab.before())
+
+    def forget(self) -> None:
+        """See `Part.forget`."""
+        super().forget()
+        self.jobs.cancel()
+
+    def _mark_stale(self) -> None:
+        mark_stale(True, self.result, self.figure)
+
+    def _offer(self) -> None:
+        """Offer the requests of the batch; one that cannot be read keeps those of the last."""
+        try:
+            requests = parse_batch(self._batch.batch.value)
+        except ScenarioError:
+            return
+        for one in self.lab.inputs:
+            picker = self.inputs[one.name]
+            if one.of_batch is not None and (offered := one.of_batch(requests)) != picker.options:
+                picker.options = offered
+                picker.value = offered[-1][1]
+
+    def _run(self) -> tuple[Work, Done] | None:
+        plan = self._plan
+        if plan is None:
+            return None
+        given = {name: control.value for name, control in self.inputs.items()}
+        if self.takes_batch:
+            given |= zip(("batch", "mask", "mask_tokens"), self._batch.read(), strict=True)
+        return lambda job: self.lab.function(plan, job=job, **given), self._show
+
+    def _show(self, result: LabResult) -> None:
+        self.result.value = lab_html(result)
+        mark_stale(False, self.result)
+        if (figure := lab_figure(result)) is not None:
+            self.figure.show(figure)
+
+
+def _control(one: LabInput) -> widgets.ValueWidget:
+    if one.choices or one.of_batch is not None:
+        return dropdown(one.label, one.choices, tip=one.tip)
+    if one.most:
+        return count_box(one.label, one.most, one.tip, least=1, value=one.default)
+    return text_box(one.label, one.default, tip=one.tip)
 
 
 class FlexPanel(Panel):

@@ -1,27 +1,29 @@
-"""Flex attention, pictures: the three grids of the plan, and the mask of a batch."""
+"""Flex attention, parts that draw: the three grids of the plan, and the mask of a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.core.errors import ScenarioError
-from workbench.core.flex.batch import PREFIX
+from workbench.core.flex.batch import KINDS, PREFIX
 from workbench.core.flex.picture import BUILDS, MASK_IS_REFUSED, MaskPicture, mask_picture
-from workbench.core.flex.plan import FlexPlan, flex_plan
+from workbench.core.flex.plan import FLEX, FlexPlan, flex_plan
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
+from workbench.core.tables.batch_grammar import BatchRequest, parse_batch
 from workbench.kernels.inspection.targets import TARGETS, Target
 from workbench.ui.live_figure import LiveFigure
-from workbench.ui.panels.flex.part import BatchInput, Part
-from workbench.ui.panels.panel import Shown
-from workbench.ui.pieces import display, dropdown, grid, line, text_box
+from workbench.ui.panels.panel import Panel, Shown
+from workbench.ui.pieces import display, dropdown, grid, integer_of, line, text_box
 from workbench.ui.session import Session
 from workbench.views.flex.figure import legal_pairs, mask_memory_figure, nested_grids
 from workbench.views.flex.text import TargetLimit, flex_html, targets_html, visits_html
 
+DEFAULT_BATCH, DEFAULT_SIZE = "2q48_q16s700", 64
 ROCM_SEEN_BYTES = 64 * 1024
 """Shared memory that vLLM assumes for every ROCm device."""
 OF_CAPABILITY = {"8.0": "sm_80", "9.0": "sm_90", "10.0": "sm_100", "10.3": "sm_100"}
@@ -38,6 +40,45 @@ MASKS: dict[str, Callable[[MaskPicture], go.Figure]] = {
     "logical mask": MaskPicture.logical_figure,
     "order of the visits": MaskPicture.order_figure,
 }
+
+
+class BatchInput:
+    """The batch and its mask, entered once for every part."""
+
+    def __init__(self) -> None:
+        self.batch = text_box("Flex batch", DEFAULT_BATCH)
+        self.kind = dropdown("Mask", KINDS)
+        self.size = text_box("Mask size (tokens)", str(DEFAULT_SIZE))
+        self.controls = (self.batch, self.kind, self.size)
+
+    def read(self) -> tuple[tuple[BatchRequest, ...], str, int]:
+        """Return requests, kind and size of the mask. Errors: ScenarioError."""
+        size = integer_of(self.size.value, "mask size", DEFAULT_SIZE)
+        return parse_batch(self.batch.value), self.kind.value, size
+
+
+class Part(Panel):
+    """One page of the tab. `show` gets a plan of flex attention, and only while it is open."""
+
+    takes_batch = True
+
+    def forget(self) -> None:
+        """Drop the plan: there is none to show."""
+        self._plan = None
+
+    def remedy_buttons(self, plan: Plan) -> list[widgets.Button]:
+        """Return buttons for the tested remedies of the problems of flex attention."""
+        return [
+            self.apply_button(
+                f"Apply {remedy.text}",
+                f"Tested: {remedy.plan!r}",
+                partial(self.session.replace, **{"backend": FLEX, **remedy.changes}),
+            )
+            for problem in plan.problems
+            if problem.code.startswith("flex_")
+            for remedy in plan.remedies(problem)
+            if remedy.plan.backend == FLEX
+        ]
 
 
 class SizesPart(Part):
