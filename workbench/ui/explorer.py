@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from html import escape
@@ -39,6 +39,8 @@ from workbench.views.rows import plan_facts
 RESETS_BACKEND = frozenset({"model", "platform", "compute_capability", "rules"})
 """Fields that, when changed, reset a backend that is no longer available, with a notice."""
 
+NO_PROBLEM = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
+
 
 def explore(start: Plan | Scenario | None = None, **fields: Any) -> Explorer:
     """Return the live panel for a plan or a scenario, with these fields changed.
@@ -61,29 +63,14 @@ class ProblemList:
         self._list = widgets.VBox()
         self.widget = widgets.VBox([self._input_error, self._list])
 
-    def show(self, plan: Plan, failure: str = "") -> None:
-        """Show the problems of a plan, or that there is none.
-
-        failure: HTML of an error with which vLLM did not start, which a plan without an error
-        must not contradict silently.
-        """
+    def show(self, cards: Iterable[tuple[str, Iterable[Remedy]]]) -> None:
+        """Show the HTML of problems, each with buttons for its remedies."""
         self.clear_input_error()
         entries: list[widgets.Widget] = []
-        for problem in plan.problems:
-            entries.append(widgets.HTML(html.document(html.problem_html(problem))))
-            entries.append(self._buttons(plan.remedies(problem)))
-        if failure and not plan.errors:
-            entries.insert(0, widgets.HTML(html.document(failure)))
-        if not entries:
-            good = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
-            entries = [widgets.HTML(html.document(good))]
+        for card, remedies in cards:
+            buttons = line(*map(self._button, remedies))
+            entries += [widgets.HTML(html.document(card)), buttons]
         replace_children(self._list, entries)
-
-    def show_refusal(self, error: WorkbenchError, remedies: Sequence[Remedy]) -> None:
-        """Show why there is no plan at all."""
-        self.clear_input_error()
-        card = widgets.HTML(html.document(html.refusal_html(error)))
-        replace_children(self._list, [card, self._buttons(remedies)])
 
     def show_input_error(self, error: ScenarioError) -> None:
         """Show why an input is invalid; the last plan and the input stay."""
@@ -95,9 +82,6 @@ class ProblemList:
         """Clear the message: the input is valid again."""
         self._input_error.value = ""
         display(self._list, shown=True)
-
-    def _buttons(self, remedies: Sequence[Remedy]) -> widgets.HBox:
-        return line(*map(self._button, remedies))
 
     def _button(self, remedy: Remedy) -> widgets.Button:
         made = apply_button(f"Apply {remedy.text}", f"Tested: {remedy.plan!r}")
@@ -259,10 +243,18 @@ class Explorer:
             self._catalog_model = scenario.model
         self._headline.value = html.document(html.headline_html(plan))
         self._facts.value = html.document(html.facts_html(plan_facts(plan)))
-        self._problems.show(plan, self.session.failure_of(scenario))
+        self._problems.show(self._cards(scenario, plan))
         self._figure.show(page(plan))
         self._tabs.show(plan)
         self._set_stale(result=False, verdict=False)
+
+    def _cards(self, scenario: Scenario, plan: Plan) -> Iterable[tuple[str, Iterable[Remedy]]]:
+        """Return the problems of a plan; an error with which vLLM did not start is one, too."""
+        cards = [(html.problem_html(found), plan.remedies(found)) for found in plan.problems]
+        failure = self.session.failure_of(scenario)
+        if failure and not plan.errors:
+            cards.insert(0, (failure, ()))
+        return cards or [(NO_PROBLEM, ())]
 
     def _show_refusal(self, scenario: Scenario, error: WorkbenchError) -> None:
         reason = "vLLM refuses this configuration"
@@ -273,7 +265,7 @@ class Explorer:
             f"</span><span>{reason}</span></div>"
         )
         remedies = remedies_of_refusal(scenario, error) if isinstance(error, Refused) else ()
-        self._problems.show_refusal(error, remedies)
+        self._problems.show([(html.refusal_html(error), remedies)])
         self._tabs.show_refusal(scenario, error)
         self._set_stale(result=True, verdict=False)
 

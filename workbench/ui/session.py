@@ -65,7 +65,7 @@ class Session:
         self._lock = threading.Lock()
         self._scenario = scenario
         self._wanted: Scenario | None = None
-        self._known_failure: tuple[Scenario, str] | None = None
+        self._known_failure = (scenario, "")
         self._showing = False
         self._show = show
         self._legal: LegalValues | None = None
@@ -83,7 +83,7 @@ class Session:
 
         failure: HTML of the error with which vLLM did not start with exactly this scenario.
         """
-        self._known_failure = (scenario, failure) if failure else None
+        self._known_failure = (scenario, failure)
         self.change(lambda _present: scenario)
 
     def legal_values(self, model: Model) -> LegalValues:
@@ -102,8 +102,8 @@ class Session:
 
     def failure_of(self, scenario: Scenario) -> str:
         """Return the HTML of the error that is known of exactly this scenario; else nothing."""
-        known = self._known_failure
-        return known[1] if known is not None and known[0] == scenario else ""
+        known, failure = self._known_failure
+        return failure if known == scenario else ""
 
     def replace(self, **changes: Any) -> None:
         """Request the newest scenario with these fields."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.core.errors import WorkbenchError
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
+from workbench.core.tables.batch_grammar import BatchRequest
 from workbench.core.tables.block_pool import NULL_BLOCK, BlockPool, PoolIsEmptyError
 from workbench.core.tables.rows import (
     MANAGER_BLOCKS,
@@ -52,6 +53,11 @@ class Growth:
     request: Request
     tokens: int
     new_tokens: int
+
+    @classmethod
+    def first(cls, row: int, request: BatchRequest) -> Growth:
+        """Return the first step of a request of a batch in a row of the tables."""
+        return cls(Request(row, 0), request.sequence_tokens, request.query_tokens)
 
 
 def table_groups(plan: Plan) -> tuple[tuple[Group, TableGroup], ...]:

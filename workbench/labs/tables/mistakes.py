@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.core.plan import Plan
 from workbench.core.tables.batch_grammar import BatchRequest
-from workbench.labs.tables.blocks import Growth, HeldBlocks, Request, check_lengths, table_groups
+from workbench.labs.tables.blocks import Growth, HeldBlocks, check_lengths, table_groups
 
 if TYPE_CHECKING:
     from workbench.kernels.block_table.landings import Damage, Landing, Scene
@@ -84,10 +84,7 @@ def scene_of(plan: Plan, batch: Requests) -> Scene:
 
     groups = table_groups(plan)
     held = HeldBlocks(plan, groups)
-    wanted = [
-        Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
-        for row, request in enumerate(batch)
-    ]
+    wanted = [Growth.first(row, request) for row, request in enumerate(batch)]
     check_lengths(plan, wanted)
     held.check(wanted, None)
     for growth in wanted:

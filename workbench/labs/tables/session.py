@@ -91,18 +91,15 @@ class TableSession:
 
     def launch(self) -> TableStep:
         """Admit the whole batch: computed tokens are already there, the new ones get slots."""
-        wanted = [
-            Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
-            for row, request in enumerate(self._pending)
-        ]
+        wanted = [Growth.first(row, request) for row, request in enumerate(self._pending)]
         return self._step(f"start {len(wanted)} requests", wanted)
 
     def admit(self, request: BatchRequest | str) -> TableStep:
         """Add a request in the lowest free row; the others decode a token."""
         request = as_batch(request)[0] if isinstance(request, str) else request
         row = self._free()[0]
-        new = Growth(Request(row, 0), request.sequence_tokens, request.query_tokens)
-        return self._step(f"admit a request in row {row}", [*self._decoding(1), new])
+        wanted = [*self._decoding(1), Growth.first(row, request)]
+        return self._step(f"admit a request in row {row}", wanted)
 
     def decode(self, tokens: int = 1) -> TableStep:
         """Add `tokens` tokens to every request; a new block where one is full."""
