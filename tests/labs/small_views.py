@@ -50,8 +50,8 @@ class TorchViews:
 
 def torch_view(raw, view):
     """Build `view` over `raw` (int8, [bytes]). Torch's RuntimeError if it exceeds the storage."""
-    typed = raw.view(getattr(torch, view.dtype))
-    return torch.as_strided(typed, view.shape, view.strides, view.offset_elements)
+    elements = raw.view(getattr(torch, view.dtype))
+    return torch.as_strided(elements, view.shape, view.strides, view.offset_elements)
 
 
 def torch_views(views, raw=None):

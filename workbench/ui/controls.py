@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
@@ -68,8 +69,7 @@ class Choice(Picker):
         options = tuple((self._label(value), _shown(value)) for value in self._offered)
         if options != self.widget.options:
             self.widget.options = options
-        if self.widget.value != _shown(present):
-            self.widget.value = _shown(present)
+        self.widget.value = _shown(present)
         self.widget.disabled = len(options) == 1
 
     def read(self, shown: Any) -> Any:
@@ -98,23 +98,18 @@ class Entry(Picker):
             self.widget.value = self.declared.kind.format(value)
 
 
-class ModelPath(Picker):
+class ModelPath(Entry):
     """A path or hub id, for models that the catalog does not have."""
 
     def __init__(self) -> None:
         tip = "Load the model from a path to a config.json or from a hub id (owner/name)."
-        super().__init__(MODEL, text_box("or config.json", "", "path or hub id", tip))
-
-    def read(self, shown: str) -> str | None:
-        """See `Picker.read`."""
-        return shown.strip() or None
+        super().__init__(replace(MODEL, label="or config.json", none="path or hub id", tip=tip))
 
     def refresh(self, scenario: Scenario, model: Model | None) -> None:
         """See `Picker.refresh`."""
-        in_catalog = scenario.model in catalog_names()
-        shown = "" if in_catalog or not isinstance(scenario.model, str) else scenario.model
-        if self.widget.value != shown:
-            self.widget.value = shown
+        given = scenario.model
+        in_list = not isinstance(given, str) or given in catalog_names()
+        self.widget.value = "" if in_list else given
 
 
 def _shown(value: Any) -> Any:

@@ -178,22 +178,22 @@ def _engine(
     m, n = _tile_of(tile, flex)
     check_size(batch, machine, 0)
 
+    compute = partial(
+        engine_attention,
+        mask=mask,
+        q_block=q,
+        kv_block=None if flex.is_direct else kv,
+        block_m=m,
+        block_n=n,
+        batch_invariant=flex.batch_invariant,
+        compiled=machine.is_gpu,
+    )
+
     def attend(paged: PagedInputs) -> Tensor:
         with warnings.catch_warnings():
             # eager was requested, and the result reports it
             warnings.filterwarnings("ignore", message="flex_attention called without")
-            return engine_attention(
-                paged.query,
-                paged.kv_cache,
-                paged.batch,
-                mask=mask,
-                q_block=q,
-                kv_block=None if flex.is_direct else kv,
-                block_m=m,
-                block_n=n,
-                batch_invariant=flex.batch_invariant,
-                compiled=machine.is_gpu,
-            )
+            return compute(paged.query, paged.kv_cache, paged.batch)
 
     used = f"tile {m} x {n} in mask block {q} x {kv}, {flex.build} build"
     used += "; timed with its build" if machine.is_gpu else "; eager uses neither"

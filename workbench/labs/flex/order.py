@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -102,11 +103,7 @@ def order_bits(batch: PagedBatch, found: OrderInversion, head_size: int = 64) ->
 
 def kernel_bits(batch: PagedBatch, request: int, head_size: int = 64) -> BitDifference:
     """Compare a request alone and in its batch under our bitwise kernel."""
-
-    def attend(queries: Tensor, cache: Tensor, paged: work.PagedBatch) -> Tensor:
-        return paged_attention(queries, cache, paged, settings=BITWISE)
-
-    return _compared(batch, request, attend, head_size)
+    return _compared(batch, request, partial(paged_attention, settings=BITWISE), head_size)
 
 
 def engine_bits(
@@ -117,21 +114,16 @@ def engine_bits(
     Tiles of 16 x 16, batch invariant: the order of the pages is all that a neighbour can change.
     compiled: False computes densely, without any order.
     """
-
-    def attend(queries: Tensor, cache: Tensor, paged: work.PagedBatch) -> Tensor:
-        return engine_attention(
-            queries,
-            cache,
-            paged,
-            mask=masks.causal(),
-            q_block=STALE_GROUP,
-            block_m=16,
-            block_n=16,
-            batch_invariant=True,
-            prune=prune,
-            compiled=compiled,
-        )
-
+    attend = partial(
+        engine_attention,
+        mask=masks.causal(),
+        q_block=STALE_GROUP,
+        block_m=16,
+        block_n=16,
+        batch_invariant=True,
+        prune=prune,
+        compiled=compiled,
+    )
     return _compared(batch, request, attend)
 
 
