@@ -65,8 +65,7 @@ def allocation_views(plan, num_blocks, *, layout=None):
     """Layer -> its tensors, all over one allocation of `num_blocks` blocks (0.33)."""
     names = [place.name for place in layer_places(plan, num_blocks, layout=layout)]
     views = {
-        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name)
-        for name in names
+        name: plan_layout(plan, num_blocks=num_blocks, layout=layout, layer=name) for name in names
     }
     raw = torch.zeros(views[names[0]].raw_bytes, dtype=torch.int8)
     return {name: torch_views(found, raw) for name, found in views.items()}

@@ -6,6 +6,7 @@ import ipywidgets as widgets
 import plotly.graph_objects as go
 
 from workbench.ui import Explorer
+from workbench.ui.jobs import JobRunner
 
 
 def buttons(panel: Explorer) -> list[widgets.Button]:
@@ -72,3 +73,13 @@ def is_verdict_stale(panel: Explorer) -> bool:
 def options(panel: Explorer, field: str) -> tuple[object, ...]:
     """Return the values that a dropdown offers."""
     return tuple(value for _label, value in panel.controls[field].options)
+
+
+def shown_in_time(jobs: JobRunner, timeout_s: float = 300.0) -> bool:
+    """Wait until everything that was started has been shown; return False if it has not."""
+    try:
+        if jobs.pending is not None:
+            jobs.pending.exception(timeout_s)
+    except TimeoutError:
+        return False
+    return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from tests.ui.panels import shown_in_time
 
 TITLE = "Block tables"
 PATIENCE_S = 300  # reached by what is broken, never by a busy machine
@@ -27,7 +28,7 @@ def tab():
 def do(tables, name):
     assert not tables.buttons[name].disabled, name
     tables.buttons[name].click()
-    assert tables.jobs.wait(PATIENCE_S)
+    assert shown_in_time(tables.jobs, PATIENCE_S)
 
 
 def test_nothing_is_launched_before_start(tab):

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from tests.ui.panels import shown_in_time
 from workbench.core.flex.lab import KERNELS
 from workbench.kernels.mode import triton_mode
 from workbench.labs.flex import launch as flex_launch
@@ -40,7 +41,7 @@ class Shown:
         self.panel.part.value = dict(self.panel.part.options)[title]
 
     def wait(self, part):
-        assert part.jobs.wait(SECONDS)
+        assert shown_in_time(part.jobs, SECONDS)
 
 
 @pytest.fixture

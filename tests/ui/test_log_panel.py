@@ -44,7 +44,7 @@ def test_a_log_is_explained_and_its_scenario_taken_over(tab):
     assert "the rules give 1,056 tokens" in log._lines.value
     assert 'data-verdict="agrees"' in log._lines.value
     assert panel.plan.model.name == "jamba-1.5-mini"
-    [use] = log.use_buttons
+    [use] = log._use.children
     assert use.description == "Use this scenario"
     use.click()
     assert panel.plan.block_size == 1056
@@ -67,7 +67,7 @@ def test_the_explanation_stays_while_scenarios_change(tab):
 def test_a_size_alone_offers_a_button_for_every_candidate(tab):
     panel, log = tab
     paste(log, log_of("size_alone_528"))
-    first = log.use_buttons[0]
+    first = log._use.children[0]
     assert first.description == "Use qwen3.5-4b"
     first.click()
     assert panel.plan.block_size == 528
@@ -80,11 +80,11 @@ def test_a_size_that_differs_offers_what_would_explain_it(tab):
         "non-default args: {'model': 'nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16'}\n"
         "Setting attention block size to 1056 tokens to ensure that attention page size is >=",
     )
-    assert [button.description for button in log.use_buttons][:2] == [
+    assert [button.description for button in log._use.children][:2] == [
         "Use this scenario",
         "Use tensor_parallel = 4",
     ]
-    log.use_buttons[1].click()
+    log._use.children[1].click()
     assert panel.plan.block_size == 1056
 
 
@@ -92,7 +92,7 @@ def test_a_command_line_is_taken_over_as_well(tab):
     panel, log = tab
     paste(log, "vllm serve Qwen/Qwen3.5-4B -tp 2 --block-sise 3")
     assert "Nearest: --block-size" in log._lines.value
-    log.use_buttons[0].click()
+    log._use.children[0].click()
     assert (panel.scenario.model, panel.scenario.tensor_parallel) == ("qwen3.5-4b", 2)
 
 
@@ -113,7 +113,7 @@ def test_an_unknown_text_is_reported_and_stays(tab, text, words):
     assert words in log._error.value
     assert log.text.value == text
     assert log._lines.value == ""
-    assert log.use_buttons == ()
+    assert log._use.children == ()
     paste(log, log_of("whole_start_0_23"))
     assert log._error.value == ""
 
@@ -123,7 +123,7 @@ def test_clear_empties_everything(tab):
     paste(log, log_of("whole_start_0_23"))
     log.clear.click()
     assert (log.text.value, log._lines.value, log._scenario.value) == ("", "", "")
-    assert log.use_buttons == ()
+    assert log._use.children == ()
 
 
 def test_markup_in_a_log_is_shown_not_run(tab):
@@ -145,7 +145,7 @@ def test_a_refused_scenario_can_be_taken_over_and_is_refused_above(tab):
         "size (3).",
     )
     assert "the rules give the same" in log._lines.value
-    log.use_buttons[0].click()
+    log._use.children[0].click()
     assert panel.scenario.model == "qwen3.5-4b"
 
 
@@ -154,7 +154,7 @@ def test_a_fatal_log_never_becomes_a_scenario_without_a_problem(tab, name):
     panel, log = tab
     paste(log, ARGUMENTS + LINES[name])
     assert "The log ends with a fatal error" in log._lines.value
-    log.use_buttons[0].click()
+    log._use.children[0].click()
     found = panel._problems._list.children
     shown = "".join(part.value for part in found if isinstance(part, widgets.HTML))
     assert "No start-up problem found" not in shown
@@ -164,7 +164,7 @@ def test_a_fatal_log_never_becomes_a_scenario_without_a_problem(tab, name):
 def test_facts_of_a_log_belong_to_its_scenario_alone(tab):
     panel, log = tab
     paste(log, ARGUMENTS + LINES["hash_block_not_divisible"])
-    log.use_buttons[0].click()
+    log._use.children[0].click()
     assert "do not find this problem" in panel._problems._list.children[0].value
     panel.controls["tensor_parallel"].value = 2
     assert "No start-up problem found" in panel._problems._list.children[0].value
@@ -173,7 +173,7 @@ def test_facts_of_a_log_belong_to_its_scenario_alone(tab):
 def test_the_whole_scenario_of_a_log_is_taken_over(tab):
     panel, log = tab
     paste(log, log_of("align_budget"))
-    log.use_buttons[0].click()
+    log._use.children[0].click()
     found = panel.scenario
     assert (found.enable_prefix_caching, found.mamba_cache_mode) == (True, "align")
     assert found.max_num_batched_tokens == 2048

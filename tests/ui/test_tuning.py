@@ -14,6 +14,7 @@ import pytest
 import workbench as wb
 from tests.sweeps.local_dask import started
 from tests.sweeps.waiting import PATIENCE_S, wait_for
+from tests.ui.panels import shown_in_time
 from workbench.sweeps import run
 from workbench.sweeps.kernels.fitting import Batch, Candidates
 from workbench.sweeps.kernels.kernel_session import KERNELS
@@ -38,7 +39,7 @@ def tab():
 
 def swept(tuning_panel):
     tuning_panel.start.click()
-    assert tuning_panel.jobs.wait(PATIENCE_S)
+    assert shown_in_time(tuning_panel.jobs, PATIENCE_S)
     return tuning_panel
 
 
@@ -126,7 +127,7 @@ def test_what_was_stopped_shows_nothing_and_the_newest_wins(tab, monkeypatch):
     tuning_panel.axes.value = "tensor_parallel = 1, 2"
     tuning_panel.start.click()
     gate.set()
-    assert tuning_panel.jobs.wait(PATIENCE_S)
+    assert shown_in_time(tuning_panel.jobs, PATIENCE_S)
     assert len(tuning_panel.found) == 2
     assert "<b>2</b> points" in tuning_panel._counts.value
 
@@ -160,7 +161,7 @@ def test_stop_ends_the_work_and_keeps_what_is_whole(tab, monkeypatch):
     assert began.wait(PATIENCE_S)
     tuning_panel.jobs.stop_button.click()
     stopped.set()
-    assert tuning_panel.jobs.wait(PATIENCE_S)
+    assert shown_in_time(tuning_panel.jobs, PATIENCE_S)
     assert "Stopped" in tuning_panel.jobs.status.value
     if tuning_panel.found is not None:  # some of the points were done
         assert "not reached" in tuning_panel._counts.value
@@ -253,7 +254,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     kernels.start.click()
     assert began.wait(PATIENCE_S)
     kernels.jobs.stop_button.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     kernels._arrived = arrived
     assert "Stopped at " in kernels._text.value
     assert "illegal" in kernels._text.value
@@ -262,7 +263,7 @@ def test_kernels_are_measured_row_by_row_stopped_and_resumed(tab, tmp_path):
     with ResultStore(tmp_path / "results.db") as store:
         assert len(store.rows()) == first
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "Done: " in kernels._text.value
     assert f"{first} of them from before" in kernels._text.value
     assert kernels.bar.value == kernels.bar.max == first + len(kernels._rows)
@@ -278,7 +279,7 @@ def test_an_invalid_results_file_is_reported_in_place(tab, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     kernels.file.value = str(tmp_path / "notes.txt")
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "is not a results file" in kernels.jobs.status.value
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
@@ -290,11 +291,11 @@ def test_block_tables_are_measured_as_well(tab, tmp_path):
     assert kernels.bitwise.disabled  # it has one configuration for all batches anyway
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "W2 reduced" in kernels._table.value
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "W2 reduced" in kernels._table.value  # stored rows are shown, though none is measured
     kernels.kernel.value = "flex"
     assert not kernels.bitwise.disabled
@@ -330,7 +331,7 @@ def test_a_file_that_takes_no_rows_says_why_and_shows_what_it_holds(
     before = path.read_bytes()
     kernels.file.value = str(path)
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert said in kernels._notes.value
     assert "Nothing is measured" in kernels._notes.value
     assert kernels.jobs.status.value == ""
@@ -358,7 +359,7 @@ def test_a_worker_that_dies_is_a_row_and_the_panel_lives(tab, tmp_path, monkeypa
     plant(monkeypatch)
     kernels.file.value = str(tmp_path / "results.db")
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     assert "3 failed" in kernels._text.value
     for words in ("✕ crashed", "SIGKILL", "✕ oom", "requested everything", "✓ ok"):
@@ -377,7 +378,7 @@ def test_the_newest_request_wins(tab, tmp_path, monkeypatch):
     kernels.file.value = str(tmp_path / "second.db")
     kernels.start.click()
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "4 of 4" in kernels._text.value
     with ResultStore(tmp_path / "first.db") as first, ResultStore(tmp_path / "second.db") as second:
         assert first.rows() == ()
@@ -400,7 +401,7 @@ def test_stop_does_not_wait_for_the_compiler(tab, tmp_path, monkeypatch):
     kernels.start.click()
     assert began.wait(PATIENCE_S)
     kernels.jobs.stop_button.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     gate.set()
     assert "Stopped before anything" in kernels._text.value
     assert kernels.jobs.stop_button.disabled
@@ -423,7 +424,7 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
     with started(n_workers=2) as cluster:
         kernels.where.value = f" {cluster.scheduler_address} "
         kernels.start.click()
-        assert kernels.jobs.wait(PATIENCE_S)
+        assert shown_in_time(kernels.jobs, PATIENCE_S)
         assert "4 of 4" in kernels._text.value
         assert "3 failed" in kernels._text.value
         for words in ("✕ crashed", "tcp://", "✕ oom", "✓ ok"):
@@ -433,14 +434,14 @@ def test_a_cluster_measures_for_the_panel(tab, tmp_path, monkeypatch):
         kernels.start.click()
         wait_for(lambda: is_measuring(cluster))
         kernels.jobs.stop_button.click()
-        assert kernels.jobs.wait(PATIENCE_S)
+        assert shown_in_time(kernels.jobs, PATIENCE_S)
         assert "0 of 4" in kernels._text.value
         assert "Stopped at " in kernels._text.value
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "No Dask scheduler answers" in kernels.jobs.status.value
     kernels.where.value = "this machine"
     kernels.start.click()
-    assert kernels.jobs.wait(PATIENCE_S)
+    assert shown_in_time(kernels.jobs, PATIENCE_S)
     assert "is not the address of a Dask scheduler" in kernels.jobs.status.value
     assert kernels.jobs.stop_button.disabled

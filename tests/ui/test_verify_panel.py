@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.ui.panels import shown_in_time
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.ui.panels.verify import VerifyPanel
@@ -25,7 +26,7 @@ def panel():
 def test_a_python_without_vllm_is_reported_in_the_panel(panel):
     panel.python.value = "/nowhere/python"
     panel.start.click()
-    assert panel.jobs.wait()
+    assert shown_in_time(panel.jobs)
     assert "cannot be started" in panel.jobs.status.value
     assert not panel.start.disabled
     assert panel.session.errors == []
@@ -36,7 +37,7 @@ def test_a_python_without_vllm_is_reported_in_the_panel(panel):
 def test_the_answer_is_a_table_that_goes_stale(panel):
     panel.python.value = PYTHON
     panel.start.click()
-    assert panel.jobs.wait()
+    assert shown_in_time(panel.jobs)
     table = panel.widget.children[-1]
     assert 'data-same="true"' in table.value
     assert 'data-same="false"' not in table.value

@@ -95,15 +95,6 @@ class JobRunner:
         self.status.value = document(refusal_html(error))
         self._on_refusal()
 
-    def wait(self, timeout_s: float = 300.0) -> bool:
-        """Wait until everything that was started has been shown; return False if it has not."""
-        try:
-            if self.pending is not None:
-                self.pending.exception(timeout_s)
-        except TimeoutError:
-            return False
-        return True
-
     def _say(self, job: Job, text: str) -> None:
         with self._lock:
             if self._job is job:

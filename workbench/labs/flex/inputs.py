@@ -94,9 +94,8 @@ def machine_for(planned: str, requested: str) -> Machine:
         raise ScenarioError("no_kernel_can_run", f"No kernel can run here: {mode.reason}.")
     dtype = planned if requested == AS_PLANNED else requested
     if dtype not in DTYPES:
-        raise ScenarioError(
-            "unknown_name", unknown_name_message("Dtype", dtype, DTYPES), field="dtype"
-        )
+        message = unknown_name_message("Dtype", dtype, DTYPES)
+        raise ScenarioError("unknown_name", message, field="dtype")
     if dtype != "bfloat16" or mode.mode == "gpu":
         return Machine(mode, dtype)
     why = "Triton's interpreter silently computes wrong bfloat16 results"

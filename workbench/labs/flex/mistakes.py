@@ -30,11 +30,8 @@ def make_flex_mistake(plan: Plan, *, mistake: str, job: Job | None = None) -> Fl
     Errors: ScenarioError for an unknown name; whatever the launch after the mistake raises.
     """
     if mistake not in FLEX_MISTAKES:
-        raise ScenarioError(
-            "unknown_name",
-            unknown_name_message("Mistake", mistake, FLEX_MISTAKES),
-            field="mistake",
-        )
+        message = unknown_name_message("Mistake", mistake, FLEX_MISTAKES)
+        raise ScenarioError("unknown_name", message, field="mistake")
     job = job or Job()
     tried, message = FLEX_MISTAKES[mistake](plan)
     job.check()

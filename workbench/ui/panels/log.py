@@ -50,11 +50,6 @@ class LogPanel(Panel):
     def show(self, plan: Plan) -> None:
         """Ignore the plan: the log belongs to its own scenario."""
 
-    @property
-    def use_buttons(self) -> tuple[widgets.Button, ...]:
-        """Buttons that apply a scenario, for tests and for driving the panel."""
-        return tuple(self._use.children)
-
     def _explain(self) -> None:
         with self._lock:
             self._empty()

@@ -103,10 +103,11 @@ class Panel:
                 put(part, content)
                 drawn.add(part)
         except WorkbenchError as error:
-            refusal = document(refusal_html(error), STALE)
+            older = (set(parts) or self._drawn) - drawn
+            mark_stale(True, *older)
+            refusal = document(refusal_html(error), STALE if older else "")
+        mark_stale(False, *drawn)
         self._drawn |= drawn
-        for part in parts or self._drawn:
-            mark_stale(bool(refusal) and part not in drawn, part)
         self.clear_error()
         self._refusal.value = refusal
 
