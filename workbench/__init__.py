@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from workbench.resolution import remedies_of_refusal, resolve
     from workbench.scenario import Scenario
     from workbench.scenario.sizes import parse_bytes
-    from workbench.sweeps.kernels.measurement import Measurement as measure
+    from workbench.sweeps.kernels.kernel_session import Measurement as measure
     from workbench.sweeps.sweep import sweep
     from workbench.ui import explore
     from workbench.versions import compare, compare_catalog, versions_of
@@ -72,7 +72,7 @@ _HOME = {
     "from_vllm_command": "workbench.exchange:from_vllm_command",
     "load_design": "workbench.exchange:load_design",
     "load_model": "workbench.models:load_model",
-    "measure": "workbench.sweeps.kernels.measurement:Measurement",
+    "measure": "workbench.sweeps.kernels.kernel_session:Measurement",
     "parse_bytes": "workbench.scenario.sizes:parse_bytes",
     "progress": "workbench.exercise:progress",
     "remedies_of_refusal": "workbench.resolution:remedies_of_refusal",

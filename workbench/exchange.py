@@ -178,7 +178,7 @@ def best_flex_settings(
     as the tile, and so is a block of keys: what vLLM's flags of these names accept. Nothing where
     no configuration has a time on every batch.
     """
-    from workbench.sweeps.kernels.best_flex import best_flex
+    from workbench.sweeps.kernels.winners import best_flex
 
     return tuple(
         FlexDevice(one.layer, {**one.provenance, "store": store}, one.best, one_for_all=bitwise)

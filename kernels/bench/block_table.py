@@ -8,7 +8,7 @@ from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.host_side import expansion_rows, host_step_rows
 from workbench.kernels.bench.inputs import SETS, expected, step_input
 from workbench.kernels.bench.machine import Machine, this_machine
-from workbench.kernels.bench.peers import FAST, Manner, PeerKind, TablesPeer, ours
+from workbench.kernels.bench.peers import FAST, Manner, PeerKind, TablesPeer, TorchPeer, ours
 from workbench.kernels.bench.ratios import scores
 from workbench.kernels.bench.results import (
     TABLES_GATE,
@@ -19,7 +19,6 @@ from workbench.kernels.bench.results import (
 )
 from workbench.kernels.bench.run import GateModule, Plan, Run, has_fast
 from workbench.kernels.bench.timing import CaseTimes, time_cases
-from workbench.kernels.bench.torch_peer import TorchPeer
 from workbench.kernels.bench.vllm_source import VllmSource
 from workbench.kernels.bench.vllm_tables import find_vllm, vllm
 from workbench.kernels.bench.workloads import LONG_ROWS, WORKLOADS, Workload

@@ -68,7 +68,8 @@ class FlexRun(Run[FlexResult]):
         found = self.tried(name, [given], [right])
         remarks = {kind: READS_MASKED for kind, (_, wrong) in found.items() if NOT_FINITE in wrong}
         given.make_finite()
-        found |= {kind: ran(kind, [given], [right]) for kind in remarks}
+        for kind in remarks:
+            found[kind] = ran(kind, [given], [right])
         return self.right_ones(name, found, remarks), right
 
     def describe(self, given: FlexInput, peers: Mapping[PeerKind, Sequence[Any]]) -> None:

@@ -59,19 +59,9 @@ class FlexCase:
         return sum(part.requests for part in self.parts)
 
     @property
-    def kv_tokens(self) -> int:
-        """Return the number of tokens in the pages of the batch."""
-        return sum(part.requests * part.tokens for part in self.parts)
-
-    @property
     def query_tokens(self) -> int:
         """Return the number of queries in the batch."""
         return sum(part.requests * part.queries for part in self.parts)
-
-    @property
-    def is_uniform(self) -> bool:
-        """Return whether all requests have the same lengths, and can be stacked."""
-        return len(self.parts) == 1
 
     @property
     def is_causal(self) -> bool:
@@ -131,7 +121,8 @@ class FlexCase:
     def needed_bytes(self) -> int:
         """Estimate the memory that a run holds at once, including that of every peer."""
         element = self.torch_dtype.itemsize
-        kv = 2 * self.kv_tokens * self.kv_heads * self.head_dim * element
+        tokens = sum(part.requests * part.tokens for part in self.parts)
+        kv = 2 * tokens * self.kv_heads * self.head_dim * element
         queries = self.query_tokens * self.heads * self.head_dim * (8 + 6 * element)
         # the engine's block lists are sorted as int64, SDPA's mask is whole
         lists = 6 * 8 * self.query_tokens * -(-max(t for t, _ in self.sizes()) // self.block_size)

@@ -113,7 +113,7 @@ class _Stacked(AttentionPeer):
     """Keys, values and queries without pages: [requests, heads, tokens, dim]."""
 
     def __init__(self, given: FlexInput) -> None:
-        if not given.case.is_uniform:
+        if len(given.case.parts) > 1:
             raise PeerSkipped("its requests have different lengths and do not stack")
         self._given = given
         self._query, self._key, self._value = (

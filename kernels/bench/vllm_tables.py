@@ -1,11 +1,11 @@
 """vLLM's block tables as a peer, in both of their layouts."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -190,7 +190,7 @@ class VllmPeer(TablesPeer):
             self._copied.append(copy(*arguments, **named))
             return self._copied[-1]
 
-        with self._copying(remembered):
+        with patch.object(self._loaded.buffers, COPY, remembered):
             self.step()
 
     def launch(self, piece: Piece = "step") -> None:
@@ -198,7 +198,10 @@ class VllmPeer(TablesPeer):
         if piece == "step":
             self.rewind()
             copies = iter(self._copied)
-            with self._copying(lambda *_arguments, **_named: next(copies)):
+            kept = patch.object(
+                self._loaded.buffers, COPY, lambda *_arguments, **_named: next(copies)
+            )
+            with kept:
                 self.host()
         self._gather_and_map(piece)
 
@@ -235,17 +238,6 @@ class VllmPeer(TablesPeer):
             kernel_block_offsets=torch.arange(group.ratio, dtype=torch.int32, device=device),
             kv_cache_spec=SimpleNamespace(block_size=group.block_size),
         )
-
-    @contextmanager
-    def _copying(self, function: Callable[..., torch.Tensor]) -> Iterator[None]:
-        """Let their code copy ids to the device in another way."""
-        names = vars(self._loaded.buffers)
-        own = names[COPY]
-        names[COPY] = function
-        try:
-            yield
-        finally:
-            names[COPY] = own
 
 
 def vllm(source: VllmSource, *, launches: bool = True) -> PeerKind:

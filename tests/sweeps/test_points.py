@@ -226,7 +226,7 @@ def test_a_scenario_gives_plain_settings():
     space = space_of(Scenario(model="llama-3.1-8b", tensor_parallel=2), {"block_size": (16, 16)})
     assert type(space.settings) is Settings
     assert space.axes == {"block_size": (16,)}
-    assert space.point(0)[1].tensor_parallel == 2
+    assert next(space.points(0, 1))[1].tensor_parallel == 2
 
 
 def test_models_alone_can_be_swept():

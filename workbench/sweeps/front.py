@@ -37,17 +37,12 @@ def pareto(table: SweepTable, goals: Mapping[str, int] = GOALS) -> npt.NDArray[n
     kept = np.flatnonzero(table.is_kept)
     if not len(kept):
         return kept
-    costs = np.stack([_cost(table, kept, name, sign) for name, sign in goals.items()], axis=1)
+    costs = np.empty((len(kept), len(goals)))
+    for at, (name, sign) in enumerate(goals.items()):
+        found = table.values(name, kept).astype(np.float64)
+        # less is better, and nothing is the worst
+        costs[:, at] = np.where(np.isnan(found) | (found == -1), np.inf, -sign * found)
     return kept[undominated(costs)]
-
-
-def _cost(
-    table: SweepTable, kept: npt.NDArray[np.int64], name: str, sign: int
-) -> npt.NDArray[np.float64]:
-    """Return a column as costs: less is better, infinity where there is nothing."""
-    found = table.values(name, kept).astype(np.float64)
-    missing = np.isnan(found) | (found == -1)
-    return np.where(missing, np.inf, -sign * found)
 
 
 def undominated(costs: npt.NDArray[np.float64]) -> npt.NDArray[np.intp]:

@@ -38,7 +38,13 @@ class Space:
         if not self.models:
             raise ScenarioError("missing_field", "A sweep needs a model.", field=MODEL)
         for field, values in self.axes.items():
-            _check_axis(field, values)
+            if field not in FIELDS:
+                near = ", ".join(nearest_names(field, FIELDS)) or ", ".join(FIELDS)
+                message = f"A sweep has no axis {field[:80]!r}. Nearest: {near}."
+                raise ScenarioError("unknown_field", message, field=field[:80])
+            if not values:
+                message = f"The axis {field} has no values: give at least one."
+                raise ScenarioError("missing_field", message, field=field)
         once = {field: tuple(dict.fromkeys(values)) for field, values in self.axes.items()}
         plain = Settings(**{name: getattr(self.settings, name) for name in FIELDS})
         object.__setattr__(self, "axes", once)
@@ -68,10 +74,6 @@ class Space:
         values = (axis[place] for axis, place in zip(every, places, strict=True))
         return dict(zip((MODEL, *self.axes), values, strict=True))
 
-    def point(self, index: int) -> tuple[Model, Settings]:
-        """Return the model and the settings of one point."""
-        return next(self.points(index, index + 1))
-
     def points(self, start: int, stop: int) -> Iterator[tuple[Model, Settings]]:
         """Yield the model and the settings of consecutive points.
 
@@ -96,19 +98,3 @@ class Space:
             if all(getattr(settings, field) == value for field, value in values.items()):
                 return code
         return None
-
-
-def _check_axis(field: str, values: Sequence[Any]) -> None:
-    if field not in FIELDS:
-        near = ", ".join(nearest_names(field, FIELDS))
-        raise ScenarioError(
-            "unknown_field",
-            f"A sweep has no axis {field[:80]!r}. Nearest: {near or ', '.join(FIELDS)}.",
-            field=field[:80],
-        )
-    if not values:
-        raise ScenarioError(
-            "missing_field",
-            f"The axis {field} has no values: give at least one.",
-            field=field,
-        )

@@ -38,7 +38,10 @@ class SweepResult:
 
     def scenario_of(self, point: int) -> Scenario:
         """Return the scenario of a point. Errors: IndexError."""
-        return self.scenario.replace(**self._changes(point))
+        changes = self.table.space.changes(self._checked(point))
+        if len(self.table.space.models) == 1:
+            del changes["model"]
+        return self.scenario.replace(**changes)
 
     def plan_of(self, point: int) -> Plan:
         """Return the plan of a point. Errors: IndexError; Refused if vLLM refuses it."""
@@ -122,12 +125,6 @@ class SweepResult:
             f"{counts['identical']:,} identical; {len(self.front)} on the Pareto front per GPU"
             + (f"; {counts['missing']:,} not reached" if counts["missing"] else "")
         )
-
-    def _changes(self, point: int) -> dict[str, Any]:
-        changes = self.table.space.changes(self._checked(point))
-        if len(self.table.space.models) == 1:
-            del changes["model"]
-        return changes
 
     def _checked(self, point: int) -> int:
         if not 0 <= point < len(self):

@@ -12,11 +12,10 @@ from workbench.kernels.bench import gpu_clock, timing
 from workbench.kernels.bench.block_table import TablesRun, time_workload
 from workbench.kernels.bench.gpu_clock import Limits
 from workbench.kernels.bench.machine import this_machine
-from workbench.kernels.bench.peers import Manner, PeerKind, ours
+from workbench.kernels.bench.peers import Manner, PeerKind, TorchPeer, ours
 from workbench.kernels.bench.ratios import AGAIN
 from workbench.kernels.bench.results import TablesResult
 from workbench.kernels.bench.run import Plan
-from workbench.kernels.bench.torch_peer import TorchPeer
 from workbench.kernels.bench.workloads import WORKLOADS
 
 W4 = WORKLOADS["W4"].reduced()

@@ -11,10 +11,9 @@ from workbench.kernels.bench.block_table import peer_kinds
 from workbench.kernels.bench.host_side import CASES, expansion_rows, host_step_rows, ways
 from workbench.kernels.bench.inputs import expected, step_input
 from workbench.kernels.bench.machine import this_machine
-from workbench.kernels.bench.peers import POISON, Manner, OurPeer, PeerKind, ours
+from workbench.kernels.bench.peers import POISON, Manner, OurPeer, PeerKind, TorchPeer, ours
 from workbench.kernels.bench.results import TablesResult
 from workbench.kernels.bench.run import Plan, Run, ran
-from workbench.kernels.bench.torch_peer import TorchPeer
 from workbench.kernels.bench.vllm_source import VARIABLE
 from workbench.kernels.bench.vllm_tables import find_vllm
 from workbench.kernels.bench.workloads import WORKLOADS
