@@ -158,18 +158,16 @@ class DensePeer(_Stacked):
 
 
 class SdpaPeer(_Stacked):
-    """torch's scaled_dot_product_attention, no pages.
-
-    Causal where its own causal mask is the case's, without a mask for decodes; otherwise with the
-    whole mask, and a copy of keys and values for every head, since only then a fused kernel runs.
-    """
+    """torch's scaled_dot_product_attention, no pages; with the whole mask where it has to be."""
 
     def __init__(self, given: FlexInput) -> None:
         super().__init__(given)
+        # its own causal mask is aligned with the first key: right for whole requests only
         self._causal = given.case.mask == "causal" and self._queries == self._tokens
         decode = given.case.mask == "causal" and self._queries == 1
         self._masked = not (self._causal or decode)
         if self._masked:
+            # a fused kernel takes a mask only with keys and values of their own for every head
             group = given.case.heads // given.case.kv_heads
             self._key = self._key.repeat_interleave(group, 1)
             self._value = self._value.repeat_interleave(group, 1)

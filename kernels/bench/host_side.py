@@ -28,8 +28,8 @@ MOST_TURNS = 30
 
 Way = Callable[[], object]
 
+# CPU time of this thread: nothing here waits, and other work on the machine is not counted
 clock = time.thread_time
-"""CPU time of this thread: nothing here waits, and other work on the machine is not counted."""
 
 
 def ways(blocks: int, ratio: int) -> dict[str, Way]:

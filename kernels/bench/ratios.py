@@ -21,16 +21,15 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def measured_rounds(samples: Mapping[str, Sample], rounds: int) -> dict[str, list[float]]:
-    """Return name -> seconds per round, the mean of two turns: A B B A, so that drift cancels out.
-
-    Python's garbage is collected before, and not in between, so no peer pays for another's.
-    """
+    """Return name -> seconds per round, the mean of two turns in opposite orders."""
     seconds: dict[str, list[float]] = {name: [] for name in samples}
+    # no peer pays for another's garbage
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         for _ in range(rounds):
+            # A B B A: an even drift cancels out
             there = {name: sample() for name, sample in samples.items()}
             back = {name: samples[name]() for name in [*samples][::-1]}
             for name, values in seconds.items():
@@ -47,11 +46,8 @@ def round_ratios(of: Sequence[float], to: Sequence[float]) -> list[float]:
 
 
 def noise_band(again: Sequence[float]) -> Spread:
-    """Return the noise band of the same work timed twice, from its ratios per round.
-
-    The smallest and the largest are omitted if there are five: one outlier is not a band, and more
-    rounds must not make it wider.
-    """
+    """Return the noise band of the same work timed twice, from its ratios per round."""
+    # one outlier is not a band, and more rounds must not make it wider
     return spread(sorted(again)[1:-1] if len(again) >= 5 else again)
 
 

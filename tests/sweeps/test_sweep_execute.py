@@ -94,8 +94,9 @@ def test_what_takes_too_long_is_ended_and_said(store, lane):
     assert (row.status, row.message) == ("timeout", "no answer within 2 s")
 
 
-def test_a_device_is_one_process_that_sees_nothing_else(store):
-    lanes = process_lanes(["3", "5"])
+def test_a_device_is_one_process_that_sees_nothing_else(store, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    lanes = process_lanes()
     try:
         Sweep(store, keys(6), f"{MEASURES}:quick", lanes).run()
     finally:

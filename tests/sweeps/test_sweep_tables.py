@@ -103,10 +103,10 @@ def test_any_legal_tile_gives_what_the_oracle_gives(changed, max_requests):
 @IN_INTERPRETER
 def test_the_flow_in_the_interpreter_has_verdicts_and_no_times(tmp_path):
     kernel = KERNELS["block-table"]
-    chosen = kernel.chosen()
+    place = Place(NO_GPU, None, [Lane()])
+    chosen = kernel.chosen(place)
     assert chosen.illegal
     with ResultStore(tmp_path / "results.db") as store:
-        place = Place(NO_GPU, None, [Lane()])
         progress = kernel.sweep(store, chosen.first(1), place=place).run()
         rows = kernel.rows(store)
     assert (progress.measured, progress.failed) == (2, 0)

@@ -46,31 +46,28 @@ class SweptKernel:
     choose: Callable[[str | None, bool], Candidates]
     hash_of: Callable[[], str]
 
-    def chosen(self, place: Place | None = None, *, bitwise: bool = False) -> Candidates:
-        """Return what is worth measuring at a place (this machine if none is given).
+    def chosen(self, place: Place, *, bitwise: bool = False) -> Candidates:
+        """Return what is worth measuring at a place.
 
         For a GPU this compiles for a minute or more; the GPU need not be here.
         """
-        return self.choose((place or here()).target, bitwise)
+        return self.choose(place.target, bitwise)
 
     def sweep(
         self,
         store: ResultStore,
         chosen: Candidates,
-        *,
-        place: Place | None = None,
+        place: Place,
         on_row: Callable[[Row], None] | None = None,
     ) -> Sweep:
-        """Return the sweep over these, at a place (this machine if none is given)."""
-        at = place or here()
-        wanted = keys(self.name, chosen.configs, chosen.batches, at.device, self.hash_of())
-        return Sweep(store, wanted, self.measure, at.lanes, on_row=on_row)
+        """Return the sweep over these at a place."""
+        wanted = keys(self.name, chosen.configs, chosen.batches, place.device, self.hash_of())
+        return Sweep(store, wanted, self.measure, place.lanes, on_row=on_row)
 
-    def rows(self, store: ResultStore, device: str | None = None) -> tuple[Row, ...]:
-        """Return what a store holds of this kernel, whichever version; needs no GPU."""
-        return tuple(
-            row for row in store.rows(device) if row.key.config_values.get("kernel") == self.name
-        )
+    def rows(self, store: ResultStore) -> tuple[Row, ...]:
+        """Return what a store holds of this kernel, whichever device and version."""
+        every = store.rows()
+        return tuple(row for row in every if row.key.config_values.get("kernel") == self.name)
 
     def winners(self, rows: Iterable[Row], *, bitwise: bool = False) -> tuple[KernelWinners, ...]:
         """Return the winners per device and version of the kernel; nothing without any times."""

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
@@ -139,23 +139,15 @@ def _ending(code: int | None) -> str:
     return f"the worker ended with exit code {code}"
 
 
-def process_lanes(devices: Sequence[str] | None = None) -> tuple[ProcessLane, ...]:
-    """Return one lane per GPU, or one lane without a device.
-
-    devices: as CUDA_VISIBLE_DEVICES names them; all that the driver knows if not given.
-    """
-    chosen = visible_devices() if devices is None else devices
-    return tuple(ProcessLane(device) for device in chosen) or (ProcessLane(),)
-
-
-def visible_devices() -> tuple[str, ...]:
-    """Return the GPUs that this process may use, as the environment or the driver names them."""
+def process_lanes() -> tuple[ProcessLane, ...]:
+    """Return one lane per GPU that the environment or the driver names, or one without a GPU."""
+    devices: list[str] = []
     if (named := os.environ.get(VISIBLE)) is not None:
-        return tuple(name for name in named.split(",") if name.strip())
-    try:
-        import pynvml
+        devices = [name for name in named.split(",") if name.strip()]
+    else:
+        with suppress(Exception):  # no driver, no GPU
+            import pynvml
 
-        pynvml.nvmlInit()
-        return tuple(str(number) for number in range(pynvml.nvmlDeviceGetCount()))
-    except Exception:  # noqa: BLE001 - no driver, no GPU
-        return ()
+            pynvml.nvmlInit()
+            devices = [str(number) for number in range(pynvml.nvmlDeviceGetCount())]
+    return tuple(map(ProcessLane, devices)) or (ProcessLane(),)
