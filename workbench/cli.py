@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from workbench.commands.app import app as serve_app
 from workbench.commands.diff import backends, diff, verify
 from workbench.commands.inspect import inspect
+from workbench.commands.lab import app as serve_app
 from workbench.commands.lab import info, lab
 from workbench.commands.layout import layout
 from workbench.commands.notebook import check, run

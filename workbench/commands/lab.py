@@ -1,4 +1,4 @@
-"""The commands `workbench lab` and `workbench info`."""
+"""The commands `workbench lab`, `workbench app` and `workbench info`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
 import typer
 
-from workbench.commands.options import argument, fail, option
+from workbench.access.app_mode import VARIABLE, AppMode
+from workbench.commands.options import argument, fail, flag, option
 
+TEMPLATES = Path(__file__).with_name("app_template")
+SHORTEST_TOKEN = 16
 PACKAGES = (
     *("hybrid-kv-workbench", "torch", "triton", "numpy", "pydantic", "plotly", "anywidget"),
     *("ipywidgets", "jupyterlab", "ipykernel", "papermill", "vllm"),
@@ -82,3 +86,50 @@ def _kernel_rows() -> dict[str, str]:
         "Triton mode": f"{mode.mode}: {mode.reason}",
         "Triton self-test": f"{'passed' if test.ok else 'FAILED'}: {test.detail}",
     }
+
+
+def app(
+    notebook: Path = argument("Notebook to serve.", default=Path("notebooks/00_start.ipynb")),
+    ip: str = option("Address to listen on.", default="127.0.0.1"),
+    port: int = option("Port; another free one if taken.", default=8866),
+    browser: bool = option("Open a browser window.", default=True),
+    token: str | None = option("Token of the address; random by default. JUPYTER_TOKEN is safer."),
+    allow_host: list[str] | None = option(
+        "Additional host name under which this server is reached."
+    ),
+    output: Path = option("The only folder that the app writes to.", default=Path("app-output")),
+    python: list[str] | None = option("A Python with vLLM that the *Verify* tab may start."),
+    dask: list[str] | None = option("A Dask scheduler that may be measured on."),
+    model: list[str] | None = option(
+        "A path or hub id that may be read in addition to the catalog."
+    ),
+    show_tracebacks: bool = flag("--show-tracebacks", "Show the traceback of every error."),
+) -> None:
+    """Serve a notebook as an app, without its code, to anyone who has the printed address.
+
+    The address holds a token. A browser cannot start programs or read files, and writes only into
+    the output folder, except for what the options name.
+    """
+    if find_spec("voila") is None:
+        fail("The app needs Voila. Install it: pip install 'hybrid-kv-workbench[app]'")
+    if not notebook.is_file():
+        fail(f"{notebook} does not exist here. Run this command in the project folder.")
+    if token is not None and len(token) < SHORTEST_TOKEN:
+        fail(f"Invalid --token. Expected at least {SHORTEST_TOKEN} characters, or no --token.")
+    mode = AppMode(
+        output=str(output.absolute()),
+        pythons=tuple(python or ()),
+        schedulers=tuple(dask or ()),
+        models=tuple(model or ()),
+        show_tracebacks=show_tracebacks,
+    )
+    os.environ[VARIABLE] = mode.to_text()
+    paths = [str(TEMPLATES), os.environ.get("JUPYTER_PATH", "")]
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, paths))
+
+    from workbench.commands.app_server import hosts_of, serve
+
+    given = {"auto_token": True} if token is None else {"token": token}
+    settings = {"ip": ip, "port": port, "open_browser": browser, **given}
+    hosts = hosts_of(ip, tuple(allow_host or ()))
+    serve(notebook, settings, hosts=hosts, quiet=not show_tracebacks)

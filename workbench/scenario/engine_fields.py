@@ -34,10 +34,6 @@ def _enum_member(text: str) -> str:
     return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
 
 
-def _backends(rules: RuleSet) -> tuple[str, ...]:
-    return tuple(name for name, backend in rules.backends.items() if backend.is_selectable)
-
-
 def _backends_of_model(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
     """Return the backends of the platform for the model's kind of attention."""
     attention = load_model(chosen["model"]).attention
@@ -67,7 +63,10 @@ class EngineFields:
     )
     backend: str | None = declare(
         None,
-        Words(_backends, normal=_enum_member),
+        Words(
+            lambda rules: tuple(n for n, one in rules.backends.items() if one.is_selectable),
+            normal=_enum_member,
+        ),
         "Backend",
         "{flag}",
         flag="--attention-backend",
