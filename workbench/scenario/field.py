@@ -51,11 +51,6 @@ class Field:
     name: str = ""
 
     @property
-    def is_nullable(self) -> bool:
-        """Return whether None is a value: the engine chooses."""
-        return self.default is None
-
-    @property
     def is_listed(self) -> bool:
         """Return whether a picker lists values, instead of taking a text."""
         return self.offer is not None or self.kind.is_listed
@@ -97,11 +92,11 @@ class Field:
         values = self.kind.candidates(settings.rules)
         if self.default is False:
             return values[::-1]
-        return (None, *values) if values and self.is_nullable else values
+        return (None, *values) if values and self.default is None else values
 
     def schema(self) -> JsonSchema:
         """Return the JSON schema of the field."""
-        schema = self.kind.schema(nullable=self.is_nullable)
+        schema = self.kind.schema(nullable=self.default is None)  # None: the engine chooses
         return {**schema, "description": self.kind.unit} if self.kind.unit else schema
 
     def example_values(self, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:

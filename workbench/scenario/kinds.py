@@ -29,11 +29,6 @@ class Kind:
     json: ClassVar[JsonSchema] = {"type": "string"}
     is_listed = False
 
-    @property
-    def is_number(self) -> bool:
-        """Return whether a number may be written for a value."""
-        return self.json["type"] in ("integer", "number")
-
     def clean(self, name: str, value: Any) -> Any:
         """Return what a scenario stores for a value as a person may write it."""
         return value

@@ -132,7 +132,7 @@ def value_of(name: str, text: str) -> Any:
     """
     value = json_or_word(text)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    takes_numbers = name in FIELDS and FIELDS[name].kind.is_number
+    takes_numbers = name in FIELDS and FIELDS[name].kind.json["type"] in ("integer", "number")
     return text if is_number and not takes_numbers else value
 
 
