@@ -250,7 +250,9 @@ class Explorer:
 
     def _cards(self, scenario: Scenario, plan: Plan) -> Iterable[tuple[str, Iterable[Remedy]]]:
         """Return the problems of a plan; an error with which vLLM did not start is one, too."""
-        cards = [(html.problem_html(found), plan.remedies(found)) for found in plan.problems]
+        cards: list[tuple[str, Iterable[Remedy]]] = [
+            (html.problem_html(found), plan.remedies(found)) for found in plan.problems
+        ]
         failure = self.session.failure_of(scenario)
         if failure and not plan.errors:
             cards.insert(0, (failure, ()))
