@@ -111,7 +111,7 @@ class NotebookTable(Strict):
         return [*self.cases.items(), *combined]
 
     @model_validator(mode="after")
-    def _check_names(self) -> Self:
+    def _check_names_and_skips(self) -> Self:
         names = [name for name, _ in self.runs()]
         for name in names:
             if names.count(name) > 1:
@@ -122,10 +122,6 @@ class NotebookTable(Strict):
         for name in self.quick:
             if name not in combined:
                 raise ValueError(f"quick: {unknown_name_message('Combination', name, combined)}")
-        return self
-
-    @model_validator(mode="after")
-    def _check_skips(self) -> Self:
         every = [values.items() for _, values, _ in self.combinations()]
         for skip in self.skip:
             if not any(skip.when.items() <= values for values in every):

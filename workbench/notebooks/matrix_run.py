@@ -171,12 +171,5 @@ def run_case(
 
 
 def _not_run(case: Case, problems: tuple[NotebookProblem, ...]) -> NotebookResult:
-    return NotebookResult(
-        path=case.notebook,
-        output_path=case.notebook,
-        results=None,
-        skipped=(),
-        duration_s=0.0,
-        problems=problems,
-        parameters=case.parameters,
-    )
+    path = case.notebook
+    return NotebookResult(path, output_path=path, problems=problems, parameters=case.parameters)

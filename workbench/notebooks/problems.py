@@ -108,11 +108,11 @@ class NotebookResult:
 
     path: Path
     output_path: Path
-    results: dict[str, Any] | None
-    skipped: tuple[str, ...]
-    duration_s: float
+    results: dict[str, Any] | None = None
+    skipped: tuple[str, ...] = ()
+    duration_s: float = 0.0
     cells: tuple[CellTime, ...] = ()
-    problems: tuple[NotebookProblem, ...] = field(default=())
+    problems: tuple[NotebookProblem, ...] = ()
     size_before_bytes: int = 0
     size_after_bytes: int = 0
     peak_bytes: int = 0
