@@ -98,10 +98,11 @@ def run_notebook(
         draft = Path(work) / "published"
         draft.write_text(written, encoding="utf-8")
         draft.replace(output_path)
-        # Results of an earlier run must not pass for those of this one.
-        results_path.unlink(missing_ok=True)
         if execution.results_path.exists():
             execution.results_path.replace(results_path)
+        else:
+            # Results of an earlier run must not pass for those of this one.
+            results_path.unlink(missing_ok=True)
     return NotebookResult(
         path=source,
         output_path=output_path,
