@@ -162,8 +162,9 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
         return len(stored) == 1 and all(spec.kind in kinds for spec in specs)
     # A window of the computation alone may be missing in some layers, but not differ.
     windows = {spec.computed_window_tokens for spec in specs} - {None}
-    plain = {spec._replace(computed_window_tokens=None) for spec in specs}
-    return len(windows) <= 1 and len(plain) == 1
+    plain = first._replace(computed_window_tokens=None)
+    same = all(spec._replace(computed_window_tokens=None) == plain for spec in specs)
+    return same and len(windows) <= 1
 
 
 def are_one_type(specs: Collection[CacheSpec], rules: GroupRules) -> bool:

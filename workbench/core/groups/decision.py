@@ -54,11 +54,11 @@ def group_layers(
         largest = max((len(group.layers) for group in groups), default=0)
         return Grouping(groups, largest, reason, layout, notes)
     slots = sum(count for _page, count in Grouping(groups, 0, reason).slots_by_page)
-    padded = tuple(
-        replace(group, padding_layers=group.padding_layers or slots - len(group.layers))
-        for group in groups
-    )
-    return Grouping(padded, slots, reason, None, notes)
+    padded = []
+    for group in groups:
+        missing = 0 if group.padding_layers else slots - len(group.layers)
+        padded.append(replace(group, padding_layers=missing) if missing else group)
+    return Grouping(tuple(padded), slots, reason, None, notes)
 
 
 def _decided(specs: Mapping[str, CacheSpec], rules: GroupRules, layout: str | None) -> Decision:
@@ -102,8 +102,8 @@ def _of_several_types(
     if hidden:
         groups, more = with_hidden_groups(groups, hidden, rules)
         notes += more
-    equal = Grouping(groups, 0, reason).has_equal_pages
-    if layout is not None and layout.startswith("L") and not equal:
+    kept_apart = layout is not None and layout.startswith("L")
+    if kept_apart and not Grouping(groups, 0, reason).has_equal_pages:
         raise PagesNotUnifiableError(
             f"the layout {layout} keeps every layer by itself, so all pages must be equal",
             f"KV cache layout {layout} cannot express this model's mixed page sizes",

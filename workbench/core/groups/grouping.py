@@ -46,7 +46,7 @@ class Group:
     @property
     def different_specs(self) -> tuple[CacheSpec, ...]:
         """Return every spec that some layer has, once."""
-        return tuple(dict.fromkeys(self.own_specs or (self.spec,)))
+        return tuple(dict.fromkeys(self.own_specs)) or (self.spec,)
 
     @property
     def layers_by_spec(self) -> Sequence[tuple[CacheSpec, int]]:
