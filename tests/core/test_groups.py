@@ -15,7 +15,7 @@ from workbench.core.groups.cache_spec import CacheSpec, NoSingleTypeError
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.unification import PagesNotUnifiableError
 from workbench.core.versions import V0_23, V0_33
-from workbench.core.versions.v0_33.groups import ANY_LAYOUT
+from workbench.core.versions.v0_33.layouts import NAMES as ANY_LAYOUT
 
 GIB = 2**30
 FULL = CacheSpec("FullAttentionSpec", 16, 4096, None, 4, 32)

@@ -34,10 +34,8 @@ from workbench.core.stages import (
     hybrid_alignment,
     layer_checks,
     memory,
-    mixed_dtypes,
     pages,
     plain_backend,
-    prefix_hits,
     refusals,
     speculation,
     state_pages,
@@ -375,13 +373,13 @@ NEEDS = {
         block_size.cpu_block_size,
         block_size.preferred_block_size,
         block_size.common_block_size,
-        mixed_dtypes.common_token_bytes,
+        attention_bytes.common_token_bytes,
     },
-    mixed_dtypes.common_token_bytes: {attention_bytes.attention_token_bytes},
-    mixed_dtypes.shared_page: {hybrid_alignment.hybrid_alignment},
+    attention_bytes.common_token_bytes: {attention_bytes.attention_token_bytes},
+    attention_bytes.shared_page: {hybrid_alignment.hybrid_alignment},
     after_alignment.xpu_gdn_rounding: {
         hybrid_alignment.hybrid_alignment,
-        mixed_dtypes.shared_page,
+        attention_bytes.shared_page,
     },
     layer_checks.align_budget: {
         after_alignment.xpu_gdn_rounding,
@@ -419,7 +417,7 @@ NEEDS = {
     flex.flex_construction: {backend_choice.backend_choice},
     flex.batch_invariance: {backend_choice.backend_choice},
     flex.flex_mask_block: {pages.kernel_block_size},
-    prefix_hits.inert_prefix_caching: {memory.auto_fit},
+    cache_mode.inert_prefix_caching: {memory.auto_fit},
 }
 """Stage -> the stages whose results it reads."""
 

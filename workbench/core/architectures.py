@@ -82,10 +82,8 @@ def versions_with(architecture: str) -> tuple[str, ...]:
 
 
 def wrapper_builds(architecture: str, language_model: str, *, has_states: bool) -> bool:
-    """Return whether a version's wrapper of this name builds that language model.
-
-    Models with states also need a wrapper for which vLLM keeps states.
-    """
+    """Return whether a version's wrapper of this name builds that language model."""
+    # Models with states also need a wrapper for which vLLM keeps states.
     wrappers = (known.wrappers.get(architecture) for known in MODEL_REGISTRIES.values())
     return any(
         (wrapper.is_hybrid or not has_states)

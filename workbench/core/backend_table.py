@@ -61,10 +61,8 @@ class BackendTable(Registry[Backend]):
         return found
 
     def order(self, query: LayerQuery) -> tuple[str, ...]:
-        """Return the backends that a layer tries where none is requested, in order.
-
-        Source: `get_attn_backend_cls` of each platform; the numbers are at the records.
-        """
+        """Return the backends that a layer tries where none is requested, in order."""
+        # Source: `get_attn_backend_cls` of each platform; the numbers are at the records.
         ranked = ((backend.rank(query), backend.name) for backend in self._candidates(query))
         return tuple(name for _, name in sorted((r, name) for r, name in ranked if r is not None))
 

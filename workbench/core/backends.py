@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.backend_limits import ANY_DEVICE, ANY_HEAD, Capabilities, HeadSizes
 from workbench.core.block_sizes import BlockSize, MultipleOf, smallest_base, supports_block_size
@@ -12,6 +12,9 @@ from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.layouts.shapes import CacheLayout
 from workbench.core.model import Attention
 from workbench.core.packing import Packing
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
 
 UNQUANTIZED = ("auto", "float16", "bfloat16")
 FP8_ANY = ("fp8", "fp8_e4m3", "fp8_e5m2")
@@ -31,6 +34,23 @@ class LayerQuery(NamedTuple):
     batch_invariant: bool = False
     trtllm_kernels: bool = False
     """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> LayerQuery:
+        """Return what an attention layer of a plan requires; only an explicit block size counts."""
+        attention, settings = plan.model.attention, plan.settings
+        assert attention is not None
+        return cls(
+            platform=settings.platform,
+            capability=plan.capability,
+            attention=attention,
+            heads_per_rank=attention.num_heads // settings.tensor_parallel,
+            model_dtype=plan.model_dtype,
+            kv_cache_dtype=plan.kv_cache_dtype,
+            block_size=settings.block_size,
+            batch_invariant=settings.batch_invariant,
+            trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
+        )
 
     @property
     def major(self) -> int:
@@ -181,10 +201,8 @@ class Backend:
         return self.preferred or smallest_base(supported)
 
     def supports_block_size(self, supported: tuple[BlockSize, ...], block_size: int | None) -> bool:
-        """Return whether a manager block of `block_size` tokens can be cut into supported sizes.
-
-        Source: AttentionBackend.supports_block_size; B12X, CPU_MLA (0.33) take exact sizes only.
-        """
+        """Return whether a manager block of `block_size` tokens can be cut into supported sizes."""
+        # Source: AttentionBackend.supports_block_size; B12X, CPU_MLA (0.33) take exact sizes only.
         if self.exact_block_size:
             return block_size is None or block_size in supported
         return supports_block_size(supported, block_size)
@@ -232,10 +250,7 @@ class Backend:
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
             (self._accepts(query.capability), "compute capability not supported"),
-            (
-                self.batch_invariant or not query.batch_invariant,
-                "batch invariance not supported",
-            ),
+            (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
         )
         reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.platforms import capability_of
-
 if TYPE_CHECKING:
-    from workbench.scenario.fields import Settings
+    from workbench.core.plan import Plan
 
 GIB = 2**30
 SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
@@ -46,67 +44,57 @@ class BatchSizes(NamedTuple):
     max_num_seqs: int
 
 
-def device_tier(tiers: tuple[BatchTier, ...], settings: Settings) -> BatchTier:
-    """Return the tier of the device, the last one where its memory is not given.
-
-    A CPU has its own, for every rank of `tensor_parallel`.
-    """
-    if settings.platform == CPU:
+def device_tier(plan: Plan) -> BatchTier:
+    """Return the tier of the device, the last one where its memory is not given."""
+    settings = plan.settings
+    if settings.platform == CPU:  # it has its own, for every rank
         ranks = settings.tensor_parallel
         return BatchTier(0, 2048 * ranks, 128 * ranks)
     memory = settings.device_memory_bytes
     if memory is None:
-        return tiers[-1]
-    found = possible_tiers(tiers, settings)
-    return next(tier for tier in found if memory >= tier.device_memory_bytes)
+        return plan.rules.batch_tiers[-1]
+    return next(tier for tier in possible_tiers(plan) if memory >= tier.device_memory_bytes)
 
 
-def possible_tiers(tiers: tuple[BatchTier, ...], settings: Settings) -> tuple[BatchTier, ...]:
+def possible_tiers(plan: Plan) -> tuple[BatchTier, ...]:
     """Return the tiers that the device can be in by its compute capability alone."""
-    capability = capability_of(settings)
-    return tuple(tier for tier in tiers if capability not in tier.excepted)
+    return tuple(tier for tier in plan.rules.batch_tiers if plan.capability not in tier.excepted)
 
 
-def excepts(tiers: tuple[BatchTier, ...], capability: tuple[int, int], memory: int) -> bool:
-    """Return whether a device with this memory misses a tier by its compute capability."""
-    return any(memory >= tier.device_memory_bytes and capability in tier.excepted for tier in tiers)
-
-
-def batch_sizes(tier: BatchTier, settings: Settings, max_model_len: int) -> BatchSizes:
-    """Return what is explicit, else the tier's defaults.
-
-    Each default is limited by the other: a step needs no more tokens than all sequences have, and
-    no more sequences than tokens.
-    """
+def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
+    """Return what is explicit, else the tier's defaults, each limited by the other."""
+    settings = plan.settings
+    # A step needs no more tokens than all sequences have, and no more sequences than tokens.
     sequences = settings.max_num_seqs or tier.max_num_seqs
     tokens = settings.max_num_batched_tokens or min(
-        sequences * max_model_len, tier.max_num_batched_tokens
+        sequences * plan.max_model_len, tier.max_num_batched_tokens
     )
     return BatchSizes(tokens, settings.max_num_seqs or min(sequences, tokens))
 
 
-def is_certain(
-    field: str, tiers: tuple[BatchTier, ...], settings: Settings, max_model_len: int
-) -> bool:
-    """Return whether the value of `field` follows from the scenario alone.
-
-    Not certain is a default that devices have different ones of, while the memory is not given.
-    """
+def is_certain(plan: Plan, field: str) -> bool:
+    """Return whether the value of `field` follows from the scenario alone."""
+    # Not certain is a default that devices have different ones of, while the memory is not given.
+    settings = plan.settings
     if settings.platform == CPU or settings.device_memory_bytes is not None:
         return True
     if getattr(settings, field):
         return True
-    first, *others = (getattr(batch_sizes(tier, settings, max_model_len), field) for tier in tiers)
-    return all(other == first for other in others)
+    return len({getattr(batch_sizes(plan, tier), field) for tier in plan.rules.batch_tiers}) == 1
 
 
-def defaults_text(
-    field: str, tiers: tuple[BatchTier, ...], settings: Settings, max_model_len: int
-) -> str:
-    """Return the default of `field` by device memory: "8,192 from 70 GiB, 2,048 on others"."""
+def depends_on_device(plan: Plan, field: str) -> str:
+    """Return a sentence with the defaults of `field`, where they depend on an unknown device."""
+    # Empty where the value is certain; what is certain may be an error, what is not a warning.
+    if is_certain(plan, field):
+        return ""
     found: dict[str, str] = {}
-    for tier in possible_tiers(tiers, settings):
-        value = getattr(batch_sizes(tier, settings, max_model_len), field)
+    for tier in possible_tiers(plan):
+        value = getattr(batch_sizes(plan, tier), field)
         memory = tier.device_memory_bytes // GIB
         found[f"{value:,}"] = f"from {memory} GiB" if memory else "on others"
-    return ", ".join(f"{value} {where}" for value, where in found.items())
+    return (
+        f" The default of {field} depends on the device's memory, which is not given: "
+        f"{', '.join(f'{value} {where}' for value, where in found.items())}. "
+        f"Set device_memory_bytes or {field}."
+    )

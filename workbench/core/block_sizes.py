@@ -35,20 +35,16 @@ def smallest_base(supported: Sequence[BlockSize]) -> int:
 
 
 def supports_block_size(supported: Sequence[BlockSize], block_size: int | None) -> bool:
-    """Return whether some entry divides `block_size`; an exact size counts by modulo here.
-
-    True for no size and for an empty list. Source: AttentionBackend.supports_block_size, 0.23.
-    """
+    """Return whether some entry divides `block_size`; an exact size counts by modulo here."""
+    # True for no size and for an empty list. Source: AttentionBackend.supports_block_size, 0.23.
     if block_size is None or not supported:
         return True
     return any(block_size % base_of(entry) == 0 for entry in supported)
 
 
 def accepts_kernel_block(supported: Sequence[BlockSize], size: int) -> bool:
-    """Return whether a kernel may see blocks of `size`.
-
-    An exact entry counts if it is equal, a multiple by modulo.
-    """
+    """Return whether a kernel may see blocks of `size`."""
+    # An exact entry counts if it is equal, a multiple by modulo.
     return any(
         size == entry if isinstance(entry, int) else size % entry.base == 0 for entry in supported
     )
@@ -75,10 +71,8 @@ def common_kernel_block(
 
 
 def largest_block_within(supported: Sequence[BlockSize], tokens: int) -> int | None:
-    """Return the largest supported block up to `tokens`, else the smallest; None for no list.
-
-    Source: `_largest_kernel_block_within`, 0.33.
-    """
+    """Return the largest supported block up to `tokens`, else the smallest; None for no list."""
+    # Source: `_largest_kernel_block_within`, 0.33.
     candidates = [
         entry if isinstance(entry, int) else max(entry.base, tokens // entry.base * entry.base)
         for entry in supported

@@ -27,12 +27,8 @@ ULTRAQUANT: Final = "ultraquant_4bit"
 
 
 def kv_element_bytes(kv_cache_dtype: str, model_dtype: str) -> int:
-    """Return the bytes of one stored key or value element.
-
-    Packed types count their storage type (1).
-
-    `auto` stores in the model's dtype.
-    """
+    """Return the bytes of one stored key or value element."""
+    # Packed types count their storage type (1). `auto` stores in the model's dtype.
     if kv_cache_dtype == "auto":
         return FLOAT_BYTES[model_dtype]
     return FLOAT_BYTES.get(kv_cache_dtype, 1)

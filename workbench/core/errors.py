@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from reprlib import Repr
 from typing import Any
@@ -118,17 +118,10 @@ class Refused(WorkbenchError):  # noqa: N818  (what vLLM does, not a mistake of 
     """
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        *,
-        field: str,
-        operands: Mapping[str, Any] | None = None,
-        candidates: Sequence[Mapping[str, Any]] = (),
-        vllm_text: str | None = None,
+        self, code: str, message: str, *, candidates: Iterable[Mapping[str, Any]] = (), **more: Any
     ) -> None:
-        super().__init__(code, message, field=field, operands=operands, vllm_text=vllm_text)
-        self.candidates = tuple(dict(change) for change in candidates)
+        super().__init__(code, message, **more)
+        self.candidates = tuple(map(dict, candidates))
 
 
 class Unusable(RuntimeError):  # noqa: N818  (what it is, not a mistake of ours)

@@ -37,11 +37,7 @@ CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "11.0", "12.0",
 
 PLATFORMS: Registry[Platform] = Registry("platform", "platform")
 for _platform in (
-    Platform(
-        "cuda",
-        "NVIDIA CUDA",
-        capabilities=CUDA_CAPABILITIES,
-    ),
+    Platform("cuda", "NVIDIA CUDA", capabilities=CUDA_CAPABILITIES),
     Platform("rocm", "AMD ROCm (gfx942)"),
     Platform("xpu", "Intel XPU", checks_backend=False),
     Platform("cpu", "CPU", checks_backend=False),

@@ -16,7 +16,7 @@ class Rule(NamedTuple):
     name: str
     title: str
     formula: str
-    unit: str
+    unit: str = ""
 
 
 class Citation(NamedTuple):

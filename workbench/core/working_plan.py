@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import field, fields, make_dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.core.backends import Backend, LayerQuery
+from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize
-from workbench.core.layer_query import layer_query
 from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, Problem, Severity
@@ -60,35 +59,15 @@ class WorkingPlan(Plan):
         self.log_lines += lines
 
     def problem(
-        self,
-        code: str,
-        field: str,
-        message: str,
-        *,
-        operands: Mapping[str, Any] | None = None,
-        severity: Severity = ERROR,
-        vllm_text: str | None = None,
-        candidates: tuple[Mapping[str, Any], ...] = (),
+        self, code: str, field: str, message: str, *, severity: Severity = ERROR, **more: Any
     ) -> None:
-        """Record one problem."""
-        self.problems += (
-            Problem(
-                code=code,
-                severity=severity,
-                field=field,
-                message=message,
-                operands=operands or {},
-                vllm_text=vllm_text,
-                candidates=candidates,
-            ),
-        )
+        """Record one problem. more: see `Problem`."""
+        self.problems += (Problem(code, severity, field, message, **more),)
 
     @property
     def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:
-        """Return the backend of the first non-SSM layer and its kernel block sizes.
-
-        There must be one.
-        """
+        """Return the backend of the first non-SSM layer and its kernel block sizes."""
+        # There must be one.
         name, sizes = self.backends[0]
         return self.rules.backends[name], sizes
 
@@ -96,13 +75,6 @@ class WorkingPlan(Plan):
     def backend_records(self) -> tuple[tuple[Backend, tuple[BlockSize, ...]], ...]:
         """Return the backends of all non-SSM layers with their kernel block sizes."""
         return tuple([(self.rules.backends[name], sizes) for name, sizes in self.backends])
-
-    def query(self) -> LayerQuery:
-        """Return what an attention layer requires of a backend.
-
-        Only an explicit block size is part of it.
-        """
-        return layer_query(self)
 
 
 class UntracedPlan(WorkingPlan):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from workbench.core.backends import Backend
+from workbench.core.backends import Backend, LayerQuery
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_backend import layer_backend
-from workbench.core.layer_query import layer_query
 from workbench.core.plan import Plan
 
 NEVER, SINGLE, UNIFORM, ALWAYS = LEVELS = (
@@ -93,7 +92,7 @@ def graph_support(plan: Plan, cache: CachePlan | None) -> GraphSupport:
 def _graph_level(plan: Plan, backend: Backend) -> str:
     if backend.cuda_graphs_where is not None and not backend.is_ssm:
         level, condition = backend.cuda_graphs_where
-        if condition(layer_query(plan)):
+        if condition(LayerQuery.of(plan)):
             return level
     return backend.cuda_graphs
 

@@ -18,16 +18,13 @@ ALIGNED_BLOCK_CHECK = Rule(
     "aligned_block_check",
     "All backends take the aligned block",
     "a block that the alignment changed must suit every backend",
-    "",
 )
 
 
 def xpu_gdn_rounding(run: WorkingPlan) -> None:
-    """Round blocks of gated delta nets up to multiples of 64 on XPU.
-
-    Quirk kept as it is in 0.23: when no padding was recorded, none is recorded now, although the
-    attention page has grown; the pages then differ (`pages` reports it).
-    """
+    """Round blocks of gated delta nets up to multiples of 64 on XPU."""
+    # Quirk kept as it is in 0.23: when no padding was recorded, none is recorded now, although the
+    # attention page has grown; the pages then differ (`pages` reports it).
     state = run.model.state
     if run.platform.name != "xpu" or state is None or state.backend != "GDN_ATTN":
         return

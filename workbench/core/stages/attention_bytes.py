@@ -1,8 +1,19 @@
-"""Bytes of attention cache: of one token in one layer, and of the layer's page."""
+"""Bytes of attention cache: of one token, of a page, and of layers with two dtypes.
+
+Source: `kv_cache_dtype_skip_layers` in the alignment of 0.23 (packed caches only), and
+`Platform._align_heterogeneous_kv_block_size` of 0.33 (phase 3, any quantized cache).
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import lcm
+
+from workbench.core.arithmetic import cdiv
+from workbench.core.block_sizes import smallest_base
+from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
 from workbench.core.errors import Refused
+from workbench.core.groups.layer_specs import unquantized_layers
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -57,3 +68,90 @@ def attention_page(run: WorkingPlan) -> None:
         run.backend,
     )
     run.attention_page_size_bytes = run.block_size * per_token
+
+
+COMMON_TOKEN_BYTES = Rule(
+    "attention_bytes_per_token",
+    "Attention bytes of one token, packed and plain",
+    "lcm(bytes of a packed token, bytes of a plain one)",
+    "bytes",
+)
+SHARED_PAGE = Rule(
+    "shared_page_block_size",
+    "Phase 3: block size with two dtypes",
+    "a * ceil(max(q * s, padded mamba page) / (a * p)), p and q the bytes of a quantized and of a "
+    "plain token, s the smallest kernel block, a = max(s, block_size)",
+    "tokens",
+)
+
+
+def common_token_bytes(run: WorkingPlan) -> None:
+    """Count what both kinds divide for a packed cache of a hybrid with plain layers."""
+    packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
+    attention, before = run.model.attention, run.attention_bytes_per_token
+    if attention is None or before is None or not packed or attention.use_mla:
+        return
+    if not run.model.is_hybrid or not unquantized_layers(run):
+        return
+    plain = _plain_token_bytes(run)
+    # lcm, not max: a plain page is often not a multiple of a packed one, and pages of which neither
+    # divides the other cannot share blocks (Platform._align_hybrid_block_size).
+    run.attention_bytes_per_token = lcm(before, plain)
+    run.step(COMMON_TOKEN_BYTES, run.attention_bytes_per_token, packed=before, plain=plain)
+
+
+def shared_page(run: WorkingPlan) -> None:
+    """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
+    if run.backend is None or run.platform.name == "cpu" or not unquantized_layers(run):
+        return
+    primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
+    # Equal pages per token need nothing: block sizes that differ by an integer factor are unified
+    # later (Platform._align_heterogeneous_kv_block_size, 0.33).
+    if plain <= primary:
+        return
+    smallest, before = smallest_base(run.first_backend[1]), run.block_size
+    unit = max(smallest, before)
+    # Phase 2 may have padded a state to a page that is larger than both.
+    required = max(plain * smallest, run.mamba_page_size_padded or 0)
+    needed = unit * cdiv(required, unit * primary)
+    if before < needed:
+        run.block_size = needed
+        run.log(
+            f"Setting attention block size to {needed} tokens so the quantized primary KV page "
+            "covers the higher-precision padded-spec page."
+        )
+    shared = run.skip_page_size_padded = run.block_size * primary
+    if run.mamba_page_size_padded is not None:
+        run.mamba_page_size_padded = shared
+    run.step(
+        SHARED_PAGE,
+        run.block_size,
+        "raised" if before < needed else "kept",
+        before=before,
+        p=primary,
+        q=plain,
+        s=smallest,
+        shared_page_bytes=shared,
+        skipped_layers=sorted(unquantized_layers(run)),
+    )
+
+
+def _plain_token_bytes(run: WorkingPlan) -> int:
+    attention = run.model.attention
+    assert attention is not None
+    kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
+    return kv_heads * 2 * attention.head_size * FLOAT_BYTES[run.model_dtype]
+
+
+def _quantized_token_bytes(run: WorkingPlan) -> int:
+    """Return the bytes of one quantized token, as the first backend packs a plain layer."""
+    attention, (backend, _sizes) = run.model.attention, run.first_backend
+    assert attention is not None
+    kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
+    return run.rules.layer_token_bytes(
+        replace(attention, use_mla=False),
+        kv_heads,
+        run.kv_cache_dtype,
+        run.model_dtype,
+        backend.name,
+    )[0]

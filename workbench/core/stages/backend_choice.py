@@ -14,13 +14,11 @@ BACKEND = Rule(
     "backend",
     "Attention backend",
     "the explicit backend, else the first of the platform's list without a refusal reason",
-    "",
 )
 STORED_DTYPE = Rule(
     "stored_kv_cache_dtype",
     "Packed KV-cache format",
     "what the sparse backend keeps instead of the KV-cache dtype",
-    "",
 )
 BLOCK_SIZE_REASON = ["block_size not supported"]
 NVFP4_MAJOR = 10
@@ -76,7 +74,7 @@ def backend_choice(run: WorkingPlan) -> None:
         if (explicit := run.settings.backend) is not None:
             run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
-    query = run.query()
+    query = LayerQuery.of(run)
     if run.settings.backend is None:
         _choose(run, query)
     else:

@@ -7,10 +7,8 @@ from workbench.core.batch_defaults import (
     CPU,
     SCHEDULER_MAX_NUM_BATCHED_TOKENS,
     batch_sizes,
-    defaults_text,
+    depends_on_device,
     device_tier,
-    excepts,
-    is_certain,
 )
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.trace import Rule
@@ -40,8 +38,7 @@ CPU_MLA_TOKENS = Rule(
 def token_budget(run: WorkingPlan) -> None:
     """Decide the token budget and the number of sequences; the budget must hold all of them."""
     settings = run.settings
-    tier = device_tier(run.rules.batch_tiers, settings)
-    tokens, sequences = batch_sizes(tier, settings, run.max_model_len)
+    tokens, sequences = batch_sizes(run, device_tier(run))
     run.max_num_batched_tokens, run.max_num_seqs = tokens, sequences
     _step(run, TOKENS, tokens, settings.max_num_batched_tokens)
     _step(run, SEQUENCES, sequences, settings.max_num_seqs)
@@ -51,34 +48,22 @@ def token_budget(run: WorkingPlan) -> None:
 
 def _step(run: WorkingPlan, rule: Rule, size: int, explicit: int | None) -> None:
     memory = run.settings.device_memory_bytes
-    note = "" if explicit else _assumption(run)
+    note = "" if explicit else _assumption(run, memory)
     run.step(rule, size, note, explicit=explicit, device_memory_bytes=memory)
 
 
-def _assumption(run: WorkingPlan) -> str:
+def _assumption(run: WorkingPlan, memory: int | None) -> str:
     """Return what the defaults rest on beyond the scenario."""
     if run.platform.name == CPU:
         return ""
-    memory = run.settings.device_memory_bytes
     if memory is None:
         return "device memory not given: those of a small device"
-    if run.capability != A100 or not excepts(run.rules.batch_tiers, A100, memory):
-        return ""
-    return "compute capability 8.0 is taken for an A100"
-
-
-def depends_on_device(run: WorkingPlan, field: str) -> str:
-    """Return a sentence with the defaults of `field`, where they depend on an unknown device.
-
-    Empty where the value is certain; what is certain may be an error, what is not a warning.
-    """
-    facts = (field, run.rules.batch_tiers, run.settings, run.max_model_len)
-    if is_certain(*facts):
-        return ""
-    return (
-        f" The default of {field} depends on the device's memory, which is not given: "
-        f"{defaults_text(*facts)}. Set device_memory_bytes or {field}."
+    misses_a_tier = any(
+        memory >= tier.device_memory_bytes and A100 in tier.excepted
+        for tier in run.rules.batch_tiers
     )
+    taken = run.capability == A100 and misses_a_tier
+    return "compute capability 8.0 is taken for an A100" if taken else ""
 
 
 def _budget_below_sequences(run: WorkingPlan) -> None:
@@ -99,10 +84,7 @@ def _budget_below_sequences(run: WorkingPlan) -> None:
 
 
 def cpu_mla_token_budget(run: WorkingPlan) -> None:
-    """Raise the token budget to a whole prompt for CPU MLA without AMX.
-
-    It has no chunked prefill.
-    """
+    """Raise the token budget to a whole prompt for CPU MLA without AMX: no chunked prefill."""
     attention, settings = run.model.attention, run.settings
     if run.platform.name != CPU or attention is None or not attention.use_mla:
         return

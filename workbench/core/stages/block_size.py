@@ -75,10 +75,8 @@ def preferred_block_size(run: WorkingPlan) -> None:
 
 
 def common_block_size(run: WorkingPlan) -> None:
-    """Run phase 1 of 0.33: choose a block that every non-SSM backend takes.
-
-    The CPU default is 128.
-    """
+    """Run phase 1 of 0.33: choose a block that every non-SSM backend takes."""
+    # The CPU default is 128.
     if run.backend is None:
         return
     on_cpu = run.platform.name == "cpu"

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from workbench.core.errors import Refused
+from workbench.core.prefix.hits import (
+    caching_of,
+    is_inert,
+    reason_without_hits,
+    shortest_prompt_with_hit,
+)
+from workbench.core.problems import WARNING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -10,31 +17,20 @@ PREFIX_CACHING = Rule(
     "enable_prefix_caching",
     "Prefix caching",
     "the explicit choice, else off for hybrid and attention-free models, on for others",
-    "",
 )
 PREFIX_CACHING_OF_MODEL = Rule(
     "enable_prefix_caching",
     "Prefix caching",
     "the explicit choice, else off for attention-free models, on for others",
-    "",
 )
 ALIGN_MODE_ONLY = Rule(
-    "mamba_cache_mode",
-    "Mamba cache mode",
-    'prefix caching off: none; on and none: "align"',
-    "",
+    "mamba_cache_mode", "Mamba cache mode", 'prefix caching off: none; on and none: "align"'
 )
-CPU_MLA_PREFIX_CACHING = Rule(
-    "cpu_mla_prefix_caching",
-    "Prefix caching of CPU_MLA",
-    "off",
-    "",
-)
+CPU_MLA_PREFIX_CACHING = Rule("cpu_mla_prefix_caching", "Prefix caching of CPU_MLA", "off")
 CACHE_MODE = Rule(
     "mamba_cache_mode",
     "Mamba cache mode",
     'prefix caching off: none; on and none: "all" if the model can, else "align"',
-    "",
 )
 
 
@@ -122,9 +118,28 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
         "off, or take AMX_MLA.",
         field="enable_prefix_caching",
         operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
-        candidates=[
-            {"enable_prefix_caching": False},
-            {"backend": "AMX_MLA"},
-        ],
+        candidates=[{"enable_prefix_caching": False}, {"backend": "AMX_MLA"}],
         vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
+    )
+
+
+def inert_prefix_caching(run: WorkingPlan) -> None:
+    """Warn where no request is long enough to fill a block that could be found again."""
+    if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
+        return
+    caching = caching_of(run)
+    if not is_inert(caching):
+        return
+    shortest = shortest_prompt_with_hit(caching)
+    run.problem(
+        "prefix_caching_inert",
+        "max_model_len",
+        f"{reason_without_hits(caching)} vLLM starts, and its hit rate stays 0 (vllm#48401).",
+        severity=WARNING,
+        operands={"max_model_len": run.max_model_len, "shortest_prompt_with_hit": shortest},
+        candidates=(
+            {"max_model_len": shortest + 1},
+            {"mamba_cache_mode": "align"},
+            {"enable_prefix_caching": False, "mamba_cache_mode": None},
+        ),
     )

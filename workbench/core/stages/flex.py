@@ -13,11 +13,7 @@ from workbench.core.flex.sizes import (
     FlexRefusal,
     too_large_for_cache_block,
 )
-from workbench.core.flex.tiles import (
-    LARGEST_SHARED_MEMORY_BYTES,
-    SMALLEST_TILE,
-    USUAL_TILE,
-)
+from workbench.core.flex.tiles import LARGEST_SHARED_MEMORY_BYTES, SMALLEST_TILE, USUAL_TILE
 from workbench.core.problems import WARNING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -26,7 +22,6 @@ CONSTRUCTION = Rule(
     "flex_tiles_at_construction",
     "Tiles fit the cache block",
     "batch invariance: explicit block_m and block_n <= block size before any alignment",
-    "",
 )
 MASK_BLOCK = Rule(
     "flex_mask_block",
@@ -37,12 +32,10 @@ MASK_BLOCK = Rule(
 
 
 def flex_construction(run: WorkingPlan) -> None:
-    """Check what the layers refuse while they are built: a soft cap, then tiles.
-
-    Under batch invariance explicit tiles are compared with the block size before alignment,
-    since by the time that the mask is built the block has grown. A quantized cache never comes
-    so far: the backend is refused for it before.
-    """
+    """Check what the layers refuse while they are built: a soft cap, then tiles."""
+    # Under batch invariance explicit tiles are compared with the block size before alignment, since
+    # by the time that the mask is built the block has grown. A quantized cache never comes so far:
+    # the backend is refused for it before.
     if run.backend != FLEX:
         return
     _no_soft_cap(run)
@@ -105,10 +98,8 @@ def flex_mask_block(run: WorkingPlan) -> None:
 
 
 def _too_large_for_a_program(run: WorkingPlan, found: FlexPlan) -> None:
-    """Refuse blocks whose tile fits into no GPU.
-
-    The direct build makes a tile as long as a block.
-    """
+    """Refuse blocks whose tile fits into no GPU."""
+    # The direct build makes a tile as long as a block.
     excess = found.too_large()
     if found.tiles is None or excess is None:
         return
@@ -194,12 +185,9 @@ _OTHERS: tuple[Mapping[str, Any], ...] = (
 
 
 def batch_invariance(run: WorkingPlan) -> None:
-    """Refuse batch invariance with SSM layers or other backends (vllm#42960, #48613).
-
-    CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing.
-
-    An SSM layer stops the start, when its backend is looked up.
-    """
+    """Refuse batch invariance with SSM layers or other backends (vllm#42960, #48613)."""
+    # CUDA and ROCm refuse the others when backends are chosen; XPU and CPU say nothing. An SSM
+    # layer stops the start, when its backend is looked up.
     if not run.settings.batch_invariant:
         return
     backend, state = run.backend_record, run.model.state

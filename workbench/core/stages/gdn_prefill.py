@@ -24,7 +24,6 @@ GDN_PREFILL = Rule(
     "FlashInfer runs the prefill of gated delta nets",
     "not switched off, and compute capability 9.0, or 10.x and 12.x with CUDA 13 or later and key "
     f"heads of {KEY_HEAD_DIM}",
-    "",
 )
 
 

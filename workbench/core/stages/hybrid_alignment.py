@@ -64,10 +64,7 @@ ALIGNED_TO_CHUNKS = Rule(
     "tokens",
 )
 BLOCK_SIZE = Rule(
-    "block_size",
-    "Block size",
-    "N if it is larger than block_size, else block_size stays",
-    "tokens",
+    "block_size", "Block size", "N if it is larger than block_size, else block_size stays", "tokens"
 )
 PADDING = Rule(
     "mamba_page_size_padded",
@@ -177,11 +174,9 @@ def _granularity(run: WorkingPlan, smallest: int) -> int:
 
 
 def prefill_checkpoint_tokens(run: WorkingPlan) -> int:
-    """Return the tokens between the states that a prefill can keep by itself; 0 without any.
-
-    Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of that
-    kind (OLMo-Hybrid, Kimi) have none.
-    """
+    """Return the tokens between the states that a prefill can keep by itself; 0 without any."""
+    # Source: QwenGatedDeltaNetAttention.get_prefill_checkpoint_alignment, 0.33; other layers of
+    # that kind (OLMo-Hybrid, Kimi) have none.
     return run.rules.prefill_checkpoint_tokens if flashinfer_prefill(run) else 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from workbench.core.batch_defaults import depends_on_device
 from workbench.core.problems import ERROR, WARNING
-from workbench.core.stages.batch_sizes import depends_on_device
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -11,7 +11,6 @@ ALIGN_BUDGET = Rule(
     "align_budget",
     "Block fits the token budget",
     "align mode needs block_size <= max_num_batched_tokens",
-    "",
 )
 
 

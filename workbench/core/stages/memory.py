@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.core.capacity.blocks import (
-    cache_plan,
-    longest_request,
-    measured_bytes,
-    rank_bytes,
-)
+from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes, rank_bytes
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, memory_budget
 from workbench.core.problems import WARNING
@@ -37,10 +32,7 @@ AUTO_FIT = Rule(
     "tokens",
 )
 NUM_BLOCKS = Rule(
-    "num_blocks",
-    "Blocks in the pool",
-    "available bytes // page // slots of a group",
-    "blocks",
+    "num_blocks", "Blocks in the pool", "available bytes // page // slots of a group", "blocks"
 )
 
 IN_ONE_ALLOCATION = Rule(
@@ -61,10 +53,8 @@ AUTO = -1
 
 
 def budget(run: WorkingPlan) -> None:
-    """Set what the device leaves for the cache, if known; an incomplete budget is a warning.
-
-    vLLM measures the same parts while it starts.
-    """
+    """Set what the device leaves for the cache, if known; an incomplete budget is a warning."""
+    # vLLM measures the same parts while it starts.
     settings = run.settings
     ranks_mismatch(run)
     above_device(run)

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.batch_defaults import batch_sizes, is_certain, possible_tiers
+from workbench.core.batch_defaults import batch_sizes, depends_on_device, is_certain, possible_tiers
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
 from workbench.core.problems import ERROR, WARNING
-from workbench.core.stages.batch_sizes import depends_on_device
 from workbench.core.working_plan import WorkingPlan
 
 GIB = 2**30
@@ -43,10 +42,7 @@ def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
         f"max_model_len = -1 requests the longest request that fits, and {available:,} bytes hold "
         f"none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token needs a "
         "block of every group.",
-        operands={
-            "available_bytes": available,
-            "bytes_per_block": cache.grouping.bytes_per_block,
-        },
+        operands={"available_bytes": available, "bytes_per_block": cache.grouping.bytes_per_block},
         vllm_text="Cannot auto-fit max_model_len:",
         candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
     )
@@ -152,10 +148,8 @@ def above_device(run: WorkingPlan) -> None:
 
 
 def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
-    """Report more sequences than mamba blocks, which graph capture refuses.
-
-    A warning where that holds only for the defaults of some devices, and the device is not known.
-    """
+    """Report more sequences than mamba blocks, which graph capture refuses."""
+    # A warning where that holds only for the defaults of some devices, and the device is not known.
     blocks, most = cache.num_blocks, max(run.max_num_seqs, run.rules.batch_tiers[0].max_num_seqs)
     if blocks is None or most <= blocks or run.settings.platform not in WITH_GRAPHS:
         return
@@ -183,22 +177,16 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
 
 
 def sequences_wanted(run: WorkingPlan) -> tuple[int, bool]:
-    """Return the most sequences that vLLM may be started with, and whether that is certain.
-
-    Not certain is a default that depends on a device memory that the scenario does not have.
-    """
-    tiers, settings, length = run.rules.batch_tiers, run.settings, run.max_model_len
-    if is_certain("max_num_seqs", tiers, settings, length):
+    """Return the most sequences that vLLM may be started with, and whether that is certain."""
+    # Not certain is a default that depends on a device memory that the scenario does not have.
+    if is_certain(run, "max_num_seqs"):
         return run.max_num_seqs, True
-    largest = possible_tiers(tiers, settings)[0]
-    return batch_sizes(largest, settings, length).max_num_seqs, False
+    return batch_sizes(run, possible_tiers(run)[0]).max_num_seqs, False
 
 
 def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], ...]:
-    """Return the changes that give the cache `cache_bytes`.
-
-    With a budget it is a higher utilisation.
-    """
+    """Return the changes that give the cache `cache_bytes`."""
+    # With a budget it is a higher utilisation.
     settings = run.settings
     found = memory_budget(settings)
     ranks = settings.kv_cache_memory_bytes_by_rank

@@ -16,9 +16,7 @@ from workbench.core.groups.layer_backend import is_plain, read_blocks
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
-from workbench.core.stages.grouping import (
-    refuse_grouping,
-)
+from workbench.core.stages.grouping import refuse_grouping
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -26,7 +24,6 @@ EQUAL_PAGES = Rule(
     "equal_pages",
     "Pages are equal",
     "attention page == mamba page; a smaller attention page must divide it",
-    "",
 )
 KERNEL_BLOCK = Rule(
     "kernel_block_size",
@@ -110,10 +107,8 @@ def kernel_block_size(run: WorkingPlan) -> None:
 
 
 def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize, ...], ...]]]:
-    """Return block and kernel block sizes of the groups if some layers have another backend.
-
-    The group of the other layers comes first. Nothing where all layers have one backend.
-    """
+    """Return block and kernel block sizes of the groups if some layers have another backend."""
+    # The group of the other layers comes first. Nothing where all layers have one backend.
     grouping = run.grouping
     if run.plain_backend is None or grouping is None:
         return []

@@ -21,7 +21,6 @@ PLAIN_BACKEND = Rule(
     "plain_backend",
     "Backend of the unquantized layers",
     "the same choice, made with the model's dtype",
-    "",
 )
 
 
@@ -30,7 +29,7 @@ def plain_backend(run: WorkingPlan) -> None:
     main, numbers = run.backend_record, sorted(unquantized_layers(run))
     if main is None or not numbers:
         return
-    query = run.query()._replace(kv_cache_dtype=AS_THE_MODEL)
+    query = LayerQuery.of(run)._replace(kv_cache_dtype=AS_THE_MODEL)
     explicit = run.settings.backend
     packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
     mixes = packed and run.platform.name in run.rules.packed_layers_mix_on
@@ -58,10 +57,8 @@ def plain_backend(run: WorkingPlan) -> None:
 def _in_layer_order(
     run: WorkingPlan, numbers: frozenset[int]
 ) -> tuple[tuple[str, tuple[BlockSize, ...]], ...]:
-    """Return every backend with its sizes, as the layers are built; phase 1 takes the first.
-
-    Those of caches alongside the attention come before it.
-    """
+    """Return every backend with its sizes, as the layers are built; phase 1 takes the first."""
+    # Those of caches alongside the attention come before it.
     assert run.backend is not None
     assert run.plain_backend is not None
     main = run.backend, run.supported_kernel_block_sizes

@@ -18,7 +18,6 @@ MODEL_DTYPE = Rule(
     "Model dtype",
     "the explicit dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
     "that is unstable in it, becomes the platform's first",
-    "",
 )
 MAX_MODEL_LEN = Rule(
     "max_model_len",
@@ -30,7 +29,6 @@ KV_CACHE_DTYPE = Rule(
     "kv_cache_dtype",
     "KV-cache dtype",
     "the explicit dtype, else what a ModelOpt checkpoint requests; some models write over it",
-    "",
 )
 UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
@@ -91,10 +89,8 @@ def quantization_dtype(run: WorkingPlan) -> None:
 
 
 def xpu_batch_invariance(run: WorkingPlan) -> None:
-    """Refuse batch invariance on XPU with quantized weights or KV cache (0.33).
-
-    Source: XPUPlatform.check_and_update_config.
-    """
+    """Refuse batch invariance on XPU with quantized weights or KV cache (0.33)."""
+    # Source: XPUPlatform.check_and_update_config.
     if not run.settings.batch_invariant or run.platform.name != "xpu":
         return
     method, dtype = run.model.quantization, run.kv_cache_dtype
@@ -237,10 +233,8 @@ def _run_by_transformers(run: WorkingPlan) -> bool:
 
 
 def _require_served(run: WorkingPlan) -> None:
-    """Refuse what this version's registry lacks and another one is known to have.
-
-    What no registry knows comes from a reader that the user registered.
-    """
+    """Refuse what this version's registry lacks and another one is known to have."""
+    # What no registry knows comes from a reader that the user registered.
     name, registry = run.model.architecture, run.rules.model_registry
     elsewhere, last = versions_with(name), registry.last_versions.get(name)
     if name in registry.served or not elsewhere:
@@ -263,11 +257,9 @@ def _require_served(run: WorkingPlan) -> None:
 
 
 def _registry_text(name: str, last: str | None) -> str | None:
-    """Return how vLLM's own message begins, from `_raise_for_unsupported` of 0.23 and 0.33.
-
-    None for an architecture that is newer than the version: what stops first depends on whether
-    its Transformers library knows the configuration.
-    """
+    """Return how vLLM's own message begins, from `_raise_for_unsupported` of 0.23 and 0.33."""
+    # None for an architecture that is newer than the version: what stops first depends on whether
+    # its Transformers library knows the configuration.
     return last and f"Model architecture {name} was supported in vLLM until v{last}"
 
 

@@ -18,7 +18,6 @@ SPECULATIVE_METHOD = Rule(
     "speculative_method",
     "Speculative method",
     "the explicit one; else mtp where the checkpoint has such layers, else ngram",
-    "",
 )
 UNSUPPORTED = "Unsupported speculative method: 'mtp'"
 

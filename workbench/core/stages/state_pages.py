@@ -15,13 +15,11 @@ STATE_DTYPE_FIELD = Rule(
     "mamba_ssm_cache_dtype",
     "State dtype written by the model",
     "an auto mamba_ssm_cache_dtype is replaced by what the model ships",
-    "",
 )
 CPU_STATE_DTYPE = Rule(
     "cpu_mamba_ssm_cache_dtype",
     "State dtype on CPU",
     "float32, but an explicit 16-bit dtype stays where layers count as linear attention",
-    "",
 )
 CALLED_LINEAR_ATTENTION = frozenset(
     {
@@ -38,10 +36,7 @@ CALLED_LINEAR_ATTENTION = frozenset(
 )
 """Families whose layers Transformers 5 calls linear attention: what 0.33's CPU check looks for."""
 STATE_PAGE = Rule(
-    "mamba_page_size_bytes",
-    "Mamba page",
-    "sum over states of prod(shape) * bytes(dtype)",
-    "bytes",
+    "mamba_page_size_bytes", "Mamba page", "sum over states of prod(shape) * bytes(dtype)", "bytes"
 )
 
 

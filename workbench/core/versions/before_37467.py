@@ -14,7 +14,6 @@ from workbench.core.stages import (
     block_size,
     flex,
     hybrid_alignment,
-    mixed_dtypes,
     plain_backend,
 )
 from workbench.core.trace import Citation
@@ -43,7 +42,7 @@ BEFORE_37467 = replace(
     stages=(
         *RESOLVE_CONFIGURATION,
         attention_bytes.attention_token_bytes,
-        mixed_dtypes.common_token_bytes,
+        attention_bytes.common_token_bytes,
         hybrid_alignment.align_without_backend,
         block_size.cpu_block_size,
         backend_choice.backend_choice,

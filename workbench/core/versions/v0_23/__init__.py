@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import A100, GIB, SMALL, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
@@ -10,12 +13,71 @@ from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.rules import PrefillRules
 from workbench.core.rule_set import RuleSet
+from workbench.core.speculation import (
+    HIDDEN_STATES,
+    MTP,
+    NGRAM,
+    SUFFIX,
+    SpeculationRules,
+    SpeculativeMethod,
+)
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
 from workbench.core.versions.v0_23.mla import companions
-from workbench.core.versions.v0_23.speculation import SPECULATION
 from workbench.core.versions.v0_23.stages import STAGES
+
+EAGLE_LIKE = SpeculativeMethod(
+    reads_next_token=True, own_layers="the layers of the EAGLE head", needs_model=True
+)
+PLAIN = SpeculativeMethod()
+ONE_STEP_AT_A_TIME = SpeculativeMethod(overlaps_steps=False)
+DRAFT_MODEL = SpeculativeMethod(own_layers="all layers of the draft model", needs_model=True)
+DFLASH = SpeculativeMethod(own_layers="the layers of the DFlash drafter", needs_model=True)
+HEADS = SpeculativeMethod(needs_model=True)
+"""Drafters without attention: Medusa's heads and the MLP speculator keep no cache."""
+
+# `SpeculativeMethod`, `use_eagle` and `hf_config_override` in config/speculative.py.
+SPECULATION = SpeculationRules(
+    methods=MappingProxyType(
+        {
+            MTP: SpeculativeMethod(reads_next_token=True),
+            "eagle": EAGLE_LIKE,
+            "eagle3": EAGLE_LIKE,
+            "draft_model": DRAFT_MODEL,
+            "dflash": replace(DFLASH, reads_next_token=True),
+            "medusa": HEADS,
+            "mlp_speculator": HEADS,
+            NGRAM: PLAIN,
+            "ngram_gpu": PLAIN,
+            SUFFIX: ONE_STEP_AT_A_TIME,
+            "custom_class": SpeculativeMethod(
+                own_layers="whatever the custom proposer keeps",
+                needs_model=True,
+                overlaps_steps=False,
+            ),
+            HIDDEN_STATES: PLAIN,
+        }
+    ),
+    mtp_model_types=frozenset(
+        {
+            "deepseek_v3",
+            "deepseek_v32",
+            "ernie4_5_moe",
+            "glm4_moe",
+            "glm4_moe_lite",
+            "glm_moe_dsa",
+            "intern_s2_preview",
+            "longcat_flash",
+            "nemotron_h",
+            "nemotron_h_puzzle",
+            "pangu_ultra_moe",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "qwen3_next",
+        }
+    ),
+)
 
 V0_23 = RuleSet(
     name="0.23",
@@ -47,8 +109,6 @@ V0_23 = RuleSet(
     speculation=SPECULATION,
     citations=CITATIONS,
     batch_tiers=(BatchTier(70 * GIB, 8192, 1024, frozenset({A100})), SMALL),
-    traits={
-        "aligned_in": "the platform hook, after the backends are known (#37467)",
-    },
+    traits={"aligned_in": "the platform hook, after the backends are known (#37467)"},
     stages=STAGES,
 )

@@ -22,10 +22,8 @@ def token_bytes(
     model_dtype: str,
     _backend: str | None = None,
 ) -> tuple[int, str]:
-    """Return the bytes per token, layer and rank that the alignment counts, and the formula.
-
-    0.23 queries no backend. MLA is tested first: a packed dtype then counts one byte per element.
-    """
+    """Return the bytes per token, layer and rank that the alignment counts, and the formula."""
+    # 0.23 queries no backend. MLA is tested first: a packed dtype then counts one byte per element.
     scales = 2 * kv_heads * SCALE_BYTES if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
     size = attention.head_size
     if attention.use_mla:
@@ -48,11 +46,9 @@ def layer_token_bytes(
     model_dtype: str,
     _backend: str | None = None,
 ) -> tuple[int, str]:
-    """Return the bytes of one token in the layer's real page, and the formula.
-
-    Differs from `token_bytes` for MLA only: fp8_ds_mla packs 656 bytes, and MLA pages hold no
-    per-token-head scales.
-    """
+    """Return the bytes of one token in the layer's real page, and the formula."""
+    # Differs from `token_bytes` for MLA only: fp8_ds_mla packs 656 bytes, and MLA pages hold no
+    # per-token-head scales.
     if not attention.use_mla:
         return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
     if kv_cache_dtype == "fp8_ds_mla":

@@ -16,7 +16,6 @@ from workbench.core.stages import (
     hybrid_alignment,
     layer_checks,
     memory,
-    mixed_dtypes,
     pages,
     plain_backend,
     refusals,
@@ -83,7 +82,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
         "platforms/interface.py", "Platform.update_block_size_for_backend", note="#37467"
     ),
     attention_bytes.TOKEN_BYTES: _ALIGNED._replace(note="the page of a spec of one token"),
-    mixed_dtypes.COMMON_TOKEN_BYTES: _ALIGNED._replace(note="with layers that skip the packing"),
+    attention_bytes.COMMON_TOKEN_BYTES: _ALIGNED._replace(note="with layers that skip the packing"),
     hybrid_alignment.GRANULARITY: _ALIGNED,
     hybrid_alignment.TOKENS_NEEDED: _ALIGNED,
     hybrid_alignment.ALIGNED: _ALIGNED,

@@ -186,10 +186,8 @@ SPARSE_MLA = (
 
 
 def companions(attention: Attention) -> tuple[str, ...]:
-    """Return the backends of caches that a layer keeps alongside its attention, built before it.
-
-    Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33).
-    """
+    """Return the backends of caches that a layer keeps alongside its attention, built before it."""
+    # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33).
     return ("DEEPSEEK_V32_INDEXER",) if attention.is_sparse and attention.use_mla else ()
 
 

@@ -5,19 +5,73 @@ What it does not name is as in 0.23: the stages are the same, written once.
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
+from workbench.core.groups.cache_spec import GroupRules
+from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.prefix.rules import PrefillRules
-from workbench.core.versions.v0_23 import V0_23
+from workbench.core.speculation import SpeculationRules, SpeculativeMethod
+from workbench.core.versions.v0_23 import DFLASH, V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
-from workbench.core.versions.v0_33.groups import GROUPS
-from workbench.core.versions.v0_33.layouts import LAYOUTS
-from workbench.core.versions.v0_33.offload import OFFLOAD
-from workbench.core.versions.v0_33.speculation import SPECULATION
+from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
+
+# v1/core/kv_cache_planning.py, v1/kv_cache_layout.py and `supported_kv_cache_layouts` of the
+# backends: unequal pages are padded in one allocation, or packed side by side.
+GROUPS = GroupRules(
+    pads_pages=True,
+    merges_buckets=True,
+    one_allocation=True,
+    compares_mla=True,
+    promotes_block_size=True,
+    windows_choose_blocks=True,
+    skips_mla_layers=True,
+    shares_indexers=True,
+    splits_hidden_blocks=True,
+    counts_null_block=True,
+    joins_printed_lines=True,
+    batches_in_flight=2,
+    checkpoint_blocks={"mamba2": 1, "gdn:flashinfer": 1},
+    layouts=NAMES,
+    promotion_refused="Failed to promote local KV cache specs to one unified type.",
+)
+# `resolve_kv_cache_block_sizes` and `BlockHashListWithBlockSize` in v1/core/kv_cache_utils.py,
+# `build_offloading_config` in distributed/kv_transfer/kv_connector/v1/offloading/config.py.
+OFFLOAD = OffloadRules(
+    hash_option="prefix_match_unit",
+    large_block_hash=LAST,
+    context_parallel_with_groups=True,
+    checks_single_group=True,
+    takes_blocks_per_chunk=True,
+    one_copy_of_latents=True,
+    host_block_alignment_bytes=4096,
+    transfers_mixed_blocks=True,
+    unit_words=("tokens_per_block", "tokens_per_hash"),
+)
+_OLD = {
+    name: method
+    for name, method in V0_23.speculation.methods.items()
+    if name not in {"medusa", "mlp_speculator"}
+}
+# `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
+SPECULATION = SpeculationRules(
+    # Both new ones build their keys and values from the target's hidden states alone.
+    methods=MappingProxyType(
+        {
+            **_OLD,
+            "dflash": DFLASH,
+            "dspark": SpeculativeMethod(own_layers="the DSpark stages", needs_model=True),
+        }
+    ),
+    mtp_model_types=V0_23.speculation.mtp_model_types
+    | {"bailing_hybrid", "interns2_mobius", "qwen3_5_moe_text", "qwen3_5_text"},
+    reads_nested_predictions=True,
+)
 
 V0_33 = V0_23.successor(
     "0.33",

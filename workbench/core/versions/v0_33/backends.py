@@ -30,7 +30,7 @@ from workbench.core.versions.v0_23.conditions import (
     on_sm10x,
     reads_all_tokens,
 )
-from workbench.core.versions.v0_33 import conditions, flash_attention, layouts
+from workbench.core.versions.v0_33 import conditions, layouts
 from workbench.core.versions.v0_33.new_backends import NEW
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
@@ -54,15 +54,15 @@ def tried_on_xpu(query: LayerQuery) -> bool:
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
         "with_float32_state": None,
-        "supports_mm_prefix": flash_attention.reads_prefixes,
+        "supports_mm_prefix": conditions.reads_prefixes,
         "supported_on": {"xpu": M64},
-        "supported_when": flash_attention.KERNEL_BLOCKS,
+        "supported_when": conditions.KERNEL_BLOCKS,
         "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
         "large_head_sizes": (
             HeadSizes(multiple_of=8, at_most=512),
-            flash_attention.reads_large_heads,
+            conditions.reads_large_heads,
         ),
-        "own_reason": flash_attention.fp8_needs_version,
+        "own_reason": conditions.fp8_needs_version,
         "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
         "on_request": conditions.honoured_on_xpu,
     },
@@ -77,12 +77,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "packs": layouts.NVFP4,
     },
     "TRITON_ATTN": {
-        "kv_cache_dtypes": (
-            *UNQUANTIZED,
-            *FP8_ANY,
-            *PER_TOKEN_HEAD_DTYPES,
-            INT4_HEADS,
-        ),
+        "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *PER_TOKEN_HEAD_DTYPES, INT4_HEADS),
         "ranks": (
             Rank("cuda", 40),
             Rank("rocm", 30, reads_all_tokens),
@@ -114,7 +109,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     },
     "FLASHMLA": {"ranks": (Rank("cuda", 50, conditions.not_on_sm12x),)},
     "FLASHINFER_MLA": {
-        "ranks": (Rank("cuda", 10, on_sm10x), Rank("cuda", 60, conditions.not_on_sm12x)),
+        "ranks": (Rank("cuda", 10, on_sm10x), Rank("cuda", 60, conditions.not_on_sm12x))
     },
     "TRITON_MLA": {
         "ranks": (

@@ -24,16 +24,10 @@ PACKERS = {**dict.fromkeys(TURBOQUANT_BITS, "TURBOQUANT"), ULTRAQUANT: "ULTRAQUA
 
 
 def token_bytes(
-    attention: Attention,
-    kv_heads: int,
-    kv_cache_dtype: str,
-    model_dtype: str,
-    backend: str | None,
+    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str, backend: str | None
 ) -> tuple[int, str]:
-    """Return the bytes per token, layer and rank that the alignment counts, and the formula.
-
-    The packed formats of TurboQuant and UltraQuant are counted whatever the backend is.
-    """
+    """Return the bytes per token, layer and rank that the alignment counts, and the formula."""
+    # The packed formats of TurboQuant and UltraQuant are counted whatever the backend is.
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
     if attention.use_mla:
         return attention.head_size * element, "head_size * bytes"
@@ -42,11 +36,7 @@ def token_bytes(
 
 
 def layer_token_bytes(
-    attention: Attention,
-    kv_heads: int,
-    kv_cache_dtype: str,
-    model_dtype: str,
-    backend: str | None,
+    attention: Attention, kv_heads: int, kv_cache_dtype: str, model_dtype: str, backend: str | None
 ) -> tuple[int, str]:
     """Return the bytes of one token in the layer's page, as its backend packs it."""
     element = kv_element_bytes(kv_cache_dtype, model_dtype)

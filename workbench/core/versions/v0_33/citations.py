@@ -10,6 +10,7 @@ from typing import Final
 
 from workbench.core.stages import (
     after_alignment,
+    attention_bytes,
     backend_choice,
     batch_sizes,
     block_size,
@@ -17,7 +18,6 @@ from workbench.core.stages import (
     gdn_prefill,
     hybrid_alignment,
     memory,
-    mixed_dtypes,
     state_pages,
 )
 from workbench.core.trace import Citation, Rule
@@ -73,7 +73,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     block_size.COMMON_BLOCK_SIZE: _read(
         "platforms/interface.py", "Platform._preferred_block_size_for_backends"
     ),
-    mixed_dtypes.SHARED_PAGE: _read(
+    attention_bytes.SHARED_PAGE: _read(
         "platforms/interface.py", "Platform._align_heterogeneous_kv_block_size"
     ),
     hybrid_alignment.GRANULARITY_FOR_ALL: _ALIGNED,
