@@ -243,7 +243,7 @@ def mixed(monkeypatch):
         )
         V0_33.backends.add("TOY", toy)
         rules = replace(V0_33, companions=lambda _attention: ("TOY",))
-        monkeypatch.setitem(RULE_SETS._entries, "0.33", rules)
+        monkeypatch.setitem(RULE_SETS, "0.33", rules)
 
     yield mix
     if "TOY" in V0_33.backends:

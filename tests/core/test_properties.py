@@ -402,11 +402,12 @@ NEEDS = {
     pages.packed_split: {grouping.groups},
     layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     layer_checks.cpu_prefix_caching: {cache_mode.cache_mode},
-    memory.capacity: {
+    memory.requests: {
         grouping.groups,
         batch_sizes.token_budget,
         batch_sizes.cpu_mla_token_budget,
     },
+    memory.capacity: {memory.requests},
     memory.auto_fit: {
         memory.capacity,
         layer_checks.mamba_block_advice,
