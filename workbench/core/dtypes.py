@@ -24,6 +24,7 @@ PER_TOKEN_HEAD_DTYPES: Final = ("int8_per_token_head", "fp8_per_token_head")
 NVFP4_DTYPES: Final = ("nvfp4", "nvfp4_4over6")
 INT4_HEADS: Final = "int4_per_token_head"
 ULTRAQUANT: Final = "ultraquant_4bit"
+PACKED_DTYPES: Final = frozenset((*TURBOQUANT_BITS, ULTRAQUANT))
 
 
 def kv_element_bytes(kv_cache_dtype: str, model_dtype: str) -> int:

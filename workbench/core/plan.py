@@ -46,25 +46,21 @@ class Plan(PlanAnswers, Published):
         "compute capability", published=False, start=lambda plan: capability_of(plan.settings)
     )
 
-    @property
     @published(name="model")
     def model_name(self) -> str:
         """Return the name of the model."""
         return self.model.name
 
-    @property
     @published(name="rules")
     def rules_name(self) -> str:
         """Return the name of the rule set."""
         return self.rules.name
 
-    @property
     @published()
     def is_hybrid(self) -> bool:
         """Return whether attention and SSM layers share the cache."""
         return self.model.is_hybrid
 
-    @property
     @published()
     def use_mla(self) -> bool:
         """Return whether the attention is multi-head latent attention."""
@@ -73,7 +69,6 @@ class Plan(PlanAnswers, Published):
     backend: str | None = decided("of the attention layers, null without a valid one")
     plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
 
-    @property
     @published()
     def mamba_backend(self) -> str | None:
         """Return what computes the SSM layers."""
@@ -106,7 +101,6 @@ class Plan(PlanAnswers, Published):
     max_num_batched_tokens: int = decided("the budget of a step", "tokens", default=0)
     max_num_seqs: int = decided("the most in a step", "sequences", default=0)
 
-    @property
     @published()
     def num_kv_heads_per_rank(self) -> int | None:
         """Return the heads of keys and values on one rank."""
@@ -114,7 +108,6 @@ class Plan(PlanAnswers, Published):
         ranks = self.settings.tensor_parallel
         return None if attention is None else attention.kv_heads_per_rank(ranks)
 
-    @property
     @published(unit="elements")
     def head_size(self) -> int | None:
         """Return the size of an attention head."""
@@ -129,7 +122,6 @@ class Plan(PlanAnswers, Published):
         "one state block with its padding, null when none is recorded", "bytes"
     )
 
-    @property
     @published(unit="percent")
     def padding_percent(self) -> float | None:
         """Return the padding relative to the unpadded mamba page, null without an SSM layer."""
@@ -141,7 +133,6 @@ class Plan(PlanAnswers, Published):
         "what the attention kernel sees, null without a common size", "tokens"
     )
 
-    @property
     @published()
     def kernel_blocks_per_block(self) -> int | None:
         """Return r: kernel blocks in one manager block."""
@@ -175,7 +166,6 @@ class Plan(PlanAnswers, Published):
     log_lines: tuple[str, ...] = decided("what vLLM prints, to the character", default=())
     problems: tuple[Problem, ...] = decided("what goes wrong", published=False, default=())
 
-    @property
     @published(name="problems")
     def published_problems(self) -> list[PublishedProblem]:
         """Return what goes wrong, with the remedies that were tried and work."""

@@ -20,6 +20,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -28,7 +29,7 @@ from typing import (
 )
 
 Record = TypeVar("Record")
-Read = TypeVar("Read", bound=Callable[[Any], Any])
+Value = TypeVar("Value")
 
 DECLARED = "declared"
 SIMPLE = {int: "integer", str: "string", bool: "boolean", float: "number", NoneType: "null"}
@@ -81,13 +82,13 @@ def frozen_record(kind: type[Record]) -> type[Record]:
     return dataclass(frozen=True, slots=True, weakref_slot=True, repr=False, kw_only=True)(kind)
 
 
-def published(unit: str = "", name: str | None = None) -> Callable[[Read], Read]:
-    """Declare that a property is published; its docstring is the meaning."""
+def published(unit: str = "", name: str | None = None) -> Callable[[Callable[[Any], Value]], Value]:
+    """Declare a property that is published; its docstring is the meaning."""
 
-    def declare(read: Read) -> Read:
+    def declare(read: Callable[[Any], Value]) -> Value:
         meaning = (read.__doc__ or "").partition("\n")[0].removeprefix("Return ").rstrip(".")
         setattr(read, DECLARED, Declaration(meaning=meaning, unit=unit, name=name))
-        return read
+        return cast("Value", property(read))  # what an instance has under the name
 
     return declare
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from workbench.core.errors import Refused, WorkbenchError
@@ -43,22 +44,17 @@ class Remedy:
         return {"changes": dict(self.changes), "block_size": self.plan.block_size}
 
 
-class _SamePlan:
-    """A key: this very plan, not one that is equal to it."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def __hash__(self) -> int:
-        return id(self.plan)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _SamePlan) and self.plan is other.plan
+_TRIED: deque[tuple[Plan, dict[str, Plan | WorkbenchError]]] = deque(maxlen=8)
+"""The last plans, and what changes of their scenarios lead to: several views need the same."""
 
 
-@lru_cache(maxsize=8)
-def _tried(_plan: _SamePlan) -> dict[str, Plan | WorkbenchError]:
-    return {}
+def _tried(plan: Plan) -> dict[str, Plan | WorkbenchError]:
+    for known, tried in tuple(_TRIED):
+        if known is plan:  # this very plan, not one that is equal to it
+            return tried
+    nothing: dict[str, Plan | WorkbenchError] = {}
+    _TRIED.append((plan, nothing))
+    return nothing
 
 
 def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
@@ -66,7 +62,7 @@ def changed_plan(plan: Plan, changes: Mapping[str, Any]) -> Plan:
 
     Errors: as `resolve`.
     """
-    tried, key = _tried(_SamePlan(plan)), repr(sorted(changes.items()))
+    tried, key = _tried(plan), repr(sorted(changes.items()))
     if key not in tried:
         try:
             tried[key] = resolve(plan.model, replace(plan.settings, **changes))

@@ -62,7 +62,9 @@ class WorkingPlan(Plan):
         self, code: str, field: str, message: str, *, severity: Severity = ERROR, **more: Any
     ) -> None:
         """Record one problem. more: see `Problem`."""
-        self.problems += (Problem(code, severity, field, message, **more),)
+        self.problems += (
+            Problem(code=code, severity=severity, field=field, message=message, **more),
+        )
 
     @property
     def first_backend(self) -> tuple[Backend, tuple[BlockSize, ...]]:

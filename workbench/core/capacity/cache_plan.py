@@ -61,7 +61,6 @@ class CachePlan(Published):
         """Return the allocations, None while the memory is unknown."""
         return None if self.num_blocks is None else self.grouping.tensors(self.num_blocks)
 
-    @property
     @published(name="groups")
     def published_groups(self) -> list[PublishedGroup]:
         """Return the layers that share a block table, with their pages."""
@@ -78,7 +77,6 @@ class CachePlan(Published):
             for group, kernel in zip(self.groups, self.kernel_block_sizes, strict=True)
         ]
 
-    @property
     @published(name="tensors")
     def published_tensors(self) -> list[PublishedTensor] | None:
         """Return the allocations; null while the memory is unknown."""
@@ -93,7 +91,6 @@ class CachePlan(Published):
         required=True,
     )
 
-    @property
     @published()
     def max_concurrency(self) -> float | None:
         """Return the requests of full length that fit, as vLLM prints it, null block included."""
@@ -104,7 +101,6 @@ class CachePlan(Published):
     scheduler_block_size: int = decided("what hits are multiples of", "tokens", required=True)
     hash_block_size: int = decided("unit of prefix hashes", "tokens", required=True)
 
-    @property
     @published()
     def cache_layout(self) -> str | None:
         """Return the order of the one allocation, from 0.33 on."""
@@ -115,7 +111,6 @@ class CachePlan(Published):
         """Return where every layer is in the one allocation (0.33); None without a memory size."""
         return None if self.num_blocks is None else self.grouping.placements(self.num_blocks)
 
-    @property
     @published(name="placements")
     def published_placements(self) -> list[PublishedPlacement] | None:
         """Return where block b of layer l starts: offset + l * layer_stride + b * block_stride."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from workbench.core.block_sizes import largest_block_within
-from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
@@ -87,7 +87,7 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
         return frozenset()
     # --kv-cache-dtype-skip-layers names layers by number or by kind.
     explicit = plan.settings.kv_cache_dtype_skip_layers or ()
-    packed = plan.kv_cache_dtype in TURBOQUANT_BITS or plan.kv_cache_dtype == ULTRAQUANT
+    packed = plan.kv_cache_dtype in PACKED_DTYPES
     if not explicit and not packed:
         return frozenset()
     found = {

@@ -11,7 +11,7 @@ from math import lcm
 
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
-from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.groups.layer_specs import unquantized_layers
 from workbench.core.trace import Rule
@@ -87,7 +87,7 @@ SHARED_PAGE = Rule(
 
 def common_token_bytes(run: WorkingPlan) -> None:
     """Count what both kinds divide for a packed cache of a hybrid with plain layers."""
-    packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
+    packed = run.kv_cache_dtype in PACKED_DTYPES
     attention, before = run.model.attention, run.attention_bytes_per_token
     if attention is None or before is None or not packed or attention.use_mla:
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
-from workbench.core.dtypes import TURBOQUANT_BITS, ULTRAQUANT
+from workbench.core.dtypes import PACKED_DTYPES
 from workbench.core.groups.layer_specs import AS_THE_MODEL, unquantized_layers
 from workbench.core.groups.of_plan import layouts_read_by
 from workbench.core.model import SSM
@@ -31,7 +31,7 @@ def plain_backend(run: WorkingPlan) -> None:
         return
     query = LayerQuery.of(run)._replace(kv_cache_dtype=AS_THE_MODEL)
     explicit = run.settings.backend
-    packed = run.kv_cache_dtype in TURBOQUANT_BITS or run.kv_cache_dtype == ULTRAQUANT
+    packed = run.kv_cache_dtype in PACKED_DTYPES
     mixes = packed and run.platform.name in run.rules.packed_layers_mix_on
     reasons = reasons_against(run, query, main) if explicit is not None else []
     if explicit is not None and (not reasons or not mixes):
