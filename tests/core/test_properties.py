@@ -36,6 +36,7 @@ from workbench.core.stages import (
     memory,
     pages,
     plain_backend,
+    prefix_hits,
     refusals,
     speculation,
     state_pages,
@@ -418,7 +419,7 @@ NEEDS = {
     flex.flex_construction: {backend_choice.backend_choice},
     flex.batch_invariance: {backend_choice.backend_choice},
     flex.flex_mask_block: {pages.kernel_block_size},
-    cache_mode.inert_prefix_caching: {memory.auto_fit},
+    prefix_hits.inert_prefix_caching: {memory.auto_fit},
 }
 """Stage -> the stages whose results it reads."""
 

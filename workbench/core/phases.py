@@ -20,9 +20,9 @@ from workbench.core.rule_set import RuleSet, Stage
 from workbench.core.stages import (
     attention_bytes,
     backend_choice,
-    cache_mode,
     hybrid_alignment,
     memory,
+    prefix_hits,
     refusals,
     speculation,
     state_pages,
@@ -44,7 +44,7 @@ STARTS = frozenset(
         hybrid_alignment.hybrid_alignment,
         attention_bytes.attention_page,
         memory.requests,
-        cache_mode.inert_prefix_caching,
+        prefix_hits.inert_prefix_caching,
     }
 )
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""

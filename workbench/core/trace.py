@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 class Rule(NamedTuple):
     """One decision of the engine, as people see it in the trace.
 
-    name: stable identifier; title: a few words; formula: in the words of the operands;
-    unit: of the result ("tokens", "bytes", ""). Where vLLM has it is a `Citation` of the version.
+    name: stable; formula: in the words of the operands; unit: of the result ("tokens", "bytes").
     """
 
     name: str
@@ -33,12 +32,10 @@ class Citation(NamedTuple):
     version: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}: {', '.join(self.functions)}"
-        if self.note:
-            place += f" ({self.note})"
-        if self.version in {"", self.read_in}:
-            return f"vLLM {self.read_in}, {place}"
-        return f"vLLM {self.version}, as in {self.read_in}, {place}"
+        inherited = self.version not in {"", self.read_in}
+        version = f"{self.version}, as in {self.read_in}" if inherited else self.read_in
+        note = f" ({self.note})" if self.note else ""
+        return f"vLLM {version}, {self.file}: {', '.join(self.functions)}{note}"
 
 
 class PublishedStep(TypedDict):
@@ -112,10 +109,8 @@ class Trace(tuple[Step, ...]):
 
 def show(value: Any) -> str:
     """Return a value as the trace prints it: thousands separated, `none` for None, names bare."""
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):

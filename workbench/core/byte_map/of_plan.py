@@ -4,9 +4,8 @@
     pool.at(tensor=0, byte=4711)                    # one meaning for every group that shares it
     pool.bytes_of(layer="model.layers.9.attn", block=1, part="K", token=5, head=0)
 
-A tensor is shared by one layer of every group, and a block of it is attention or state at any time:
-so a byte has one meaning a group. Where all layers have one allocation (0.33) a tensor is a place
-in it: the pages of one layer of every group, block by block.
+A tensor is shared by one layer of every group, so a byte has one meaning per group. In the one
+allocation of 0.33 a tensor is a place: the pages of one layer of every group, block by block.
 """
 
 from __future__ import annotations

@@ -3,13 +3,6 @@
 from __future__ import annotations
 
 from workbench.core.errors import Refused
-from workbench.core.prefix.hits import (
-    caching_of,
-    is_inert,
-    reason_without_hits,
-    shortest_prompt_with_hit,
-)
-from workbench.core.problems import WARNING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -120,26 +113,4 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
         operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
         candidates=[{"enable_prefix_caching": False}, {"backend": "AMX_MLA"}],
         vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
-    )
-
-
-def inert_prefix_caching(run: WorkingPlan) -> None:
-    """Warn where no request is long enough to fill a block that could be found again."""
-    if not (run.enable_prefix_caching and run.model.is_hybrid) or run.grouping is None:
-        return
-    caching = caching_of(run)
-    if not is_inert(caching):
-        return
-    shortest = shortest_prompt_with_hit(caching)
-    run.problem(
-        "prefix_caching_inert",
-        "max_model_len",
-        f"{reason_without_hits(caching)} vLLM starts, and its hit rate stays 0 (vllm#48401).",
-        severity=WARNING,
-        operands={"max_model_len": run.max_model_len, "shortest_prompt_with_hit": shortest},
-        candidates=(
-            {"max_model_len": shortest + 1},
-            {"mamba_cache_mode": "align"},
-            {"enable_prefix_caching": False, "mamba_cache_mode": None},
-        ),
     )

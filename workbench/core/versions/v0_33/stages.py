@@ -17,6 +17,7 @@ from workbench.core.stages import (
     memory,
     pages,
     plain_backend,
+    prefix_hits,
     refusals,
     speculation,
     state_pages,
@@ -69,7 +70,7 @@ STAGES = (
     memory.requests,
     memory.capacity,
     memory.auto_fit,
-    cache_mode.inert_prefix_caching,
+    prefix_hits.inert_prefix_caching,
     memory.budget,
     memory.memory,
 )
