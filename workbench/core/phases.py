@@ -1,6 +1,6 @@
 """Phases: consecutive stages whose decisions are remembered for exactly what they read.
 
-Nothing is declared: while a phase decides, a `_Watch` takes the place of the working plan and notes
+Nothing is declared: while a phase decides, a `Watch` takes the place of the working plan and notes
 every setting and every decided value that is read before it is written. A plan with the same values
 gets the same decisions without running the stages again. What a phase reads may depend on what it
 has read already: a value that is read for the first time joins the key, and what was remembered
@@ -10,7 +10,7 @@ without it is forgotten. So a decision is never found under less than what it de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -27,24 +27,16 @@ from workbench.core.stages import (
     speculation,
     state_pages,
 )
+from workbench.core.watch import APPENDED, Watch
 from workbench.core.working_plan import UntracedPlan
 
 REMEMBERED = 1024
 """Decisions that a phase keeps: of one model and one rule set."""
-FIXED = frozenset({"model", "rules"})
-"""What all decisions of one memory have in common."""
-APPENDED = frozenset({"log_lines", "problems"})
-"""What stages only add to."""
 STARTS = frozenset(
     {
-        speculation.speculative_method,
-        refusals.float_kv_cache_dtype,
-        state_pages.states,
-        backend_choice.backend_choice,
-        hybrid_alignment.hybrid_alignment,
-        attention_bytes.attention_page,
-        memory.requests,
-        prefix_hits.inert_prefix_caching,
+        *(speculation.speculative_method, refusals.float_kv_cache_dtype, state_pages.states),
+        *(backend_choice.backend_choice, hybrid_alignment.hybrid_alignment),
+        *(attention_bytes.attention_page, memory.requests, prefix_hits.inert_prefix_caching),
     }
 )
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""
@@ -52,47 +44,6 @@ OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory
 """Stages that read the bytes of the pool, which have too many values to remember."""
 FIRST = ("settings.rules", "settings.platform")
 """What every key begins with: `attrgetter` makes a tuple of two names or more."""
-
-
-class _Watch(UntracedPlan):
-    """A working plan that notes what stages read before they write it, and what they write.
-
-    It begins empty: a value is fetched and noted when it is read for the first time.
-    """
-
-    __slots__ = ("plan", "read", "written")
-
-    def __init__(self, plan: UntracedPlan) -> None:
-        keep = partial(object.__setattr__, self)
-        keep("plan", plan)
-        keep("read", {})
-        keep("written", set())
-        keep("settings", _WatchedSettings(plan.settings, self.read))
-        for name in FIXED:
-            keep(name, getattr(plan, name))
-        for name in APPENDED:
-            keep(name, ())
-
-    def __getattr__(self, name: str) -> Any:
-        value = self.read[name] = getattr(self.plan, name)
-        object.__setattr__(self, name, value)
-        return value
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.written.add(name)
-        object.__setattr__(self, name, value)
-
-
-class _WatchedSettings:
-    """Settings that note what is read of them."""
-
-    def __init__(self, settings: object, read: dict[str, Any]) -> None:
-        self._settings, self._read = settings, read
-
-    def __getattr__(self, name: str) -> Any:
-        value = self._read[f"settings.{name}"] = getattr(self._settings, name)
-        vars(self)[name] = value
-        return value
 
 
 class _Decided(NamedTuple):
@@ -105,8 +56,6 @@ class _Decided(NamedTuple):
 
 class _Memory:
     """What was decided, by the values of what was read."""
-
-    __slots__ = ("decided", "key", "reads")
 
     def __init__(self, reads: tuple[str, ...]) -> None:
         self.reads = reads
@@ -137,7 +86,7 @@ class Phase:
 
     def _decide(self, run: UntracedPlan, memory: _Memory, key: tuple[Any, ...]) -> _Decided:
         """Run the stages. What they refuse is not remembered."""
-        watch = _Watch(run)
+        watch = Watch(run)
         for stage in self._stages:
             stage(watch)
         written = ((name, getattr(watch, name)) for name in watch.written - APPENDED)
@@ -159,14 +108,12 @@ def phases(model: Model, rules: RuleSet) -> tuple[Stage, ...]:
 @lru_cache(maxsize=16)
 def _phases(_model: Model, rules: RuleSet, _changes: int) -> tuple[Stage, ...]:
     # Stages read tables of backends and other registries too: a change makes all memory stale.
-    found: list[Stage] = []
-    together: list[Stage] = []
-    for stage, following in zip(rules.stages, (*rules.stages[1:], None), strict=True):
+    found: list[Stage | list[Stage]] = []
+    for stage in rules.stages:
         if stage in OF_THE_POOL:
             found.append(stage)
-            continue
-        together.append(stage)
-        if following in STARTS or following in OF_THE_POOL or following is None:
-            found.append(Phase(together))
-            together = []
-    return tuple(found)
+        elif found and isinstance(found[-1], list) and stage not in STARTS:
+            found[-1].append(stage)
+        else:
+            found.append([stage])
+    return tuple([Phase(one) if isinstance(one, list) else one for one in found])
