@@ -102,6 +102,12 @@ def test_wrong_input_is_named(name):
     assert found.value.to_dict()["message"].endswith((".", "1"))
 
 
+def test_an_unknown_layout_names_those_that_exist():
+    with pytest.raises(LayoutError) as found:
+        layouts.FLASH_ATTN.memory_order("hnd")
+    assert found.value.operands == {"allowed": ("NHD", "HND")}
+
+
 def test_the_nearest_valid_block_size_is_named():
     with pytest.raises(LayoutError, match=r"got 24\. Nearest valid: 32"):
         layouts.FLASH_ATTN.shape(1, CacheGeometry(24, 1, 8))

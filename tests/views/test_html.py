@@ -184,6 +184,7 @@ def test_the_sensitivity_table_starts_with_the_present_plan():
     page = Page(changes._repr_html_())
     assert page.count("tr") == len(changes) + 2
     assert "current" in page.words
+    assert page.count("code") == 2 * len(changes)
     assert len(repr(changes).splitlines()) == len(changes) + 1
 
 

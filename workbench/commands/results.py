@@ -27,8 +27,8 @@ def list_results(
 ) -> None:
     """Show what a results file holds, best times first, and which kernel settings win.
 
-    The file is only read; a GPU is not needed. Exit status: 0, also if damaged rows were skipped
-    (reported on stderr); 2 if the file does not exist.
+    The file is only read; a GPU is not needed. --json: one object per row. Exit status: 0, also if
+    damaged rows were skipped (reported on stderr); 2 if the file does not exist.
     """
     from workbench.sweeps.kernels.kernel_session import KERNELS
 

@@ -229,16 +229,17 @@ def origins_html(plan: Plan) -> Html:
 
 def sensitivity_html(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> Html:
     """Return single changes and their results, compared with the present plan."""
+    changed = ({**row, "field": code(row["field"]), "value": code(row["value"])} for row in rows)
     shown = (
         {
-            "change": code(row["field"]),
-            "to": code(row["value"]),
+            "change": row["field"],
+            "to": row["value"],
             "block size": row["block_size"],
             "padding": _padding(row["padding_bytes"], row["padding_percent"]),
             "kernel block": row["kernel_block_size"],
             "would not start": ", ".join(row["errors"]),
         }
-        for row in (outcome_row(tag("i", "current"), "", plan), *rows)
+        for row in (outcome_row(tag("i", "current"), "", plan), *changed)
     )
     return document(records(shown))
 

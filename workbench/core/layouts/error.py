@@ -35,7 +35,8 @@ def require_known(what: str, name: object, allowed: Collection[str], field: str)
     """Raise LayoutError, with the nearest names, unless `name` is one of `allowed`."""
     if name not in allowed:
         code = f"unknown_{what.replace(' ', '_')}"
-        raise LayoutError(code, unknown_name_message(what, name, allowed), field=field)
+        message = unknown_name_message(what, name, allowed)
+        raise LayoutError(code, message, field=field, operands={"allowed": tuple(allowed)})
 
 
 def require_index(field: str, number: object, count: int) -> None:

@@ -160,7 +160,7 @@ def _zamba_attention(fields: Fields) -> Attention:
 
 
 def _zamba_state(fields: Fields) -> Mamba2:
-    inner, heads = _expanded(fields), fields.integer("n_mamba_heads", 8)
+    heads, inner = fields.integer("n_mamba_heads", 8), _expanded(fields)
     fields.note("head_dim", inner // heads, "intermediate size // n_mamba_heads")
     rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
     return _mamba2(fields, inner, heads, inner // heads, *rest)
