@@ -231,7 +231,11 @@ def test_the_trace_shows_the_numbers_that_lead_to_the_block(scenario):
 
 
 OVERRIDES = {
-    "block_size": ("block_size", "xpu_gdn_block_size", "shared_page_block_size"),
+    "block_size": (
+        *("preferred_block_size", "block_size"),
+        *("xpu_gdn_block_size", "shared_page_block_size"),
+    ),
+    "kv_cache_dtype": ("kv_cache_dtype", "stored_kv_cache_dtype"),
     "mamba_block_size": ("mamba_block_size", "xpu_gdn_block_size"),
     "mamba_cache_mode": ("mamba_cache_mode",),
     "mamba_ssm_cache_dtype": ("cpu_mamba_ssm_cache_dtype",),
@@ -256,10 +260,8 @@ def test_an_explicit_value_never_changes_silently(scenario):
         named = [step.operands.get(name) for step in steps for name in ("explicit", "before")]
         assert explicit in named, field
         assert final in {steps[-1].result, steps[-1].operands.get(field)}, field
-    for field in ("dtype", "kv_cache_dtype"):
-        if getattr(scenario, field) != "auto":
-            final = plan.model_dtype if field == "dtype" else plan.kv_cache_dtype
-            assert final == getattr(scenario, field)
+    if scenario.dtype != "auto":
+        assert plan.model_dtype == scenario.dtype
     if scenario.max_model_len not in {None, -1}:
         assert plan.max_model_len == scenario.max_model_len
 
