@@ -6,8 +6,6 @@ its budget: compare ratios, not seconds, between machines.
     python benchmarks/bench_front_door.py [--json FILE] [--quick]
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

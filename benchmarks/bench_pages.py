@@ -6,8 +6,6 @@ milliseconds, between machines. A pool of a million blocks may take twice the ti
     python benchmarks/bench_pages.py [--json FILE] [--quick]
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 from collections.abc import Callable, Iterator

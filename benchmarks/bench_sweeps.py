@@ -6,8 +6,6 @@ compare ratios, not seconds, between machines.
     python benchmarks/bench_sweeps.py [--json FILE] [--quick]
 """
 
-from __future__ import annotations
-
 import resource
 import sqlite3
 import tempfile

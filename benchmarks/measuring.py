@@ -1,7 +1,5 @@
 """What the benchmarks share: times taken in turn, the machine, a table, and the JSON."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 --check: write nothing, and exit with 1 if the page is not what the docstrings say.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import sys

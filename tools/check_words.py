@@ -6,8 +6,6 @@ Reads the text of PATH, or of everything that is in git. A line that has to keep
 because it is a published name, contains `words: ok`. Exit code 1: some found.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -6,8 +6,6 @@ Run it with the Python of the environment that has the release (tools/vllm_envir
 one). Only the sources are parsed; vLLM is not imported, so no GPU and no CUDA is needed.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -8,8 +8,6 @@ device; their own layers give the specs, and vLLM's own functions group them. On
 arguments of EngineArgs, kv_cache_memory_bytes among them; one process plays one platform.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -6,8 +6,6 @@ Run it with a Python that has transformers 5.16 or later (tools/vllm_environment
 file holds what saving changed, per model: JSON pointers with their new values, and those removed.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -6,8 +6,6 @@ Writes benchmarks/results/verify.json: versions, the questions, the stand-ins fo
 difference. The exit status is 1 if there is one. See tools/vllm_environment.py for the Pythons.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -6,8 +6,6 @@ vLLM is installed without its dependencies (gigabytes of CUDA): a torch for CPUs
 packages that its configuration and model modules import are installed with it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

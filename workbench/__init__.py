@@ -8,8 +8,6 @@ The public names are loaded on first use, so that `import workbench` stays cheap
 neither torch, nor plotly, nor ipywidgets.
 """
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 

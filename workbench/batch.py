@@ -1,7 +1,5 @@
 """The batch form: one scenario per line in, one plan per line out, in the same order."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 

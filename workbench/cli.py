@@ -1,7 +1,5 @@
 """The `workbench` command."""
 
-from __future__ import annotations
-
 import typer
 
 from workbench.commands.diff import backends, diff, verify

@@ -1,7 +1,5 @@
 """`wb.check`: compare a learner's answer with an exercise, or with a step of a trace."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from html import escape

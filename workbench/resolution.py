@@ -1,7 +1,5 @@
 """Resolve a scenario: read its model, and ask the rules what vLLM decides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workbench.core import resolve as rules

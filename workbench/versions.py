@@ -1,7 +1,5 @@
 """Compare the rule sets for a scenario, or for every model of the catalog."""
 
-from __future__ import annotations
-
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if import differences
 from workbench.core.what_if.differences import Comparison

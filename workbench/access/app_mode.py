@@ -4,8 +4,6 @@
 not declared there is refused at the point of use, whatever a message from a browser requests.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

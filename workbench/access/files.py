@@ -3,8 +3,6 @@
 A device, a named pipe or a sparse file of gigabytes is refused before anything is read from it.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

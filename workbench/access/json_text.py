@@ -1,7 +1,5 @@
 """JSON from outside: limited depth, and a ValueError for every mistake."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

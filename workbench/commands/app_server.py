@@ -5,8 +5,6 @@ with terminals, files and `execute_request`. Here a kernel accepts widget messag
 Token, cookie, origin and login page are those of jupyter_server.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import logging

@@ -1,7 +1,5 @@
 """The commands `workbench backends`, `diff` and `verify`: what versions of vLLM decide."""
 
-from __future__ import annotations
-
 import json
 
 import typer

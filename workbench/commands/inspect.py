@@ -1,7 +1,5 @@
 """The command `workbench inspect`: what the compiler makes of a kernel, with no GPU."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 

@@ -1,7 +1,5 @@
 """The commands `workbench lab`, `workbench app` and `workbench info`."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """The command `workbench layout`."""
 
-from __future__ import annotations
-
 import json
 
 import typer

@@ -1,7 +1,5 @@
 """The commands `workbench notebook run` and `workbench notebook check`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The commands `workbench offload` and `workbench transfer`."""
 
-from __future__ import annotations
-
 import json
 
 import typer

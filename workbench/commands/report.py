@@ -1,7 +1,5 @@
 """The commands `workbench report` and `workbench explain-log`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

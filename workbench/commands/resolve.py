@@ -1,7 +1,5 @@
 """The commands `workbench models` and `workbench resolve`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import nullcontext

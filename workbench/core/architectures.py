@@ -3,8 +3,6 @@
 The data is parsed from the releases by tools/model_registries.py; every file names its origin.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Integer arithmetic that the rules share."""
 
-from __future__ import annotations
-
 
 def cdiv(dividend: int, divisor: int) -> int:
     """Return the ceiling division of non-negative integers."""

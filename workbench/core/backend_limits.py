@@ -1,7 +1,5 @@
 """Which heads and which devices a kernel can take, as data that also reads as text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 Capability = tuple[int, int]

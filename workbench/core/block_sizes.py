@@ -1,7 +1,5 @@
 """Sets of kernel block sizes that a backend supports, and the two predicates over them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

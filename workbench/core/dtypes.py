@@ -1,7 +1,5 @@
 """Element types: what may be requested, and how many bytes one element takes."""
 
-from __future__ import annotations
-
 from typing import Final
 
 FLOAT_BYTES: Final[dict[str, int]] = {"bfloat16": 2, "float16": 2, "float32": 4}

@@ -1,7 +1,5 @@
 """Errors that a person can act on: what was given, what is allowed, the nearest valid value."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from reprlib import Repr

@@ -1,7 +1,5 @@
 """A model as the rules see it: which layers it has, and the geometry of their caches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

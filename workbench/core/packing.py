@@ -1,7 +1,5 @@
 """How many bytes a packed KV-cache format takes: keys, values and scales of a token and head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final

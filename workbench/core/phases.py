@@ -7,8 +7,6 @@ has read already: a value that is read for the first time joins the key, and wha
 without it is forgotten. So a decision is never found under less than what it depends on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Problems: start-up failures and silent losses that a configuration would meet, as values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field

@@ -1,7 +1,5 @@
 """Choices by name: adding one touches one place, a wrong name lists the nearest right ones."""
 
-from __future__ import annotations
-
 from typing import ClassVar, TypeVar
 
 from workbench.core.errors import ScenarioError, unknown_name_message

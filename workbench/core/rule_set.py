@@ -13,7 +13,7 @@ from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.model import Attention
 from workbench.core.offload.rules import OffloadRules
-from workbench.core.prefix.rules import PrefillRules
+from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.registry import Registry
 from workbench.core.speculation import SpeculationRules
 from workbench.core.trace import Citation, Rule

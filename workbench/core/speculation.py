@@ -5,8 +5,6 @@ Source: `SpeculativeMethod`, `use_eagle`, `needs_eagle_block_drop` and `hf_confi
 `vllm/config/vllm.py`, 0.23 and 0.33.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Shapes are those of vLLM's `get_mamba_state_shape_from_config` (0.23). Every siz
 a dimension that the tensor-parallel size does not divide is refused, as vLLM refuses it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The trace: one step per decision, with its operands, its result and where the rule comes from."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 

@@ -1,7 +1,5 @@
 """A working plan that notes what stages read of it before they write it, and what they write."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

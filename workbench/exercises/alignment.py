@@ -1,7 +1,5 @@
 """Lesson 1 (#37467): the alignment rule, and the order in which its parts have to run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random

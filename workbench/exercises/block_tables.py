@@ -1,7 +1,5 @@
 """Lesson 3 (#38831): kernel blocks of a manager block, slots, and ids that can be read once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Comparison of two answers: the value counts, not its type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from itertools import islice

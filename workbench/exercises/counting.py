@@ -1,7 +1,5 @@
 """Lesson 4 (#38554): pages from the configured blocks, the unit of hashes; the tour: tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import gcd, lcm
 from random import Random

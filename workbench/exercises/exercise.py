@@ -1,7 +1,5 @@
 """An exercise: a specification with hidden inputs, or a question with one answer."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping

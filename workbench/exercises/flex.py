@@ -1,7 +1,5 @@
 """Lesson 5 (#41252): which mask blocks are refused, in which order tiles come, and the bits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random

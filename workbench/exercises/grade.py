@@ -1,7 +1,5 @@
 """Grade a learner's function over the hidden inputs, or a value against the one answer."""
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from collections.abc import Callable

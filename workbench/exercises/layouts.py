@@ -1,7 +1,5 @@
 """Lesson 2 (#37236): which bytes K-and-V-first misplaces, and how to query instead of guessing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

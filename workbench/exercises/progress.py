@@ -1,7 +1,5 @@
 """A learner's progress: a small JSON file in the user's state folder only."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import dataclass

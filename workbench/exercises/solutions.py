@@ -3,8 +3,6 @@
 `wb.check(answer, name, solve=True)` checks these in place of `answer`; CI does so for all of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from math import gcd, lcm, prod
 

@@ -1,7 +1,5 @@
 """A design file: a scenario with notes, its numbers, and the versions that made it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The best flex-attention settings of a device, as a file that records their origin."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@
 The only module that turns `workbench.core.layouts.view.View` into tensors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

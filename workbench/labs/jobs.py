@@ -1,7 +1,5 @@
 """Jobs: one thread per lane; kernels run on the caller's device, without gradients."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable

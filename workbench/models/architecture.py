@@ -4,8 +4,6 @@ vLLM picks the model class by `architectures`, not by `model_type`, and unrelate
 model_type (Ling 2.5 and Ling 3). So a family reads only the architectures that it declares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

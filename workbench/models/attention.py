@@ -1,7 +1,5 @@
 """Attention geometry from config.json: heads, KV heads, head size, MLA, windows."""
 
-from __future__ import annotations
-
 from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 

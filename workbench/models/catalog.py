@@ -1,7 +1,5 @@
 """The catalog: real models as data files, and loading a model from any reference to one."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

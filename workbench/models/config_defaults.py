@@ -4,8 +4,6 @@ From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), wh
 fields that published files omit: layers and widths are required. Null does not count as omitted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model family: how its config.json declares its layers and states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

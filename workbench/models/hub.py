@@ -1,7 +1,5 @@
 """Download config.json of a hub repository: that one file, with a short timeout."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Read an untrusted config.json: small, strict, and always a typed error."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

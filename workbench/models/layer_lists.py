@@ -1,7 +1,5 @@
 """Turn per-layer words into layers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from workbench.core.model import FULL, SSM, Layer

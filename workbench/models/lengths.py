@@ -1,7 +1,5 @@
 """The longest request that a config.json allows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Source: `SpeculativeConfig.hf_config_override` and the `*_mtp.py` models of 0.23
 these types a version drafts with is in `core/speculation.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

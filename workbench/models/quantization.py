@@ -1,7 +1,5 @@
 """The KV-cache dtype that a quantized checkpoint requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from workbench.models.fields import Fields

@@ -1,7 +1,5 @@
 """Convert the object of a config.json to core's model description."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

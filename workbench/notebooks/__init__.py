@@ -12,8 +12,6 @@ A matrix file says which notebooks to run with which parameters, within which bu
 The names are loaded on first use: a notebook that only records results pays for nothing else.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

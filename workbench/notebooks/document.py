@@ -1,7 +1,5 @@
 """Read and write a notebook file; identify its cells, and the models of its widget state."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import json

@@ -3,8 +3,6 @@
 Imported only by the worker process: papermill and nbclient take a second to load.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

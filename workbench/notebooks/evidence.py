@@ -1,7 +1,5 @@
 """The record of one run: everything that a check may use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

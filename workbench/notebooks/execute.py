@@ -1,7 +1,5 @@
 """Start the worker process, wait for it, and always end its kernel."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

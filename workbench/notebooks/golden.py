@@ -4,8 +4,6 @@ A golden shows that nothing changed, not that it is right: values from other sou
 `expect` of the matrix file, and no command rewrites them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

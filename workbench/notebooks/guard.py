@@ -7,8 +7,6 @@ on the machine of its author and fails, or changes its numbers, everywhere else.
 only, as every notebook kernel that the runner starts imports this.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import ipaddress

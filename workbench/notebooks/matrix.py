@@ -1,7 +1,5 @@
 """A matrix: every notebook of a folder, its cases, and their requirements."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The form of a matrix file, TOML or JSON: which notebooks, which parameters, which budgets."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 Its report becomes JUnit XML, which every CI service can show, and an HTML page.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -1,7 +1,5 @@
 """The parameters cell: the parameters of a notebook, checks of their values, and their use."""
 
-from __future__ import annotations
-
 import ast
 import dis
 import io

@@ -3,8 +3,6 @@
 A notebook that fails is not misuse: it gives a `NotebookResult` with problems.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Checks of what a run recorded and took: form, values, golden, skipped cells, and budgets."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any

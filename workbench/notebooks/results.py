@@ -1,7 +1,5 @@
 """The results that a notebook gives its caller: a small JSON file next to its executed copy."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """One run of one notebook, from the check of its parameters to the verdict."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import tempfile

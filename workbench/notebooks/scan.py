@@ -1,7 +1,5 @@
 """Find errors in an executed notebook: in its cells, streams and widget state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from workbench.notebooks import document

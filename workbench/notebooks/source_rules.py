@@ -1,7 +1,5 @@
 """The house rules of a notebook's source, checked without running it."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """Read a TOML or JSON file into a strict form, with every mistake named in one message."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar

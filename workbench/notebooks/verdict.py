@@ -4,8 +4,6 @@ Without a check in CHECKS its broken notebooks would pass; tests/notebooks/test_
 disables each check in turn and expects its broken notebook to pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import get_args
 

@@ -5,8 +5,6 @@ the kernel inherits its environment: two runs in one process would mix both. Rea
 of `run`, writes the executed notebook and `Outcome` next to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

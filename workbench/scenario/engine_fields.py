@@ -1,7 +1,5 @@
 """The fields that most people pick: model, place, dtypes, blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """One field of a scenario: everything that is declared about it."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ command line and logs, random scenarios and sweeps read the table. Names are vLL
 one. None means "the engine chooses".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

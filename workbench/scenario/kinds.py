@@ -1,7 +1,5 @@
 """Kinds of scenario fields: how a value is written, checked, offered and published."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The fields that a tuning session needs now and then; bytes are per rank."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

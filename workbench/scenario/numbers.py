@@ -1,7 +1,5 @@
 """Kinds of scenario fields that are numbers: counts, bytes, shares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial

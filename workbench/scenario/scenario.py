@@ -1,7 +1,5 @@
 """The scenario: the user's settings, checked at the boundary; and random ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from random import Random

@@ -1,7 +1,5 @@
 """The published JSON schema of scenarios and plans."""
 
-from __future__ import annotations
-
 from typing import Any, TypedDict
 
 from workbench.core.capacity.cache_plan import PublishedGroup, PublishedPlacement, PublishedTensor

@@ -1,7 +1,5 @@
 """Sizes as text: "20 GiB" and "20 GB" are not the same number of bytes; "16k" is 16,000."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """The axes of a sweep: the default ones, as text, and checked against what scenarios may have."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

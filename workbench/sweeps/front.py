@@ -1,7 +1,5 @@
 """The Pareto front of a sweep: points that no other point beats in every goal."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """What a sweep keeps of one point: its verdict, its numbers, and what identical points share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import lru_cache

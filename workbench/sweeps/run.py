@@ -1,7 +1,5 @@
 """Run a sweep: a loop over `resolve`, here, in processes, or on any executor such as Dask's."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

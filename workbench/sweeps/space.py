@@ -1,7 +1,5 @@
 """What is swept: settings, and the fields that vary."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

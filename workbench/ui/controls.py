@@ -1,7 +1,5 @@
 """The pickers: one control per scenario field, offering only legal values, section by section."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from typing import Any

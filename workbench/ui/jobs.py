@@ -1,7 +1,5 @@
 """The job runner of a panel: work leaves the callback's thread, and its result is shown."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future

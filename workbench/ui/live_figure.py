@@ -1,7 +1,5 @@
 """A figure that changes often: one widget for its whole life, drawn by plotly in the browser."""
 
-from __future__ import annotations
-
 import gzip
 import threading
 from collections.abc import Callable, Mapping

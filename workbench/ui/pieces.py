@@ -1,7 +1,5 @@
 """Small controls that every tab uses, for one look."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path

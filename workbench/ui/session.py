@@ -4,8 +4,6 @@ Callbacks may run on another thread while a cell runs (ipykernel 7). A callback 
 requests a scenario; one thread at a time shows, and always the newest request.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import traceback

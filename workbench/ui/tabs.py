@@ -1,7 +1,5 @@
 """The tabs below the figure; the open one is kept up to date, the others when opened."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -5,8 +5,6 @@ Traceback (most recent call last):
 workbench.verify.process.CannotVerifyError: ...
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

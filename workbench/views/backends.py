@@ -1,7 +1,5 @@
 """The backends of a version: one record whole, or all of them as a table; text and JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What all figures share: the frame around the data, and the marks that are drawn inside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """HTML of plans, traces and problems: pure strings, Jupyter's theme variables, text fallback."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape

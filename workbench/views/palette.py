@@ -1,7 +1,5 @@
 """Colours and themes of every figure: colour-blind safe (Okabe and Ito), for light and dark."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 ATTENTION = "#0072B2"

@@ -1,7 +1,5 @@
 """One HTML page about a plan that needs neither a kernel nor a network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

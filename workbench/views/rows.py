@@ -1,7 +1,5 @@
 """Table rows and labelled facts for HTML, text and the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Plain text of a plan and of tables, for terminals and as the fallback of every HTML view."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from workbench.core.plan import Plan

@@ -1,7 +1,5 @@
 """Numbers as text: exact, with thousands separated, units spelt out."""
 
-from __future__ import annotations
-
 from typing import Any, TypeGuard
 
 KIB = 1024

@@ -1,7 +1,5 @@
 """A verification as text and HTML: field, the workbench's value, vLLM's, and whether they agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How views are cut into parts: the pieces that caches of several versions share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod

@@ -1,7 +1,5 @@
 """One layer of a KV-cache group as it fills a tensor: whose a byte is, and which bytes it has."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,8 +8,6 @@ A tensor is shared by one layer of every group, so a byte has one meaning per gr
 allocation of 0.33 a tensor is a place: the pages of one layer of every group, block by block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ differ where a backend packs values, keeps scales in the page, or reads a page i
 own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """A stretch of a tensor cut into pieces of one meaning, as fine as a limit of pieces allows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise

@@ -1,7 +1,5 @@
 """The bytes of all tensors of a plan: one meaning a group for each of them, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What requests of a given length really take: true capacity, and where the bytes go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv

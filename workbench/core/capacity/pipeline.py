@@ -6,8 +6,6 @@ Source: `get_pp_indices`, `_project_kv_cache_groups_to_worker` and the end of
 `get_kv_cache_configs`; the same in 0.23 and 0.33.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate

@@ -3,8 +3,6 @@
 vLLM has one pool for both kinds of layer; this is the alternative that it decided against.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

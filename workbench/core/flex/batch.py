@@ -1,7 +1,5 @@
 """Batches for the mask: from a plan's own blocks, and the one in which a stale column reorders."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A group is one mask block of queries: consecutive packed tokens, often of several requests.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv

@@ -1,7 +1,5 @@
 """What launching flex attention found, as values: where it ran, how exact, how fast, which bits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any

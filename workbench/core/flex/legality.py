@@ -1,7 +1,5 @@
 """Which mask blocks go with which tiles: every combination judged as the engine would."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import product
 

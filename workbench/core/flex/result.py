@@ -1,7 +1,5 @@
 """What every lab returns: a record that shows itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any

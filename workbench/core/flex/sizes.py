@@ -1,7 +1,5 @@
 """Mask blocks of flex attention: explicit, default, or refused (#41252). All sizes in tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

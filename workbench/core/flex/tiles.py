@@ -1,7 +1,5 @@
 """Kernel tiles of flex attention: BLOCK_M and BLOCK_N inside a mask block (0.23, #41252)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import gcd
 

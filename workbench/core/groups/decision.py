@@ -1,7 +1,5 @@
 """KV-cache groups: which layers share a block table, by the decision list of one version."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace

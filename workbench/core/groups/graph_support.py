@@ -1,7 +1,5 @@
 """Attention groups inside the KV-cache groups, and the weakest CUDA-graph support over them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

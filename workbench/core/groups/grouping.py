@@ -1,7 +1,5 @@
 """The groups that the layers of a model end up in, and where their pages are."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

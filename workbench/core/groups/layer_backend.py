@@ -1,7 +1,5 @@
 """Which backend reads the cache of a layer: not all layers of a model have the same one."""
 
-from __future__ import annotations
-
 from workbench.core.block_sizes import BlockSize
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.layer_specs import AS_THE_MODEL

@@ -1,7 +1,5 @@
 """Classes of identical layers: a resolution sizes one layer of each class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

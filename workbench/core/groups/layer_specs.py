@@ -1,7 +1,5 @@
 """The KV-cache spec of every layer: what the layer requests that the engine keep for it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The groups of a resolved model: its specs, the layout of the cache, and the decision list."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from workbench.core.groups.cache_spec import CacheSpec, GroupRules

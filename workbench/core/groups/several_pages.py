@@ -1,7 +1,5 @@
 """Layers whose pages differ in size, dealt out to groups with as many pages of every size."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Equal pages: layers of several groups share places, so their pages must have one size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd

@@ -1,7 +1,5 @@
 """The error of everything that lays out a cache: ours to act on, vLLM's to recognise."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -4,8 +4,6 @@ Attention and SSM layers share tensors, so every byte of block b must be in page
 K and V outermost breaks that; the rewrite keeps its shape and changes two strides.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 from typing import Final

@@ -1,7 +1,5 @@
 """What a layer of a plan requests: its pages and its kernel block, or why vLLM stopped earlier."""
 
-from __future__ import annotations
-
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import stored_as
 from workbench.core.layouts.error import LayoutError

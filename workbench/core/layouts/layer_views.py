@@ -1,7 +1,5 @@
 """The views that a layer gets of its raw tensor: keys and values (0.23), or states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod

@@ -1,7 +1,5 @@
 """The layout of a resolved plan: which views its layers get of a tensor of some blocks."""
 
-from __future__ import annotations
-
 from workbench.core.groups.layer_backend import layer_backend
 from workbench.core.layouts.error import LayoutError, require_known
 from workbench.core.layouts.hybrid_rewrite import NEVER

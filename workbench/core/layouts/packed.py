@@ -1,7 +1,5 @@
 """The layout of a resolved plan where all layers are in one allocation (0.33)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The view [block, head, token, content] of an attention layer in the one allocation of 0.33."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

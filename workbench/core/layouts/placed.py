@@ -3,8 +3,6 @@
 Block b of layer l starts at offset + l * layer_stride + b * block_stride.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

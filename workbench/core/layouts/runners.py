@@ -1,7 +1,5 @@
 """What the two model runners make of a plan: what stops each of them."""
 
-from __future__ import annotations
-
 from workbench.core.groups.graph_support import attention_groups
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import RUNNERS, V2

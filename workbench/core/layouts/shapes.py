@@ -1,7 +1,5 @@
 """What a backend says of its cache: logical shape, block dimension, order in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter

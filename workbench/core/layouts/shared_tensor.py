@@ -6,8 +6,6 @@
 `plan_layout` in `workbench.core.layouts.of_plan` fills in the operands from a plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -4,8 +4,6 @@ Source: `OffloadingSpec.__init__` (`vllm/v1/kv_offload/base.py`), `CPUOffloading
 `resolve_kv_cache_block_sizes` of 0.23; `build_offloading_config` of 0.33. The order is theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Source: `OffloadingConnectorScheduler._build_store_jobs` and `get_sliding_window
 (`vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py`) of 0.23.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import lcm
 

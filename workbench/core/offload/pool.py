@@ -4,8 +4,6 @@ Source: `OffloadingConnectorWorker.register_kv_caches` of 0.23, since #38554;
 `build_offloading_config` of 0.33 for the bytes of a block.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from workbench.core.plan import Plan

@@ -1,7 +1,5 @@
 """What makes a failed check of an offload or of a transfer pass: other scenarios or requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd

@@ -1,7 +1,5 @@
 """The request to the offload connector, and its units: the scheduler's block and the hash block."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import gcd, lcm
 

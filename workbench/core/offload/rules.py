@@ -1,7 +1,5 @@
 """What differs between versions when blocks are hashed and offloaded to host memory."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 CONCATENATED, LAST = "concatenated", "last"

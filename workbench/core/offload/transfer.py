@@ -7,8 +7,6 @@ hash names vLLM's version both in 0.23 and in 0.33; `_validate_remote_agent_hand
 `nixl/base_worker.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import lcm

@@ -1,7 +1,5 @@
 """What prefix caching can reuse under a plan, as a value that shows itself."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

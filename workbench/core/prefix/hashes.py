@@ -6,8 +6,6 @@ tokens), so the bytes are an example and no key of a real store. Source:
 `BlockHashListWithBlockSize` and `hash_block_tokens` in `vllm/v1/core/kv_cache_utils.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from hashlib import sha256
 

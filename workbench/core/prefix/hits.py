@@ -7,8 +7,6 @@ Sliding windows then find the same as full attention; with drafts and a window g
 blocks than the full attention, 0.23 can find one alignment unit less than is reported here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 

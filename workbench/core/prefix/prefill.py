@@ -4,8 +4,6 @@ Source: `Scheduler._mamba_block_aligned_split` in `vllm/v1/core/sched/scheduler.
 `MambaManager` in `vllm/v1/core/single_type_kv_cache_manager.py` of 0.23; for 0.33 see `sparse`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain, pairwise
 

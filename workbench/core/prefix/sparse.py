@@ -5,13 +5,24 @@ Source: `Scheduler._mamba_block_aligned_split`, `replay_boundaries`,
 `prefix_cache_retention_interval` as it is (0) and hashes of whole blocks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from workbench.core.arithmetic import cdiv
 
 Parts = tuple[range, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PrefillRules:
+    """What differs between versions when a prompt is cut into steps and looked up again."""
+
+    keeps_few_states: bool = False
+    """Align mode keeps the state of a resent prompt and of a shared prefix's end, and a budget
+    below the block only makes steps smaller; else it keeps every step's end that is a block's end,
+    and such a budget stops the request."""
+    hashes_look_ahead: bool = False
+    """With drafts the hash of a block covers the token after it, and nothing is dropped; else
+    attention drops the last block that it matches."""
 
 
 @dataclass(frozen=True, slots=True)

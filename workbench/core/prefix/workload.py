@@ -4,8 +4,6 @@ From 0.33 on a request that finds less than attention remembers keeps its state 
 next one finds it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain, islice
 

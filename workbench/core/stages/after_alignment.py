@@ -1,7 +1,5 @@
 """What follows the alignment: XPU's rounding, and 0.33's check that every backend agrees."""
 
-from __future__ import annotations
-
 from workbench.core.arithmetic import round_up
 from workbench.core.block_sizes import describe
 from workbench.core.trace import Rule

@@ -4,8 +4,6 @@ Source: `kv_cache_dtype_skip_layers` in the alignment of 0.23 (packed caches onl
 `Platform._align_heterogeneous_kv_block_size` of 0.33 (phase 3, any quantized cache).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import lcm
 

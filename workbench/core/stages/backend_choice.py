@@ -1,7 +1,5 @@
 """The attention backend: chosen from the platform's list, or requested and tested."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from workbench.core.backends import Backend, LayerQuery

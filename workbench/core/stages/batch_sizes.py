@@ -1,7 +1,5 @@
 """The token budget of a step and the number of sequences: explicit, or the device's defaults."""
 
-from __future__ import annotations
-
 from workbench.core.batch_defaults import (
     A100,
     CPU,

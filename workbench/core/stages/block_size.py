@@ -1,7 +1,5 @@
 """Phase 1 (preferred block size) and the platform's own sizes."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import lcm
 

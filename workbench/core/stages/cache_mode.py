@@ -1,7 +1,5 @@
 """Prefix caching and the cache mode: what vLLM makes of them when it verifies the model."""
 
-from __future__ import annotations
-
 from workbench.core.errors import Refused
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan

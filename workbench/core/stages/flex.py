@@ -1,7 +1,5 @@
 """Flex attention (#41252): mask blocks and tiles that vLLM, or the compiler, will not take."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

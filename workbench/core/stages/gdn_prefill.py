@@ -4,8 +4,6 @@ Source: `_resolve_gdn_prefill_backend` and `QwenGatedDeltaNetAttention`, 0.33. S
 align mode; 0.23 has the kernel too (not on SM12x), but keeps no states inside a prompt.
 """
 
-from __future__ import annotations
-
 from workbench.core.plan import Plan
 from workbench.core.problems import WARNING
 from workbench.core.states import GatedDeltaNet

@@ -1,7 +1,5 @@
 """What keeps KV-cache groups from being built, in the words of a plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from workbench.core.errors import Refused

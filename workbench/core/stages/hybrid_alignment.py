@@ -4,8 +4,6 @@ Source: Platform.update_block_size_for_backend in vLLM 0.23 (#37467); before tha
 arithmetic ran inside the model configuration, with a granularity that no backend had determined.
 """
 
-from __future__ import annotations
-
 from math import lcm
 
 from workbench.core.arithmetic import cdiv, round_up

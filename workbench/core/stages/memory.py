@@ -1,7 +1,5 @@
 """Memory: what is left for the cache, how many blocks it makes, and what vLLM prints about it."""
 
-from __future__ import annotations
-
 from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes, rank_bytes
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import NEEDED, memory_budget

@@ -3,8 +3,6 @@
 Source: `check_enough_kv_cache_memory` and `resolve_cudagraph_mode_and_sizes` of 0.23.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the block size leads to: equal pages, and a kernel block that divides the manager block."""
 
-from __future__ import annotations
-
 from math import lcm
 
 from workbench.core.block_sizes import (

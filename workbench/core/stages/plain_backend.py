@@ -5,8 +5,6 @@ the quantization may get another one than the rest. Source: `Attention.__init__`
 `RocmPlatform.get_attn_backend_cls` of 0.33.
 """
 
-from __future__ import annotations
-
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize
 from workbench.core.dtypes import PACKED_DTYPES

@@ -1,7 +1,5 @@
 """Prefix caching that is on and can never hit: nothing in vLLM says so."""
 
-from __future__ import annotations
-
 from workbench.core.prefix.hits import (
     caching_of,
     is_inert,

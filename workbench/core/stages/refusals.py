@@ -3,8 +3,6 @@
 Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in their order.
 """
 
-from __future__ import annotations
-
 from workbench.core.architectures import versions_with
 from workbench.core.backends import UNQUANTIZED
 from workbench.core.dtypes import NVFP4_DTYPES

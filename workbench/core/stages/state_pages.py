@@ -1,7 +1,5 @@
 """State dtypes and the bytes of the states of one SSM layer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import prod
 

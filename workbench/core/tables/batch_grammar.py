@@ -4,8 +4,6 @@ Segments are joined by `_`: `<count>q<query tokens>s<sequence tokens>`, where th
 the sequence is the query if omitted, and `k` multiplies by 1024.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One pool of manager blocks for all groups; a block goes to one row of one group at a time."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 

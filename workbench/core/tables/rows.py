@@ -1,7 +1,5 @@
 """How wide a group's block table is, what an entry means, and which blocks a request has in it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import gcd
 

@@ -1,7 +1,5 @@
 """One step of block tables: what was requested, what the kernels wrote, what it means."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

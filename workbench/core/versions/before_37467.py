@@ -4,8 +4,6 @@ Everything else is as in 0.23; only the order differs, and with it the alignment
 the platform's 64 then overwrites the aligned block, and the pages no longer fit.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from workbench.core.stages import (

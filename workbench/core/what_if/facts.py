@@ -1,7 +1,5 @@
 """What versions are compared by: numbers of a plan, traits of a rule set, and their words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter

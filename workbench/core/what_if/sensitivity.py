@@ -1,7 +1,5 @@
 """Sensitivity: which single change of a scenario changes block size, padding or kernel block."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A plan compared with the answers of a real vLLM, field by field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A scenario as Python code: of the workbench, and of vLLM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any

@@ -1,7 +1,5 @@
 """Split a vLLM command line: where its arguments begin, its flags and their values."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

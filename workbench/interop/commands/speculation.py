@@ -1,7 +1,5 @@
 """`--speculative-config`: three scenario fields that are one JSON object, in and out."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

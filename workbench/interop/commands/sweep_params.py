@@ -1,7 +1,5 @@
 """Write scenarios as the file of `vllm bench sweep serve --serve-params` (0.23)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from itertools import chain, count

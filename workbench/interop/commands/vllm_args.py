@@ -1,7 +1,5 @@
 """Write a scenario as `vllm serve` arguments (0.23 names)."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

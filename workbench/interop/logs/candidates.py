@@ -1,7 +1,5 @@
 """Find scenarios that give the sizes of a log: without a model, or where the rules differ."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, product

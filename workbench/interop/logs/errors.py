@@ -1,7 +1,5 @@
 """The messages of fatal errors about memory and block sizes; see `MESSAGES` in `find`."""
 
-from __future__ import annotations
-
 from workbench.interop.logs.message import Compare, fatal
 
 GIB = 2**30

@@ -1,7 +1,5 @@
 """Explain a pasted start-up log line by line against the rules."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

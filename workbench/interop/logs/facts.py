@@ -1,7 +1,5 @@
 """Read values from vLLM's own dumps: `non-default args: {...}` and the engine's config line."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The fatal error with which a log ends, and whether the rules give the same one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Find the known messages of a log, and where they are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One kind of log line: how to find it, its values, and how they compare with the rules."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Find what a log would have to state for the rules to give its fatal error."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice

@@ -1,7 +1,5 @@
 """The explanation of a log: one entry per message, and the scenario that it describes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Reconstruct the scenario of a log."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The messages of fatal errors about one setting; see `MESSAGES` in `find`."""
 
-from __future__ import annotations
-
 from workbench.interop.logs.facts import entries, logged_fields
 from workbench.interop.logs.message import fatal
 

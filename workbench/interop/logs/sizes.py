@@ -1,7 +1,5 @@
 """The messages about sizes of blocks, memory and what fits, in the order of a start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workbench.core.plan import Plan

@@ -1,7 +1,5 @@
 """The messages about the requested and the final settings, in the order of a start."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

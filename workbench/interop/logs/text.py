@@ -1,7 +1,5 @@
 """Split the text of a log into lines, without colours and without what precedes a message."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

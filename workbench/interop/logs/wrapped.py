@@ -1,7 +1,5 @@
 """Join messages that a terminal, a chat or a mail program has wrapped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import takewhile
 

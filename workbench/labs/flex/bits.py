@@ -4,8 +4,6 @@ Each trial is computed under every way to choose tiles, so that a promise can be
 control that breaks it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Convert a plan and an explicit batch to inputs of the flex kernels: shape, masks, requests."""
 
-from __future__ import annotations
-
 import gc
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The labs of flex attention: a new one is an entry here and its function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module

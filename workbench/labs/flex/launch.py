@@ -1,7 +1,5 @@
 """One launch of flex attention in the shape of a plan, checked against float64 and NaN."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

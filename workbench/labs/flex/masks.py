@@ -4,8 +4,6 @@ The mask_mod is written here once more, on tensors, as the engine passes it to t
 sizes: comparing looks at every (query, slot) pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial

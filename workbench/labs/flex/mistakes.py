@@ -1,7 +1,5 @@
 """Deliberate flex-attention mistakes: the error message, and a correct launch afterwards."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from functools import partial

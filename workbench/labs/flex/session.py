@@ -1,7 +1,5 @@
 """Flex attention of a plan on one batch: `wb.flex(plan, "q20_q8s150").launch()`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

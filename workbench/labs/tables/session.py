@@ -1,7 +1,5 @@
 """Requests moved step by step through real block tables; every step is checked by the oracle."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, chain
 

@@ -4,8 +4,6 @@ In an architecture of the Llama-Nemotron kind every block has its own number of 
 attention and then no cache. Source: `nemotron_nas.py` of 0.23.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

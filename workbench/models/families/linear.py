@@ -1,7 +1,5 @@
 """Families with linear attention: gated delta nets, Kimi's, lightning, short convolutions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

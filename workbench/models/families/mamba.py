@@ -1,7 +1,5 @@
 """Families with Mamba layers: Jamba, Bamba and its relatives, PLaMo2, Nemotron-H, Zamba2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

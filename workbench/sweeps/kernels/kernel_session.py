@@ -3,8 +3,6 @@
 `wb.measure("flex", "results.db").run()` measures a kernel's settings into one results file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches

@@ -3,8 +3,6 @@
 A lane has one point at a time: two timings never share a device.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """The machine, device or cluster that measures a kernel, and what a row records of it."""
 
-from __future__ import annotations
-
 import hashlib
 import platform
 import statistics

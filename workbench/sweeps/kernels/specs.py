@@ -1,7 +1,5 @@
 """Read by the compiling process: the specialisations that a sweep asks for."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """The fast path of the block tables with other tiles than it is shipped with, for sweeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields

@@ -1,7 +1,5 @@
 """What a kernel sweep measures, which configuration wins, how two sweeps compare."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

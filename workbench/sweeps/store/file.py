@@ -1,7 +1,5 @@
 """Open a results file, read-only if needed, and handle a damaged one."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

@@ -4,8 +4,6 @@ SQLite with a write-ahead log and `synchronous=FULL`: a row that `put` returned 
 One store may be used by several processes; each opens its own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

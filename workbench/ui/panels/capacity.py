@@ -1,7 +1,5 @@
 """Groups and capacity: what is shared, what fits, what is wasted, and what if."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import ipywidgets as widgets

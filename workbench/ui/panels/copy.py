@@ -1,7 +1,5 @@
 """Export the scenario: as Python, as vLLM flags, as files, with the log lines to compare with."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What prefix caching can hit: the curve over prompt length, and a workload of one's own."""
 
-from __future__ import annotations
-
 import ipywidgets as widgets
 
 from workbench.core.errors import ScenarioError

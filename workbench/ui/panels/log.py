@@ -1,7 +1,5 @@
 """A pasted start-up log, explained; and its scenario, to continue with."""
 
-from __future__ import annotations
-
 from functools import partial
 from html import escape
 

@@ -1,7 +1,5 @@
 """Offload to host memory, and transfer between a prefill and a decode engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Where every byte goes: the page map with its controls, "what is byte N?", and the pool."""
 
-from __future__ import annotations
-
 from html import escape
 from math import ceil, floor
 from typing import Any

@@ -1,7 +1,5 @@
 """Base of a tab below the page figure, or of a part of one: controls, and what they show."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from html import escape

@@ -1,7 +1,5 @@
 """Verify the shown scenario against an installed vLLM, in a thread of its own."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import ipywidgets as widgets

@@ -1,7 +1,5 @@
 """The tab that shows the scenario under all rule sets."""
 
-from __future__ import annotations
-
 import ipywidgets as widgets
 
 from workbench.core.errors import WorkbenchError

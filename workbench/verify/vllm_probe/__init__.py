@@ -6,8 +6,6 @@ output. The first output line gives the version of vLLM and the stand-ins for wh
 No code of vLLM is copied: every number comes from a call of its own code.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Answer one question, function by function, in the order of vLLM's start-up."""
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Callable, Iterator

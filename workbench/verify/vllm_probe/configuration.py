@@ -1,7 +1,5 @@
 """vLLM's configuration of one question, through its own argument class."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

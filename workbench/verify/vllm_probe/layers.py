@@ -1,7 +1,5 @@
 """The layers that vLLM's hooks look for, without weights: each names vLLM's own backend class."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from contextlib import suppress

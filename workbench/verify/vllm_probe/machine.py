@@ -5,8 +5,6 @@ loaded are replaced by empty modules, so that the Python code that imports them 
 one would fail, and no question does. Every stand-in is reported.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.abc
 import importlib.machinery

@@ -1,7 +1,5 @@
 """The page map: bytes to scale, as attention and as states, from the pool down to one head."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import plotly.graph_objects as go

@@ -1,7 +1,5 @@
 """Owners of the bytes of every page, after each block was filled through its view."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 

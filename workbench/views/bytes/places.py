@@ -1,7 +1,5 @@
 """Places of the page map: a level of zoom, a position in the pool, and the visible bytes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

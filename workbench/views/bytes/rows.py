@@ -1,7 +1,5 @@
 """The rows of the page map: pages, attention, the compared rewrite rule, and states."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Descriptions of a byte, a segment and a place in the page map."""
 
-from __future__ import annotations
-
 from workbench.core.byte_map.groups import GroupBytes, Meaning
 from workbench.core.byte_map.segments import (
     BLOCK,

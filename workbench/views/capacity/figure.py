@@ -1,7 +1,5 @@
 """Capacity over tensor parallelism and dtype, the gain of fp8, shared against separate pools."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

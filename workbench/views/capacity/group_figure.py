@@ -1,7 +1,5 @@
 """Groups as rows, tensors as columns: which layers share what, and which slots are empty."""
 
-from __future__ import annotations
-
 import plotly.graph_objects as go
 
 from workbench.core.groups.cache_spec import CacheSpec

@@ -1,7 +1,5 @@
 """Groups, capacity and every number that is called "block size", as HTML."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """How a device's memory and the cache's share of it are spent, and what one request reserves."""
 
-from __future__ import annotations
-
 import plotly.graph_objects as go
 
 from workbench.core.capacity.memory_budget import memory_budget

@@ -5,8 +5,6 @@ group 0, then of group 1, and so on, from the lowest free id; every n-th request
 The pattern repeats, so a pool of a million blocks costs what a pool of a thousand does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm

@@ -1,7 +1,5 @@
 """The blocks of a pool as a raster: their owners, aggregated to what can be seen."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where bits differ: trials down, tokens across, one field for each way to choose tiles."""
 
-from __future__ import annotations
-
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 

@@ -1,7 +1,5 @@
 """The batch-invariance lab in words: what was promised, which bits differ, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nested grids of flex attention, which mask blocks go with which tiles, and the mask's memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import islice, product
 from typing import Any

@@ -1,7 +1,5 @@
 """What a lab found, as HTML and as a figure: one entry per kind of result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A mask over the paged cache: logical, in physical order, and in the order of the visits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import plotly.graph_objects as go

@@ -1,7 +1,5 @@
 """Flex attention of a plan in words and tables: sizes, refusals, targets, the cost of a mask."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Cached tokens over prompt length, and the steps and checkpoints of one prompt."""
 
-from __future__ import annotations
-
 from itertools import chain, islice, pairwise
 
 import plotly.graph_objects as go

@@ -1,7 +1,5 @@
 """An explained log as text and as HTML, from its published form."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

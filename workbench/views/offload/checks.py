@@ -1,7 +1,5 @@
 """The checks of an offload as rows, in vLLM's order, with compared values and outcome."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from workbench.core.offload.plan import Offload, OffloadRequest

@@ -1,7 +1,5 @@
 """How many prompts the host pool holds, over its size, and what one of its blocks holds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import log10

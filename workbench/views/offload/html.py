@@ -1,7 +1,5 @@
 """Offload to host memory as HTML and text: whether it is legal, what fits, the block counts."""
 
-from __future__ import annotations
-
 from workbench.core.offload.fill import StoredPrompt
 from workbench.core.offload.plan import Offload, OffloadRequest, offload
 from workbench.core.plan import Plan

@@ -1,7 +1,5 @@
 """Rows of the offload views: remedies, prompts, bytes; and the published JSON."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict
 from typing import Any, NamedTuple

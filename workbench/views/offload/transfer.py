@@ -1,7 +1,5 @@
 """Prefill on one side, decode on the other: compatibility of their caches, as HTML and text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from workbench.core.offload.remedies import transfer_remedies

@@ -1,7 +1,5 @@
 """The page-alignment figure: attention page and mamba page to scale, padding and kernel blocks."""
 
-from __future__ import annotations
-
 from math import prod
 
 import plotly.graph_objects as go

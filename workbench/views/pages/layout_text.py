@@ -1,7 +1,5 @@
 """Plain text of a layout, for terminals."""
 
-from __future__ import annotations
-
 from workbench.core.layouts.placed import PagePlacement
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.layouts.view import View

@@ -1,7 +1,5 @@
 """A grid of plans: block size over tensor parallelism, one small chart per backend, and a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import plotly.graph_objects as go

@@ -1,7 +1,5 @@
 """Pictures of a sweep: trade-offs with the Pareto front, and parallel coordinates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How far a sweep is, and its newest rows: for a panel that is refreshed while it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any

@@ -1,7 +1,5 @@
 """The points of a sweep as rows: which columns there are, and how a value is written."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why one plan is better than another: what was set differently, and which steps came out other."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Block tables of one step: rows as handed out, rows as gathered, and the slots of the tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Two rule sets compared: text, tables, and the catalog's matrix of upgrades."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

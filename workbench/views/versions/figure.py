@@ -1,7 +1,5 @@
 """What an upgrade changes: numbers relative to the older version, a matrix, the order of steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from textwrap import wrap

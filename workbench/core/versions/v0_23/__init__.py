@@ -1,7 +1,5 @@
 """The rule set of vLLM 0.23: two-phase block size, all backends queried (#37467)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -11,7 +9,7 @@ from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
 from workbench.core.offload.rules import OffloadRules
-from workbench.core.prefix.rules import PrefillRules
+from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
     HIDDEN_STATES,

@@ -6,8 +6,6 @@ selection of `vllm/platforms/{cuda,rocm,xpu,cpu}.py` (#37467 for `is_ssm` and pr
 A backend that is added here is in the later versions, too.
 """
 
-from __future__ import annotations
-
 from workbench.core import packing
 from workbench.core.backend_table import BackendTable
 from workbench.core.backends import (

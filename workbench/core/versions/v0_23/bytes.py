@@ -3,8 +3,6 @@
 Source: `page_size_bytes` of the specs in `vllm/v1/kv_cache_interface.py`, 0.23.
 """
 
-from __future__ import annotations
-
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS, kv_element_bytes
 from workbench.core.model import Attention
 from workbench.core.packing import (

@@ -1,7 +1,5 @@
 """Where vLLM 0.23 has each rule: file and function, as read in the installed 0.23.0."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

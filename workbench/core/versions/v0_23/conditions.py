@@ -4,8 +4,6 @@ Sources: `get_attn_backend_cls` of each platform and `_get_backend_priorities` o
 with AITER off, as it starts without environment variables.
 """
 
-from __future__ import annotations
-
 from workbench.core.backends import LayerQuery
 
 FEW_HEADS = 16

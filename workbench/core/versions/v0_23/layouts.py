@@ -3,8 +3,6 @@
 Sources: `get_kv_cache_shape` and `get_kv_cache_stride_order` of the backend classes in 0.23.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS

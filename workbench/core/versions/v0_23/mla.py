@@ -3,8 +3,6 @@
 Sources: the backend classes in `vllm/v1/attention/backends/mla/` of 0.23.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from workbench.core.backends import (

@@ -1,7 +1,5 @@
 """The decisions of vLLM 0.23, in their order."""
 
-from __future__ import annotations
-
 from workbench.core.stages import (
     after_alignment,
     attention_bytes,

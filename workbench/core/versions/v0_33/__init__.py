@@ -3,8 +3,6 @@
 What it does not name is as in 0.23: the stages are the same, written once.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from workbench.core.architectures import MODEL_REGISTRIES
@@ -12,7 +10,7 @@ from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
-from workbench.core.prefix.rules import PrefillRules
+from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.speculation import SpeculationRules, SpeculativeMethod
 from workbench.core.versions.v0_23 import DFLASH, V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS

@@ -5,8 +5,6 @@ Sources: `get_supported_kernel_block_sizes`, `get_preferred_block_size`, `suppor
 whole records are what `workbench backends --rules 0.33` prints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -3,8 +3,6 @@
 Source: AttentionSpec.unpadded_page_size_bytes and `customize_spec` of the backends, 0.33.
 """
 
-from __future__ import annotations
-
 from workbench.core.dtypes import (
     INT4_HEADS,
     PER_TOKEN_HEAD_DTYPES,

@@ -3,8 +3,6 @@
 What is not here was read in 0.23 only, and the trace says so.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

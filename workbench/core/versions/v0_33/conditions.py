@@ -4,8 +4,6 @@ Sources: `_get_backend_priorities` and `get_attn_backend_cls` of each platform, 
 classes, 0.33. What is not described here is as in 0.23.
 """
 
-from __future__ import annotations
-
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
 from workbench.core.versions.v0_23.conditions import (

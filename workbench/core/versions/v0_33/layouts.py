@@ -4,8 +4,6 @@ Sources: `customize_spec` of the backend classes, `AttentionSpec.state_content_s
 `num_heads` in `kv_cache_interface.py`, 0.33.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ Sources: `get_supported_kernel_block_sizes`, `supports_*`, `customize_spec` and
 `supported_kv_cache_layouts` of every backend class in 0.33.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from workbench.core import packing

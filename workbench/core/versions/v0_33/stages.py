@@ -1,7 +1,5 @@
 """The decisions of vLLM 0.33, in their order: the functions are those of 0.23, written once."""
 
-from __future__ import annotations
-
 from workbench.core.stages import (
     after_alignment,
     attention_bytes,

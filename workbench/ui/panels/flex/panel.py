@@ -1,7 +1,5 @@
 """Flex attention: what is legal, the mask, the real kernels, whether bits depend on the batch."""
 
-from __future__ import annotations
-
 from html import escape
 
 import ipywidgets as widgets

@@ -1,7 +1,5 @@
 """Flex attention, parts that draw: the three grids of the plan, and the mask of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

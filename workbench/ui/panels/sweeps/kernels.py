@@ -1,7 +1,5 @@
 """The part of the tab "Tuning" that measures: rows as they arrive, Stop, and go on tomorrow."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass
 from functools import partial

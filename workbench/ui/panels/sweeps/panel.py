@@ -1,7 +1,5 @@
 """Sweep the present scenario: which points there are, which are not beaten, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
