@@ -38,6 +38,11 @@ def test_nothing_is_launched_before_start(tab):
     assert enabled == {"Start", "Trigger the mistake", "Compile"}
 
 
+def test_the_tab_explains_itself_in_spite_of_a_refusal():
+    tables = wb.explore(model="llama-3.1-8b", tensor_parallel=3).open(TITLE)
+    assert "Press <b>Start</b>" in tables._status.value
+
+
 def test_a_batch_goes_through_its_life(tab):
     panel, tables = tab
     for name, rows in (

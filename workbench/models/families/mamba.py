@@ -158,7 +158,10 @@ def _zamba_attention(fields: Fields) -> Attention:
 
 
 def _zamba_state(fields: Fields) -> Mamba2:
-    heads, inner = fields.integer("n_mamba_heads", 8), _expanded(fields)
+    # Read in this order, on which the fingerprints of saved designs depend.
+    inner = int(fields.number("mamba_expand", 2) * fields.integer("hidden_size"))
+    heads = fields.integer("n_mamba_heads", 8)
+    fields.note("intermediate_size", inner, "mamba_expand * hidden_size")
     fields.note("head_dim", inner // heads, "intermediate size // n_mamba_heads")
     rest = ("mamba_ngroups", 1), ("mamba_d_state", 64), ("mamba_d_conv", 4)
     return _mamba2(fields, inner, heads, inner // heads, *rest)

@@ -72,7 +72,8 @@ class BlockTablesPanel(Panel):
         targets = [(target.title, name) for name, target in TARGETS.items()]
         self.target = dropdown("Target", targets, "sm_90")
         self.buttons = {name: button(name, tip) for name, tip in BUTTONS.items()}
-        self._status, self._damage, self._compiled = (widgets.HTML() for _ in range(3))
+        self._status = widgets.HTML(html.document(EXPLAINED))
+        self._damage, self._compiled = widgets.HTML(), widgets.HTML()
         self._figures = self._tables_figure, self._slots_figure = LiveFigure(), LiveFigure()
         steps = [made for name, made in self.buttons.items() if name not in ALWAYS]
         self.fill(
