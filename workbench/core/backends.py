@@ -49,6 +49,7 @@ class LayerQuery(NamedTuple):
             kv_cache_dtype=plan.kv_cache_dtype,
             block_size=settings.block_size,
             batch_invariant=settings.batch_invariant,
+            # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
             trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
         )
 
@@ -165,6 +166,7 @@ class Backend:
         self, *, float32_state: bool = False, platform: str = "", query: LayerQuery | None = None
     ) -> tuple[BlockSize, ...]:
         """Return the supported kernel block sizes, given the hybrid's state, platform and layer."""
+        # a platform's sizes win over what the device or the model says
         if platform in self.supported_on:
             return self.supported_on[platform]
         for condition, sizes in self.supported_when:
@@ -194,6 +196,7 @@ class Backend:
 
         Source: AttentionBackend.get_preferred_block_size, 0.23 (#37467).
         """
+        # such a backend returns max(default, its smallest) without looking at what it supports
         if platform in self.preferred_at_least:
             return max(default, self.preferred_at_least[platform])
         if self.supports_block_size(supported, default):
@@ -236,6 +239,7 @@ class Backend:
                 query.kv_cache_dtype in self.accepted_kv_cache_dtypes(query),
                 "kv_cache_dtype not supported",
             ),
+            # None, no explicit size, is supported by every backend
             (self.supports_block_size(supported, query.block_size), "block_size not supported"),
             (self.is_mla or not attention.use_mla, "MLA not supported"),
             (attention.use_mla or not self.is_mla, "non-MLA not supported"),
@@ -258,6 +262,7 @@ class Backend:
         return reasons
 
     def _accepts(self, capability: tuple[int, int] | None) -> bool:
+        # platforms without compute capabilities do not test them
         return capability is None or self.capabilities.accepts(capability)
 
 

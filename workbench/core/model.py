@@ -90,6 +90,7 @@ class Attention:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
         if self.use_mla:
             return 1
+        # fewer KV heads than ranks are replicated: ModelConfig.get_num_kv_heads
         return max(1, self.num_kv_heads // tensor_parallel)
 
 

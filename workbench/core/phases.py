@@ -75,6 +75,7 @@ class Phase:
         found = memory.decided.get(key)
         if found is None:
             found = self._decide(run, memory, key)
+        # the same objects every time: what stages write is never changed afterwards
         for name, value in found.values:
             setattr(run, name, value)
         if found.log_lines:
@@ -92,6 +93,7 @@ class Phase:
         new = [name for name in watch.read if name not in memory.reads]
         if new:
             memory = self.memory = _Memory((*memory.reads, *new))
+        # forgetting everything is rare enough: a sweep has few different keys per phase
         elif len(memory.decided) >= REMEMBERED:
             memory.decided.clear()
         memory.decided[(*key, *[watch.read[name] for name in new])] = found

@@ -101,6 +101,7 @@ def try_changes(
             plan = resolved(changes)
         except WorkbenchError:
             continue
+        # a change that only trades one error for another does not help
         codes = {problem.code for problem in plan.problems}
         if code in codes or {problem.code for problem in plan.errors} - allowed_errors:
             continue

@@ -19,6 +19,7 @@ def divide(dimension: int, tensor_parallel: int, what: str) -> int:
         candidates = [
             {"tensor_parallel": tp}
             for tp in range(min(tensor_parallel, 64) - 1, 0, -1)
+            # tp divides the dimension
             if gcd(dimension, tp) == tp
         ]
         raise Refused(
@@ -80,10 +81,12 @@ class Mamba2:
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
         """Return the shapes of (conv, recurrent) state, per rank."""
+        # the convolution runs over x, B and C: B and C are one vector of N elements per group
         channels = self.intermediate_size + 2 * self.groups(tensor_parallel) * self.state_size
         conv = divide(channels, tensor_parallel, "conv channels")
         heads = divide(self.num_heads, tensor_parallel, "num_heads")
         return (
+            # drafts: the inputs of as many more tokens are kept, to go back where one is rejected
             (self.conv_kernel - 1 + draft_tokens, conv),
             (heads, self.head_dim, self.state_size),
         )
@@ -123,11 +126,13 @@ class GatedDeltaNet:
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
         """Return the shapes of (conv, recurrent) state, per rank."""
         channels = (
+            # the convolution runs over queries, keys and values together
             2 * self.key_head_dim * self.num_key_heads + self.value_head_dim * self.num_value_heads
         )
         conv = divide(channels, tensor_parallel, "conv channels")
         heads = divide(self.num_value_heads, tensor_parallel, "linear_num_value_heads")
         return (
+            # heads of values: several of them share a key head
             (self.conv_kernel - 1 + draft_tokens, conv),
             (heads, self.value_head_dim, self.key_head_dim),
         )
@@ -147,6 +152,7 @@ class KimiDeltaAttention:
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
         """Return the shapes of (conv, recurrent) state, per rank."""
+        # three convolutions of one width: queries, keys, values
         channels = divide(3 * self.num_heads * self.head_dim, tensor_parallel, "conv channels")
         heads = divide(self.num_heads, tensor_parallel, "linear_attn_config.num_heads")
         return (
@@ -173,6 +179,7 @@ class LinearAttention:
 
     def shapes(self, tensor_parallel: int, draft_tokens: int) -> tuple[Shape, ...]:
         """Return the shape of the recurrent state, per rank."""
+        # linear_attention_state_shape does not test that it divides
         return ((self.num_heads // tensor_parallel, self.head_dim, self.head_dim),)
 
 

@@ -70,6 +70,7 @@ def _block_not_dense(
         field="block_size",
         operands={"block_stride": stride, "page_size_bytes": page, "kernel_block_size": kernel},
         vllm_exception="ValueError",
+        # Raised by create_kv_cache_views
         vllm_text=f"The resolved KV cache layout ({where.name}) does not store blocks as dense, "
         f"unpadded pages (block stride {stride} != page {page}), so a manager block cannot be "
         f"split into {ratio} kernel blocks of {kernel} tokens. Reduce --block-size to {kernel} or "

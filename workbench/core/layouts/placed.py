@@ -132,6 +132,7 @@ def place(
             field="layout",
             operands={"shape": sizes, "page_size_padded": page_bytes},
             vllm_exception="AssertionError",
+            # Raised by compute_layout_strides
             vllm_text="Page padding requires dimensions outside the page tail to be L, B, or "
             f"singleton; got {name} with shape {sizes}.",
         )

@@ -46,6 +46,7 @@ def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> li
     """Return every reason why `backend` is not available here; empty when it is valid."""
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
+    # platforms that call validate_configuration; the others take what they know by name
     if run.platform.checks_backend:
         return backend.reasons_against(query, supported_sizes(run, query, backend))
     if backend.name in run.rules.backends.on_request(query):
@@ -103,6 +104,7 @@ def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
 
 
 def _choose(run: WorkingPlan, query: LayerQuery) -> None:
+    # all that the order and the reasons depend on
     key = query, run.float32_state, run.rules.cpu_checks_kv_cache_dtype
     chosen, reasons = run.rules.backends.remembered(key, lambda: _first_valid(run, query))
     run.backend = chosen
@@ -117,6 +119,7 @@ def _choose(run: WorkingPlan, query: LayerQuery) -> None:
     if chosen is None:
         _none_valid(run, query, reasons)
         return
+    # only backends with no other reason: without --block-size they would have been taken
     pushed_out = [name for name, why in reasons.items() if why == BLOCK_SIZE_REASON]
     if pushed_out and run.platform.name == "cuda":
         run.problem(
@@ -233,12 +236,14 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"kv_cache_dtype": "auto"},
             {"block_size": None},
         ),
+        # Raised by get_attn_backend_cls of the platform
         vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:",
     )
 
 
 def nvfp4_generation(run: WorkingPlan) -> None:
     """Refuse nvfp4 with FlashInfer outside SM10x: it is chosen there, but its builder fails."""
+    # validate_configuration accepts it on any device; FlashInferMetadataBuilder does not
     if run.backend != "FLASHINFER" or run.kv_cache_dtype != "nvfp4" or run.capability is None:
         return
     if run.capability[0] != NVFP4_MAJOR:

@@ -40,6 +40,7 @@ def token_budget(run: WorkingPlan) -> None:
     run.max_num_batched_tokens, run.max_num_seqs = tokens, sequences
     _step(run, TOKENS, tokens, settings.max_num_batched_tokens)
     _step(run, SEQUENCES, sequences, settings.max_num_seqs)
+    # every running sequence takes a token of each step
     if sequences > tokens:
         _budget_below_sequences(run)
 
@@ -75,6 +76,7 @@ def _budget_below_sequences(run: WorkingPlan) -> None:
         f"{unknown}",
         severity=WARNING if unknown else ERROR,
         operands={"max_num_seqs": sequences, "max_num_batched_tokens": tokens},
+        # Raised by SchedulerConfig.verify_max_model_len
         vllm_text=f"max_num_batched_tokens ({tokens}) must be greater than or equal to "
         f"max_num_seqs ({sequences}).",
         candidates=({"max_num_seqs": tokens}, {"max_num_batched_tokens": sequences}),
@@ -86,6 +88,7 @@ def cpu_mla_token_budget(run: WorkingPlan) -> None:
     attention, settings = run.model.attention, run.settings
     if run.platform.name != CPU or attention is None or not attention.use_mla:
         return
+    # 0.33: AMX_MLA reads prefixes, so that prefill can be cut into chunks
     if "AMX_MLA" in run.rules.backends and settings.backend != "CPU_MLA":
         return
     before = run.max_num_batched_tokens

@@ -41,6 +41,7 @@ def cpu_block_size(run: WorkingPlan) -> None:
     """Set 128 tokens on CPU unless the size is explicit."""
     if run.platform.name != "cpu":
         return
+    # CpuPlatform.check_and_update_config comes before phase 1, which then has nothing to do
     if run.settings.block_size is None:
         run.block_size = run.rules.cpu_block_size
     run.step(PLATFORM_BLOCK_SIZE, run.block_size, explicit=run.settings.block_size)
@@ -89,6 +90,7 @@ def common_block_size(run: WorkingPlan) -> None:
         if run.block_size != default and not on_cpu:
             names = "/".join(backend.log_name for backend, _sizes in run.backend_records)
             run.log(f"Setting kv cache block size to {run.block_size} for {names} backend(s).")
+    # CPU_MLA takes exactly one size, and overwrites an explicit one (0.33)
     elif run.backend == "CPU_MLA":
         run.block_size = CPU_MLA_BLOCK_SIZE
     run.block_size_of_phase_1 = run.block_size
@@ -116,6 +118,7 @@ def _common(run: WorkingPlan, default: int) -> int | None:
     if _all_support(run.backend_records, default):
         return default
     bases = ([base_of(entry) for entry in sizes] or [1] for _backend, sizes in run.backend_records)
+    # a common block is a multiple of one base of each backend
     candidates = sorted({lcm(*choice) for choice in product(*bases)})
     return next((size for size in candidates if _all_support(run.backend_records, size)), None)
 
@@ -134,6 +137,7 @@ def _nothing_in_common(run: WorkingPlan) -> None:
         "Choose another backend.",
         operands={"supported": sizes},
         candidates=({"backend": None},),
+        # Raised by Platform._preferred_block_size_for_backends
         vllm_text="The attention backends share no supported KV cache block size (",
     )
 
@@ -142,5 +146,6 @@ def xpu_default_block_size(run: WorkingPlan) -> None:
     """Set XPU's 64 after the mamba pages are padded, as before #37467."""
     if run.platform.name != "xpu" or run.settings.block_size is not None:
         return
+    # the padding was computed for the aligned block, so the pages are not equal any more
     before, run.block_size = run.block_size, XPU_BLOCK_SIZE
     run.step(XPU_DEFAULT_BLOCK_SIZE, run.block_size, aligned_before=before)

@@ -42,11 +42,13 @@ def cache_mode(run: WorkingPlan) -> None:
     explicit = run.settings.mamba_cache_mode or "none"
     model = run.model
     if not (model.is_hybrid or model.is_attention_free):
+        # 0.23 leaves the field as it is for models without states, where nothing reads it
         run.mamba_cache_mode = explicit if run.rules.reads_cache_mode else "none"
         if run.mamba_cache_mode != explicit:
             run.step(ALIGN_MODE_ONLY, "none", "the model keeps no states", explicit=explicit)
         return
     modes = run.rules.cache_modes
+    # SupportsMambaPrefixCaching of the model class; 0.33 has align mode alone
     able = model.supports_all_mode and "all" in modes
     note = ""
     if not run.enable_prefix_caching:
@@ -100,6 +102,7 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
         return
     run.enable_prefix_caching = False
     run.step(CPU_MLA_PREFIX_CACHING, False, explicit=run.settings.enable_prefix_caching)
+    # the block of align mode was set before caching went off, and is then refused as if explicit
     if run.mamba_block_size is None or run.mamba_block_size == run.max_model_len:
         return
     raise Refused(
@@ -110,5 +113,6 @@ def cpu_mla_prefix_caching(run: WorkingPlan) -> None:
         field="enable_prefix_caching",
         operands={"backend": "CPU_MLA", "mamba_block_size": run.mamba_block_size},
         candidates=[{"enable_prefix_caching": False}, {"backend": "AMX_MLA"}],
+        # Raised by VllmConfig.validate_mamba_block_size
         vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
     )

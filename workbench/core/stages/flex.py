@@ -64,6 +64,7 @@ def _no_soft_cap(run: WorkingPlan) -> None:
         f"The model caps its attention scores at {attention.logits_soft_cap:g}, and {FLEX} "
         "caps none. Take another backend.",
         operands={"logits_soft_cap": attention.logits_soft_cap},
+        # Raised by FlexAttentionImpl.__init__
         vllm_text="FlexAttention does not support logits soft cap yet.",
         candidates=_OTHERS[:2],
     )

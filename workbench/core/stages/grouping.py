@@ -91,6 +91,7 @@ def hidden_states(run: WorkingPlan) -> None:
             f"to keys and values, and never quantized: kv_cache_dtype = {run.kv_cache_dtype} stops "
             f"the engine. Allowed: {', '.join(UNQUANTIZED_HIDDEN)}.",
             operands={"kv_cache_dtype": run.kv_cache_dtype},
+            # Raised by CacheOnlyAttentionLayer.__init__
             vllm_text="CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
             candidates=({"kv_cache_dtype": "auto"}, {"hidden_state_layers": 0}),
         )
@@ -145,6 +146,7 @@ def _no_common_layout(run: WorkingPlan) -> None:
         "All layers are in one allocation with one layout, and the layers in the model's dtype "
         f"have another backend than the rest: {read}. They have none in common.",
         operands=dict(zip(names, lists, strict=True)),
+        # Raised by get_supported_kv_cache_layouts
         vllm_text=f"No KV cache layout satisfies every supported set: {lists}.",
         candidates=(
             {"kv_cache_dtype_skip_layers": None},

@@ -16,6 +16,7 @@ def group_replication(run: WorkingPlan) -> None:
     """Refuse groups that the Mamba-2 layer can neither split nor replicate whole."""
     state, tp = run.model.state, run.settings.tensor_parallel
     groups = getattr(state, "n_groups", 1)
+    # one group is copied to every rank; several are split evenly or not at all (MambaMixer2)
     if not getattr(state, "checks_groups", False) or groups % tp == 0 or groups == 1:
         return
     run.problem(
@@ -43,6 +44,7 @@ def kv_head_split(run: WorkingPlan) -> None:
             f"{heads} / {kv_heads} leaves {heads % kv_heads}. The attention layer refuses that.",
             operands={"num_heads": heads, "num_kv_heads": kv_heads},
         )
+    # split where there are more heads than ranks, replicated where fewer: evenly either way
     larger, smaller = max(kv_heads, tp), min(kv_heads, tp)
     if larger % smaller:
         run.problem(
@@ -67,6 +69,7 @@ def align_budget(run: WorkingPlan) -> None:
         return
     block, budget = run.block_size, run.max_num_batched_tokens
     run.step(ALIGN_BUDGET, block <= budget, block_size=block, max_num_batched_tokens=budget)
+    # align mode cuts steps at ends of blocks: a state is kept there only
     if block > budget:
         unknown = depends_on_device(run, "max_num_batched_tokens")
         run.problem(
@@ -111,6 +114,7 @@ def mamba_block_advice(run: WorkingPlan) -> None:
     if explicit is None or run.model.state is None or explicit == run.max_model_len:
         return
     chunk = run.model.chunk_size
+    # CacheConfig documents both and tests neither
     multiple = chunk if run.mamba_cache_mode == "all" else 8
     if explicit % multiple:
         nearest = max(multiple, round(explicit / multiple) * multiple)

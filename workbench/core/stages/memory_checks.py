@@ -27,6 +27,7 @@ def no_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
         f"{cache.grouping.bytes_per_block:,} bytes, one request of {_tokens(run.max_model_len)} "
         f"{cache.needed_bytes:,}.",
         operands={"available_bytes": available, "needed_bytes": cache.needed_bytes},
+        # Raised by _check_enough_kv_cache_memory, before the sizes are compared
         vllm_text="No available memory for the cache blocks. Try increasing",
         candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
     )
@@ -41,6 +42,7 @@ def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
         f"none: one block takes {cache.grouping.bytes_per_block:,} bytes, and one token needs a "
         "block of every group.",
         operands={"available_bytes": available, "bytes_per_block": cache.grouping.bytes_per_block},
+        # Raised by _auto_fit_max_model_len
         vllm_text="Cannot auto-fit max_model_len:",
         candidates=more_memory(run, cache.needed_bytes + cache.held_back_bytes),
     )
@@ -49,6 +51,7 @@ def cannot_auto_fit(run: WorkingPlan, cache: CachePlan, available: int) -> None:
 def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> None:
     """Report that one request of full length does not fit into the checked memory."""
     longest = longest_request(run, cache.grouping, available + cache.held_back_bytes)
+    # the null block is held back first (0.33)
     enough = cache.needed_bytes + cache.held_back_bytes
     null = ", the null block omitted" if cache.held_back_bytes else ""
     shorter = ({"max_model_len": longest},) if longest else ()
@@ -69,6 +72,7 @@ def not_enough_memory(run: WorkingPlan, cache: CachePlan, available: int) -> Non
             "needed_bytes": cache.needed_bytes,
             "estimated_max_model_len": longest,
         },
+        # Raised by _check_enough_kv_cache_memory
         vllm_text=f"To serve at least one request with the model's max seq len "
         f"({run.max_model_len}), ({gib(cache.needed_bytes)} GiB KV cache is needed, which is "
         f"larger than the available KV cache memory ({gib(available)} GiB).",
@@ -92,6 +96,7 @@ def null_block(run: WorkingPlan, cache: CachePlan) -> None:
     """Warn that 0.23 starts with exactly enough blocks, although block 0 is never used."""
     if cache.num_blocks is None or cache.num_blocks - 1 >= cache.blocks_per_request:
         return
+    # 0.33 subtracts the null block before it compares
     if run.rules.groups.counts_null_block:
         return
     enough = cache.needed_bytes + cache.grouping.bytes_per_block
@@ -151,6 +156,7 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
     blocks, most = cache.num_blocks, max(run.max_num_seqs, run.rules.batch_tiers[0].max_num_seqs)
     if blocks is None or most <= blocks or run.settings.platform not in WITH_GRAPHS:
         return
+    # the default depends on the device: with an unknown one the largest default decides
     wanted, certain = sequences_wanted(run)
     if wanted <= blocks:
         return
@@ -166,6 +172,7 @@ def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
         f"{blocks:,}.{depends_on_device(run, 'max_num_seqs')}",
         severity=ERROR if certain else WARNING,
         operands={"max_num_seqs": wanted, "num_blocks": blocks},
+        # Raised by CompilationConfig.resolve_cudagraph_mode_and_sizes
         vllm_text=f"max_num_seqs ({wanted}) exceeds available Mamba cache blocks ({blocks}).",
         candidates=(
             {"max_num_seqs": blocks},

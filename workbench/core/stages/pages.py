@@ -177,6 +177,7 @@ def _no_common_block(
         f"of {block_size} tokens. Type a block_size that is a multiple of {bases[0]}, or choose "
         "another backend.",
         operands={"block_size": block_size, "supported": describe(tuple(sizes))},
+        # Raised by select_common_block_size
         vllm_text=f"No common block size for {block_size}. ",
         candidates=(
             *({"block_size": base} for base in bases),

@@ -93,6 +93,7 @@ def _refused(run: WorkingPlan, main: Backend, reasons: list[str], numbers: list[
         f"The layers {', '.join(map(str, numbers))} keep the model's dtype alongside "
         f"kv_cache_dtype = {run.kv_cache_dtype}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
+        # Raised by get_attn_backend_cls of the platform
         vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"
         if reasons
         else "No valid attention backend found for",

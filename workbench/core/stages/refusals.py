@@ -49,6 +49,7 @@ def model_dtype(run: WorkingPlan) -> None:
     """Resolve the dtype of weights and activations; some models refuse float16."""
     explicit, stored = run.settings.dtype, run.model.model_dtype
     unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
+    # _FLOAT16_NOT_SUPPORTED_MODELS of config/model.py, and the platform's supported_dtypes
     taken = [dtype for dtype in run.platform.float_dtypes if not (unstable and dtype == "float16")]
     if explicit != "auto":
         run.model_dtype = explicit
@@ -103,6 +104,7 @@ def xpu_batch_invariance(run: WorkingPlan) -> None:
         field="batch_invariant",
         operands={"quantization": method, "kv_cache_dtype": dtype},
         candidates=[{"batch_invariant": False}, *({"kv_cache_dtype": "auto"},) * (not method)],
+        # Raised by XPUPlatform.check_and_update_config
         vllm_text=f"XPU batch invariance currently {kind}",
     )
 
@@ -126,6 +128,7 @@ def max_model_len(run: WorkingPlan) -> None:
                 field="max_model_len",
                 operands={"max_model_len": explicit, "derived_max_model_len": derived},
                 candidates=[{"max_model_len": derived}],
+                # Raised by _get_and_verify_max_len
                 vllm_text=f"User-specified max_model_len ({explicit}) is greater than the derived "
                 "max_model_len (",
             )
@@ -136,6 +139,7 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
     """Resolve the KV dtype; TurboQuant on a hybrid needs layers it can name."""
     if run.settings.kv_cache_dtype == "auto":
         run.kv_cache_dtype = run.model.kv_cache_dtype
+    # DeepseekV32ForCausalLM.verify_and_update_config
     if run.kv_cache_dtype == "bfloat16" and run.model.architecture in STORED_IN_BFLOAT16:
         run.kv_cache_dtype = "auto"
     on_sm10x = run.capability is not None and run.capability[0] == SM10X
@@ -147,6 +151,7 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
         explicit=run.settings.kv_cache_dtype,
         checkpoint=run.model.kv_cache_dtype,
     )
+    # the first and the last attention layers stay unquantized, so it must know which they are
     turboquant = run.settings.kv_cache_dtype.startswith("turboquant_")
     if turboquant and run.model.is_hybrid and not run.model.names_attention_layers:
         raise Refused(
@@ -156,6 +161,7 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
             field="kv_cache_dtype",
             operands={"kv_cache_dtype": run.kv_cache_dtype, "family": run.model.family},
             candidates=[{"kv_cache_dtype": "auto"}, {"kv_cache_dtype": "fp8"}],
+            # Raised by TurboQuantConfig.get_boundary_skip_layers
             vllm_text="TurboQuant KV cache requires identifiable",
         )
 
@@ -174,6 +180,7 @@ def tensor_parallel(run: WorkingPlan) -> None:
             field="tensor_parallel",
             operands={"num_attention_heads": heads, "tensor_parallel": tp},
             candidates=[{"tensor_parallel": n} for n in sorted(valid, key=lambda n: abs(n - tp))],
+            # Raised by ModelConfig.verify_with_parallel_config
             vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
             f"parallel size ({tp}).",
         )
@@ -190,6 +197,7 @@ def nvfp4_with_mla(run: WorkingPlan) -> None:
             field="kv_cache_dtype",
             operands={"kv_cache_dtype": run.kv_cache_dtype},
             candidates=[{"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}],
+            # Raised by VllmConfig.validate_nvfp4_kv_cache_with_mla
             vllm_text="nvfp4 KV cache is not supported with MLA",
         )
 
@@ -209,6 +217,7 @@ def float_kv_cache_dtype(run: WorkingPlan) -> None:
         field="kv_cache_dtype",
         operands={"kv_cache_dtype": explicit, "dtype": run.model_dtype},
         candidates=[{"kv_cache_dtype": "auto"}, {"dtype": explicit}],
+        # Raised by VllmConfig._reject_mismatched_float_kv_cache
         vllm_text=f'kv_cache_dtype="{explicit}" is incompatible with dtype="{run.model_dtype}". '
         f"Please set `--kv-cache-dtype` to {quoted}.",
     )
@@ -273,5 +282,6 @@ def mamba_block_size(run: WorkingPlan) -> None:
         field="mamba_block_size",
         operands={"mamba_block_size": explicit, "max_model_len": run.max_model_len},
         candidates=[{"enable_prefix_caching": True}, {"mamba_block_size": None}],
+        # Raised by VllmConfig.validate_mamba_block_size
         vllm_text="--mamba-block-size can only be set with --enable-prefix-caching",
     )

@@ -33,6 +33,7 @@ def speculative_method(run: WorkingPlan) -> None:
         raise _unknown(run, explicit)
     if settings.hidden_state_layers:
         _one_method(run)
+        # extracting hidden states is a speculative method too, with a cache of its own
         run.speculative_method = HIDDEN_STATES
         return
     if not tokens:
@@ -127,11 +128,14 @@ def _check_mtp(run: WorkingPlan) -> None:
             field="speculative_method",
             operands={"mtp_layers": declared},
             candidates=_without_mtp(run),
+            # Raised by NemotronHMultiTokenPredictor.__init__
             vllm_text="Only one MTP layer is supported for NemotronH-MTP",
         )
+    # a version that looks at the top of config.json only finds no n_predict, and tests nothing
     if mtp.is_nested and not run.rules.speculation.reads_nested_predictions:
         return
     tokens = run.settings.num_speculative_tokens
+    # SpeculativeConfig.__post_init__: the layers draft in turn, so the tokens must be whole rounds
     if declared is not None and tokens > declared and tokens % declared:
         below = tokens // declared * declared
         raise Refused(
@@ -156,6 +160,7 @@ def _no_layers(run: WorkingPlan, mtp: Mtp | None) -> Refused:
     else:
         why = f"{run.rules.title} does not draft with the MTP layers of {run.model.name}"
     declared_none = known and mtp is not None and mtp.predictions == 0
+    # with 0 layers declared vLLM divides by it, and dies without a message of its own
     text = "integer modulo by zero" if declared_none else None if known else UNSUPPORTED
     return Refused(
         "no_mtp_layers",

@@ -114,6 +114,7 @@ def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
             field="mamba_ssm_cache_dtype",
             operands={"mamba_ssm_cache_dtype": explicit, "allowed": list(allowed)},
             candidates=[{"mamba_ssm_cache_dtype": value} for value in ("auto", *allowed)],
+            # Raised by MambaStateDtypeCalculator.kda_state_dtype
             vllm_text="KDA recurrent state supports only auto, float32, and bfloat16; "
             f"got {explicit}",
         )

@@ -31,6 +31,7 @@ _ATTENTION = (
     Backend(
         "FLASH_ATTN",
         platforms=("cuda", "xpu"),
+        # with float32 states only sizes that keep NaN from spreading: flash-attention#1974
         supported=M16,
         with_float32_state=(16, 32, 64),
         preferred_at_least={"xpu": 64},
@@ -58,6 +59,7 @@ _ATTENTION = (
         cache=layouts.FLASHINFER,
         layout="HND",
         layout_on=Capabilities(majors=(10,)),
+        # first on SM10x, where TRT-LLM kernels are; after FLASH_ATTN elsewhere
         ranks=(Rank("cuda", 10, conditions.on_sm10x), Rank("cuda", 30)),
         packs={"nvfp4": packing.nvfp4},
     ),
@@ -103,6 +105,7 @@ _ATTENTION = (
             Rank("cuda", 60),
             Rank("rocm", 40, conditions.reads_all_tokens),
             Rank("xpu", 10, conditions.packed_by_turboquant),
+            # XPUPlatform looks at the dtype alone, for MLA too
             Rank("xpu", 10, conditions.packed_by_turboquant, mla=True),
         ),
         packs=packing.TURBOQUANT,
@@ -128,6 +131,7 @@ _ATTENTION = (
         supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
         cache=layouts.ROCM_AITER,
+        # its get_name() returns FLASH_ATTN, and log lines repeat that
         reported_name="FLASH_ATTN",
     ),
     Backend(
@@ -150,6 +154,7 @@ _ATTENTION = (
         supported=M16,
         head_sizes=HeadSizes(exact=(32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)),
         dtypes=ALL_FLOATS,
+        # float16 and bfloat16 by name are refused, although auto means one of them
         kv_cache_dtypes=("auto", *FP8_ANY),
         cache=layouts.CPU_ATTN,
         layout="HND",
