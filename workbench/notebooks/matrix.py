@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from workbench.access.files import FileUse
+from workbench.access.files import FileError, FileUse
 from workbench.core.errors import unknown_name_message
 from workbench.notebooks.expectations import Expectations
 from workbench.notebooks.matrix_file import MatrixTable, NotebookTable
@@ -79,6 +79,8 @@ def read_matrix(path: str | Path) -> Matrix:
     source = Path(path).absolute()
     try:
         table = read_strict(source, MATRIX, MatrixTable)
+    except FileError as error:  # its message names the file
+        raise NotebookMatrixError("matrix_file", error.message, field="matrix") from error
     except ValueError as error:
         raise _matrix_error(source, str(error)) from error
     _check_notebooks(source, table)
