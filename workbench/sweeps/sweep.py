@@ -70,7 +70,6 @@ class SweepResult:
 
     def why(self, point: int) -> Html:
         """Return HTML: settings, numbers and decisions of a point compared with the start."""
-        from workbench.views.html import Html
         from workbench.views.sweeps.rows import MEASURES, value_text
         from workbench.views.sweeps.why import why_html
 
@@ -84,7 +83,7 @@ class SweepResult:
             )
             for name in MEASURES
         }
-        return Html(why_html(present, other, measures))
+        return why_html(present, other, measures)
 
     def pareto_figure(self, **options: Any) -> go.Figure:
         """Plot trade-offs: see `workbench.views.sweeps.figure.pareto_front`."""
