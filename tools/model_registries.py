@@ -20,6 +20,11 @@ FILE = "architectures.json"
 REGISTRY = "model_executor/models/registry.py"
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
+TYPE_TABLES = (
+    "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES",
+    "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES",
+)
+"""Tables of transformers: model_type -> class, the last one counts."""
 TEXT_CONFIGS = ("config.text_config", "config.get_text_config()", "self.text_config")
 REPLACEABLE_ATTENTION = (
     "_supports_attention_backend = True",
@@ -38,7 +43,8 @@ def main() -> None:
     origin = f"vllm {version('vllm')}, vllm/{REGISTRY}; transformers {version('transformers')}"
     entry = {
         "origin": origin,
-        "served": sorted(served),
+        "served": {name: module for name, (module, _class) in sorted(served.items())},
+        "model_types": model_types(package_folder("transformers"), set(served)),
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
     }
@@ -61,6 +67,22 @@ def read_tables(source: str) -> dict[str, Any]:
         if isinstance(target, ast.Name) and target.id.endswith("_MODELS"):
             exec(compile(ast.Module([node], []), REGISTRY, "exec"), names)  # noqa: S102
     return names
+
+
+def model_types(library: Path, served: set[str]) -> dict[str, str]:
+    """Return the served class of every model_type whose text generation transformers knows."""
+    source = (library / "models" / "auto" / "modeling_auto.py").read_text(encoding="utf-8")
+    found: dict[str, str] = {}
+    tables = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign)
+    }
+    for table in TYPE_TABLES:
+        pairs = ast.literal_eval(tables[table].args[0])  # type: ignore[attr-defined]
+        first = {kind: name if isinstance(name, str) else name[0] for kind, name in pairs}
+        found |= {kind: name for kind, name in first.items() if name in served}
+    return dict(sorted(found.items()))
 
 
 def wrappers(package: Path, table: dict[str, tuple[str, str]]) -> dict[str, Any]:

@@ -184,9 +184,10 @@ def test_a_wrong_value_is_refused_with_its_place(config, pointer):
 
 
 def test_an_unknown_type_lists_the_nearest():
-    error = error_of(llama(model_type="nemotron"))
+    error = error_of(llama(model_type="nemotron_i"))
     assert (error.code, error.field) == ("unknown_model_type", "/model_type")
-    assert "Nearest: nemotron-nas, nemotron_h" in error.message
+    assert "Nearest: nemotron_h, nemotron" in error.message
+    assert "With architectures in the file" in error.message
 
 
 # Lengths

@@ -33,8 +33,10 @@ class ModelRegistry:
     """As rule sets name it."""
     origin: str
     """The release and the file that this was parsed from."""
-    served: frozenset[str]
-    """Architectures that generate."""
+    served: Mapping[str, str]
+    """Architectures that generate -> the module of vLLM that builds their layers."""
+    model_types: Mapping[str, str]
+    """model_type -> its served architecture, for those whose text generation transformers knows."""
     wrappers: Mapping[str, Wrapper]
     """Served architectures that build a language model of their own."""
     last_versions: Mapping[str, str]
@@ -47,7 +49,8 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
     return ModelRegistry(
         version=version,
         origin=entry["origin"],
-        served=frozenset(entry["served"]),
+        served=entry["served"],
+        model_types=entry["model_types"],
         wrappers={
             name: Wrapper(frozenset(wrapper["language_models"]), wrapper["is_hybrid"])
             for name, wrapper in entry["wrappers"].items()
@@ -77,6 +80,27 @@ def versions_with(architecture: str) -> tuple[str, ...]:
     return tuple(
         version for version, known in MODEL_REGISTRIES.items() if architecture in known.served
     )
+
+
+def module_of(architecture: str) -> str | None:
+    """Return the module of vLLM that builds an architecture, of its newest version; None if none.
+
+    Architectures with equal layers share one: "llama" is that of AquilaForCausalLM.
+    """
+    known = [registry.served.get(architecture) for registry in MODEL_REGISTRIES.values()]
+    return next((name for name in reversed(known) if name is not None), None)
+
+
+def architecture_of(model_type: str) -> str | None:
+    """Return the architecture that transformers has for a model_type, if a version serves it."""
+    known = [registry.model_types.get(model_type) for registry in MODEL_REGISTRIES.values()]
+    return next((name for name in reversed(known) if name is not None), None)
+
+
+def language_models(architecture: str) -> frozenset[str]:
+    """Return what a multimodal class builds from its text configuration, in any version."""
+    known = (registry.wrappers.get(architecture) for registry in MODEL_REGISTRIES.values())
+    return frozenset().union(*(one.language_models for one in known if one is not None))
 
 
 def wrapper_builds(architecture: str, language_model: str, *, has_states: bool) -> bool:

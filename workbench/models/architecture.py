@@ -23,18 +23,18 @@ def read_architecture(fields: Fields, family: Family, model_type: str) -> str:
     of an unknown model_type that does not name its own.
     """
     declared = family.architectures_of(model_type)
-    name = _listed(fields.top, "")
+    name = listed_name(fields.top, "")
     if name is None:
         return _default(fields, declared, model_type)
     wraps = fields.top.get("model_type") != model_type
     is_read = name in declared or (wraps and _builds(fields, family, name, declared))
     if declared and not is_read:
-        raise _unknown(f"/{KEY}/0", name, model_type, declared)
+        raise unknown(f"/{KEY}/0", name, model_type, declared)
     fields.note("architecture", name, KEY)
     return name
 
 
-def _listed(config: Mapping[str, Any], place: str) -> str | None:
+def listed_name(config: Mapping[str, Any], place: str) -> str | None:
     """Return the first entry that a version serves, else the first; None without any."""
     listed = config.get(KEY)
     if listed is None or listed == []:
@@ -66,28 +66,34 @@ def _default(fields: Fields, declared: tuple[str, ...], model_type: str) -> str:
 def _builds(fields: Fields, family: Family, wrapper: str, declared: tuple[str, ...]) -> bool:
     """Return whether vLLM builds one of the declared models inside of `wrapper`."""
     place = f"/{fields.prefix}"
-    inner = _listed(fields.text, place)
+    inner = listed_name(fields.text, place)
     if inner is not None and inner not in declared:
-        raise _unknown(f"{place}/{KEY}/0", inner, fields.model_type, declared)
+        raise unknown(f"{place}/{KEY}/0", inner, fields.model_type, declared)
     return any(wrapper_builds(wrapper, name, has_states=family.is_hybrid) for name in declared)
 
 
-def _unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -> ConfigError:
+def unknown(place: str, name: str, model_type: str, declared: tuple[str, ...]) -> ConfigError:
+    """Return the error for an architecture that is not among those `declared`."""
     return ConfigError(
         "unknown_architecture",
         f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. Expected "
-        f"{' or '.join(declared)}. {_way_forward(name, declared[0])}",
+        f"{' or '.join(declared)}. {way_forward(name, declared[0])}",
         field=place,
     )
 
 
-def _way_forward(name: str, nearest: str) -> str:
-    """Return what is known of an architecture that is not read, and what to do."""
+def read_with(name: str) -> str:
+    """Return the sentence on the model types under which an architecture is read, "" if none."""
     types = [kind for kind, family in FAMILIES.items() if name in family.architectures_of(kind)]
-    if types:
-        return (
-            f"That architecture is read with model_type {' or '.join(types)}: correct one of them."
-        )
+    if not types:
+        return ""
+    return f"That architecture is read with model_type {' or '.join(types)}: correct one of them."
+
+
+def way_forward(name: str, nearest: str) -> str:
+    """Return what is known of an architecture that is not read, and what to do."""
+    if types := read_with(name):
+        return types
     known = versions_with(name)
     if known:
         return (

@@ -1,5 +1,7 @@
 """Attention geometry from config.json: heads, KV heads, head size, MLA, windows."""
 
+from collections.abc import Mapping
+
 from workbench.core.model import Attention, Indexer
 from workbench.models.fields import MAX_INTEGER, Fields
 
@@ -11,11 +13,12 @@ KV_HEAD_FIELDS = (
 
 MLA_MODEL_TYPES = frozenset(
     {
-        *("AXK1", "bailing_hybrid", "deepseek_mtp", "deepseek_v2", "deepseek_v3", "deepseek_v32"),
-        *("deepseek_v4", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear"),
+        *("AXK1", "axk1", "bailing_hybrid", "deepseek_mtp", "deepseek_v2", "deepseek_v3"),
+        *("deepseek_v32", "deepseek_v4", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear"),
         *("longcat_flash", "pangu_ultra_moe"),
     }
 )
+"""`is_deepseek_mla`; other types with the same fields keep ordinary heads."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
@@ -76,6 +79,15 @@ def _indexer(fields: Fields) -> Indexer:
 
 
 def _kv_heads(fields: Fields, heads: int) -> int:
+    if _has_one_kv_head(fields):
+        fields.note("num_kv_heads", 1, "multi_query")
+        return 1
+    if fields.raw("multi_query_attention") is False:
+        fields.note("num_kv_heads", heads, "num_attention_heads (no multi_query_attention)")
+        return heads
+    if isinstance(fields.raw("attn_config"), Mapping):
+        inner = fields.child("attn_config")
+        return inner.integer("kv_n_heads", heads, name="num_kv_heads", maximum=heads)
     for key in KV_HEAD_FIELDS:
         if fields.has(key):
             kv_heads = fields.integer(key, name="num_kv_heads")
@@ -88,8 +100,13 @@ def _kv_heads(fields: Fields, heads: int) -> int:
     return heads
 
 
+def _has_one_kv_head(fields: Fields) -> bool:
+    """Return whether all query heads share one KV head, as Falcon and GPT-BigCode say it."""
+    return fields.raw("multi_query") is True and not fields.raw("new_decoder_architecture")
+
+
 def _head_size(fields: Fields, heads: int) -> int:
-    for key in ("head_dim", "hidden_size_per_head"):
+    for key in ("head_dim", "hidden_size_per_head", "kv_channels"):
         if fields.has(key):
             return fields.integer(key, name="head_size")
     hidden = fields.integer("hidden_size")
@@ -108,8 +125,14 @@ def _soft_cap(fields: Fields) -> float | None:
     return fields.number(key, default, name="logits_soft_cap")
 
 
+def has_window(fields: Fields) -> bool:
+    """Return whether the file has a window that is in use; vLLM takes 0 for none."""
+    window = fields.raw("sliding_window")
+    return window not in (None, 0) and fields.raw("use_sliding_window") is not False
+
+
 def _window(fields: Fields) -> int | None:
-    for key in ("sliding_window", "attention_chunk_size"):
-        if fields.has(key) and fields.raw("use_sliding_window") is not False:
-            return fields.integer(key, name="window_tokens", maximum=MAX_INTEGER)
-    return None
+    key = "sliding_window" if has_window(fields) else "attention_chunk_size"
+    if not fields.has(key):
+        return None
+    return fields.integer(key, name="window_tokens", maximum=MAX_INTEGER)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workbench.core.errors import ConfigError, shown, unknown_name_message
+from workbench.core.errors import ConfigError, shown
 from workbench.core.model import Attention, Layer
 from workbench.core.states import State
 from workbench.models.attention import read_attention
@@ -81,8 +81,11 @@ def register(
         FAMILIES[model_type] = family
 
 
-def find_family(fields: Fields) -> tuple[Family, str]:
-    """Return the family of a config.json and the model_type that chose it; the outer one first."""
+def find_family(fields: Fields, default: Family) -> tuple[Family, str]:
+    """Return the family of a config.json and the model_type that chose it; the outer one first.
+
+    default: the reader of every type without one of its own.
+    """
     tried = []
     for pointer, config in (
         ("/model_type", fields.top),
@@ -103,8 +106,4 @@ def find_family(fields: Fields) -> tuple[Family, str]:
             "/model_type is missing; it decides which family's fields are read.",
             field="/model_type",
         )
-    raise ConfigError(
-        "unknown_model_type",
-        unknown_name_message("model_type", tried[-1], FAMILIES),
-        field="/model_type",
-    )
+    return default, tried[-1]

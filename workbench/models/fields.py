@@ -13,8 +13,15 @@ from workbench.models.config_defaults import defaults_of
 
 MAX_INTEGER: Final = 2**40
 MAX_LAYERS: Final = 2048
-NESTED: Final = ("text_config", "llm_config")
+NESTED: Final = ("text_config", "llm_config", "language_config", "thinker_config/text_config")
 """Where multimodal wrappers keep the text model's fields, first match."""
+
+OTHER_NAMES: Final = {
+    "num_hidden_layers": ("n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads", "decoder_attention_heads"),
+    "hidden_size": ("n_embd", "d_model"),
+}
+"""Field -> what older configuration classes call it (their `attribute_map`)."""
 
 RENAMED_KINDS: Final = {
     "mamba": "linear_attention",
@@ -50,13 +57,19 @@ class Fields:
         self.origins: dict[str, str] = {}
         self.listed_layers = 0
         self.remarks: list[str] = []
-        for key in NESTED:
-            nested = config.get(key)
+        for place in NESTED:
+            nested: Any = config
+            for key in place.split("/"):
+                if not isinstance(nested, Mapping):
+                    raise self.wrong(place.partition("/")[0], nested, "an object")
+                nested = nested.get(key)
+                if nested is None:
+                    break
             if nested is None:
                 continue
             if not isinstance(nested, Mapping):
-                raise self.wrong(key, nested, "an object")
-            self.text, self.prefix = nested, key
+                raise self.wrong(place, nested, "an object")
+            self.text, self.prefix = nested, place
             break
         self.defaults = defaults_of(self.text.get("model_type") or config.get("model_type"))
 
@@ -105,7 +118,13 @@ class Fields:
 
     def raw(self, key: str) -> Any:
         """Return a text field; if absent, the default of its configuration class, else None."""
-        return self.text[key] if key in self.text else self.defaults.get(key)
+        return self.text[name] if (name := self._name(key)) in self.text else self.defaults.get(key)
+
+    def _name(self, key: str) -> str:
+        """Return the name that a field has here."""
+        if key in self.text:
+            return key
+        return next((name for name in OTHER_NAMES.get(key, ()) if name in self.text), key)
 
     def integer(
         self,
@@ -220,6 +239,7 @@ class Fields:
         return child
 
     def _where(self, key: str) -> str:
-        if key not in self.text:
+        name = self._name(key)
+        if name not in self.text:
             return f"the family's default ({key} is absent)"
-        return f"{self.prefix.replace('/', '.')}.{key}" if self.prefix else key
+        return f"{self.prefix.replace('/', '.')}.{name}" if self.prefix else name

@@ -9,12 +9,14 @@ from workbench.core.errors import ConfigError, shown
 from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
+from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
 from workbench.models.json_file import check_depth
 from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
+from workbench.models.served import read_served_architecture
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
@@ -32,8 +34,12 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         raise ConfigError("config_not_object", message, field="")
     check_depth(config, name[:80])
     fields = Fields(config)
-    family, model_type = find_family(fields)
-    architecture = read_architecture(fields, family, model_type)
+    family, model_type = find_family(fields, DEFAULT)
+    architecture = (
+        read_served_architecture(fields, model_type, REFUSALS)
+        if family is DEFAULT
+        else read_architecture(fields, family, model_type)
+    )
     layers = family.layers(fields)
     if not layers:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")

@@ -3,6 +3,6 @@
 To add a family: write a module that calls `register`, and import it here.
 """
 
-from workbench.models.families import decoder, linear, mamba
+from workbench.models.families import linear, mamba, searched
 
-__all__ = ["decoder", "linear", "mamba"]
+__all__ = ["linear", "mamba", "searched"]

@@ -1,0 +1,70 @@
+"""Decoders whose blocks were searched one by one (Llama-Nemotron).
+
+Every block has its own number of KV heads, or no attention and then no cache. Source:
+`nemotron_nas.py` of 0.23.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from workbench.core.model import FULL, Attention, Layer
+from workbench.models.attention import read_attention
+from workbench.models.family import register
+from workbench.models.fields import Fields
+
+BLOCKS = "block_configs"
+
+
+def _block_kv_heads(fields: Fields) -> tuple[int | None, ...]:
+    """Return the KV heads of every searched block, None for one without attention."""
+    blocks = fields.raw(BLOCKS)
+    if blocks is None:
+        raise fields.missing(BLOCKS, "the KV heads of every block")
+    if not isinstance(blocks, list) or not blocks:
+        raise fields.wrong(BLOCKS, blocks, "a list of blocks")
+    if len(blocks) != (count := fields.layer_count()):
+        raise fields.contradiction(BLOCKS, f"{len(blocks)} entries for num_hidden_layers = {count}")
+    return tuple(_of_block(fields, number, block) for number, block in enumerate(blocks))
+
+
+def _of_block(fields: Fields, number: int, block: object) -> int | None:
+    attention = block.get("attention") if isinstance(block, Mapping) else None
+    if not isinstance(attention, Mapping):
+        raise fields.contradiction(BLOCKS, f"block {number} does not declare its attention")
+    if attention.get("no_op") is True:
+        return None
+    heads, group = fields.integer("num_attention_heads"), attention.get("n_heads_in_group")
+    if isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= heads:
+        raise fields.contradiction(
+            BLOCKS, f"n_heads_in_group of block {number} must be from 1 to {heads}"
+        )
+    # The configuration convertor of 0.23: query heads by the heads that share one KV head.
+    return heads // group
+
+
+def _searched_layers(fields: Fields) -> tuple[Layer, ...]:
+    found = _block_kv_heads(fields)
+    first = next((heads for heads in found if heads is not None), None)
+    return tuple(
+        Layer(number, FULL, None if heads == first else heads)
+        for number, heads in enumerate(found)
+        if heads is not None
+    )
+
+
+def _searched_attention(fields: Fields) -> Attention:
+    found = [heads for heads in _block_kv_heads(fields) if heads is not None]
+    attention = read_attention(fields)
+    if not found:
+        return attention
+    fields.note("num_kv_heads", found[0], f"{BLOCKS}, the first block with attention")
+    return replace(attention, num_kv_heads=found[0])
+
+
+register(
+    "searched_decoder",
+    {"nemotron-nas": ("DeciLMForCausalLM",)},
+    _searched_layers,
+    attention=_searched_attention,
+    is_hybrid=False,
+)

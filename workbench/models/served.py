@@ -1,0 +1,88 @@
+"""The architectures of the default reader: those that a version serves and no family declares."""
+
+from collections.abc import Mapping
+
+from workbench.core.architectures import (
+    ANY_LANGUAGE_MODEL,
+    MODEL_REGISTRIES,
+    architecture_of,
+    language_models,
+    module_of,
+    versions_with,
+)
+from workbench.core.errors import ConfigError, unknown_name_message
+from workbench.models.architecture import KEY, listed_name, read_with, unknown, way_forward
+from workbench.models.family import FAMILIES
+from workbench.models.fields import Fields
+
+
+def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[str, str]) -> str:
+    """Return the architecture of a file that the default reader reads.
+
+    refusals: module of vLLM -> why the default reader does not read what it builds.
+    Errors: ConfigError for one that no version serves, for one with a reader of its own, and for a
+    multimodal wrapper that does not build such a language model.
+    """
+    name = listed_name(fields.top, "")
+    if name is None:
+        outer = str(fields.top.get("model_type", model_type))
+        name = architecture_of(outer)
+        if name is None:
+            raise _unnamed(outer, model_type)
+        fields.note("architecture", name, f"the family's default ({KEY} is absent)")
+    else:
+        fields.note("architecture", name, KEY)
+    if not versions_with(name):
+        raise _unserved(name, model_type)
+    for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
+        if reason := refusals.get(module_of(one) or "") or read_with(one):
+            raise _unread(place, one, reason)
+    return name
+
+
+def _inner(fields: Fields, wrapper: str, model_type: str) -> list[tuple[str, str]]:
+    """Return the place and name of the language model inside of a wrapper, if it is known."""
+    if fields.text is fields.top:
+        return []
+    place = f"/{fields.prefix}"
+    name = listed_name(fields.text, place) or architecture_of(model_type)
+    builds = language_models(wrapper)
+    if name is None or not builds:
+        return []
+    modules = {module_of(one) for one in builds}
+    if ANY_LANGUAGE_MODEL not in builds and module_of(name) not in modules:
+        raise unknown(f"{place}/{KEY}/0", name, model_type, tuple(sorted(builds)))
+    return [(f"{place}/{KEY}/0", name)]
+
+
+def _unserved(name: str, model_type: str) -> ConfigError:
+    return ConfigError(
+        "unknown_architecture",
+        f"Invalid architecture {name[:120]!r} for model_type {model_type[:80]!r}. "
+        f"{way_forward(name, architecture_of(model_type) or 'LlamaForCausalLM')}",
+        field=f"/{KEY}/0",
+    )
+
+
+def _unread(place: str, name: str, why: str) -> ConfigError:
+    return ConfigError("unknown_architecture", f"{name}: {why}", field=place)
+
+
+def _unnamed(outer: str, model_type: str) -> ConfigError:
+    if outer != model_type:
+        return ConfigError(
+            "config_missing_field",
+            f"/{KEY} is missing. model_type {outer[:80]!r} wraps another model, and only {KEY} "
+            'names the class that vLLM would use, for example ["LlavaForConditionalGeneration"].',
+            field=f"/{KEY}",
+        )
+    types = {
+        *FAMILIES,
+        *(kind for known in MODEL_REGISTRIES.values() for kind in known.model_types),
+    }
+    return ConfigError(
+        "unknown_model_type",
+        unknown_name_message("model_type", model_type, sorted(types))
+        + f" With {KEY} in the file, any type is read whose class vLLM has.",
+        field="/model_type",
+    )
