@@ -35,6 +35,7 @@ from tests.models.configs import (
     zamba2,
 )
 from workbench.core.errors import ConfigError, Refused
+from workbench.core.model import FULL
 from workbench.models import catalog_config, catalog_names, load_model, read_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
@@ -661,3 +662,54 @@ def test_a_config_object_is_named_by_its_own_label():
     assert load_model(llama()).name == "llama"
     assert load_model(llama(_name_or_path=["../.."])).name == "llama"
     assert len(load_model(llama(_name_or_path="x" * 10**6)).name) <= 120
+
+
+def test_a_file_that_lists_the_quantization_of_every_expert_is_read(tmp_path):
+    """As ModelOpt writes it for MiniMax-M3: 22,400 layers, 2.8 MB."""
+    names = [f"language_model.model.layers.{at % 60}.mlp.experts.{at}.w1" for at in range(22_400)]
+    layers = {f"{name}.{'weight' * 10}": {"quant_algo": "NVFP4"} for name in names}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(llama(quantization_config={"quantized_layers": layers})))
+    assert path.stat().st_size > 2_500_000
+    assert load_model(path).attention.num_heads == 32
+
+
+@pytest.mark.parametrize(("entry", "is_read"), [(1, True), (0, False)])
+def test_a_list_of_attention_types_without_states_is_ordinary(entry, is_read):
+    """MiniMax-M2 kept the list of MiniMax-Text-01, whose 0 is lightning attention."""
+    config = llama(architectures=["MiniMaxM2ForCausalLM"], attn_type_list=[entry, 1])
+    if is_read:
+        assert {layer.kind for layer in read_model(config, "x").layers} == {FULL}
+        return
+    with pytest.raises(ConfigError, match="attn_type_list/0"):
+        read_model(config, "x")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [{"swa_head_dim": 64}, {"linear_num_heads": 4}, {"compress_ratios": [4]}, {"mamba_d_state": 8}],
+    ids=str,
+)
+def test_a_field_that_may_change_the_cache_is_refused_by_the_default_reader(words):
+    with pytest.raises(ConfigError) as caught:
+        read_model(llama(**words), "x")
+    assert (caught.value.code, caught.value.field) == ("unread_field", f"/{next(iter(words))}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "kv_heads"),
+    [
+        ({"multi_query": True}, 1),
+        ({"multi_query": True, "new_decoder_architecture": True}, 8),
+        ({"multi_query_attention": False}, 32),
+        ({"attn_config": {"kv_n_heads": 4}}, 4),
+    ],
+)
+def test_older_names_of_kv_heads(changes, kv_heads):
+    assert read_model(llama(**changes), "x").attention.num_kv_heads == kv_heads
+
+
+def test_a_window_of_zero_is_none():
+    model = read_model(llama(sliding_window=0), "x")
+    assert model.attention.window_tokens is None
+    assert {layer.kind for layer in model.layers} == {FULL}

@@ -9,14 +9,15 @@ from workbench.access.files import FileError, FileUse, read_bytes
 from workbench.access.json_text import TooDeepError, parse_json
 from workbench.core.errors import ConfigError, shown
 
-MAX_BYTES = 1024 * 1024
-"""Largest accepted file; real ones have a few kilobytes, long quantization lists some hundred."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Largest accepted file; real ones have a few kilobytes, one that lists the quantization of every
+expert 2.8 MB (MiniMax-M3-NVFP4)."""
 
 MAX_DEPTH = 32
 """Deepest accepted nesting; real ones have four levels."""
 
-MAX_ENTRIES = 50_000
-"""Most values and fields; real ones have hundreds, a list of unquantized layers some thousand."""
+MAX_ENTRIES = 60_000
+"""Most values and fields; real ones have hundreds, and that list of experts 45,000."""
 
 USE = FileUse("config.json", MAX_BYTES, "model")
 CONTAINERS = (dict, list, tuple, Mapping)
@@ -25,7 +26,7 @@ CONTAINERS = (dict, list, tuple, Mapping)
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     """Return the object in `text`, or raise ConfigError naming `source`.
 
-    Refuses more than 1 MiB or 50,000 entries, not UTF-8, not JSON, not an object, duplicate
+    Refuses more than 4 MiB or 60,000 entries, not UTF-8, not JSON, not an object, duplicate
     keys, nesting deeper than 32. NaN and Infinity pass: published files have them
     ("time_step_limit": [0.0, Infinity]), and a field that is read is checked when it is read.
     """

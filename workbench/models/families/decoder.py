@@ -23,7 +23,7 @@ CACHE_WORDS = re.compile(
     r"(^|_)(swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|compress\w*|sparse"
     r"|indexer|latent|lasa|cla|hybrid|linear_(attn|num|key|value|head|conv)\w*|memory|retention"
     r"|cross_attention|kv_shared|shared?_kv|(global|local)_(attn|attention|head|layer)\w*"
-    r"|block_configs|attention_pattern|layer_group_size|attn_type_list)(_|$)"
+    r"|block_configs|attention_pattern|layer_group_size)(_|$)"
 )
 """Fields that may say that a layer keeps another cache than the ordinary one."""
 KNOWN_WORDS = frozenset(
@@ -68,7 +68,9 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     """Return full attention, or windows where the file says so and has one."""
     _check_words(fields)
     words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
-    kinds = first_list(fields, {"layer_types": words}) or _unlisted(fields)
+    kinds = first_list(fields, {"layer_types": words, "attn_type_list": {1: FULL}}) or _unlisted(
+        fields
+    )
     slides = has_window(fields)
     return to_layers([FULL if kind == SLIDING and not slides else kind for kind in kinds])
 
