@@ -2,6 +2,7 @@
 
 import typer
 
+from workbench.commands.chunks import chunks
 from workbench.commands.diff import backends, diff, verify
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import app as serve_app
@@ -21,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (
-    *(lab, models, backends, resolve, layout, offload, transfer, inspect, info),
+    *(lab, models, backends, resolve, layout, offload, transfer, chunks, inspect, info),
     *(diff, report, explain_log, sweep, verify),
 ):
     app.command()(guarded(command))

@@ -47,6 +47,10 @@ SHOWS_ITSELF = {
     },
     "core/plan_answers.py": {"figure": {"workbench.views.pages.figure"}},
     "core/byte_map/tensors.py": {"describe": {"workbench.views.bytes.text"}},
+    "core/chunks/answer.py": {
+        "__repr__": {"workbench.views.chunks.text"},
+        "_repr_html_": {"workbench.views.chunks.html"},
+    },
     "core/flex/picture.py": {
         "_repr_html_": {"workbench.views.flex.text"},
         "figure": {"workbench.views.flex.mask_figure"},

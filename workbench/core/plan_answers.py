@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from workbench.core.byte_map.tensors import ByteMap
     from workbench.core.capacity.occupancy import Waste
+    from workbench.core.chunks.answer import Chunks
     from workbench.core.flex.plan import FlexPlan
     from workbench.core.layouts.shared_tensor import CacheViews
     from workbench.core.offload.plan import Offload
@@ -126,6 +127,19 @@ class PlanAnswers:
         from workbench.core.offload.transfer import transfer
 
         return transfer(self._plan, decode)
+
+    def chunks(self, *others: Plan, **request: Any) -> Chunks:
+        """Return the legal chunk sizes of a connector for this plan, and for others of one store.
+
+        request: as in `wb.chunks`: `connector`, `chunk_tokens`, `prompt_tokens`. Errors: as there.
+
+        >>> side = wb.resolve(plan.scenario, enable_prefix_caching=True)
+        >>> side.chunks(chunk_tokens=256).problems[-1].code
+        'chunk_not_multiple'
+        """
+        from workbench.core.chunks.answer import chunks
+
+        return chunks([self._plan, *others], **request)
 
     def flex(self, shared_memory_bytes: int | None = None) -> FlexPlan | None:
         """Return the flex attention's nested sizes; None with another backend.

@@ -29,5 +29,17 @@ class OffloadRules:
     transfers_mixed_blocks: bool = False
     """A cache with several kinds of layers may have larger kernel blocks on the decode side of a
     transfer."""
+    transferred_states: frozenset[str] = frozenset({"mamba2", "gdn"})
+    """SSM kinds whose states a transfer can cut into parts."""
+    reads_three_parts: bool = True
+    """How the refusal of other kinds begins."""
+    checks_packed_heads: bool = False
+    """A transfer refuses to split NVFP4 pages by heads."""
+    fingerprints_drafts: bool = False
+    """The handshake compares the drafter, too."""
+    store_shares_states: bool = True
+    """Ranks with the same KV heads write under one key of a Mooncake store, whose states differ."""
+    store_wants_align: bool = False
+    """A Mooncake store takes states of align mode only; else states with the attention's block."""
     unit_words: tuple[str, str] = ("gpu_block_size", "hash_block_size")
     """How messages call a GPU block and a hash unit."""

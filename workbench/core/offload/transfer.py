@@ -15,6 +15,7 @@ from typing import Any
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
 from workbench.core.offload.checks import stops
+from workbench.core.offload.transfer_ranks import rank_problems, state_problem, unequal_states
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, WARNING, Problem
 
@@ -58,18 +59,22 @@ class Transfer:
 def transfer(prefill: Plan, decode: Plan) -> Transfer:
     """Compare two plans before launch. Errors: ValueError when a side has no kernel block."""
     remote, local = _kernel_block(prefill), _kernel_block(decode)
+    ratio = None if local % remote else local // remote
     found = (
+        state_problem(decode),
         _version_problem(prefill, decode),
         _fingerprint_problem(prefill, decode),
+        *rank_problems(prefill, decode, ratio),
         *_size_problems(prefill, decode, remote, local),
         _layout_problem(prefill, decode),
+        unequal_states(prefill, decode),
     )
     return Transfer(
         prefill=prefill,
         decode=decode,
         common_block_size=lcm(prefill.block_size, decode.block_size),
         common_kernel_block_size=lcm(remote, local),
-        kernel_ratio=None if local % remote else local // remote,
+        kernel_ratio=ratio,
         problems=tuple(problem for problem in found if problem is not None),
     )
 
@@ -104,7 +109,8 @@ def _version_problem(prefill: Plan, decode: Plan) -> Problem | None:
 
 
 def _fingerprint(plan: Plan) -> dict[str, Any]:
-    attention = plan.model.attention
+    attention, method = plan.model.attention, plan.speculation
+    drafts = method is not None and method.reads_next_token
     return {
         "model": plan.model.name,
         "dtype": plan.model_dtype,
@@ -112,6 +118,11 @@ def _fingerprint(plan: Plan) -> dict[str, Any]:
         "backend": plan.backend,
         "num_kv_heads": None if attention is None else attention.num_kv_heads,
         "head_size": None if attention is None else attention.head_size,
+        "num_hidden_layers": plan.model.num_hidden_layers,
+        "disable_hybrid_kv_cache_manager": plan.settings.disable_hybrid_kv_cache_manager,
+        "speculative_method": plan.speculative_method
+        if drafts and plan.rules.offload.fingerprints_drafts
+        else None,
     }
 
 

@@ -49,6 +49,12 @@ OFFLOAD = OffloadRules(
     one_copy_of_latents=True,
     host_block_alignment_bytes=4096,
     transfers_mixed_blocks=True,
+    transferred_states=frozenset({"mamba1", "mamba2", "gdn"}),
+    reads_three_parts=False,
+    checks_packed_heads=True,
+    fingerprints_drafts=True,
+    store_shares_states=False,
+    store_wants_align=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )
 _OLD = {

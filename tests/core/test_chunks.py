@@ -1,0 +1,274 @@
+"""Chunk sizes of connectors: legal sizes, bytes, what comes back, engines that share a store."""
+
+from __future__ import annotations
+
+from math import lcm
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.views.plans import all_plans, plan_of
+from workbench.core.chunks.answer import chunks
+from workbench.core.chunks.connectors import (
+    CONNECTORS,
+    LMCACHE,
+    LMCACHE_INSIDE,
+    MOONCAKE,
+    NIXL,
+    OFFLOADING,
+    OWN,
+    SIMPLE,
+)
+from workbench.core.chunks.member import member_remedies
+from workbench.core.chunks.pieces import Piece
+from workbench.core.errors import ScenarioError
+from workbench.core.offload.plan import OffloadRequest, offload
+from workbench.core.offload.pool import layer_bytes
+from workbench.core.problems import WARNING
+
+STORES = [name for name, one in CONNECTORS.items() if one.stores]
+
+
+def hybrid(model="qwen3.5-27b", **fields):
+    """Return a plan that keeps states at the ends of blocks, with steps of 8,192 tokens."""
+    return plan_of(
+        model=model, **{"enable_prefix_caching": True, "max_num_batched_tokens": 8192, **fields}
+    )
+
+
+def codes(found):
+    return [problem.code for problem in found.problems]
+
+
+@pytest.mark.parametrize(
+    ("model", "block", "pages"), [("qwen3.5-27b", 800, 25), ("qwen3.5-4b", 544, 17)]
+)
+def test_the_blocks_of_lmcache_4701(model, block, pages):
+    """With kernel blocks of 32, a block is 25 or 17 of them, and a chunk of 256 is none."""
+    plan = hybrid(model, block_size=32)
+    assert plan.kernel_blocks_per_block == pages
+    found = chunks([plan], chunk_tokens=256)
+    assert not found.is_legal
+    assert found.legal_sizes[:3] == (block, 2 * block, 3 * block)
+    problem = next(one for one in found.problems if one.code == "chunk_not_multiple")
+    assert problem.vllm_text == f"LMCache chunk size 256 must be a multiple of {block}"
+    assert f"Nearest legal: {block}." in problem.message
+    assert chunks([plan], chunk_tokens=3 * block).is_legal
+
+
+def test_two_ranks_sizes_of_vllm_41037():
+    """Nemotron-3-Nano with fp8: 4,192 tokens on two ranks, 2,112 on four."""
+    fields = {"kv_cache_dtype": "fp8", "block_size": 32, "mamba_cache_mode": "align"}
+    sides = [hybrid("nemotron-3-nano-30b-a3b", tensor_parallel=ranks, **fields) for ranks in (2, 4)]
+    found = chunks(sides, connector=NIXL)
+    assert [member.plan.block_size for member in found.members] == [4192, 2112]
+    assert [pair.is_legal for pair in found.pairs()] == [False, False]
+    assert all(pair.remedies() for pair in found.pairs())
+    both = chunks(sides)
+    assert both.unit_tokens == lcm(4192, 2112) == both.legal_sizes[0]
+    assert "chunks_not_shared" in codes(both)
+
+
+def test_a_window_limits_the_chunk_of_the_lmcache_server():
+    piece = Piece(tokens=48, bytes_on_rank=4800, copies=1, is_state=False, tail_tokens=128)
+    assert piece.longest_chunk == 128
+    whole = Piece(tokens=16, bytes_on_rank=1600, copies=1, is_state=False, tail_tokens=128)
+    assert whole.longest_chunk is None
+    assert (whole.chunk_bytes(64), whole.chunk_bytes(256)) == (6400, 12800)
+
+
+def test_the_server_keeps_one_state_per_chunk():
+    """Two blocks of attention and one state, or one of each."""
+    member = chunks([hybrid()]).members[0]
+    attention = next(piece for piece in member.pieces if not piece.is_state)
+    states = [piece for piece in member.pieces if piece.is_state]
+    block = attention.tokens
+    one, two = (member.cost(block * factor, 32000) for factor in (1, 2))
+    assert one.chunk_bytes == attention.bytes_on_rank + sum(one.bytes_on_rank for one in states)
+    assert two.chunk_bytes - one.chunk_bytes == attention.bytes_on_rank
+
+
+@pytest.mark.parametrize("plan", all_plans(), ids=lambda plan: f"{plan.model.name}")
+def test_bytes_add_up_with_the_layers_of_a_block(plan):
+    """The server keeps data of attention and whole pages of states; others whole block ids."""
+    if plan.cache is None or not plan.cache.groups:
+        assert not chunks([plan]).is_legal
+        return
+    states = {name for group in plan.cache.groups if group.spec.is_mamba for name in group.layers}
+    expected = sum(
+        layer.page_bytes if layer.name in states else layer.data_bytes
+        for layer in layer_bytes(plan)
+    )
+    assert sum(piece.bytes_on_rank for piece in chunks([plan]).members[0].pieces) == expected
+    whole = chunks([plan], connector=SIMPLE).members[0].pieces
+    assert {piece.bytes_on_rank for piece in whole} == {plan.cache.grouping.bytes_per_block}
+
+
+@pytest.mark.parametrize("plan", all_plans()[::3], ids=lambda plan: f"{plan.model.name}")
+@pytest.mark.parametrize("connector", STORES)
+def test_whatever_is_listed_is_legal_for_every_engine(plan, connector):
+    found = chunks([plan], connector=connector)
+    for size in found.legal_sizes:
+        assert found.is_legal_size(size)
+        if CONNECTORS[connector].sizes != OWN and connector != LMCACHE_INSIDE:
+            blocks = {piece.tokens for piece in found.members[0].pieces}
+            assert not any(size % block for block in blocks)
+    for one in found.recommended:
+        assert found.is_legal_size(one.tokens)
+        assert one.reason
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    models=st.lists(
+        st.sampled_from(["qwen3.5-27b", "qwen3.5-4b", "qwen3-next-80b-a3b", "gpt-oss-20b"]),
+        min_size=1,
+        max_size=3,
+    ),
+    ranks=st.sampled_from([1, 2, 4]),
+    rules=st.sampled_from(["0.23", "0.33"]),
+    size=st.integers(1, 20000),
+)
+def test_another_engine_never_makes_a_size_legal(models, ranks, rules, size):
+    plans = [hybrid(model, tensor_parallel=ranks, rules=rules) for model in models]
+    all_of_them, fewer = chunks(plans), chunks(plans[:1])
+    assert all_of_them.unit_tokens % fewer.unit_tokens == 0
+    assert fewer.is_legal_size(size) or not all_of_them.is_legal_size(size)
+    assert all_of_them.legal_sizes[0] >= fewer.legal_sizes[0]
+    near = all_of_them.nearest(size)
+    assert near
+    assert all(all_of_them.is_legal_size(one) for one in near)
+    assert min(abs(one - size) for one in near) <= all_of_them.unit_tokens
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    model=st.sampled_from(["qwen3.5-4b", "gpt-oss-20b", "llama-3.1-8b", "deepseek-v3"]),
+    connector=st.sampled_from(STORES),
+    factor=st.integers(1, 12),
+    prompt=st.integers(1, 60000),
+)
+def test_tail_and_chunks_are_the_prompt(model, connector, factor, prompt):
+    found = chunks([hybrid(model)], connector=connector)
+    if not found.legal_sizes:
+        return
+    size = found.legal_sizes[0] * (1 if CONNECTORS[connector].sizes == OWN else factor)
+    cost = found.members[0].cost(size, prompt)
+    assert cost.chunks * size + cost.tail_tokens == prompt
+    assert 0 <= cost.tail_tokens < size
+    assert cost.loadable_tokens % size == 0
+    assert cost.loadable_tokens <= prompt
+    assert 0 <= cost.hit_percent <= 100
+    assert cost.stored_bytes <= max(cost.chunks, 1) * cost.chunk_bytes
+
+
+@pytest.mark.parametrize("model", ["qwen3.5-4b", "gpt-oss-20b", "deepseek-v3"])
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_vllms_own_offload_costs_what_the_offload_planner_says(model, ranks):
+    plan = hybrid(model, tensor_parallel=ranks)
+    found = chunks([plan], connector=OFFLOADING)
+    assert (
+        found.legal_sizes == offload(plan, OffloadRequest(cpu_bytes_to_use=2**40)).legal_block_sizes
+    )
+    size = found.legal_sizes[2]
+    planned = offload(plan, OffloadRequest(block_size=size, cpu_bytes_to_use=2**40))
+    (cost,) = found.costs(size)
+    stored = planned.stored_prompt(found.prompt_tokens)
+    assert cost.stored_bytes == stored.blocks * planned.bytes_per_cpu_block
+    assert cost.loadable_tokens == stored.loadable_tokens
+
+
+def test_lmcache_inside_the_engine_takes_one_group_only():
+    found = chunks([hybrid()], connector=LMCACHE_INSIDE)
+    assert codes(found) == ["connector_needs_one_group"]
+    assert found.legal_sizes == ()
+    windows = chunks([plan_of(model="gpt-oss-20b")], connector=LMCACHE_INSIDE)
+    assert codes(windows) == ["connector_turns_manager_off"]
+    assert windows.is_legal
+    assert windows.problems[0].severity == WARNING
+    assert len(windows.members[0].plan.cache.groups) == 1
+    assert windows.is_legal_size(257)
+
+
+@pytest.mark.parametrize("connector", [LMCACHE, MOONCAKE])
+def test_states_need_prefix_caching_and_the_remedy_works(connector):
+    found = chunks([plan_of(model="qwen3.5-4b")], connector=connector)
+    assert "connector_state_mode" in codes(found)
+    (remedy,) = member_remedies(found.members[0])
+    assert "connector_state_mode" not in codes(chunks([remedy.plan], connector=connector))
+
+
+def test_a_step_below_the_block_is_refused():
+    plan = hybrid("nemotron-3-nano-30b-a3b", max_num_batched_tokens=2048, mamba_cache_mode="align")
+    found = chunks([plan])
+    assert "connector_step_below_block" in codes(found)
+    assert member_remedies(found.members[0])[0].changes == {"max_num_batched_tokens": 2096}
+
+
+def test_a_step_of_several_blocks_needs_separate_objects():
+    assert "connector_states_between_steps" in codes(chunks([hybrid()]))
+    assert "connector_states_between_steps" not in codes(
+        chunks([hybrid(max_num_batched_tokens=1000)])
+    )
+
+
+def test_latents_and_repeated_heads_are_kept_once():
+    latent = chunks([plan_of(model="deepseek-v3", tensor_parallel=8)])
+    assert {piece.copies for piece in latent.members[0].pieces} == {1}
+    next_80b = hybrid("qwen3-next-80b-a3b", tensor_parallel=8, rules="0.33")
+    assert {piece.copies for piece in chunks([next_80b]).members[0].pieces} == {8}
+    kept = {
+        (piece.is_state, piece.copies)
+        for piece in chunks([next_80b], connector=MOONCAKE).members[0].pieces
+    }
+    assert kept == {(True, 8), (False, 2)}
+
+
+def test_a_mooncake_store_of_0_23_mixes_the_states_of_ranks():
+    plan = hybrid("qwen3-next-80b-a3b", tensor_parallel=8)
+    assert "connector_shares_states" in codes(chunks([plan], connector=MOONCAKE))
+    newer = hybrid("qwen3-next-80b-a3b", tensor_parallel=8, rules="0.33")
+    assert "connector_shares_states" not in codes(chunks([newer], connector=MOONCAKE))
+
+
+def test_the_same_key_for_other_bytes_is_a_warning():
+    plans = [plan_of(model="llama-3.1-8b", kv_cache_dtype=dtype) for dtype in ("auto", "fp8")]
+    assert "chunks_wrongly_shared" in codes(chunks(plans))
+    assert "chunks_not_shared" in codes(chunks(plans, connector=LMCACHE_INSIDE))
+    sizes = [plan_of(model="llama-3.1-8b", tensor_parallel=ranks) for ranks in (2, 4)]
+    assert "chunks_wrongly_shared" in codes(chunks(sizes, connector=MOONCAKE))
+    assert codes(chunks([plans[0], plans[0]])) == []
+
+
+def test_states_near_the_end_alone_make_large_chunks_miss():
+    """0.33 keeps the state of the last block, which one in three chunks of three blocks ends on."""
+    member = chunks([hybrid("qwen3-next-80b-a3b", tensor_parallel=4, rules="0.33")]).members[0]
+    block = member.unit_tokens
+    assert [member.cost(block * factor, 32768).hit_percent for factor in (1, 3)] == [100, 33]
+
+
+def test_requests_that_are_refused():
+    plan = plan_of(model="llama-3.1-8b")
+    with pytest.raises(ScenarioError, match="LMCacheMPConnector"):
+        chunks([plan], connector="LMCacheMP")
+    with pytest.raises(ScenarioError, match="chunk_tokens"):
+        chunks([plan], chunk_tokens=0)
+    with pytest.raises(ScenarioError, match="prompt_tokens"):
+        chunks([plan], prompt_tokens=10**9)
+    with pytest.raises(ValueError, match="at least one plan"):
+        chunks([])
+
+
+def test_a_block_is_all_there_is_without_a_setting():
+    found = chunks([plan_of(model="llama-3.1-8b")], connector=MOONCAKE, chunk_tokens=256)
+    assert codes(found) == ["chunk_not_settable"]
+    assert found.legal_sizes == (16,)
+
+
+def test_engines_are_named_by_what_differs():
+    plans = [plan_of(model="llama-3.1-8b", tensor_parallel=ranks) for ranks in (1, 2, 2)]
+    labels = [member.label for member in chunks(plans).members]
+    assert labels == ["llama-3.1-8b TP 1", "llama-3.1-8b TP 2", "llama-3.1-8b TP 2 #2"]
+    named = chunks({"prefill": plans[0], "decode": plans[1]}).members
+    assert [member.label for member in named] == ["prefill", "decode"]

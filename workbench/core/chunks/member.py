@@ -1,0 +1,182 @@
+"""One engine of a store: what a chunk holds of it, what a prompt stores, what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import lcm
+from typing import TYPE_CHECKING
+
+from workbench.core.chunks.connectors import ANY, OFFLOADING, OWN, Connector
+from workbench.core.chunks.pieces import Piece, pieces_of
+from workbench.core.chunks.rules import ENOUGH_BYTES, connector_problems, engine_with
+from workbench.core.errors import WorkbenchError
+from workbench.core.offload.checks import stops
+from workbench.core.offload.plan import OffloadRequest, offload
+from workbench.core.plan import Plan
+from workbench.core.prefix.hits import caching_of
+from workbench.core.problems import ERROR, Problem
+from workbench.core.remedies import Remedy, changed_plan
+
+if TYPE_CHECKING:
+    from workbench.core.offload.plan import Offload
+
+PREFIX_CHUNKS = 64
+"""Chunks of a prompt among which the shortest prefix with a hit is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkCost:
+    """What one engine keeps of a prompt in chunks of one size. Bytes are over all ranks."""
+
+    chunk_tokens: int
+    chunk_bytes: int
+    chunk_bytes_on_rank: int
+    chunks: int
+    """Whole chunks of the prompt; its last tokens are in none."""
+    tail_tokens: int
+    stored_bytes: int
+    """At most: what a window no longer needs may be omitted."""
+    loadable_tokens: int
+    """What the same prompt gets back later."""
+    hit_percent: int
+    """Prompts of about this length that get anything back: a state must be kept where a chunk
+    ends."""
+    smallest_prefix_tokens: int | None
+    """The shortest shared prefix with a hit, None where max_model_len allows none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One engine with the connector: its plan as the connector leaves it."""
+
+    label: str
+    connector: Connector
+    plan: Plan = field(repr=False)
+    problems: tuple[Problem, ...]
+    """What the connector refuses whatever the chunk is, and what it keeps wrongly."""
+    pieces: tuple[Piece, ...]
+    """Of every group; empty where nothing can be kept."""
+
+    @property
+    def is_legal(self) -> bool:
+        """Return whether the engine starts with the connector, and some chunk is legal."""
+        return bool(self.pieces) and not any(one.severity == ERROR for one in self.problems)
+
+    @property
+    def unit_tokens(self) -> int | None:
+        """Return what every legal chunk is a multiple of; None where nothing can be kept."""
+        if not self.pieces:
+            return None
+        return 1 if self.connector.sizes == ANY else lcm(*(one.tokens for one in self.pieces))
+
+    @property
+    def longest_chunk(self) -> int | None:
+        """Return the largest legal chunk, None without a limit."""
+        limits = (piece.longest_chunk for piece in self.pieces)
+        own = self.unit_tokens if self.connector.sizes == OWN else None
+        return min((one for one in (own, *limits) if one is not None), default=None)
+
+    def cost(self, chunk_tokens: int, prompt_tokens: int) -> ChunkCost:
+        """Return what a prompt costs in chunks of this size, which must be legal."""
+        chunks = prompt_tokens // chunk_tokens
+        on_rank = sum(piece.chunk_bytes(chunk_tokens) for piece in self.pieces)
+        found = self._offload(chunk_tokens)
+        whole = sum(piece.chunk_bytes(chunk_tokens) * piece.copies for piece in self.pieces)
+        if found is not None:
+            whole = (found.bytes_per_cpu_block or 0) * len(self.pieces)
+        return ChunkCost(
+            chunk_tokens=chunk_tokens,
+            chunk_bytes=whole,
+            chunk_bytes_on_rank=on_rank,
+            chunks=chunks,
+            tail_tokens=prompt_tokens - chunks * chunk_tokens,
+            stored_bytes=self._stored_bytes(chunk_tokens, prompt_tokens, found),
+            loadable_tokens=self._loadable(chunk_tokens, prompt_tokens),
+            hit_percent=self._hit_percent(chunk_tokens, prompt_tokens),
+            smallest_prefix_tokens=self._smallest_prefix(chunk_tokens),
+        )
+
+    def _offload(self, chunk_tokens: int) -> Offload | None:
+        """Return the offload of vLLM with this chunk; None with another connector."""
+        if self.connector.name != OFFLOADING:
+            return None
+        request = OffloadRequest(block_size=chunk_tokens, cpu_bytes_to_use=ENOUGH_BYTES)
+        return offload(self.plan, request)
+
+    def _stored_bytes(self, chunk_tokens: int, prompt_tokens: int, found: Offload | None) -> int:
+        if found is not None:
+            stored = found.stored_prompt(prompt_tokens)
+            return stored.blocks * (found.bytes_per_cpu_block or 0)
+        chunks, kept = prompt_tokens // chunk_tokens, caching_of(self.plan).prefill(prompt_tokens)
+        total = 0
+        for piece in self.pieces:
+            if not piece.is_state or not self.connector.whole_ids:
+                total += chunks * piece.chunk_bytes(chunk_tokens) * piece.copies
+            else:
+                # Only a state that a step has left can be stored.
+                ends = sum(position % chunk_tokens == 0 for position in kept.checkpoints)
+                total += ends * piece.bytes_on_rank * piece.copies
+        return total
+
+    def _loadable(self, chunk_tokens: int, prompt_tokens: int) -> int:
+        whole = prompt_tokens // chunk_tokens * chunk_tokens
+        if not any(piece.is_state for piece in self.pieces):
+            return whole
+        kept = caching_of(self.plan).prefill(prompt_tokens)
+        return kept.checkpoint_below(whole, chunk_tokens)
+
+    def _hit_percent(self, chunk_tokens: int, prompt_tokens: int) -> int:
+        """Return in how many of the lengths, block by block over one chunk, a prompt hits."""
+        blocks = [piece.tokens for piece in self.pieces if piece.is_state] or [chunk_tokens]
+        lengths = range(prompt_tokens, max(0, prompt_tokens - chunk_tokens), -min(blocks))
+        return 100 * sum(self._loadable(chunk_tokens, one) > 0 for one in lengths) // len(lengths)
+
+    def _smallest_prefix(self, chunk_tokens: int) -> int | None:
+        for chunks in range(1, PREFIX_CHUNKS + 1):
+            # The last token of a prompt is always computed.
+            prompt = chunks * chunk_tokens + 1
+            if prompt >= self.plan.max_model_len:
+                return None
+            if found := self._loadable(chunk_tokens, prompt):
+                return found
+        return None
+
+
+def member_of(label: str, plan: Plan, connector: Connector) -> Member:
+    """Return the engine with this connector, and what the connector refuses of it."""
+    engine, changed = engine_with(plan, connector)
+    found = [] if changed is None else [changed]
+    if engine.cache is None or not engine.cache.groups:
+        found += [_nothing_kept(engine)] if changed is None else []
+    elif changed is None or changed.severity != ERROR:
+        found += connector_problems(engine, connector)
+    kept = engine.cache is not None and not any(
+        one.code == "connector_needs_one_group" for one in found
+    )
+    return Member(
+        label=label,
+        connector=connector,
+        plan=engine,
+        problems=tuple(found),
+        pieces=pieces_of(engine, connector) if kept else (),
+    )
+
+
+def _nothing_kept(plan: Plan) -> Problem:
+    why = "; ".join(one.message for one in plan.errors) or "no layer keeps a cache."
+    return stops("connector_no_cache", "model", f"There is nothing to store: {why}")
+
+
+def member_remedies(member: Member) -> tuple[Remedy, ...]:
+    """Return changes of the scenario after which the connector starts, best first."""
+    found = []
+    for problem in member.problems:
+        for changes in problem.candidates:
+            try:
+                plan = changed_plan(member.plan, changes)
+            except WorkbenchError:
+                continue
+            new = {one.code for one in plan.errors} - {one.code for one in member.plan.errors}
+            if not new and member_of(member.label, plan, member.connector).is_legal:
+                found.append(Remedy(dict(changes), plan))
+    return tuple(found[:1])

@@ -1,0 +1,153 @@
+"""What a connector refuses of an engine, whatever the chunk is: as problems, in its order.
+
+Source: as named in `connectors`; how the hybrid manager is turned off: `VllmConfig.__post_init__`,
+the same in 0.23 and 0.33.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from workbench.core.chunks.connectors import LMCACHE, MOONCAKE, OFFLOADING, Connector
+from workbench.core.chunks.pieces import same_heads
+from workbench.core.errors import WorkbenchError
+from workbench.core.offload.checks import ENABLE_PREFIX_CACHING, stops
+from workbench.core.offload.plan import OffloadRequest, offload
+from workbench.core.offload.transfer_ranks import state_problem
+from workbench.core.plan import Plan
+from workbench.core.prefix.prefill import ALIGN
+from workbench.core.problems import WARNING, Problem
+from workbench.core.remedies import changed_plan
+
+WITHOUT_HYBRID = {"disable_hybrid_kv_cache_manager": True}
+ENOUGH_BYTES = 2**50
+"""A host pool that is never the reason of a refusal."""
+
+
+def engine_with(plan: Plan, connector: Connector) -> tuple[Plan, Problem | None]:
+    """Return the plan with this connector in its command, and what that changes."""
+    off = plan.settings.disable_hybrid_kv_cache_manager
+    if connector.supports_hybrid or off or plan.cache is None or len(plan.cache.groups) < 2:
+        return plan, None
+    try:
+        other = changed_plan(plan, WITHOUT_HYBRID)
+    except WorkbenchError as error:
+        return plan, _needs_manager(connector, error.message)
+    if other.cache is None:
+        return plan, _needs_manager(connector, "; ".join(one.message for one in other.errors))
+    before, after = plan.built_cache(), other.built_cache()
+    found = stops(
+        "connector_turns_manager_off",
+        "disable_hybrid_kv_cache_manager",
+        f"{connector.name} takes one cache group only, so vLLM turns the hybrid manager off: "
+        f"{len(before.groups)} groups become one, windows keep every token, and a block of "
+        f"{other.block_size:,} tokens takes {after.grouping.bytes_per_block:,} bytes per rank.",
+        "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
+        groups=len(before.groups),
+    )
+    return other, replace(found, severity=WARNING)
+
+
+def _needs_manager(connector: Connector, reason: str) -> Problem:
+    return stops(
+        "connector_needs_one_group",
+        "model",
+        f"{connector.name} takes one cache group only, so vLLM turns the hybrid manager off, and "
+        f"this model does not start without it. {reason} Take a connector that supports several "
+        f"groups, for example {LMCACHE} with LMCache's own package.",
+        "Turning off hybrid kv cache manager because `--kv-transfer-config` selects",
+        connector=connector.name,
+    )
+
+
+def connector_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
+    """Yield what the connector refuses, or keeps wrongly, of this plan, which has a cache."""
+    if connector.state_modes:
+        yield from _state_problems(plan, connector)
+    if connector.name == LMCACHE:
+        yield from _step_problems(plan)
+    if connector.name == MOONCAKE:
+        yield from _shared_states(plan)
+    if connector.name == OFFLOADING:
+        yield from offload(plan, OffloadRequest(cpu_bytes_to_use=ENOUGH_BYTES)).problems
+    if not connector.stores and (problem := state_problem(plan)):
+        yield problem
+
+
+def _state_problems(plan: Plan, connector: Connector) -> Iterator[Problem]:
+    """Check that the states of a request are kept at the ends of blocks."""
+    groups = enumerate(plan.built_cache().groups)
+    states = [number for number, group in groups if group.spec.is_mamba]
+    if not states:
+        return
+    modes = connector.state_modes
+    by_block = connector.name == MOONCAKE and not plan.rules.offload.store_wants_align
+    state_block = plan.built_cache().groups[states[0]].spec.block_size
+    fits = state_block == plan.block_size if by_block else plan.mamba_cache_mode in modes
+    if fits:
+        return
+    text = (
+        f"LMCache cannot serve this model's KV cache groups: group {states[0]}: MambaSpec with "
+        f"mamba_cache_mode='{plan.mamba_cache_mode}'"
+        if connector.name == LMCACHE
+        else f"MooncakeStoreConnector does not support: group {states[0]}:"
+    )
+    yield stops(
+        "connector_state_mode",
+        "mamba_cache_mode",
+        f"{connector.name} stores states at the ends of blocks, which mamba_cache_mode = "
+        f"{plan.mamba_cache_mode} does not keep. Expected {' or '.join(modes)}: turn "
+        "prefix caching on.",
+        text,
+        ENABLE_PREFIX_CACHING,
+        mamba_cache_mode=plan.mamba_cache_mode,
+        groups=tuple(states),
+    )
+
+
+def _step_problems(plan: Plan) -> Iterator[Problem]:
+    """Check the steps of a prompt: each must hold a block, and keeps one state."""
+    block, budget = plan.mamba_block_size, plan.max_num_batched_tokens
+    if plan.mamba_cache_mode != ALIGN or block is None or not plan.model.ssm_layers:
+        return
+    if budget < block:
+        yield stops(
+            "connector_step_below_block",
+            "max_num_batched_tokens",
+            f"A step must hold a whole block of {block:,} tokens; max_num_batched_tokens is "
+            f"{budget:,}. Nearest valid: {block:,}.",
+            "Mamba-hybrid models with LMCache require max_num_batched_tokens >= block_size",
+            ({"max_num_batched_tokens": block},),
+            max_num_batched_tokens=budget,
+            block_size=block,
+        )
+    elif budget >= 2 * block:
+        found = stops(
+            "connector_states_between_steps",
+            "max_num_batched_tokens",
+            f"A step of up to {budget:,} tokens passes {budget // block:,} blocks and keeps one "
+            "state. Start the LMCache server with --separate-object-groups: by default a chunk is "
+            "one object, and is stored even where the block of its state holds nothing.",
+            max_num_batched_tokens=budget,
+            block_size=block,
+        )
+        yield replace(found, severity=WARNING)
+
+
+def _shared_states(plan: Plan) -> Iterator[Problem]:
+    """Warn of ranks that write different states under one key of a Mooncake store (0.23)."""
+    groups = [group for group in plan.built_cache().groups if group.spec.is_mamba]
+    if not groups or not plan.rules.offload.store_shares_states:
+        return
+    if (ranks := same_heads(plan, groups[0])) > 1:
+        attention = plan.model.attention
+        heads = 0 if attention is None else attention.num_kv_heads
+        found = stops(
+            "connector_shares_states",
+            "tensor_parallel",
+            f"{ranks} ranks have the same KV heads ({heads} over {plan.settings.tensor_parallel} "
+            f"ranks), and {plan.rules.title} stores their states under one key although they "
+            f"differ: a hit loads the state of another rank. Take tensor_parallel = "
+            f"{max(1, heads)} or less, or vLLM 0.33.",
+            ranks=ranks,
+        )
+        yield replace(found, severity=WARNING)

@@ -1,0 +1,116 @@
+"""Which numbers of ranks, and which states, a transfer from prefill to decode supports.
+
+Source: `derive_mamba_conv_split` (`ssm_conv_transfer_utils.py`), `TransferTopology.tp_ratio`
+(`kv_connector/utils.py`) and `_validate_remote_agent_handshake` of the NIXL worker, 0.23 and 0.33.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from workbench.core.offload.checks import stops
+from workbench.core.plan import Plan
+from workbench.core.problems import WARNING, Problem
+
+NVFP4 = "nvfp4"
+
+
+def state_problem(plan: Plan) -> Problem | None:
+    """Report states that the connector cannot cut into parts; vLLM stops at start-up."""
+    state, known = plan.model.state, plan.rules.offload.transferred_states
+    if state is None or state.kind in known:
+        return None
+    return stops(
+        "transfer_state_kind",
+        "model",
+        f"States of the kind {state.kind} are not transferred by {plan.rules.title}; it knows "
+        f"{', '.join(sorted(known))}.",
+        "3-read conv transfer only supports"
+        if plan.rules.offload.reads_three_parts
+        else "Conv transfer only supports",
+        kind=state.kind,
+        known=tuple(sorted(known)),
+    )
+
+
+def rank_problems(prefill: Plan, decode: Plan, kernel_ratio: int | None) -> Iterator[Problem]:
+    """Check the tensor-parallel sizes. kernel_ratio: kernel blocks of prefill in one of decode."""
+    theirs, ours = prefill.settings.tensor_parallel, decode.settings.tensor_parallel
+    operands: dict[str, Any] = {"prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours}
+    large, small = max(theirs, ours), min(theirs, ours)
+    if large % small:
+        words = ("Local", "remote") if ours > theirs else ("Remote", "local")
+        yield stops(
+            "transfer_ranks_not_divisible",
+            "tensor_parallel",
+            f"The larger tensor-parallel size must be a multiple of the smaller one; prefill has "
+            f"{theirs}, decode {ours}. Nearest for the larger: {large // small * small} or "
+            f"{(large // small + 1) * small}.",
+            f"{words[0]} tensor parallel size {large} is not divisible by {words[1]} tensor "
+            f"parallel size {small}.",
+            **operands,
+        )
+    attention, has_states = decode.model.attention, decode.model.ssm_layers > 0
+    if attention is None or attention.use_mla:
+        return
+    heads = attention.num_kv_heads
+    if theirs > ours and theirs > heads and not has_states:
+        yield stops(
+            "transfer_replicated_heads",
+            "tensor_parallel",
+            f"Prefill has more ranks ({theirs}) than KV heads ({heads}) and than decode ({ours}): "
+            f"ranks hold the same heads. Take {max(ours, heads)} ranks or fewer for prefill.",
+            "AssertionError",
+            **operands,
+            num_kv_heads=heads,
+        )
+    elif theirs > ours and kernel_ratio not in {None, 1} and not has_states:
+        yield stops(
+            "transfer_ranks_and_blocks",
+            "block_size",
+            f"With more ranks for prefill ({theirs}) than for decode ({ours}) both sides need "
+            f"equal kernel blocks; {kernel_ratio} of prefill are in one of decode.",
+            "Different local/remote block sizes are not supported when P TP > D TP.",
+            **operands,
+            kernel_ratio=kernel_ratio,
+        )
+    splits = min(theirs, heads) != min(ours, heads)
+    if splits and NVFP4 in decode.kv_cache_dtype and decode.rules.offload.checks_packed_heads:
+        yield stops(
+            "transfer_packed_heads",
+            "kv_cache_dtype",
+            f"Pages of {decode.kv_cache_dtype} cannot be split by heads; prefill has {theirs} "
+            f"ranks, decode {ours}. Take one tensor-parallel size on both sides.",
+            "NIXL KV-head re-sharding is not supported for NVFP4 KV cache",
+            **operands,
+        )
+
+
+def unequal_states(prefill: Plan, decode: Plan) -> Problem | None:
+    """Warn of states with other dtypes or shapes, which no check of vLLM compares."""
+    there, here = _whole_states(prefill), _whole_states(decode)
+    if there == here:
+        return None
+    found = stops(
+        "transfer_states_differ",
+        "mamba_ssm_cache_dtype",
+        "Prefill and decode keep different states, and no check of vLLM compares them: decode "
+        f"would read wrong bytes. Over all ranks, a layer of prefill has {_shown(there)}, of "
+        f"decode {_shown(here)}. Set the same state dtypes and number of draft tokens on both "
+        "sides; where ranks repeat a group of the state, the same tensor_parallel, too.",
+        prefill_states=there,
+        decode_states=here,
+    )
+    return replace(found, severity=WARNING)
+
+
+def _whole_states(plan: Plan) -> tuple[tuple[str, int], ...]:
+    """Return (dtype, elements over all ranks) of the states of one layer."""
+    ranks = plan.settings.tensor_parallel
+    pairs = zip(plan.mamba_state_dtypes, plan.mamba_state_shapes, strict=True)
+    return tuple((dtype, ranks * prod(shape)) for dtype, shape in pairs)
+
+
+def _shown(states: Any) -> str:
+    return " and ".join(f"{elements:,} x {dtype}" for dtype, elements in states) or "none"

@@ -1,0 +1,80 @@
+"""Chunk sizes and pairs as HTML."""
+
+from workbench.core.chunks.answer import Chunks
+from workbench.core.chunks.fleet import Pair
+from workbench.core.chunks.member import member_remedies
+from workbench.views import html
+from workbench.views.chunks.rows import (
+    PAIR_HEAD,
+    compared_rows,
+    cost_rows,
+    engine_rows,
+    legal_text,
+    matters,
+    notes,
+    pair_rows,
+    verdict,
+)
+from workbench.views.html import Html, bullets, document, fold, join, note, table, tag, wide_table
+
+
+def chunks_html(found: Chunks) -> str:
+    """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
+    return document(
+        _headline(found),
+        tag("p", legal_text(found)),
+        *map(html.problem_html, found.problems),
+        html.remedies_html(
+            f"{member.label}: {remedy}"
+            for member in found.members
+            for remedy in member_remedies(member)
+        ),
+        _rows(engine_rows(found)),
+        _sizes(found),
+        _pairs(found),
+        *map(note, notes(found)),
+    )
+
+
+def _headline(found: Chunks) -> Html:
+    text = verdict(found)
+    mark = {"class_": "wb-verdict" if text.startswith("✕") else "", "data_legal": found.is_legal}
+    purpose = html.faint(f"{found.connector.name}: {found.connector.purpose}")
+    return tag("div", tag("b", text, **mark), purpose, class_="wb-headline")
+
+
+def _rows(rows: list[tuple[str, ...]]) -> Html:
+    head, *body = rows
+    return wide_table(head, body)
+
+
+def _sizes(found: Chunks) -> Html:
+    if not (rows := cost_rows(found)):
+        return Html()
+    items = (f"{one.tokens:,} tokens: {one.reason}" for one in found.recommended)
+    return join(
+        tag("h4", "Sizes to take"),
+        bullets(items),
+        tag("h4", f"A prompt of {found.prompt_tokens:,} tokens"),
+        _rows(rows),
+    )
+
+
+def _pairs(found: Chunks) -> Html:
+    if not matters(found):
+        return Html()
+    pairs = found.pairs()
+    folds = (_pair(pair) for pair in pairs if pair.transfer is not None)
+    return join(
+        tag("h4", "Prefill on one engine, decode on another (NIXL)"),
+        wide_table(PAIR_HEAD, pair_rows(pairs)),
+        *folds,
+    )
+
+
+def _pair(pair: Pair) -> Html:
+    return fold(
+        f"{pair.prefill.label} → {pair.decode.label}",
+        html.remedies_html(pair.remedies()),
+        table(("", "prefill", "decode", ""), compared_rows(pair)),
+    )

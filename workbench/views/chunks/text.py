@@ -1,0 +1,54 @@
+"""Chunk sizes and pairs for a terminal."""
+
+from workbench.core.chunks.answer import Chunks
+from workbench.core.chunks.fleet import Pair
+from workbench.core.chunks.member import member_remedies
+from workbench.views.chunks.rows import (
+    compared_rows,
+    cost_rows,
+    engine_rows,
+    legal_text,
+    matters,
+    notes,
+    pair_rows,
+    verdict,
+)
+from workbench.views.text import aligned, problem_lines
+
+
+def chunks_text(found: Chunks) -> str:
+    """Return the answer in full: legal sizes, problems, sizes to take, costs, pairs."""
+    connector = found.connector
+    lines = [f"{connector.name}: {connector.purpose}", "", verdict(found), legal_text(found)]
+    lines += problem_lines(found.problems)
+    for member in found.members:
+        for remedy in member_remedies(member):
+            lines.append(f"  tested remedy for {member.label}: {remedy}")
+    lines += ["", *aligned(engine_rows(found), "  ")]
+    if connector.stores and found.recommended:
+        lines += ["", "Sizes to take:"]
+        lines += [f"  {one.tokens:,} tokens: {one.reason}" for one in found.recommended]
+    if rows := cost_rows(found):
+        lines += ["", f"A prompt of {found.prompt_tokens:,} tokens:"]
+        lines += aligned(rows, "  ")
+    if matters(found):
+        lines += ["", "Prefill on one engine, decode on another (NIXL):", *pairs_lines(found)]
+    return "\n".join([*lines, "", *notes(found)])
+
+
+def pairs_lines(found: Chunks) -> list[str]:
+    """Return the matrix of pairs, then what the refused ones compare and what helps."""
+    pairs = found.pairs()
+    short = [row[:3] for row in pair_rows(pairs)]
+    lines = aligned([("prefill", "decode", ""), *short], "  ")
+    for pair in pairs:
+        if not pair.is_legal and pair.transfer is not None:
+            lines += ["", *pair_lines(pair)]
+    return lines
+
+
+def pair_lines(pair: Pair) -> list[str]:
+    """Return one refused pair: the reason, both sides, tested remedies."""
+    lines = [f"{pair.prefill.label} -> {pair.decode.label}: {pair.reason}"]
+    lines += [f"  tested remedy: {remedy}" for remedy in pair.remedies()]
+    return [*lines, *aligned([("", "prefill", "decode", ""), *compared_rows(pair)], "  ")]
