@@ -323,6 +323,7 @@ OPENING = {"open", "read_text", "read_bytes", "fdopen", "connect", "fromfile", "
 OPENERS = {
     "access/files.py": "the one reader of files that a person names",
     "core/architectures.py": "the registries of the versions: data of the package",
+    "core/devices.py": "the devices by name: data of the package",
     "exercises/exercise.py": "hints: data of the package",
     "interop/commands/command_words.py": "flags of vLLM: data of the package",
     "models/catalog.py": "the catalog: data of the package",

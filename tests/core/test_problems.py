@@ -537,6 +537,13 @@ REFUSALS = [
         id="plamo2-float16",
     ),
     pytest.param(
+        {"model": llama(), "device": "T4", "dtype": "bfloat16"},
+        "bfloat16_not_supported",
+        "Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+        {"dtype": "float16"},
+        id="bfloat16-before-ampere",
+    ),
+    pytest.param(
         {"model": {**llama(), "quantization_config": {"quant_method": "fp8"}}, "dtype": "float32"},
         "quantization_dtype",
         "torch.float32 is not supported for quantization method",

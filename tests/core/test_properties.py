@@ -34,6 +34,7 @@ from workbench.core.stages import (
     hybrid_alignment,
     layer_checks,
     memory,
+    model_dtype,
     pages,
     plain_backend,
     prefix_hits,
@@ -347,13 +348,13 @@ def test_the_same_scenario_gives_the_same_plan(scenario):
 NEEDS = {
     cache_mode.cache_mode: {cache_mode.enable_prefix_caching, refusals.max_model_len},
     state_pages.states: {
-        refusals.model_dtype,
+        model_dtype.model_dtype,
         state_pages.state_dtype_field,
         state_pages.cpu_state_dtype,
     },
     block_size.cpu_block_size: {cache_mode.cache_mode},
     backend_choice.backend_choice: {
-        refusals.model_dtype,
+        model_dtype.model_dtype,
         refusals.kv_cache_dtype,
         state_pages.state_dtype_field,
     },
@@ -366,7 +367,7 @@ NEEDS = {
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
     after_alignment.aligned_block_check: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_token_bytes: {
-        refusals.model_dtype,
+        model_dtype.model_dtype,
         refusals.kv_cache_dtype,
         backend_choice.backend_choice,
     },

@@ -23,7 +23,7 @@ STATED = (
     "platform",
 )
 DEFAULTS = wb.Scenario()
-NOT_STATED = {"compute_capability": None}
+NOT_STATED = {"compute_capability": None, "device": None, "entry_point": "serve"}
 """Fields that no line of a start states, and their defaults."""
 
 

@@ -72,6 +72,8 @@ FLAGS = [
         ),
     ),
     ("torch_version", "2.8", ()),
+    ("device", "H100", ()),
+    ("entry_point", "LLM", ()),
     ("flex_attn_block_m", 16, ("--attention-config", '{"flex_attn_block_m": 16}')),
     ("flex_attn_block_n", 0, ("--attention-config", '{"flex_attn_block_n": 0}')),
     ("flex_attn_q_block_size", 64, ("--attention-config", '{"flex_attn_q_block_size": 64}')),

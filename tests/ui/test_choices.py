@@ -118,6 +118,8 @@ def wandering(seed):
     present, *others = random_scenarios(20, seed, rules)
     for other in others:
         names = random.sample([name for name in FIELDS if name not in {"model", "rules"}], 3)
+        if not {"platform", "device", "compute_capability"}.isdisjoint(names):
+            names += ["platform", "device", "compute_capability"]
         present = present.replace(**{name: getattr(other, name) for name in names})
         yield present
 

@@ -26,6 +26,8 @@ from workbench.views.pages.figure import page
 CHANGES = {
     "model": "jamba-1.5-mini",
     "platform": "xpu",
+    "device": "B200",
+    "entry_point": "LLM",
     "compute_capability": "10.0",
     "backend": "FLASHINFER",
     "tensor_parallel": 4,
@@ -154,6 +156,19 @@ def test_the_plan_follows_every_control(field):
     assert panel.session.errors == []
     if panel.error is None:
         assert_shows_its_plan(panel)
+
+
+def test_of_a_device_and_what_contradicts_it_the_newest_counts():
+    panel = wb.explore(model="llama-3.1-8b", compute_capability="8.0")
+    panel.controls["device"].value = "MI300X"
+    assert (panel.scenario.platform, panel.scenario.compute_capability) == ("rocm", None)
+    assert panel.controls["platform"].value == "rocm"
+    panel.controls["device"].value = "H100"
+    assert panel.scenario.platform == "cuda"
+    panel.controls["compute_capability"].value = "10.0"
+    assert (panel.scenario.device, panel.scenario.compute_capability) == (None, "10.0")
+    assert "no device is named now" in panel._notice.value
+    assert panel.session.errors == []
 
 
 def test_a_round_through_the_catalog_updates_one_figure_in_place(panel):

@@ -12,6 +12,7 @@ from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.layouts.shapes import CacheLayout
 from workbench.core.model import Attention
 from workbench.core.packing import Packing
+from workbench.core.platforms import gfx_of
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -34,6 +35,8 @@ class LayerQuery(NamedTuple):
     batch_invariant: bool = False
     trtllm_kernels: bool = False
     """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
+    gfx: str = ""
+    """Architecture of an AMD device, empty elsewhere."""
 
     @classmethod
     def of(cls, plan: Plan) -> LayerQuery:
@@ -41,7 +44,7 @@ class LayerQuery(NamedTuple):
         attention, settings = plan.model.attention, plan.settings
         assert attention is not None
         return cls(
-            platform=settings.platform,
+            platform=plan.platform.name,
             capability=plan.capability,
             attention=attention,
             heads_per_rank=attention.num_heads // settings.tensor_parallel,
@@ -51,6 +54,7 @@ class LayerQuery(NamedTuple):
             batch_invariant=settings.batch_invariant,
             # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
             trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
+            gfx=gfx_of(settings),
         )
 
     @property

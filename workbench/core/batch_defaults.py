@@ -1,7 +1,7 @@
-"""vLLM's defaults of `max_num_batched_tokens` and `max_num_seqs` under `vllm serve`.
+"""vLLM's defaults of `max_num_batched_tokens` and `max_num_seqs`, by device and entry point.
 
 Source: `EngineArgs.get_batch_defaults` and `_set_default_max_num_seqs_and_batched_tokens_args` of
-0.23 and 0.33, usage context OPENAI_API_SERVER. The entry point `LLM(...)` has larger budgets.
+0.23 and 0.33, usage contexts OPENAI_API_SERVER (`vllm serve`) and LLM_CLASS (`LLM(...)`).
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ if TYPE_CHECKING:
 GIB = 2**30
 SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
 """Default of `SchedulerConfig`, which knows no device."""
-A100 = (8, 0)
-"""Taken for an A100, which vLLM recognizes by "a100" in the device's name."""
-GB10 = (12, 1)
 CPU = "cpu"
+SERVE, LLM = "serve", "LLM"
+ENTRY_POINTS = (SERVE, LLM)
+"""Ways to start vLLM, which have defaults of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTier:
-    """The defaults of devices with at least `device_memory_bytes`; the last tier has all others.
+class Excepted(NamedTuple):
+    """Devices that do not get a tier's defaults, whatever their memory."""
 
-    excepted: compute capabilities that do not get them, whatever the memory.
-    """
+    capability: tuple[int, int]
+    word: str = ""
+    """What vLLM looks for in the device's name; the capability decides while no device is
+    named. Empty: vLLM looks at the capability."""
 
-    device_memory_bytes: int
-    max_num_batched_tokens: int
-    max_num_seqs: int
-    excepted: frozenset[tuple[int, int]] = frozenset()
+    def holds(self, plan: Plan) -> bool:
+        """Return whether the plan's device is one of them."""
+        if self.word and plan.device is not None:
+            return self.word in plan.device.title.lower()
+        return plan.capability == self.capability
 
 
-SMALL = BatchTier(0, SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256)
+A100 = Excepted((8, 0), "a100")
+GB10 = Excepted((12, 1))
 
 
 class BatchSizes(NamedTuple):
@@ -44,30 +47,59 @@ class BatchSizes(NamedTuple):
     max_num_seqs: int
 
 
+@dataclass(frozen=True, slots=True)
+class BatchTier:
+    """The defaults of devices with at least `device_memory_bytes`; the last tier has all others."""
+
+    device_memory_bytes: int
+    serve: BatchSizes
+    llm: BatchSizes
+    excepted: frozenset[Excepted] = frozenset()
+
+    def defaults(self, plan: Plan) -> BatchSizes:
+        """Return the defaults of the plan's entry point."""
+        return self.llm if plan.settings.entry_point == LLM else self.serve
+
+
+SMALL = BatchTier(0, BatchSizes(SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256), BatchSizes(8192, 256))
+
+
+def reported_memory(plan: Plan) -> int | None:
+    """Return the memory that decides about the tier, in bytes; None: not known."""
+    device, explicit = plan.device, plan.settings.device_memory_bytes
+    if device is not None and device.driver_bytes is None:
+        return 0  # 0.23 takes no answer for no memory; 0.33 keeps such devices in the last tier
+    return device.driver_bytes if explicit is None and device is not None else explicit
+
+
 def device_tier(plan: Plan) -> BatchTier:
     """Return the tier of the device, the last one where its memory is not given."""
-    settings = plan.settings
-    if settings.platform == CPU:  # it has its own, for every rank
-        ranks = settings.tensor_parallel
-        return BatchTier(0, 2048 * ranks, 128 * ranks)
-    memory = settings.device_memory_bytes
+    if plan.platform.name == CPU:  # it has its own, for every rank
+        ranks = plan.settings.tensor_parallel
+        serve, llm = BatchSizes(2048 * ranks, 128 * ranks), BatchSizes(4096 * ranks, 256 * ranks)
+        return BatchTier(0, serve, llm)
+    memory = reported_memory(plan)
     if memory is None:
         return plan.rules.batch_tiers[-1]
     return next(tier for tier in possible_tiers(plan) if memory >= tier.device_memory_bytes)
 
 
 def possible_tiers(plan: Plan) -> tuple[BatchTier, ...]:
-    """Return the tiers that the device can be in by its compute capability alone."""
-    return tuple(tier for tier in plan.rules.batch_tiers if plan.capability not in tier.excepted)
+    """Return the tiers that the device can be in whatever its memory is."""
+    return tuple(
+        tier
+        for tier in plan.rules.batch_tiers
+        if not any(excepted.holds(plan) for excepted in tier.excepted)
+    )
 
 
 def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     """Return what is explicit, else the tier's defaults, each limited by the other."""
-    settings = plan.settings
+    settings, defaults = plan.settings, tier.defaults(plan)
     # A step needs no more tokens than all sequences have, and no more sequences than tokens.
-    sequences = settings.max_num_seqs or tier.max_num_seqs
+    sequences = settings.max_num_seqs or defaults.max_num_seqs
     tokens = settings.max_num_batched_tokens or min(
-        sequences * plan.max_model_len, tier.max_num_batched_tokens
+        sequences * plan.max_model_len, defaults.max_num_batched_tokens
     )
     return BatchSizes(tokens, settings.max_num_seqs or min(sequences, tokens))
 
@@ -75,10 +107,9 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
 def is_certain(plan: Plan, field: str) -> bool:
     """Return whether the value of `field` follows from the scenario alone."""
     # Not certain is a default that devices have different ones of, while the memory is not given.
-    settings = plan.settings
-    if settings.platform == CPU or settings.device_memory_bytes is not None:
+    if plan.platform.name == CPU or reported_memory(plan) is not None:
         return True
-    if getattr(settings, field):
+    if getattr(plan.settings, field):
         return True
     return len({getattr(batch_sizes(plan, tier), field) for tier in plan.rules.batch_tiers}) == 1
 
@@ -96,5 +127,5 @@ def depends_on_device(plan: Plan, field: str) -> str:
     return (
         f" The default of {field} depends on the device's memory, which is not given: "
         f"{', '.join(f'{value} {where}' for value, where in found.items())}. "
-        f"Set device_memory_bytes or {field}."
+        f"Set device (for example H100), device_memory_bytes or {field}."
     )

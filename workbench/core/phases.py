@@ -40,7 +40,7 @@ STARTS = frozenset(
 """Stages that begin a phase: what comes before them reads other fields, or fewer."""
 OF_THE_POOL = frozenset({memory.capacity, memory.auto_fit, memory.budget, memory.memory})
 """Stages that read the bytes of the pool, which have too many values to remember."""
-FIRST = ("settings.rules", "settings.platform")
+FIRST = ("settings.rules", "platform")
 """What every key begins with: `attrgetter` makes a tuple of two names or more."""
 
 

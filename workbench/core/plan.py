@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.devices import Device, device_memory_of, device_of, platform_of
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
 from workbench.core.model import Layer, Model
@@ -39,11 +40,20 @@ class Plan(PlanAnswers, Published):
     model: Model = decided("what is served", published=False, required=True)
     settings: Settings = decided("what the user chose", published=False, required=True)
     rules: RuleSet = decided("the rules of the version", published=False, required=True)
+    device: Device | None = decided(
+        "the device by name", published=False, start=lambda plan: device_of(plan.settings)
+    )
     platform: Platform = decided(
-        "where it runs", published=False, start=lambda plan: PLATFORMS[plan.settings.platform]
+        "where it runs", published=False, start=lambda plan: PLATFORMS[platform_of(plan.settings)]
     )
     capability: tuple[int, int] | None = decided(
         "compute capability", published=False, start=lambda plan: capability_of(plan.settings)
+    )
+    device_memory_bytes: int | None = decided(
+        "of one device",
+        "bytes",
+        published=False,
+        start=lambda plan: device_memory_of(plan.settings),
     )
 
     @published(name="model")
@@ -234,7 +244,7 @@ class Plan(PlanAnswers, Published):
 
     def __repr__(self) -> str:
         nothing = "no attention" if self.model.attention is None else "no valid backend"
-        place = f"{self.settings.platform}, {self.backend or nothing}"
+        place = f"{self.platform.name}, {self.backend or nothing}"
         words = [f"{self.model.name} on {place}: block_size {self.block_size}"]
         if self.kernel_block_size:
             words.append(f"kernel block {self.kernel_block_size}")

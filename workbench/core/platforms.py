@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from workbench.core.devices import device_of, platform_of
 from workbench.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -14,18 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """One platform as vLLM 0.23 treats it.
-
-    capabilities: compute capabilities to choose from ("9.0"), the first is the default; empty
-    where the notion does not exist. float_dtypes: supported model dtypes, preferred first.
-    checks_backend: whether a backend requested by name is tested at all.
-    """
+    """One platform as vLLM 0.23 treats it."""
 
     name: str
     title: str
     capabilities: tuple[str, ...] = ()
+    """Compute capabilities to choose from ("9.0"), the first is the default; empty where the notion
+    does not exist."""
+    gfx: str = ""
+    """Architecture of the device, unless one is named."""
     float_dtypes: tuple[str, ...] = ("bfloat16", "float16", "float32")
+    """Supported model dtypes, preferred first."""
     checks_backend: bool = True
+    """Whether a backend requested by name is tested at all."""
 
     @property
     def default_capability(self) -> str | None:
@@ -33,14 +35,14 @@ class Platform:
         return self.capabilities[0] if self.capabilities else None
 
 
-CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "11.0", "12.0", "12.1")
+CUDA_CAPABILITIES = ("9.0", "8.0", "8.6", "8.9", "10.0", "10.3", "11.0", "12.0", "12.1", "7.5")
 
 PLATFORMS: Registry[Platform] = Registry("platform", "platform")
 for _platform in (
-    Platform("cuda", "NVIDIA CUDA", capabilities=CUDA_CAPABILITIES),
-    Platform("rocm", "AMD ROCm (gfx942)"),
-    Platform("xpu", "Intel XPU", checks_backend=False),
-    Platform("cpu", "CPU", checks_backend=False),
+    Platform(name="cuda", title="NVIDIA CUDA", capabilities=CUDA_CAPABILITIES),
+    Platform(name="rocm", title="AMD ROCm", gfx="gfx942"),
+    Platform(name="xpu", title="Intel XPU", checks_backend=False),
+    Platform(name="cpu", title="CPU", checks_backend=False),
 ):
     PLATFORMS.add(_platform.name, _platform)
 
@@ -54,5 +56,17 @@ def parse_capability(capability: str) -> tuple[int, int]:
 
 def capability_of(settings: Settings) -> tuple[int, int] | None:
     """Return the compute capability, (9, 0) for "9.0"; None on platforms that have none."""
-    default = PLATFORMS[settings.platform].default_capability
-    return None if default is None else parse_capability(settings.compute_capability or default)
+    default = PLATFORMS[platform_of(settings)].default_capability
+    if default is None:
+        return None
+    device = device_of(settings)
+    named = default if device is None else device.architecture
+    return parse_capability(settings.compute_capability or named)
+
+
+def gfx_of(settings: Settings) -> str:
+    """Return the architecture of an AMD device, gfx942 unless one is named; "" elsewhere."""
+    device = device_of(settings)
+    if device is None:
+        return PLATFORMS[settings.platform].gfx
+    return device.architecture if device.platform == "rocm" else ""

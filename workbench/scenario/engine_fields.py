@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names, load_model
 from workbench.scenario.field import Field, any_word, declare, dtype_field, mostly
-from workbench.scenario.kinds import ModelReference, Switch, Words
+from workbench.scenario.kinds import DeviceName, ModelReference, Switch, Words
 from workbench.scenario.numbers import Bytes, Integer, Tokens
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
@@ -47,6 +48,14 @@ def _backends_of_model(_field: Field, chosen: Mapping[str, Any], rules: RuleSet)
     return mostly(None, names, 0.3)
 
 
+def _devices_of_platform(
+    _field: Field, chosen: Mapping[str, Any], _rules: RuleSet
+) -> Sequence[Any]:
+    """Return devices of the platform that was chosen before."""
+    names = [one.name for one in DEVICES.values() if one.platform == chosen["platform"]]
+    return mostly(None, names, 0.7)
+
+
 @dataclass(frozen=True)
 class EngineFields:
     """The fields of the section that is always open."""
@@ -58,6 +67,15 @@ class EngineFields:
         "Platform that vLLM runs on",
         also=("device_config",),
         examples=("cuda", "cuda", *PLATFORMS),
+    )
+    device: str | None = declare(
+        None,
+        DeviceName(tuple(DEVICES)),
+        "Device",
+        "Name of the device, for example H100: sets platform, capability and memory",
+        also=("device_name", "gpu", "gpu_name"),
+        none="not named",
+        examples=_devices_of_platform,
     )
     backend: str | None = declare(
         None,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from workbench.core.devices import device_named
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
 from workbench.core.groups.layer_specs import WINDOWS
 from workbench.core.versions import RULE_SETS, RuleSet
@@ -129,6 +130,28 @@ class Capability(Words):
             "type": ["string", "number", "null"],
             "description": f"on cuda one of {', '.join(self.all_words())}; not read elsewhere",
         }
+
+
+class DeviceName(Words):
+    """A device; case, punctuation and the vendor's name do not matter."""
+
+    def clean(self, name: str, value: Any) -> Any:
+        """See `Kind.clean`; another form of a name becomes the name."""
+        found = device_named(value)
+        return value if found is None else found.name
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        return {
+            "type": ["string", "null"],
+            "description": f"one of {', '.join(self.all_words())}; case and punctuation do not "
+            "matter, the driver's name is accepted too",
+        }
+
+    def read(self, value: Any) -> Any:
+        """See `Kind.read`; a log may name a device that is not known here."""
+        found = device_named(value)
+        return None if found is None else found.name
 
 
 @dataclass(frozen=True)

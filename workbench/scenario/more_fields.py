@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from workbench.core.batch_defaults import ENTRY_POINTS, LLM, SERVE
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
@@ -15,6 +16,8 @@ from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer,
 from workbench.scenario.sizes import SMALLEST_BARE
 
 GIB = 2**30
+USAGE_CONTEXTS = {"OPENAI_API_SERVER": SERVE, "LLM_CLASS": LLM}
+"""vLLM's name of an entry point -> ours; others have no defaults of their own."""
 NEEDS_MORE = frozenset({"custom_class", "suffix"})
 """Speculative methods that need a class or a package of their own."""
 
@@ -33,7 +36,7 @@ class MemoryFields:
         None,
         Bytes(low=SMALLEST_BARE),
         "Device memory",
-        "Memory of one device, for example 80 GiB",
+        "Memory of one device, for example 80 GiB; without it that of the named device",
         examples=(None, 24 * GIB, 80 * GIB, 192 * GIB),
     )
     gpu_memory_utilization: float | None = declare(
@@ -91,10 +94,12 @@ class MoreFields:
         Capability(PLATFORMS["cuda"].capabilities),
         "Capability",
         "CUDA compute capability; other platforms do not read it",
-        none=f"{PLATFORMS['cuda'].default_capability} (default)",
+        none=f"the device's, else {PLATFORMS['cuda'].default_capability}",
         is_read=lambda settings: settings.platform == "cuda",
         examples=lambda _field, chosen, _rules: (
-            ("9.0", "10.0", "8.0", "12.0") if chosen["platform"] == "cuda" else ()
+            ("9.0", "10.0", "8.0", "12.0")
+            if chosen["platform"] == "cuda" and chosen["device"] is None
+            else ()
         ),
     )
     dtype: str = dtype_field(
@@ -126,6 +131,14 @@ class MoreFields:
         "Max sequences",
         "{flag} of one scheduler step",
         examples=(None, None, 64, 512),
+    )
+    entry_point: str = declare(
+        SERVE,
+        Words(ENTRY_POINTS, normal=USAGE_CONTEXTS.get),
+        "Started by",
+        "`vllm serve`, or `LLM(...)` in Python, which has larger default budgets",
+        also=("usage_context",),
+        examples=(SERVE, SERVE, *ENTRY_POINTS),
     )
     num_speculative_tokens: int = declare(
         0,

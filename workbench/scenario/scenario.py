@@ -9,6 +9,7 @@ from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
 
 from workbench.access.json_text import json_or_word, parse_json
+from workbench.core.devices import Device, device_named
 from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.engine_fields import DEFAULT_MODEL
@@ -30,7 +31,8 @@ class Scenario(_StrictFields):
 
     model: a catalog name, a path of a config.json, a hub id, or the config object itself.
     None (JSON null) means "the engine chooses". Sizes are in tokens. `compute_capability` is read
-    on CUDA only. Frozen; `replace` gives a changed copy; `to_json` and `from_json` round-trip.
+    on CUDA only. `device` sets platform, capability and memory. Frozen; `replace` gives a changed
+    copy; `to_json` and `from_json` round-trip.
     Errors: ScenarioError with the field, the value, what is allowed and the nearest valid value.
 
     >>> wb.Scenario(model="bamba-9b").replace(tensor_parallel=2).tensor_parallel
@@ -41,6 +43,8 @@ class Scenario(_StrictFields):
         if unknown := [name for name in values if name not in FIELDS]:
             raise _unknown_field(unknown[0])
         cleaned = {name: FIELDS[name].kind.clean(name, value) for name, value in values.items()}
+        if device := device_named(cleaned.get("device")):
+            cleaned.setdefault("platform", device.platform)
         try:
             super().__init__(**cleaned)
         except ValidationError as error:
@@ -48,10 +52,15 @@ class Scenario(_StrictFields):
         for name, field in FIELDS.items():
             if getattr(self, name) != field.default:
                 field.check(self)
+        if device:
+            _check_device(self, device)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with some fields changed, checked again."""
-        return type(self)(**{**self.to_dict(), **changes})
+        """Return a copy with some fields changed, checked again; a device sets the platform."""
+        values = {**self.to_dict(), **changes}
+        if changes.get("device") is not None and "platform" not in changes:
+            del values["platform"]
+        return type(self)(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field by name."""
@@ -88,6 +97,23 @@ class Scenario(_StrictFields):
         except ValueError as error:
             raise ScenarioError("scenario_not_json", f"Not a JSON object: {error}.") from None
         return cls.from_dict(values)
+
+
+def _check_device(scenario: Scenario, device: Device) -> None:
+    """Refuse what contradicts the device; an explicit memory does not, it is finer."""
+    facts = {"platform": device.platform}
+    if device.platform == "cuda" and scenario.compute_capability is not None:
+        facts["compute_capability"] = device.architecture
+    for name, fact in facts.items():
+        given = getattr(scenario, name)
+        if given != fact:
+            raise ScenarioError(
+                "contradicts_device",
+                f"Invalid {name} {shown(given)}: the device {device.name} has {fact}. Omit {name}, "
+                f"or set device to null. Nearest valid value: {fact}.",
+                field=name,
+                operands={"device": device.name, name: given},
+            )
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

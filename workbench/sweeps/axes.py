@@ -1,6 +1,7 @@
 """The axes of a sweep: the default ones, as text, and checked against what scenarios may have."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from workbench.core.capacity.blocks import measured_bytes
@@ -10,6 +11,7 @@ from workbench.scenario.scenario import value_of
 
 DEFAULT_AXES = {name: field.sweep for name, field in FIELDS.items() if field.sweep}
 ASSUMED_MEMORY = "20 GiB"
+PLACE = ("rules", "platform", "device")
 
 
 def default_axes(scenario: Scenario) -> dict[str, tuple[Any, ...]]:
@@ -27,33 +29,39 @@ def checked_axes(
 ) -> tuple[dict[str, tuple[Any, ...]], tuple[tuple[Mapping[str, Any], str], ...]]:
     """Return the values as a scenario holds them, and the combinations that no scenario has.
 
-    A value that is wrong in every rule set and on every platform of the sweep is an error.
+    A value that is wrong in every rule set, on every platform and device of the sweep is an error.
     """
     defaults = {name: FIELDS[name].default for name in requested if name in FIELDS}
-    rules = tuple(requested.get("rules", (start.rules,)))
-    platforms = tuple(requested.get("platform", (start.platform,)))
+    places = _places(start, requested)
     checked: dict[str, tuple[Any, ...]] = {}
     illegal: list[tuple[Mapping[str, Any], str]] = []
     for field, values in requested.items():
         _check_field(start, field, values)
         kept = []
         for value in values:
-            errors = {}
-            for rule in rules:
-                for platform in platforms:
-                    place = {"rules": rule, "platform": platform}
-                    try:
-                        found = start.replace(**{**defaults, **place, field: value})
-                        kept.append(getattr(found, field))
-                    except ScenarioError as error:
-                        errors[rule, platform] = error
-            if len(errors) == len(rules) * len(platforms):
-                raise next(iter(errors.values()))
-            for (rule, platform), wrong in errors.items():
-                place = {"rules": rule, "platform": platform, field: kept[-1]}
-                illegal.append((place, wrong.code))
+            errors = []
+            for place in places:
+                try:
+                    found = start.replace(**{**defaults, **place, field: value})
+                    kept.append(getattr(found, field))
+                except ScenarioError as error:
+                    errors.append((place, error))
+            if len(errors) == len(places):
+                raise errors[0][1]
+            illegal += [({**place, field: kept[-1]}, wrong.code) for place, wrong in errors]
         checked[field] = tuple(dict.fromkeys(kept)) if field != "model" else tuple(kept)
     return checked, tuple(illegal)
+
+
+def _places(start: Scenario, requested: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the combinations of the fields that decide which values of other fields are legal."""
+    axes = {
+        name: [FIELDS[name].kind.clean(name, value) for value in requested[name]]
+        for name in PLACE
+        if name in requested
+    }
+    axes.setdefault("rules", [start.rules])
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
 
 
 def _check_field(start: Scenario, field: str, values: object) -> None:

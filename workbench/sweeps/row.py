@@ -22,7 +22,8 @@ PER_GPU = "concurrency_per_gpu"
 """Requests that fit, divided by the GPUs that hold them."""
 NOT_DECIDED = frozenset(
     {
-        *("model", "settings", "rules", "platform", "capability"),
+        *("model", "settings", "rules", "device", "platform", "capability"),
+        "device_memory_bytes",
         *("problems", "steps", "log_lines", "grouping", "grouping_error", "cache"),
         # what these lead to is decided: the supported sizes, the block size, the state dtypes
         *("backends", "block_size_of_phase_1", "float32_state"),
@@ -37,7 +38,7 @@ RESOLVED = frozenset(
     {
         *("backend", "dtype", "kv_cache_dtype", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
         *("enable_prefix_caching", "mamba_cache_mode", "block_size", "mamba_block_size"),
-        *("max_model_len", "max_num_batched_tokens", "max_num_seqs"),
+        *("max_model_len", "max_num_batched_tokens", "max_num_seqs", "entry_point"),
         *("kv_cache_memory_bytes", "kv_cache_memory_bytes_by_rank", "device_memory_bytes"),
         *("gpu_memory_utilization", "weights_bytes", "activation_bytes", "cuda_graph_bytes"),
         *("num_gpu_blocks_override", *FLEX_SETTINGS),

@@ -36,7 +36,7 @@ from workbench.views import html
 from workbench.views.pages.figure import page
 from workbench.views.rows import plan_facts
 
-RESETS_BACKEND = frozenset({"model", "platform", "compute_capability", "rules"})
+RESETS_BACKEND = frozenset({"model", "platform", "device", "compute_capability", "rules"})
 """Fields that, when changed, reset a backend that is no longer available, with a notice."""
 
 NO_PROBLEM = '<div class="wb-good">✓ No start-up problem found for these settings.</div>'
@@ -189,22 +189,37 @@ class Explorer:
 
     def _change(self, changes: dict[str, Any]) -> None:
         def changed(present: Scenario) -> Scenario:
-            return self._without_lost_backend(present.replace(**changes), changes)
+            self._notice.value = ""
+            return self._without_lost_backend(self._with_device(present, changes), changes)
 
         self._error_area.value = ""
         self.session.change(changed)
 
+    def _with_device(self, present: Scenario, changes: dict[str, Any]) -> Scenario:
+        """Return the changed scenario; of a device and what contradicts it the newest counts."""
+        if changes.get("device") is not None:
+            return present.replace(**{"compute_capability": None, **changes})
+        try:
+            return present.replace(**changes)
+        except ScenarioError as error:
+            if error.code != "contradicts_device" or "device" in changes:
+                raise
+            self._notify(f"The device {present.device} is something else; no device is named now.")
+            return present.replace(**changes, device=None)
+
+    def _notify(self, text: str) -> None:
+        self._notice.value += f'<div class="wb wb-good">{escape(text)}</div>'
+
     def _without_lost_backend(self, scenario: Scenario, changed: Iterable[str]) -> Scenario:
         """Drop a backend that is no longer available, with a notice instead of a refusal."""
-        self._notice.value = ""
         if scenario.backend is None or RESETS_BACKEND.isdisjoint(changed):
             return scenario
         plan = self.session.evaluate(scenario).plan
         if plan is None or all(problem.code != "backend_not_valid" for problem in plan.problems):
             return scenario
-        self._notice.value = (
-            f'<div class="wb wb-good">Backend {escape(scenario.backend)} is not available here; '
-            "the engine chooses the backend again.</div>"
+        self._notify(
+            f"Backend {scenario.backend} is not available here; the engine chooses the backend "
+            "again."
         )
         return scenario.replace(backend=None)
 

@@ -122,7 +122,7 @@ def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(dict.fromkeys(filter(None, (plan.backend, plan.plain_backend))))
     parallel = f"TP {plan.settings.tensor_parallel}"
-    where = " · ".join(filter(None, (plan.settings.platform, backends, parallel)))
+    where = " · ".join(filter(None, (plan.platform.name, backends, parallel)))
     # Without attention there are no pages to align, so it is not the size of a block.
     owner = "in a block of " if plan.model.attention else "configured, without any attention, for "
     size = f"{plan.block_size:,} tokens"

@@ -107,7 +107,7 @@ def tokens_in_flight(plan: Plan) -> int:
     # VllmConfig.max_in_flight_tokens, 0.33: steps overlap with asynchronous scheduling, which the
     # CPU platform (CpuPlatform.check_and_update_config) and some drafters switch off.
     method = plan.speculation
-    alone = plan.settings.platform == "cpu" or (method and not method.overlaps_steps)
+    alone = plan.platform.name == "cpu" or (method and not method.overlaps_steps)
     return plan.max_num_batched_tokens * (1 if alone else plan.rules.groups.batches_in_flight)
 
 

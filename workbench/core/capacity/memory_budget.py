@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
+from workbench.core.devices import device_memory_of
+
 if TYPE_CHECKING:
     from workbench.scenario.fields import Settings
 
@@ -51,10 +53,11 @@ class MemoryBudget:
 
 def memory_budget(settings: Settings) -> MemoryBudget | None:
     """Return the budget of a scenario; None while the device or the weights are unknown."""
-    if not settings.device_memory_bytes or settings.weights_bytes is None:
+    device = device_memory_of(settings)
+    if not device or settings.weights_bytes is None:
         return None
     return MemoryBudget(
-        settings.device_memory_bytes,
+        device,
         settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
         settings.weights_bytes,
         settings.activation_bytes or 0,

@@ -96,7 +96,7 @@ def _graph_level(plan: Plan, backend: Backend) -> str:
 
 
 def _mode(plan: Plan, level: str) -> str:
-    if plan.settings.platform not in WITH_GRAPHS:
+    if plan.platform.name not in WITH_GRAPHS:
         return NONE
     # With drafts a decode step has several tokens of each request, so one token is not enough.
     drafts_need_uniform = plan.settings.num_speculative_tokens > 0 and level == SINGLE

@@ -41,7 +41,7 @@ def read_blocks(plan: Plan, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSi
         if spec.is_indexer:
             # The blocks of an indexer depend on the platform alone.
             assert name is not None
-            sizes = plan.rules.backends[name].supported_for(platform=plan.settings.platform)
+            sizes = plan.rules.backends[name].supported_for(platform=plan.platform.name)
         elif is_plain(plan, spec):
             sizes = plan.plain_supported or sizes
         read[name] = sizes

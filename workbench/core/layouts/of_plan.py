@@ -14,7 +14,6 @@ from workbench.core.layouts.packed import packed_plan_layout
 from workbench.core.layouts.shapes import LayoutName
 from workbench.core.layouts.shared_tensor import CacheViews, cache_views, layout_name
 from workbench.core.plan import Plan
-from workbench.core.platforms import PLATFORMS, capability_of
 
 
 def plan_layout(
@@ -85,8 +84,8 @@ def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
     names = dict.fromkeys(filter(None, (plan.backend, plan.plain_backend)))
     return layout_name(
         [plan.rules.backends[name] for name in names],
-        PLATFORMS[plan.settings.platform].name,
-        capability_of(plan.settings),
+        plan.platform.name,
+        plan.capability,
         environment=layout or plan.settings.kv_cache_layout,
         connector=connector,
     )

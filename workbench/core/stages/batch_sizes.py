@@ -7,6 +7,7 @@ from workbench.core.batch_defaults import (
     batch_sizes,
     depends_on_device,
     device_tier,
+    reported_memory,
 )
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.trace import Rule
@@ -15,14 +16,14 @@ from workbench.core.working_plan import WorkingPlan
 TOKENS = Rule(
     "max_num_batched_tokens",
     "Token budget of a step",
-    "explicit, else the default of the device under `vllm serve`, at most max_num_seqs * "
+    "explicit, else the default of the device and the entry point, at most max_num_seqs * "
     "max_model_len",
     "tokens",
 )
 SEQUENCES = Rule(
     "max_num_seqs",
     "Sequences of a step",
-    "explicit, else the default of the device under `vllm serve`, at most max_num_batched_tokens",
+    "explicit, else the default of the device and the entry point, at most max_num_batched_tokens",
     "sequences",
 )
 CPU_MLA_TOKENS = Rule(
@@ -46,9 +47,16 @@ def token_budget(run: WorkingPlan) -> None:
 
 
 def _step(run: WorkingPlan, rule: Rule, size: int, explicit: int | None) -> None:
-    memory = run.settings.device_memory_bytes
+    memory = reported_memory(run)
     note = "" if explicit else _assumption(run, memory)
-    run.step(rule, size, note, explicit=explicit, device_memory_bytes=memory)
+    run.step(
+        rule,
+        size,
+        note,
+        explicit=explicit,
+        device_memory_bytes=memory,
+        entry_point=run.settings.entry_point,
+    )
 
 
 def _assumption(run: WorkingPlan, memory: int | None) -> str:
@@ -61,7 +69,7 @@ def _assumption(run: WorkingPlan, memory: int | None) -> str:
         memory >= tier.device_memory_bytes and A100 in tier.excepted
         for tier in run.rules.batch_tiers
     )
-    taken = run.capability == A100 and misses_a_tier
+    taken = run.device is None and run.capability == A100.capability and misses_a_tier
     return "compute capability 8.0 is taken for an A100" if taken else ""
 
 

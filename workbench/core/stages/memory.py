@@ -190,7 +190,7 @@ def printed_lines(run: WorkingPlan, cache: CachePlan) -> list[str]:
 
 def device_name(run: WorkingPlan) -> str:
     """Return the device as 0.33 prints it: ROCm is a GPU as CUDA is."""
-    platform = run.settings.platform
+    platform = run.platform.name
     return "GPU" if platform in {"cuda", "rocm"} else platform.upper()
 
 

@@ -133,7 +133,7 @@ def ranks_mismatch(run: WorkingPlan) -> None:
 def above_device(run: WorkingPlan) -> None:
     """Warn about an explicit cache larger than the whole device."""
     settings = run.settings
-    device, ranks = settings.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
+    device, ranks = run.device_memory_bytes, settings.kv_cache_memory_bytes_by_rank or ()
     field = "kv_cache_memory_bytes_by_rank" if ranks else "kv_cache_memory_bytes"
     cache = max(ranks) if ranks else settings.kv_cache_memory_bytes
     if device is None or cache is None or cache <= device:
@@ -153,8 +153,9 @@ def above_device(run: WorkingPlan) -> None:
 def too_many_sequences(run: WorkingPlan, cache: CachePlan) -> None:
     """Report more sequences than mamba blocks, which graph capture refuses."""
     # A warning where that holds only for the defaults of some devices, and the device is not known.
-    blocks, most = cache.num_blocks, max(run.max_num_seqs, run.rules.batch_tiers[0].max_num_seqs)
-    if blocks is None or most <= blocks or run.settings.platform not in WITH_GRAPHS:
+    largest = run.rules.batch_tiers[0].defaults(run).max_num_seqs
+    blocks, most = cache.num_blocks, max(run.max_num_seqs, largest)
+    if blocks is None or most <= blocks or run.platform.name not in WITH_GRAPHS:
         return
     # the default depends on the device: with an unknown one the largest default decides
     wanted, certain = sequences_wanted(run)

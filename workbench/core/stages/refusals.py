@@ -11,12 +11,6 @@ from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
-MODEL_DTYPE = Rule(
-    "model_dtype",
-    "Model dtype",
-    "the explicit dtype, else the checkpoint's; a float32 checkpoint, or a float16 one of a model "
-    "that is unstable in it, becomes the platform's first",
-)
 MAX_MODEL_LEN = Rule(
     "max_model_len",
     "Longest request L",
@@ -28,7 +22,6 @@ KV_CACHE_DTYPE = Rule(
     "KV-cache dtype",
     "the explicit dtype, else what a ModelOpt checkpoint requests; some models write over it",
 )
-UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
 STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
 """Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
 TRANSFORMERS_HINT = " vLLM may run it through Transformers, as a model without states."
@@ -43,31 +36,6 @@ QUANTIZATION_DTYPES = {
     "mxfp4": ("bfloat16",),
 }
 """Method -> model dtypes. Source: `get_supported_act_dtypes` of the methods, 0.23 and 0.33."""
-
-
-def model_dtype(run: WorkingPlan) -> None:
-    """Resolve the dtype of weights and activations; some models refuse float16."""
-    explicit, stored = run.settings.dtype, run.model.model_dtype
-    unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
-    # _FLOAT16_NOT_SUPPORTED_MODELS of config/model.py, and the platform's supported_dtypes
-    taken = [dtype for dtype in run.platform.float_dtypes if not (unstable and dtype == "float16")]
-    if explicit != "auto":
-        run.model_dtype = explicit
-    elif stored in taken and stored != "float32":
-        run.model_dtype = stored
-    else:
-        run.model_dtype = taken[0]
-    run.step(MODEL_DTYPE, run.model_dtype, explicit=explicit, checkpoint=stored)
-    if unstable and run.model_dtype == "float16":
-        raise Refused(
-            "float16_not_supported",
-            f"Models of the type {run.model.model_type} are unstable in float16; use dtype "
-            "bfloat16 or float32.",
-            field="dtype",
-            operands={"dtype": "float16", "model_type": run.model.model_type},
-            candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
-            vllm_text=f"The model type '{run.model.model_type}' does not support float16.",
-        )
 
 
 def quantization_dtype(run: WorkingPlan) -> None:

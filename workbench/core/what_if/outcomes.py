@@ -77,7 +77,7 @@ def comparable_backends(plan: Plan) -> tuple[str, ...]:
     return tuple(
         name
         for name, backend in RULE_SETS[plan.settings.rules].backends.items()
-        if plan.settings.platform in backend.platforms
+        if plan.platform.name in backend.platforms
         and backend.is_selectable
         and backend.is_mla == attention.use_mla
         and backend.is_sparse == attention.is_sparse

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from workbench.core.batch_defaults import LLM
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.platforms import PLATFORMS
 from workbench.core.trace import show
@@ -122,6 +123,7 @@ def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, 
         "kv_cache_layout": ("NHD", "HND"),
         "trtllm_kernels": (True,),
         "torch_version": ("2.8",),
+        "entry_point": (LLM,),
         "disable_hybrid_kv_cache_manager": (True,),
         "hidden_state_layers": (1,),
         "mamba_block_size": (128, 1024),

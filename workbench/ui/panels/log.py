@@ -23,7 +23,10 @@ HINT = (
 )
 MAX_COMMAND = 20_000
 """A text of more characters is not a command."""
-MACHINE = ("platform", "compute_capability", "rules", "device_memory_bytes", "torch_version")
+MACHINE = (
+    *("platform", "device", "compute_capability", "rules", "device_memory_bytes"),
+    *("torch_version", "entry_point"),
+)
 """Fields of the present scenario that a command line does not contain."""
 
 

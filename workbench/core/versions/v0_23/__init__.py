@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from workbench.core.architectures import MODEL_REGISTRIES
-from workbench.core.batch_defaults import A100, GIB, SMALL, BatchTier
+from workbench.core.batch_defaults import A100, GIB, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
@@ -106,7 +106,10 @@ V0_23 = RuleSet(
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
     citations=CITATIONS,
-    batch_tiers=(BatchTier(70 * GIB, 8192, 1024, frozenset({A100})), SMALL),
+    batch_tiers=(
+        BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
+        SMALL,
+    ),
     traits={"aligned_in": "the platform hook, after the backends are known (#37467)"},
     stages=STAGES,
 )

@@ -7,11 +7,13 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    device,
     flex,
     grouping,
     hybrid_alignment,
     layer_checks,
     memory,
+    model_dtype,
     pages,
     plain_backend,
     prefix_hits,
@@ -21,8 +23,9 @@ from workbench.core.stages import (
 )
 
 RESOLVE_CONFIGURATION = (
+    device.device,
     refusals.served_architecture,
-    refusals.model_dtype,
+    model_dtype.model_dtype,
     refusals.max_model_len,
     batch_sizes.token_budget,
     refusals.kv_cache_dtype,

@@ -6,7 +6,7 @@ What it does not name is as in 0.23: the stages are the same, written once.
 from types import MappingProxyType
 
 from workbench.core.architectures import MODEL_REGISTRIES
-from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchTier
+from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
@@ -81,8 +81,10 @@ V0_33 = V0_23.successor(
     "0.33",
     cache_modes=("none", "align"),
     batch_tiers=(
-        BatchTier(160 * GIB, 16384, 1024),
-        BatchTier(70 * GIB, 8192, 1024, frozenset({A100, GB10})),
+        BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),
+        BatchTier(
+            70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100, GB10})
+        ),
         SMALL,
     ),
     # Without the Octave formats of one ROCm kernel and DeepSeek-V4's nvfp4.

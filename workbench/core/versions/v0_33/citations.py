@@ -13,11 +13,13 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    device,
     flex,
     gdn_prefill,
     hybrid_alignment,
     layer_checks,
     memory,
+    model_dtype,
     pages,
     plain_backend,
     refusals,
@@ -44,7 +46,13 @@ _MODELS = "model_executor/models/config.py"
 _ONE_ALLOCATION = _read(_PLANNING, "get_kv_cache_config_from_groups")
 
 CITATIONS: Final[Mapping[Rule, Citation]] = {
-    refusals.MODEL_DTYPE: _read("config/model.py", "_get_and_verify_dtype"),
+    device.DEVICE: _read(
+        "platforms/interface.py",
+        "Platform.get_device_name",
+        "Platform.get_device_capability",
+        "Platform.get_device_total_memory",
+    ),
+    model_dtype.MODEL_DTYPE: _read("config/model.py", "_get_and_verify_dtype"),
     refusals.MAX_MODEL_LEN: _read("config/model.py", "_get_and_verify_max_len"),
     refusals.KV_CACHE_DTYPE: _read("utils/torch_utils.py", "resolve_kv_cache_dtype_string"),
     batch_sizes.TOKENS: _DEFAULTS,

@@ -7,12 +7,14 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    device,
     flex,
     gdn_prefill,
     grouping,
     hybrid_alignment,
     layer_checks,
     memory,
+    model_dtype,
     pages,
     plain_backend,
     prefix_hits,
@@ -22,8 +24,9 @@ from workbench.core.stages import (
 )
 
 STAGES = (
+    device.device,
     refusals.served_architecture,
-    refusals.model_dtype,
+    model_dtype.model_dtype,
     refusals.max_model_len,
     batch_sizes.token_budget,
     refusals.kv_cache_dtype,

@@ -1,0 +1,68 @@
+"""The dtype of weights and activations: the checkpoint's, unless the model or the device lacks it.
+
+Source: `_get_and_verify_dtype` and `_FLOAT16_NOT_SUPPORTED_MODELS` of config/model.py, and the
+platforms' `supported_dtypes` and `check_if_supports_dtype`.
+"""
+
+from workbench.core.errors import Refused
+from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
+
+MODEL_DTYPE = Rule(
+    "model_dtype",
+    "Model dtype",
+    "the explicit dtype, else the checkpoint's; a float32 checkpoint, or one in a dtype that the "
+    "model or the device does not run, becomes the platform's first",
+)
+UNSTABLE_IN_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "glm4", "plamo2"})
+AMPERE = (8, 0)
+
+
+def model_dtype(run: WorkingPlan) -> None:
+    """Resolve the dtype of weights and activations; some models refuse float16."""
+    explicit, stored = run.settings.dtype, run.model.model_dtype
+    unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
+    # _FLOAT16_NOT_SUPPORTED_MODELS of config/model.py, and the platform's supported_dtypes
+    taken = [
+        dtype
+        for dtype in run.platform.float_dtypes
+        if not (unstable and dtype == "float16") and not (dtype == "bfloat16" and _is_turing(run))
+    ]
+    if explicit != "auto":
+        run.model_dtype = explicit
+    elif stored in taken and stored != "float32":
+        run.model_dtype = stored
+    else:
+        run.model_dtype = taken[0]
+    run.step(MODEL_DTYPE, run.model_dtype, explicit=explicit, checkpoint=stored)
+    if run.model_dtype == "bfloat16" and _is_turing(run):
+        _no_bfloat16(run)
+    if unstable and run.model_dtype == "float16":
+        raise Refused(
+            "float16_not_supported",
+            f"Models of the type {run.model.model_type} are unstable in float16; use dtype "
+            "bfloat16 or float32.",
+            field="dtype",
+            operands={"dtype": "float16", "model_type": run.model.model_type},
+            candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
+            vllm_text=f"The model type '{run.model.model_type}' does not support float16.",
+        )
+
+
+def _is_turing(run: WorkingPlan) -> bool:
+    """Return whether a CUDA device is older than Ampere, which computes in bfloat16 first."""
+    return run.capability is not None and run.capability < AMPERE
+
+
+def _no_bfloat16(run: WorkingPlan) -> None:
+    capability = "{}.{}".format(*run.capability or ())
+    raise Refused(
+        "bfloat16_not_supported",
+        f"dtype = bfloat16 needs compute capability 8.0 or later; this is {capability}. Nearest "
+        "valid value: float16.",
+        field="dtype",
+        operands={"dtype": "bfloat16", "compute_capability": capability},
+        candidates=[{"dtype": "float16"}, {"dtype": "float32"}],
+        # Raised by CudaPlatformBase.check_if_supports_dtype
+        vllm_text="Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
+    )
