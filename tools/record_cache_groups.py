@@ -32,13 +32,7 @@ def main() -> int:
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     questions = [json.loads(line) for line in sys.stdin if line.strip()]
-    first = questions[0]
-    sys.path.append(str(PROBE_FOLDER))
-    from vllm_probe.machine import play
-
-    machine = play({"platform": first["platform"], "capability": first.get("capability")})
-    sys.path.remove(str(PROBE_FOLDER))
-    _without_device()
+    machine = simulated_machine(questions[0])
     for question in questions:
         try:
             answer = _answer(question, machine)
@@ -51,6 +45,22 @@ def main() -> int:
         channel.write(json.dumps({**question, **answer}) + "\n")
         channel.flush()
     return 0
+
+
+def simulated_machine(question: dict[str, Any]) -> Any:
+    """Return the platform of a question, which this process plays from now on."""
+    from torch.utils import _device
+
+    # Tensors go to the meta device if their constructor is one of these, which are found before
+    # the machine replaces some.
+    _device._device_constructors()  # noqa: SLF001
+    sys.path.append(str(PROBE_FOLDER))
+    from vllm_probe.machine import play
+
+    machine = play({"platform": question["platform"], "capability": question.get("capability")})
+    sys.path.remove(str(PROBE_FOLDER))
+    _without_device()
+    return machine
 
 
 def _without_device() -> None:
@@ -82,10 +92,10 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
 
     arguments = deepcopy(question["arguments"])
     available = arguments.pop("kv_cache_memory_bytes")
-    config = _configuration(question["config"], arguments, machine)
-    _workspace()
+    config = configuration(question["config"], arguments, machine)
+    reserve_workspace()
     with set_current_vllm_config(config):
-        _one_rank_of(config.parallel_config.tensor_parallel_size)
+        one_rank_of(config.parallel_config.tensor_parallel_size)
         drafted = _build(config)
     machine.platform.update_block_size_for_backend(config)
     with set_current_vllm_config(config):
@@ -107,13 +117,14 @@ def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     }
 
 
-def _configuration(config: dict[str, Any], arguments: dict[str, Any], machine: Any) -> Any:
+def configuration(config: dict[str, Any], arguments: dict[str, Any], machine: Any) -> Any:
+    """Return vLLM's configuration of a config.json and arguments of EngineArgs."""
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
-    from vllm_probe import configuration
+    from vllm_probe import configuration as probe
 
-    configuration._inspect_in_this_process()  # noqa: SLF001  (one package, two programs)
-    folder = configuration._model_folder(config, machine)  # noqa: SLF001
+    probe._inspect_in_this_process()  # noqa: SLF001  (one package, two programs)
+    folder = probe._model_folder(config, machine)  # noqa: SLF001
     if (backend := arguments.pop("backend", None)) is not None:
         arguments["attention_backend"] = AttentionBackendEnum[backend]
     return EngineArgs(
@@ -123,12 +134,12 @@ def _configuration(config: dict[str, Any], arguments: dict[str, Any], machine: A
         load_format="dummy",
         enforce_eager=True,
         distributed_executor_backend="mp",
-        compilation_config=configuration.WITHOUT_FUSION,
+        compilation_config=probe.WITHOUT_FUSION,
         **arguments,
     ).create_engine_config()
 
 
-def _workspace() -> None:
+def reserve_workspace() -> None:
     """Reserve scratch memory as layers of quantized caches need while they are built."""
     import torch
     from vllm.v1.worker import workspace
@@ -137,7 +148,7 @@ def _workspace() -> None:
         workspace.init_workspace_manager(torch.device("meta"))
 
 
-def _one_rank_of(ranks: int) -> None:
+def one_rank_of(ranks: int) -> None:
     """Set up rank 0 of `ranks` ranks, without any communication."""
     from vllm.distributed import parallel_state
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from workbench.core.states import State
+from workbench.core.weights import NO_WEIGHTS, Weights
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -135,6 +136,8 @@ class Model:
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
     """The layers of its MTP drafter, None where vLLM knows of none."""
+    weights: Weights = field(default=NO_WEIGHTS, repr=False, compare=False)
+    """Its parameters, or why they are not known."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Field -> where in config.json it came from."""
     notes: tuple[str, ...] = ()

@@ -95,6 +95,8 @@ class RuleSet:
     """Whether the CPU backend is tested for the KV dtype, too."""
     names_stored_dtype: bool = False
     """The log names the packed format of a sparse backend and the backend."""
+    weight_copies: Mapping[str, int] = field(default_factory=dict)
+    """Kind of a part of the weights -> how many a model keeps, where that is not one."""
     traits: Mapping[str, str] = field(default_factory=dict)
     """What of this version no scenario changes and the other fields do not show, in words (see
     `core.what_if.facts.traits_of`)."""

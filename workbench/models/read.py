@@ -17,6 +17,7 @@ from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
 from workbench.models.served import read_served_architecture
+from workbench.models.weights.read import read_weights
 
 DTYPE_NAMES = {"float": "float32", "half": "float16", **{name: name for name in FLOAT_BYTES}}
 DEFAULT_CHUNK_SIZE = 2048
@@ -71,7 +72,9 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),
     )
-    return replace(model, origins=dict(fields.origins))
+    # Fields of its own: what is read for weights is not among the origins.
+    weights = read_weights(Fields(config), model)
+    return replace(model, origins=dict(fields.origins), weights=weights)
 
 
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:

@@ -24,6 +24,7 @@ from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
+from workbench.core.weights import MROPE, OLMO
 
 EAGLE_LIKE = SpeculativeMethod(
     reads_next_token=True, own_layers="the layers of the EAGLE head", needs_model=True
@@ -86,6 +87,7 @@ V0_23 = RuleSet(
     backends=BACKENDS,
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
     version="0.23",
+    weight_copies={MROPE: 4, OLMO: 0},
     kv_cache_dtypes=(
         "auto",
         "float16",

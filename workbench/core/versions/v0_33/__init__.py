@@ -18,6 +18,7 @@ from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
+from workbench.core.weights import FOLLOWER
 
 # v1/core/kv_cache_planning.py, v1/kv_cache_layout.py and `supported_kv_cache_layouts` of the
 # backends: unequal pages are padded in one allocation, or packed side by side.
@@ -79,6 +80,7 @@ SPECULATION = SpeculationRules(
 
 V0_33 = V0_23.successor(
     "0.33",
+    weight_copies={FOLLOWER: 0},
     cache_modes=("none", "align"),
     batch_tiers=(
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),

@@ -1,0 +1,118 @@
+"""Weights: the bytes of parameters and tables that real models have in an installed vLLM.
+
+`tests/data/weights.jsonl.gz` holds what `tools/record_weights.py` recorded.
+"""
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.conformance import DATA
+from tests.models.configs import FAMILIES, llama
+from workbench.core.versions import RULE_SETS
+from workbench.core.weights import Format, Part
+from workbench.models import catalog_names, load_model
+from workbench.models.read import read_model
+
+
+def recorded():
+    with gzip.open(DATA / "weights.jsonl.gz", "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+RECORDED = recorded()
+CORRECTION = 2 * 26 * 256
+"""0.23 keeps Kimi Linear's 256 corrections of 26 layers in the model's dtype, 0.33 in float32."""
+
+
+def model_of(line):
+    config = line.get("config")
+    return read_model(config, line["name"]) if config else load_model(line["name"])
+
+
+@pytest.mark.parametrize("line", RECORDED, ids=lambda line: line["name"])
+def test_bytes_of_every_rank_are_vllms(line):
+    model = model_of(line)
+    assert not model.weights.unknown
+    for answer in line["answers"]:
+        copies = RULE_SETS[answer["vllm"]].weight_copies
+        size = model.weights.size(answer["tensor_parallel"], "bfloat16", copies)
+        recorded = sum(answer[f"{part}_bytes"] for part in ("parameter", "buffer", "vision"))
+        if line["name"].startswith("kimi-linear") and answer["vllm"] == "0.23":
+            recorded += CORRECTION
+        assert size == recorded, answer
+
+
+def test_both_versions_and_several_ranks_are_recorded():
+    answers = [answer for line in RECORDED for answer in line["answers"]]
+    assert len(answers) > 700
+    assert {answer["vllm"] for answer in answers} == {"0.23", "0.33"}
+    assert {answer["tensor_parallel"] for answer in answers} == {1, 2, 4, 8}
+
+
+UNKNOWN = {"minimax-text-01", "plamo-2-1b"}
+
+
+@pytest.mark.parametrize("name", catalog_names())
+def test_weights_of_the_catalog_are_known_or_say_why_not(name):
+    weights = load_model(name).weights
+    assert bool(weights.unknown) == (name in UNKNOWN)
+    assert bool(weights.parts) != bool(weights.unknown)
+
+
+def test_a_family_without_a_description_says_so():
+    weights = read_model(llama(model_type="arcee", architectures=["ArceeForCausalLM"]), "x").weights
+    assert weights.unknown == "the weights of arcee are not described"
+    assert weights.size(1, "bfloat16", {}) is None
+
+
+def test_a_quantization_without_a_format_says_so():
+    config = llama(quantization_config={"quant_method": "bitsandbytes"})
+    assert "'bitsandbytes'" in read_model(config, "x").weights.unknown
+
+
+@pytest.mark.parametrize("pattern", [r"re:(a+)+$", r"re:(.*)*b", "re:" + 30 * ".*" + "x"])
+def test_an_expression_that_takes_forever_is_not_evaluated(pattern):
+    group = {"weights": {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128}}
+    config = llama(
+        vocab_size=1000,
+        intermediate_size=1024,
+        quantization_config={
+            "quant_method": "compressed-tensors",
+            "config_groups": {"group_0": group},
+            "ignore": [pattern],
+        },
+    )
+    assert "expression" in read_model(config, "x").weights.unknown
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "intermediate_size"])
+@pytest.mark.parametrize("value", [None, "many", -1, [1], {}, 0.5])
+def test_a_field_that_only_weights_read_never_stops_a_model(key, value):
+    fields = {"vocab_size": 1000, "intermediate_size": 1024, key: value}
+    weights = read_model({**llama(), **fields}, "x").weights
+    assert weights.unknown
+
+
+@given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 64))
+def test_ranks_together_have_at_least_what_one_alone_has(name, ranks):
+    weights = read_model(
+        {**FAMILIES[name](), "vocab_size": 512, "intermediate_size": 512}, "x"
+    ).weights
+    alone, each = (weights.size(count, "bfloat16", {}) for count in (1, ranks))
+    if alone is not None and each is not None:
+        assert each * ranks >= alone
+        assert each <= alone
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.sampled_from([1, 2, 4]))
+def test_a_format_of_sixteen_bits_is_two_bytes_per_element(outputs, inputs, merged):
+    assert Format(16).size([outputs] * merged, inputs) == 2 * outputs * merged * inputs
+
+
+def test_a_bias_of_divided_inputs_is_whole_on_every_rank():
+    part = Part("o_proj", ((8, 1),), 16, shard="inputs", bias=True)
+    assert part.size(4, "bfloat16") == 2 * (8 * 4 + 8)

@@ -1,0 +1,147 @@
+"""The parameters of a model, as one rank keeps them: shapes, shards, stored formats, bytes.
+
+Source: the `create_weights` of vLLM's linear layers, embeddings, experts and quantization methods.
+Nothing depends on a kernel: what a kernel repacks after loading keeps its size, up to padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import ceil, gcd
+from typing import NamedTuple
+
+from workbench.core.dtypes import FLOAT_BYTES
+
+COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
+"""What of a layer the ranks divide among themselves."""
+MROPE, OLMO, FOLLOWER = "mrope", "olmo_hybrid", "follower"
+"""Kinds of parts that versions have other numbers of: positions of images, positions of OLMo's
+hybrids, indexers of layers that take the token choice of an earlier one."""
+FLOAT = 4
+"""Bytes of a scale that a tensor has one of."""
+
+
+Copies = Mapping[str, int]
+
+
+class Format(NamedTuple):
+    """How the elements of a quantized linear layer are stored."""
+
+    bits: int
+    block: tuple[int, int] | None = None
+    """Rows and columns of a weight that share a scale; 0 is all of them."""
+    scale_bytes: int = 0
+    zero_bits: int = 0
+    """Of one zero point per block."""
+    scalars: int = 0
+    """Numbers in float32 per merged output."""
+    row_bytes: int = 0
+    """More per output."""
+    fixed_bytes: int = 0
+    """More per layer, or per expert."""
+
+    def size(self, outputs: list[int], inputs: int) -> int:
+        """Return the bytes of merged outputs over `inputs`, without a bias and `fixed_bytes`."""
+        rows = sum(outputs)
+        found = rows * inputs * self.bits // 8 + self.scalars * FLOAT * len(outputs)
+        if self.block is not None:
+            high, wide = self.block[0] or rows, self.block[1] or inputs
+            blocks = ceil(rows / high) * ceil(inputs / wide)
+            found += blocks * self.scale_bytes + blocks * self.zero_bits // 8
+        return found + rows * self.row_bytes
+
+
+class Part(NamedTuple):
+    """One linear layer, or another tensor, of the whole model."""
+
+    name: str
+    outputs: tuple[tuple[int, int], ...]
+    """Merged outputs, each (units, elements of a unit); ranks get whole units, each at least one.
+    """
+    inputs: int = 1
+    shard: str = WHOLE
+    bias: bool = False
+    experts: int = 1
+    """Weights in one tensor."""
+    dtype: str | None = None
+    """None is the model's."""
+    is_linear: bool = False
+    """A quantization method may store it in another format."""
+    stored: Format | None = None
+    multiple: int = 1
+    """What every rank's share of the divided size is rounded up to, for the kernels."""
+    kind: str = ""
+    """A key of `RuleSet.weight_copies`."""
+
+    def fits(self, ranks: int) -> bool:
+        """Return whether so many ranks can divide it: evenly, or with copies of whole units."""
+        if self.shard == ROW:
+            return self.inputs % ranks == 0
+        units = {count for count, _ in self.outputs}
+        return self.shard == WHOLE or all(n % ranks == 0 or ranks % n == 0 for n in units)
+
+    def size(self, ranks: int, dtype: str) -> int:
+        """Return the bytes of one layer on one of `ranks` ranks."""
+        outputs, inputs = self.share(ranks)
+        element = FLOAT_BYTES[self.dtype or dtype]
+        stored = self._stored(outputs, inputs) or Format(bits=8 * element)
+        # Experts keep the scales of each merged output apart.
+        merged = [outputs] if self.experts == 1 else [[one] for one in outputs]
+        found = sum(stored.size(one, inputs) for one in merged)
+        found += stored.fixed_bytes + self.bias * sum(outputs) * element
+        return self.experts * found
+
+    def _stored(self, outputs: list[int], inputs: int) -> Format | None:
+        """Return the format; experts whose share cuts square blocks have smaller ones."""
+        stored = self.stored
+        if stored is None or stored.block is None or self.experts == 1 or stored.block[0] < 2:
+            return stored
+        side = gcd(inputs if self.shard == ROW else outputs[0], stored.block[0])
+        return stored._replace(block=(side, side))
+
+    def share(self, ranks: int) -> tuple[list[int], int]:
+        """Return the merged outputs and the inputs that one of `ranks` ranks has."""
+        if self.shard == COLUMN:
+            outputs = [max(1, units // ranks) * size for units, size in self.outputs]
+            return [self._rounded(one) for one in outputs], self.inputs
+        outputs = [units * size for units, size in self.outputs]
+        return outputs, self._rounded(self.inputs // ranks) if self.shard == ROW else self.inputs
+
+    def _rounded(self, size: int) -> int:
+        return ceil(size / self.multiple) * self.multiple
+
+
+class Weights(NamedTuple):
+    """All parameters of a model and its tables of positions, or why they are not known."""
+
+    parts: tuple[tuple[Part, int], ...] = ()
+    """Each with the number of layers that have one like it."""
+    unknown: str = ""
+    """What is missing for the sum; empty if nothing is."""
+
+    def size(self, ranks: int, dtype: str, copies: Copies) -> int | None:
+        """Return the bytes on one rank; None where they are not known, or ranks cannot divide.
+
+        copies: of kinds of parts, where a version does not have one of each.
+        """
+        return _size(self, ranks, dtype, tuple(copies.items()))
+
+    def undivided(self, ranks: int) -> Part | None:
+        """Return the first part that `ranks` ranks cannot divide, else None."""
+        return next((part for part, _ in self.parts if not part.fits(ranks)), None)
+
+
+NO_WEIGHTS = Weights(unknown="nothing describes them")
+
+
+@lru_cache(maxsize=256)
+def _size(
+    weights: Weights, ranks: int, dtype: str, listed: tuple[tuple[str, int], ...]
+) -> int | None:
+    if weights.unknown or weights.undivided(ranks) is not None:
+        return None
+    copies = dict(listed)
+    return sum(
+        count * copies.get(part.kind, 1) * part.size(ranks, dtype) for part, count in weights.parts
+    )

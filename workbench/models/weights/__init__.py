@@ -1,0 +1,1 @@
+"""The parameters of every family that is read, declared layer by layer."""

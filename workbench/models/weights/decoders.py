@@ -1,0 +1,209 @@
+"""Weights of dense decoders, and of those with experts: what their layers have, as data."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.core.weights import Part
+from workbench.models.weights.parts import (
+    Block,
+    Config,
+    attention,
+    cut,
+    experts,
+    latent,
+    mlp,
+    norms,
+    whole,
+)
+
+COUNTS = ("n_routed_experts", "num_experts", "num_local_experts", "moe_num_experts")
+SIZES = ("moe_intermediate_size", "intermediate_size")
+
+
+@dataclass(frozen=True)
+class Moe:
+    """Routed experts of a family, and which layers have them."""
+
+    name: str = "mlp"
+    every: str = "decoder_sparse_step"
+    """Field: every n-th layer has experts, 1 without it."""
+    first: str = "first_k_dense_replace"
+    """Field: layers before this one have none."""
+    dense: str = "mlp_only_layers"
+    """Field: numbers of layers that have none."""
+    shared: tuple[str, ...] = ()
+    """Field: number of shared experts, or the elements of one if there is no number."""
+    shared_gate: bool = False
+    correction: bool | str = False
+    """The router has a correction of its scores per expert; or what says so, as `flag` reads it."""
+    router_dtype: str | None = None
+    router_is_linear: bool = False
+    """The router is quantized as other layers are, unless a checkpoint excludes it."""
+
+    def has(self, config: Config, number: int) -> bool:
+        """Return whether a layer has experts."""
+        if not config.size(*COUNTS, default=0) or number < config.size(self.first, default=0):
+            return False
+        only = config.raw(self.dense, ())
+        return number not in only and (number + 1) % (config.size(self.every, default=1) or 1) == 0
+
+    def parts(self, config: Config, _number: int) -> list[Part]:
+        """Return router, routed and shared experts."""
+        count, inner, name = config.size(*COUNTS), config.size(*SIZES), self.name
+        options = {"dtype": self.router_dtype, "is_linear": self.router_is_linear}
+        gate = whole(f"{name}.gate", count, inputs=config.hidden, **options)
+        parts = [gate, *experts(config, f"{name}.experts", count, inner)]
+        if config.flag(self.correction):
+            parts.append(whole(f"{name}.correction", count, dtype="float32"))
+        shared = config.size(*self.shared, default=0) if self.shared else 0
+        if self.shared_gate and (shared or config.model.model_type == "qwen2_moe"):
+            parts.append(whole(f"{name}.shared_expert_gate", 1, inputs=config.hidden))
+        if shared:
+            size = shared if self.shared_gate else shared * inner
+            kind = "shared_expert" if self.shared_gate else "shared_experts"
+            parts += mlp(config, f"{name}.{kind}", size)
+        return parts
+
+
+DEEPSEEK = Moe(
+    shared=("n_shared_experts",), every="moe_layer_freq", correction="topk_method=noaux_tc"
+)
+QWEN = Moe(shared=("shared_expert_intermediate_size",), shared_gate=True)
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A layer of attention and MLP. Biases are a constant, or the name of a field."""
+
+    bias: str | bool = "attention_bias"
+    out_bias: str | bool = False
+    norm: str = ""
+    """Norm of queries and keys, as `attention` has it; "?field" is "head" if the field is set."""
+    norms: int = 2
+    norm_bias: bool = False
+    gate: int = 1
+    mlp_bias: str | bool = False
+    gated: bool = True
+    moe: Moe | None = None
+    mlp_name: str = "mlp"
+
+    def layer(self, config: Config, number: int) -> list[Part]:
+        """Return the parts of one layer."""
+        is_latent = config.attention.use_mla
+        parts = latent(config, number) if is_latent else self.attention(config)
+        return [*parts, *self.feed_forward(config, number), *self.layer_norms(config)]
+
+    def layer_norms(self, config: Config) -> list[Part]:
+        """Return the norms of a layer."""
+        return norms(config, self.norms, bias=self.norm_bias)
+
+    def attention(self, config: Config, **more: Any) -> list[Part]:
+        """Return the attention of one layer."""
+        norm = self.norm
+        if norm.startswith("?"):
+            norm = "head" if config.flag(norm[1:]) else ""
+        options = {"bias": self.bias, "out_bias": self.out_bias, "norm": norm, "gate": self.gate}
+        return attention(config, **{**options, **more})
+
+    def feed_forward(self, config: Config, number: int) -> list[Part]:
+        """Return the MLP, or the experts of a layer that has them."""
+        if self.moe is not None and self.moe.has(config, number):
+            return self.moe.parts(config, number)
+        inner, bias = config.size("intermediate_size"), config.flag(self.mlp_bias)
+        return mlp(config, self.mlp_name, inner, gated=self.gated, bias=bias)
+
+
+def _gpt_oss(config: Config, _number: int) -> list[Part]:
+    """Return a layer of gpt-oss, every share of whose experts is rounded up for its kernels."""
+    count, inner = config.size("num_local_experts"), config.size("intermediate_size")
+    heads = config.attention.num_heads
+    return [
+        *attention(config, bias=True, out_bias=True),
+        cut("sinks", heads),
+        whole("mlp.router", count, inputs=config.hidden, bias=True),
+        *experts(config, "mlp.experts", count, inner, bias=True),
+        *norms(config, 2),
+    ]
+
+
+def _ernie_moe(config: Config, number: int) -> bool:
+    last = config.size("moe_layer_end_index", default=config.model.num_hidden_layers - 1)
+    step = config.size("moe_layer_interval", default=1)
+    first = config.size("moe_layer_start_index", default=0)
+    return first <= number <= last and (number + 1) % step == 0
+
+
+@dataclass(frozen=True)
+class ErnieMoe(Moe):
+    """Experts between two layers."""
+
+    def has(self, config: Config, number: int) -> bool:
+        """Return whether a layer has experts."""
+        return config.size(*COUNTS, default=0) > 0 and _ernie_moe(config, number)
+
+
+def _gemma(norm: str = "", **more: Any) -> Decoder:
+    return Decoder(out_bias="attention_bias", norm=norm, **{"norms": 4, **more})
+
+
+LLAMA = Decoder(out_bias="attention_bias", mlp_bias="mlp_bias")
+DECODERS: dict[str, Decoder] = {
+    "llama": LLAMA,
+    "mistral": LLAMA,
+    "granite": LLAMA,
+    "smollm3": LLAMA,
+    "phi3": LLAMA,
+    "seed_oss": Decoder(out_bias="attention_out_bias", mlp_bias="mlp_bias"),
+    "mixtral": Decoder(bias=False, moe=Moe("block_sparse_moe")),
+    "granitemoe": Decoder(out_bias="attention_bias", moe=Moe("block_sparse_moe")),
+    "qwen2": Decoder(bias=True, norm="?qk_norm"),
+    "qwen2_moe": Decoder(bias=True, moe=replace(QWEN, router_is_linear=True)),
+    **dict.fromkeys(("qwen3", "qwen3_vl_text"), Decoder(norm="head")),
+    **dict.fromkeys(
+        ("qwen3_moe", "qwen3_vl_moe_text"),
+        Decoder(norm="head", moe=replace(QWEN, router_is_linear=True)),
+    ),
+    "gemma": _gemma(norms=2),
+    "gemma2": _gemma(),
+    "gemma3": _gemma("head"),
+    "gemma3_text": _gemma("head"),
+    "glm4": Decoder(norms=4),
+    "glm4_moe": Decoder(
+        norm="?use_qk_norm",
+        moe=Moe(shared=("n_shared_experts",), correction=True, router_dtype="float32"),
+    ),
+    "olmo2": Decoder(norm="whole", bias=False),
+    "olmo3": Decoder(norm="whole", bias=False),
+    "exaone4": Decoder(norm="head", out_bias="attention_bias", mlp_bias="mlp_bias"),
+    "starcoder2": Decoder(
+        bias="use_bias", out_bias="use_bias", mlp_bias="use_bias", gated=False, norm_bias=True
+    ),
+    "ernie4_5": Decoder(bias="use_bias", out_bias="use_bias", mlp_bias="use_bias"),
+    "ernie4_5_moe": Decoder(
+        bias="use_bias",
+        mlp_bias="use_bias",
+        moe=ErnieMoe(shared=("moe_num_shared_experts",), correction=True, router_dtype="float32"),
+    ),
+    "hunyuan_v1_dense": Decoder(out_bias="attention_bias", norm="?use_qk_norm"),
+    "minimax_m2": Decoder(
+        norm="cut",
+        moe=Moe(
+            "block_sparse_moe",
+            correction="use_routing_bias",
+            router_dtype="float32",
+        ),
+    ),
+    "cohere2": Decoder(norms=1, norm="?use_qk_norm"),
+}
+MLA = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
+DECODERS |= dict.fromkeys(MLA, Decoder(moe=DEEPSEEK))
+DECODERS["glm4_moe_lite"] = Decoder(moe=replace(DEEPSEEK, router_dtype="float32"))
+LAYERS: dict[str, Block] = {name: found.layer for name, found in DECODERS.items()}
+LAYERS["gpt_oss"] = _gpt_oss
+TIED = frozenset(
+    {
+        *("gemma", "gemma2", "gemma3", "gemma3_text", "cohere2", "smollm3", "starcoder2"),
+        *("ernie4_5", "ernie4_5_moe", "lfm2", "lfm2_moe", "mamba", "falcon_mamba", "zamba2"),
+    }
+)
+"""model_types whose configuration class ties the two vocabularies if config.json does not say."""

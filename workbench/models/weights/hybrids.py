@@ -1,0 +1,239 @@
+"""Weights of families with SSM layers, layer by layer."""
+
+from math import ceil
+
+from workbench.core.weights import Part
+from workbench.models.weights.decoders import QWEN, Decoder, Moe
+from workbench.models.weights.parts import (
+    Block,
+    Config,
+    attention,
+    cache_scales,
+    column,
+    cut,
+    experts,
+    latent,
+    mlp,
+    norms,
+    row,
+    whole,
+)
+from workbench.models.weights.scheme import Unknown
+from workbench.models.weights.states import (
+    delta_net,
+    kimi_delta,
+    mamba1,
+    mamba2,
+    olmo_delta_net,
+    projected,
+    short_conv,
+)
+
+QWEN_LAYER = Decoder(norm="head", gate=2, moe=QWEN)
+
+
+def _qwen(config: Config, number: int) -> list[Part]:
+    gate = 2 if config.flag("attn_output_gate", default=True) else 1
+    mixer = QWEN_LAYER.attention(config, gate=gate) if config.attends(number) else delta_net(config)
+    return [*mixer, *QWEN_LAYER.feed_forward(config, number), *norms(config, 2)]
+
+
+def _olmo(config: Config, number: int) -> list[Part]:
+    layer = Decoder(norm="whole", bias=False)
+    mixer = layer.attention(config) if config.attends(number) else olmo_delta_net(config)
+    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
+
+
+def _kimi(config: Config, number: int) -> list[Part]:
+    layer = Decoder(
+        moe=Moe(
+            "block_sparse_moe",
+            every="moe_layer_freq",
+            shared=("num_shared_experts",),
+            correction=True,
+        )
+    )
+    mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
+    return [*mixer, *layer.feed_forward(config, number), *norms(config, 2)]
+
+
+def _lfm2(config: Config, number: int) -> list[Part]:
+    mixer = attention(config, norm="head") if config.attends(number) else short_conv(config)
+    if config.size("num_experts", default=0) and number >= config.size(
+        "num_dense_layers", default=0
+    ):
+        moe = Moe("feed_forward", correction="use_expert_bias")
+        return [*mixer, *moe.parts(config, number), *norms(config, 2)]
+    inner = config.size("intermediate_size")
+    if config.flag("block_auto_adjust_ff_dim"):
+        multiple, share = (
+            config.size("block_multiple_of"),
+            config.raw("block_ffn_dim_multiplier", 1),
+        )
+        inner = multiple * ceil(int(share * int(2 * inner / 3)) / multiple)
+    parts = [
+        column("feed_forward.w13", inner, inner, inputs=config.hidden),
+        row("feed_forward.w2", inner, config.hidden),
+    ]
+    return [*mixer, *parts, *norms(config, 2)]
+
+
+def _jamba(config: Config, number: int) -> list[Part]:
+    if config.attends(number):
+        mixer = attention(config)
+    else:
+        mixer = mamba1(config, "mamba", config.size("mamba_dt_rank"), norms=True)
+    period, offset = config.size("expert_layer_period"), config.size("expert_layer_offset")
+    count, inner, name = (
+        config.size("num_experts"),
+        config.size("intermediate_size"),
+        "feed_forward",
+    )
+    if count > 1 and number % period == offset:
+        router = whole(f"{name}.router", count, inputs=config.hidden)
+        feed = [router, *experts(config, f"{name}.experts", count, inner)]
+    else:
+        feed = mlp(config, name, inner)
+    return [*mixer, *feed, *norms(config, 2)]
+
+
+def _bamba(config: Config, number: int) -> list[Part]:
+    mixer = attention(config) if config.attends(number) else mamba2(config, "mamba")
+    feed = mlp(
+        config, "feed_forward", config.size("intermediate_size"), bias=config.flag("mlp_bias")
+    )
+    return [*mixer, *feed, *norms(config, 2)]
+
+
+def _granite(config: Config, number: int) -> list[Part]:
+    if config.attends(number):
+        parts = attention(config, bias="attention_bias", out_bias="attention_bias")
+    else:
+        parts = mamba2(config, "mamba")
+    count, shared = (
+        config.size("num_local_experts", default=0),
+        config.size("shared_intermediate_size"),
+    )
+    if count:
+        gate = whole("block_sparse_moe.gate", count, inputs=config.hidden)
+        inner = config.size("intermediate_size")
+        parts += [gate, *experts(config, "block_sparse_moe.experts", count, inner)]
+    return [*parts, *(mlp(config, "shared_mlp", shared) if shared else ()), *norms(config, 2)]
+
+
+def _falcon(config: Config, _number: int) -> list[Part]:
+    """Return attention and state space side by side, and the multipliers of the latter."""
+    return [
+        *attention(config, bias="attention_bias"),
+        *mamba2(config, "mamba.mamba", "mamba_rms_norm"),
+        cut("mamba.mup_vector", *projected(config)),
+        *mlp(
+            config, "feed_forward", config.size("intermediate_size"), bias=config.flag("mlp_bias")
+        ),
+        *norms(config, 2),
+    ]
+
+
+def _pure(config: Config, _number: int) -> list[Part]:
+    if config.state.kind == "mamba2":
+        return [*mamba2(config, "mixer"), *norms(config, 1)]
+    rank = config.raw("time_step_rank", "auto")
+    steps = ceil(config.hidden / 16) if rank == "auto" else int(rank)
+    return [*mamba1(config, "mixer", steps), *norms(config, 1)]
+
+
+def _nemotron(config: Config, number: int) -> list[Part]:
+    bias = config.flag("mlp_bias")
+    if config.attends(number):
+        parts = attention(config, "mixer", bias="attention_bias", out_bias="attention_bias")
+    elif config.has_state(number):
+        parts = mamba2(config, "mixer")
+    elif _nemotron_kind(config, number) in {"E", "moe"}:
+        parts = _nemotron_experts(config)
+    else:
+        parts = mlp(config, "mixer", config.size("intermediate_size"), gated=False, bias=bias)
+    return [*parts, *norms(config, 1)]
+
+
+def _nemotron_kind(config: Config, number: int) -> str:
+    for key in ("layers_block_type", "layer_types", "hybrid_override_pattern"):
+        listed = config.raw(key)
+        if listed:
+            return str(listed[number])
+    return ""
+
+
+def _nemotron_experts(config: Config) -> list[Part]:
+    """Return experts with a ReLU, in Nemotron 3 between projections to a smaller space."""
+    count, inner, name = (
+        config.size("n_routed_experts"),
+        config.size("moe_intermediate_size"),
+        "mixer",
+    )
+    small, bias = config.size("moe_latent_size", default=0), config.flag("mlp_bias")
+    shared = config.size("moe_shared_expert_intermediate_size", default=0)
+    shared *= config.size("n_shared_experts", default=0)
+    width = small or config.hidden
+    parts = [
+        whole(f"{name}.gate", count, inputs=config.hidden),
+        whole(f"{name}.correction", count, dtype="float32"),
+        column(f"{name}.experts.w13", inner, inputs=width, experts=count),
+        row(f"{name}.experts.w2", inner, width, experts=count),
+    ]
+    if small:
+        ends = (("fc1", config.hidden, small), ("fc2", small, config.hidden))
+        for end, inputs, outputs in ends:
+            options = {"inputs": inputs, "bias": bias, "is_linear": True}
+            parts.append(whole(f"{name}.{end}_latent_proj", outputs, **options))
+    if shared:
+        parts += mlp(config, f"{name}.shared_experts", shared, gated=False, bias=bias)
+    return parts
+
+
+def _zamba(config: Config, number: int) -> list[Part]:
+    """Return a Mamba-2 layer; where attention is shared, an adapter and an output of its own."""
+    parts = [*mamba2(config, "mamba"), *norms(config, 1)]
+    if not config.attends(number):
+        return parts
+    if config.flag("use_shared_attention_adapter"):
+        raise Unknown("adapters of Zamba 2's shared attention are not described")
+    inner, rank = config.size("intermediate_size"), config.size("adapter_rank")
+    parts += [
+        whole("linear", config.hidden, inputs=config.hidden, is_linear=True),
+        cut("adapter.A", rank, inputs=config.hidden),
+        cut("adapter.B", inner, inner, inputs=rank),
+        cache_scales("attention"),
+    ]
+    earlier = sum(config.attends(other) for other in range(number))
+    if earlier >= config.size("num_mem_blocks", default=1):
+        return parts
+    bias = config.flag("add_bias_linear")
+    wide = 2 * config.hidden
+    return [
+        *parts,
+        *attention(config, inputs=wide)[:2],
+        *mlp(config, "feed_forward", inner, bias=bias),
+        *norms(config, 3),
+    ]
+
+
+HYBRIDS: dict[str, Block] = {
+    "qwen3_next": _qwen,
+    "qwen3_5_text": _qwen,
+    "qwen3_5_moe_text": _qwen,
+    "olmo_hybrid": _olmo,
+    "kimi_linear": _kimi,
+    "lfm2": _lfm2,
+    "lfm2_moe": _lfm2,
+    "jamba": _jamba,
+    "bamba": _bamba,
+    "granitemoehybrid": _granite,
+    "falcon_h1": _falcon,
+    "mamba": _pure,
+    "mamba2": _pure,
+    "falcon_mamba": _pure,
+    "nemotron_h": _nemotron,
+    "zamba2": _zamba,
+}
+WITHOUT_POSITIONS = frozenset({"jamba", "nemotron_h", "kimi_linear"})
+"""model_types whose attention has no rotary embedding."""

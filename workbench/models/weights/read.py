@@ -1,0 +1,51 @@
+"""The weights of a config.json: all layers, both vocabularies, tables of positions, towers."""
+
+from workbench.core.errors import Refused
+from workbench.core.model import Model
+from workbench.core.weights import Weights
+from workbench.models.fields import Fields
+from workbench.models.weights.decoders import LAYERS, TIED
+from workbench.models.weights.hybrids import HYBRIDS
+from workbench.models.weights.parts import Collected, Config, norms, vocabulary, whole
+from workbench.models.weights.positions import positions
+from workbench.models.weights.scheme import Unknown, read_scheme
+from workbench.models.weights.vision import vision
+
+UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""A field that only weights read has another type or value than vLLM could use."""
+NORM_BIAS = frozenset({"starcoder2"})
+"""model_types whose last norm has a bias."""
+
+
+def read_weights(fields: Fields, model: Model) -> Weights:
+    """Return the parameters that `fields` describe, or what keeps them from being known."""
+    kind = fields.model_type or model.model_type
+    layer = LAYERS.get(kind) or HYBRIDS.get(kind)
+    if layer is None:
+        return Weights(unknown=f"the weights of {kind} are not described")
+    try:
+        scheme = read_scheme(fields)
+        config = Config(fields, model)
+        found = Collected(scheme)
+        for number in range(model.num_hidden_layers):
+            found.add(f"model.layers.{number}.", layer(config, number))
+        if kind.startswith("gemma"):
+            found.add("", [whole("normalizer", 1)])
+        rows = config.size("vocab_size")
+        found.add(
+            "",
+            [
+                vocabulary("embed_tokens", rows, config.hidden),
+                *norms(config, 1, bias=kind in NORM_BIAS),
+            ],
+        )
+        if not config.flag("tie_word_embeddings", kind in TIED):
+            found.add("", [vocabulary("lm_head", rows, config.hidden)])
+        found.add("", positions(config))
+        tower = vision(config)
+        if tower is None:
+            raise Unknown(f"the tower for images of {model.architecture} is not described")
+        found.add("", tower)
+    except UNREADABLE as error:
+        return Weights(unknown=str(error) or type(error).__name__)
+    return Weights(tuple(found.counts.items()))

@@ -1,0 +1,206 @@
+"""Which layers a checkpoint stores quantized, and in which format."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import translate
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from workbench.core.weights import Format
+from workbench.models.fields import Fields
+from workbench.models.quantization import quantization_method
+
+Excludes = Callable[[str], bool]
+"""Whether a module of a checkpoint, by its path, keeps the model's dtype."""
+MERGED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
+    "in_proj_qkvz": ("in_proj_qkvz", "in_proj_qkv"),
+    "in_proj_ba": ("in_proj_ba", "in_proj_b"),
+    "w13": ("w1", "w3"),
+}
+"""Last name of vLLM's layer -> names in a checkpoint."""
+RENAMED = (("language_model.", ""), ("backbone.", "model."))
+"""Parts of paths that vLLM and checkpoints have in other places, or under other names."""
+PLAIN, LATENT = ".attn", ".mla_attn"
+"""Ends of the names of attention layers."""
+FP8, FP8_STATIC = Format(bits=8, scalars=1), Format(bits=8, scalars=2)
+EXPERTS_STATIC = Format(bits=8, scalars=1, fixed_bytes=4)
+"""Experts share the scale of their inputs among merged outputs."""
+NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
+MXFP4 = Format(4, block=(1, 32), scale_bytes=1)
+
+
+MAX_ENTRIES, MAX_STARS = 20_000, 4
+WILD = re.compile(r"[*?\[]")
+SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
+"""Expressions without nested repetition, whose time has no useful limit."""
+FOUR = ((4, None),)
+
+
+class Scheme(NamedTuple):
+    """How the linear layers of a checkpoint are stored.
+
+    experts: the format of routed experts; None is the same. cache_scales: what attention layers
+    with these ends of their names have for a quantized cache, as numbers of a dtype, None being the
+    model's. multiple: to which each rank's share of an expert is rounded up.
+    """
+
+    linear: Format | None = None
+    experts: Format | None = None
+    excludes: Excludes = lambda _path: False
+    cache_scales: Mapping[str, tuple[tuple[int, str | None], ...]] = MappingProxyType({})
+    multiple: int = 1
+
+
+class Unknown(Exception):  # noqa: N818  (an answer, not a failure)
+    """What keeps the parameters of a checkpoint from being known."""
+
+
+def read_scheme(fields: Fields) -> Scheme:
+    """Return the formats of a checkpoint's layers. Errors: Unknown for a method without them."""
+    config = fields.top.get("quantization_config") or fields.text.get("quantization_config")
+    method = quantization_method(fields)
+    if not isinstance(config, Mapping) or method is None:
+        return Scheme()
+    reader = METHODS.get(method)
+    if reader is None:
+        raise Unknown(f"the format of quant_method {method[:40]!r} is not described")
+    return reader(config)
+
+
+def _fp8(config: Mapping[str, Any]) -> Scheme:
+    block, is_static = config.get("weight_block_size"), config.get("activation_scheme") == "static"
+    stored = Format(8, block=(block[0], block[1]), scale_bytes=4) if block else FP8
+    ignored = _texts(config.get("ignored_layers") or config.get("modules_to_not_convert"))
+    return Scheme(
+        FP8_STATIC if is_static and not block else stored,
+        EXPERTS_STATIC if is_static and not block else None,
+        excludes=_exact(ignored),
+        cache_scales={PLAIN: FOUR},
+    )
+
+
+def _modelopt(config: Mapping[str, Any]) -> Scheme:
+    inner = config.get("quantization")
+    place = inner if isinstance(inner, Mapping) else config
+    algorithm = str(place.get("quant_algo", "")).upper()
+    stored = {"FP8": FP8_STATIC, "NVFP4": NVFP4}.get(algorithm)
+    if stored is None:
+        raise Unknown(f"ModelOpt's quant_algo {algorithm[:40]!r} is not described")
+    ignored = _texts(place.get("exclude_modules") or place.get("ignore"))
+    return Scheme(
+        stored,
+        EXPERTS_STATIC if algorithm == "FP8" else None,
+        excludes=_wildcards(ignored),
+        cache_scales={PLAIN: FOUR, LATENT: FOUR},
+    )
+
+
+def _mxfp4(_config: Mapping[str, Any]) -> Scheme:
+    """Return MXFP4 of the routed experts; every other layer is plain."""
+    return Scheme(experts=MXFP4, multiple=64)
+
+
+def _integer(config: Mapping[str, Any]) -> Scheme:
+    """Return AWQ or GPTQ: groups of inputs share a scale and a zero point."""
+    bits, size = config.get("bits", config.get("w_bit")), config.get("group_size", 128)
+    if not isinstance(bits, int) or not isinstance(size, int) or config.get("dynamic"):
+        raise Unknown("bits, group_size or the rules of `dynamic` are not described")
+    stored = Format(bits, block=(1, max(size, 0)), scale_bytes=2, zero_bits=bits)
+    is_gptq = config.get("quant_method") == "gptq"
+    ignored = _texts(config.get("modules_to_not_convert"))
+    return Scheme(
+        stored,
+        # a bias for every expert
+        stored._replace(row_bytes=2) if is_gptq else None,
+        excludes=_wildcards(ignored),
+    )
+
+
+def _compressed(config: Mapping[str, Any]) -> Scheme:
+    groups = config.get("config_groups")
+    if not isinstance(groups, Mapping) or len(groups) != 1:
+        raise Unknown("compressed-tensors with several config_groups are not described")
+    [group] = groups.values()
+    weights, inputs = group.get("weights") or {}, group.get("input_activations") or {}
+    ignored = _texts(config.get("ignore"))
+    stored = _compressed_format(weights, inputs)
+    return Scheme(
+        stored,
+        stored._replace(fixed_bytes=stored.fixed_bytes // 4),
+        excludes=_expressions(ignored),
+        cache_scales={PLAIN: ((3, "float32"), (3, None))},
+    )
+
+
+def _compressed_format(weights: Mapping[str, Any], inputs: Mapping[str, Any]) -> Format:
+    bits, kind, strategy = (weights.get(key) for key in ("num_bits", "type", "strategy"))
+    group, block = weights.get("group_size") or 0, weights.get("block_structure")
+    if kind == "int" and bits in {4, 8} and not inputs:
+        # the original shape is stored as two 64-bit integers
+        zeros = 0 if weights.get("symmetric", True) else bits
+        return Format(bits, block=(1, group), scale_bytes=2, zero_bits=zeros, fixed_bytes=16)
+    if kind == "float" and bits == 4:
+        return NVFP4 if inputs else NVFP4._replace(scalars=1)
+    if bits == 8 and strategy == "channel":
+        return Format(8, block=(1, 0), scale_bytes=4, scalars=int(inputs.get("dynamic") is False))
+    if bits == 8 and kind == "float" and strategy == "block" and block:
+        return Format(8, block=(block[0], block[1]), scale_bytes=4)
+    if bits == 8 and kind == "float" and strategy == "tensor":
+        return FP8 if inputs.get("dynamic", True) else FP8_STATIC
+    raise Unknown(f"compressed-tensors with {bits} bits by {strategy} is not described")
+
+
+METHODS: dict[str, Callable[[Mapping[str, Any]], Scheme]] = {
+    "fp8": _fp8,
+    "modelopt": _modelopt,
+    "modelopt_fp4": _modelopt,
+    "mxfp4": _mxfp4,
+    "awq": _integer,
+    "gptq": _integer,
+    "compressed-tensors": _compressed,
+}
+"""quant_method -> its reader."""
+
+
+def paths(name: str) -> Iterable[str]:
+    """Return the paths in a checkpoint of one of vLLM's layers, which may be merged of several."""
+    stem, _, last = name.rpartition(".")
+    return [f"{stem}.{one}" for one in MERGED.get(last, (last,))]
+
+
+def _texts(listed: object) -> list[str]:
+    """Return the entries of a list of modules, under the paths that vLLM has."""
+    found = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    if len(found) > MAX_ENTRIES:
+        raise Unknown(f"more than {MAX_ENTRIES:,} modules are excluded from quantization")
+    for old, new in RENAMED:
+        found = [one.replace(old, new) for one in found]
+    return found
+
+
+def _exact(ignored: list[str]) -> Excludes:
+    """Return a test for listed paths; experts are excluded by any path inside of them, too."""
+    known, inside = frozenset(ignored), [one for one in ignored if "experts" in one]
+    return lambda path: path in known or ("experts" in path and any(path in one for one in inside))
+
+
+def _wildcards(ignored: list[str]) -> Excludes:
+    """Return a test for paths that contain an entry, or match its wildcards."""
+    if not ignored:
+        return lambda _path: False
+    patterns = [translate(one) if WILD.search(one) else f".*{re.escape(one)}" for one in ignored]
+    found = re.compile("|".join(f"(?:{one})" for one in patterns))
+    return lambda path: found.match(path) is not None
+
+
+def _expressions(ignored: list[str]) -> Excludes:
+    """Return a test for listed paths, and for regular expressions, which begin with "re:"."""
+    known = frozenset(ignored)
+    patterns = [one.removeprefix("re:") for one in ignored if one.startswith("re:")]
+    if any(not SIMPLE.fullmatch(one) or one.count("*") > MAX_STARS for one in patterns):
+        raise Unknown("an expression that excludes modules is not a simple one")
+    found = [re.compile(one) for one in patterns]
+    return lambda path: path in known or any(one.match(path) for one in found)

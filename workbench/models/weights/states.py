@@ -1,0 +1,110 @@
+"""Weights of SSM layers: Mamba, Mamba-2, gated delta nets, Kimi's, short convolutions."""
+
+from workbench.core.weights import Part
+from workbench.models.weights.parts import Config, Unit, column, cut, row, whole
+
+
+def mamba1(config: Config, name: str, rank: int, *, norms: bool = False) -> list[Part]:
+    """Return a Mamba mixer; rank: of the time steps."""
+    state, hidden = config.state, config.hidden
+    inner, size = state.intermediate_size, state.state_size
+    bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
+    parts = [
+        column(f"{name}.in_proj", inner, inner, inputs=hidden, bias=bias),
+        _conv(config, name, inner),
+        row(f"{name}.x_proj", inner, rank + 2 * size),
+        cut(f"{name}.dt_proj", inner, inputs=rank, bias=True),
+        cut(f"{name}.A", inner, inputs=size, dtype="float32"),
+        cut(f"{name}.D", inner),
+        row(f"{name}.out_proj", inner, hidden, bias=bias),
+    ]
+    if norms:
+        parts += [whole(f"{name}.dt_layernorm", rank), *(whole(f"{name}.{b}", size) for b in "bc")]
+    return parts
+
+
+def mamba2(config: Config, name: str, norm: str | bool = True) -> list[Part]:
+    """Return a Mamba-2 mixer; its groups are whole on every rank."""
+    state, hidden = config.state, config.hidden
+    inner, heads = state.intermediate_size, (state.num_heads, 1)
+    shared: Unit = (state.n_groups, state.state_size)
+    bias = config.flag("use_bias") or config.flag("mamba_proj_bias")
+    bias = bias or config.flag("add_bias_linear")
+    parts = [
+        column(f"{name}.in_proj", *projected(config), inputs=hidden, bias=bias),
+        _conv(config, name, inner, shared, shared),
+        cut(f"{name}.A", heads, dtype="float32"),
+        cut(f"{name}.D", heads),
+        cut(f"{name}.dt_bias", heads),
+        row(f"{name}.out_proj", inner, hidden, bias=bias),
+    ]
+    return [*parts, cut(f"{name}.norm", inner)] if config.flag(norm) else parts
+
+
+def projected(config: Config) -> tuple[Unit, ...]:
+    """Return what the input projection of Mamba-2 makes: gate, x, B, C and time steps."""
+    state = config.state
+    inner, shared = state.intermediate_size, (state.n_groups, state.state_size)
+    return inner, inner, shared, shared, (state.num_heads, 1)
+
+
+def _conv(config: Config, name: str, *channels: Unit) -> Part:
+    """Return the convolution; Zamba 2 always has a bias, and other classes by default."""
+    key = "mamba_conv_bias" if config.fields.has("mamba_conv_bias") else "use_conv_bias"
+    kernel, bias = config.state.conv_kernel, config.flag(key, default=True)
+    return cut(f"{name}.conv1d", *channels, inputs=kernel, bias=bias)
+
+
+def delta_net(config: Config, name: str = "linear_attn") -> list[Part]:
+    """Return a gated delta net of Qwen's."""
+    state = config.state
+    keys = (state.num_key_heads, state.key_head_dim)
+    values, heads = (state.num_value_heads, state.value_head_dim), (state.num_value_heads, 1)
+    return [
+        column(f"{name}.in_proj_qkvz", keys, keys, values, values, inputs=config.hidden),
+        column(f"{name}.in_proj_ba", heads, heads, inputs=config.hidden),
+        cut(f"{name}.conv1d", keys, keys, values, inputs=state.conv_kernel),
+        cut(f"{name}.dt_bias", heads),
+        cut(f"{name}.A_log", heads, dtype="float32"),
+        whole(f"{name}.norm", state.value_head_dim),
+        row(f"{name}.out_proj", values[0] * values[1], config.hidden),
+    ]
+
+
+def olmo_delta_net(config: Config) -> list[Part]:
+    """Return a gated delta net of OLMo's, whose logarithms are in the model's dtype."""
+    *parts, out = delta_net(config)
+    return [*(part._replace(dtype=None) for part in parts), out]
+
+
+def kimi_delta(config: Config, name: str = "self_attn") -> list[Part]:
+    """Return Kimi delta attention: gates and decays by projections of low rank."""
+    state, hidden = config.state, config.hidden
+    heads: Unit = (state.num_heads, state.head_dim)
+    size, all_heads = state.head_dim, state.num_heads * state.head_dim
+    wide = [column(f"{name}.{one}_proj", heads, inputs=hidden) for one in "qkv"]
+    return [
+        *wide,
+        *(
+            cut(f"{name}.{one}_conv1d", heads, inputs=state.conv_kernel, dtype="float32")
+            for one in "qkv"
+        ),
+        *(whole(f"{name}.{one}_a_proj", size, inputs=hidden, is_linear=True) for one in "fg"),
+        *(column(f"{name}.{one}_b_proj", heads, inputs=size) for one in "fg"),
+        column(f"{name}.b_proj", (state.num_heads, 1), inputs=hidden),
+        cut(f"{name}.dt_bias", heads, dtype="float32"),
+        cut(f"{name}.A_log", (state.num_heads, 1), dtype="float32"),
+        whole(f"{name}.o_norm", size),
+        row(f"{name}.o_proj", all_heads, hidden),
+    ]
+
+
+def short_conv(config: Config, name: str = "short_conv") -> list[Part]:
+    """Return a short convolution between two projections."""
+    state, hidden, bias = config.state, config.hidden, config.flag("conv_bias")
+    width = state.conv_dim
+    return [
+        column(f"{name}.in_proj", width, width, width, inputs=hidden, bias=bias),
+        cut(f"{name}.conv", width, inputs=state.conv_kernel, bias=bias),
+        row(f"{name}.out_proj", width, hidden, bias=bias),
+    ]

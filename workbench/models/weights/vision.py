@@ -1,0 +1,116 @@
+"""Weights of the towers for images, by the model_type of the whole file.
+
+A size that config.json omits is that of the configuration class.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from workbench.core.weights import Part
+from workbench.models.weights.parts import Config, Unit, cut, row, whole
+
+Sizes = Callable[..., int]
+"""Return an integer of the vision configuration, by its key and its default."""
+MERGED_PATCHES = 4
+
+
+def vision(config: Config) -> list[Part] | None:
+    """Return the tower's parts, none for a model of text; None where they are not described."""
+    kind = config.fields.top.get("model_type")
+    tower = TOWERS.get(kind) if isinstance(kind, str) else None
+    if tower is None:
+        return [] if config.fields.text is config.fields.top else None
+    given = config.fields.top.get("vision_config")
+    found: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+
+    def size(key: str, default: int) -> int:
+        value = found.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise config.fields.wrong(f"vision_config/{key}", value, "an integer")
+        return value
+
+    return tower(config, size)
+
+
+def _block(count: int, width: int, inner: int, heads: int) -> list[Part]:
+    """Return `count` times two norms, attention of all heads and a plain MLP."""
+    head: Unit = (heads, width // heads)
+    return count * [
+        *(whole("norm", width, bias=True) for _ in range(2)),
+        cut("qkv", head, head, head, inputs=width, bias=True),
+        row("proj", width, width, bias=True, is_linear=False),
+        cut("fc1", inner, inputs=width, bias=True),
+        row("fc2", inner, width, bias=True, is_linear=False),
+    ]
+
+
+def _qwen(_config: Config, size: Sizes) -> list[Part]:
+    width, heads, out = (
+        size("hidden_size", 1152),
+        size("num_heads", 16),
+        size("out_hidden_size", 3584),
+    )
+    patch = size("in_channels", 3) * size("temporal_patch_size", 2) * size("patch_size", 16) ** 2
+    wide = width * size("spatial_merge_size", 2) ** 2
+    return [
+        whole("patch_embed", width, inputs=patch, bias=True),
+        whole("pos_embed", size("num_position_embeddings", 2304), inputs=width),
+        *_block(size("depth", 27), width, size("intermediate_size", 4304), heads),
+        *_merger(width, wide, out),
+        whole("cos_sin_cache", 8192, inputs=width // heads // 2),
+    ]
+
+
+def _qwen_deep(config: Config, size: Sizes) -> list[Part]:
+    """Return a tower that passes the states of some layers on, each through a merger of its own."""
+    listed = config.fields.top.get("vision_config", {}).get("deepstack_visual_indexes", (8, 16, 24))
+    wide = size("hidden_size", 1152) * size("spatial_merge_size", 2) ** 2
+    return [*_qwen(config, size), *len(listed) * _merger(wide, wide, size("out_hidden_size", 3584))]
+
+
+def _merger(normed: int, wide: int, out: int) -> list[Part]:
+    return [
+        whole("norm", normed, bias=True),
+        cut("linear_fc1", wide, inputs=wide, bias=True),
+        row("linear_fc2", wide, out, bias=True, is_linear=False),
+    ]
+
+
+def _siglip(config: Config, size: Sizes) -> list[Part]:
+    width, patch = size("hidden_size", 1152), size("patch_size", 14)
+    patches = (size("image_size", 224) // patch) ** 2
+    layers, inner = size("num_hidden_layers", 27), size("intermediate_size", 4304)
+    return [
+        whole("patch_embedding", width, inputs=3 * patch**2, bias=True),
+        whole("position_embedding", patches, inputs=width),
+        # 64-bit integers
+        whole("position_ids", patches, inputs=2, dtype="float32"),
+        *_block(layers, width, inner, size("num_attention_heads", 16)),
+        whole("post_layernorm", width, bias=True),
+        whole("mm_input_projection", width, inputs=config.hidden),
+        whole("mm_soft_emb_norm", width),
+    ]
+
+
+def _moonvit(config: Config, size: Sizes) -> list[Part]:
+    width, times = size("vt_hidden_size", 1152), size("init_pos_emb_time", 4)
+    places = size("init_pos_emb_height", 64) * size("init_pos_emb_width", 64)
+    layers, inner = size("vt_num_hidden_layers", 27), size("vt_intermediate_size", 4304)
+    wide = width * MERGED_PATCHES
+    return [
+        whole("patch_embed", width, inputs=3 * size("patch_size", 14) ** 2, bias=True),
+        whole("pos_emb", places, inputs=width),
+        whole("time_weight", times, inputs=width, dtype="float32"),
+        *_block(layers, width, inner, size("vt_num_attention_heads", 16)),
+        *(whole("norm", width, bias=True) for _ in range(2)),
+        whole("linear_1", wide, inputs=wide, bias=True),
+        whole("linear_2", config.hidden, inputs=wide, bias=True),
+    ]
+
+
+TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
+    **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _qwen),
+    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
+    "gemma3": _siglip,
+    "kimi_k25": _moonvit,
+}
