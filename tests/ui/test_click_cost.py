@@ -17,6 +17,7 @@ NEEDED_BY_TAB = {
     "What if": 26,
     "Backends by TP": 25,
     "Offload and transfer": 17,
+    "Chunks": 5,
     "Flex attention": 5,
     "Versions": 5,
 }

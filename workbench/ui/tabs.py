@@ -13,6 +13,7 @@ from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.scenario import Scenario
 from workbench.ui.panels.block_tables import BlockTablesPanel
 from workbench.ui.panels.capacity import CapacityPanel
+from workbench.ui.panels.chunks import ChunksPanel
 from workbench.ui.panels.copy import CopyPanel
 from workbench.ui.panels.flex.panel import FlexPanel
 from workbench.ui.panels.hits import HitsPanel
@@ -50,6 +51,7 @@ PANELS: Mapping[str, Callable[[Session], Panel]] = {
     "Bytes of a page": PagesPanel,
     "Prefix hits": HitsPanel,
     "Offload and transfer": OffloadPanel,
+    "Chunks": ChunksPanel,
     "Block tables": BlockTablesPanel,
     "Flex attention": FlexPanel,
     "Versions": VersionsPanel,

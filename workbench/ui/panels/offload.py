@@ -73,10 +73,10 @@ class OffloadPanel(Panel):
     def show(self, plan: Plan) -> None:
         """See `Panel.show`."""
         with self._lock, self.by_program:
-            _offer(self.controls["other_tensor_parallel"], tensor_parallel_sizes(plan.model))
+            offer(self.controls["other_tensor_parallel"], tensor_parallel_sizes(plan.model))
             legal = self.session.legal_values(plan.model)
             dtypes = legal.of(plan.scenario, "kv_cache_dtype", plan.rules.kv_cache_dtypes)
-            _offer(self.controls["other_kv_cache_dtype"], dtypes)
+            offer(self.controls["other_kv_cache_dtype"], dtypes)
             super().show(plan)
 
     def request(self) -> OffloadRequest:
@@ -131,7 +131,7 @@ class OffloadPanel(Panel):
             self.controls[name].value = value
 
 
-def _offer(picker: widgets.Dropdown, values: Iterable[Any]) -> None:
+def offer(picker: widgets.Dropdown, values: Iterable[Any]) -> None:
     """Offer these values; keep the choice if it is still there."""
     options = ((SAME, SAME), *((str(value), value) for value in values))
     if options != picker.options:
