@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.devices import driver_memory_of
+
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
 
@@ -17,8 +19,8 @@ SCHEDULER_MAX_NUM_BATCHED_TOKENS = 2048
 """Default of `SchedulerConfig`, which knows no device."""
 CPU = "cpu"
 SERVE, LLM = "serve", "LLM"
-ENTRY_POINTS = (SERVE, LLM)
-"""Ways to start vLLM, which have defaults of their own."""
+USAGE_CONTEXTS = {SERVE: "OPENAI_API_SERVER", LLM: "LLM_CLASS"}
+"""Ways to start vLLM that have defaults of their own -> what vLLM calls them."""
 
 
 class Excepted(NamedTuple):
@@ -64,21 +66,13 @@ class BatchTier:
 SMALL = BatchTier(0, BatchSizes(SCHEDULER_MAX_NUM_BATCHED_TOKENS, 256), BatchSizes(8192, 256))
 
 
-def reported_memory(plan: Plan) -> int | None:
-    """Return the memory that decides about the tier, in bytes; None: not known."""
-    device, explicit = plan.device, plan.settings.device_memory_bytes
-    if device is not None and device.driver_bytes is None:
-        return 0  # 0.23 takes no answer for no memory; 0.33 keeps such devices in the last tier
-    return device.driver_bytes if explicit is None and device is not None else explicit
-
-
 def device_tier(plan: Plan) -> BatchTier:
     """Return the tier of the device, the last one where its memory is not given."""
     if plan.platform.name == CPU:  # it has its own, for every rank
         ranks = plan.settings.tensor_parallel
         serve, llm = BatchSizes(2048 * ranks, 128 * ranks), BatchSizes(4096 * ranks, 256 * ranks)
         return BatchTier(0, serve, llm)
-    memory = reported_memory(plan)
+    memory = driver_memory_of(plan.settings)
     if memory is None:
         return plan.rules.batch_tiers[-1]
     return next(tier for tier in possible_tiers(plan) if memory >= tier.device_memory_bytes)
@@ -107,7 +101,7 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
 def is_certain(plan: Plan, field: str) -> bool:
     """Return whether the value of `field` follows from the scenario alone."""
     # Not certain is a default that devices have different ones of, while the memory is not given.
-    if plan.platform.name == CPU or reported_memory(plan) is not None:
+    if plan.platform.name == CPU or driver_memory_of(plan.settings) is not None:
         return True
     if getattr(plan.settings, field):
         return True

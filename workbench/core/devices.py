@@ -104,6 +104,14 @@ def platform_of(settings: Settings) -> str:
     return settings.platform if device is None else device.platform
 
 
+def driver_memory_of(settings: Settings) -> int | None:
+    """Return the bytes by which vLLM picks its defaults: the driver's total; None: not known."""
+    device, explicit = device_of(settings), settings.device_memory_bytes
+    if device is not None and device.driver_bytes is None:
+        return 0  # 0.23 takes no answer for no memory; 0.33 keeps such devices in the last tier
+    return device.driver_bytes if explicit is None and device is not None else explicit
+
+
 def device_memory_of(settings: Settings) -> int | None:
     """Return the bytes of one device: the explicit ones, else those of the device by name."""
     explicit = settings.device_memory_bytes

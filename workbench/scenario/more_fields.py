@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.core.batch_defaults import ENTRY_POINTS, LLM, SERVE
+from workbench.core.batch_defaults import SERVE, USAGE_CONTEXTS
 from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
@@ -16,8 +16,8 @@ from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer,
 from workbench.scenario.sizes import SMALLEST_BARE
 
 GIB = 2**30
-USAGE_CONTEXTS = {"OPENAI_API_SERVER": SERVE, "LLM_CLASS": LLM}
-"""vLLM's name of an entry point -> ours; others have no defaults of their own."""
+ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
+"""vLLM's name of an entry point -> ours."""
 NEEDS_MORE = frozenset({"custom_class", "suffix"})
 """Speculative methods that need a class or a package of their own."""
 
@@ -134,11 +134,11 @@ class MoreFields:
     )
     entry_point: str = declare(
         SERVE,
-        Words(ENTRY_POINTS, normal=USAGE_CONTEXTS.get),
+        Words(tuple(USAGE_CONTEXTS), normal=ENTRY_POINTS.get),
         "Started by",
         "`vllm serve`, or `LLM(...)` in Python, which has larger default budgets",
         also=("usage_context",),
-        examples=(SERVE, SERVE, *ENTRY_POINTS),
+        examples=(SERVE, SERVE, *USAGE_CONTEXTS),
     )
     num_speculative_tokens: int = declare(
         0,

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from workbench.access.app_mode import check_python
+from workbench.core.batch_defaults import A100, USAGE_CONTEXTS
+from workbench.core.devices import device_of, driver_memory_of, platform_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
-from workbench.core.platforms import capability_of
+from workbench.core.platforms import capability_of, gfx_of
 from workbench.core.speculation import MTP, NGRAM
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
@@ -36,7 +38,7 @@ BOOT = (
 QUOTED_LINES = 3
 COPIED = (
     *configuration.COPIED,
-    *("backend", "tensor_parallel", "device_memory_bytes"),
+    *("backend", "tensor_parallel"),
     *("num_speculative_tokens", "gdn_flashinfer_prefill"),
 )
 """Settings that a question contains unchanged."""
@@ -44,10 +46,14 @@ COPIED = (
 
 @dataclass(frozen=True)
 class Host:
-    """The machine and the environment that one process simulates. Capability: None outside CUDA."""
+    """The machine and the environment that one process simulates.
+
+    capability: None outside CUDA. gfx: empty outside ROCm.
+    """
 
     platform: str
     capability: tuple[int, int] | None = None
+    gfx: str = ""
     trtllm_kernels: bool = False
     batch_invariant: bool = False
 
@@ -55,7 +61,7 @@ class Host:
     def of(cls, settings: Settings) -> Host:
         """Return the host that a scenario describes."""
         switches = settings.trtllm_kernels, settings.batch_invariant
-        return cls(settings.platform, capability_of(settings), *switches)
+        return cls(platform_of(settings), capability_of(settings), gfx_of(settings), *switches)
 
 
 @dataclass(frozen=True)
@@ -101,9 +107,21 @@ def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dic
     return {
         "speculative_method": MTP if method == MTP else NGRAM,
         **{name: getattr(settings, name) for name in COPIED},
+        "usage_context": USAGE_CONTEXTS[settings.entry_point],
+        # Without a known memory size the device counts as small, as when vLLM cannot query it.
+        "device_memory_bytes": driver_memory_of(settings) or 0,
+        "device_name": _device_name(settings),
         "has_sinks": model.attention is not None and model.attention.has_sinks,
         "config": dict(config),
     }
+
+
+def _device_name(settings: Settings) -> str | None:
+    """Return the name that vLLM reads; that of an A100, unless a device is named, for 8.0."""
+    device = device_of(settings)
+    if device is not None:
+        return device.title
+    return "NVIDIA A100" if capability_of(settings) == A100.capability else None
 
 
 def query(

@@ -7,8 +7,8 @@ from workbench.core.batch_defaults import (
     batch_sizes,
     depends_on_device,
     device_tier,
-    reported_memory,
 )
+from workbench.core.devices import driver_memory_of
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -47,7 +47,7 @@ def token_budget(run: WorkingPlan) -> None:
 
 
 def _step(run: WorkingPlan, rule: Rule, size: int, explicit: int | None) -> None:
-    memory = reported_memory(run)
+    memory = driver_memory_of(run.settings)
     note = "" if explicit else _assumption(run, memory)
     run.step(
         rule,

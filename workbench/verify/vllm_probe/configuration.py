@@ -56,9 +56,9 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
         compilation_config=WITHOUT_FUSION,
         **values,
     )
-    # Without a known memory size the device counts as small, as when vLLM cannot query it.
-    machine.device_memory_bytes = question["device_memory_bytes"] or 0
-    return arguments.create_engine_config(UsageContext.OPENAI_API_SERVER)
+    machine.device_memory_bytes = question["device_memory_bytes"]
+    machine.device_name = question["device_name"]
+    return arguments.create_engine_config(UsageContext[question["usage_context"]])
 
 
 _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}

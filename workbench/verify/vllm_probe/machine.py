@@ -11,6 +11,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -19,16 +20,14 @@ from typing import Any
 DEVICE_MEMORY_BYTES = 80 * 2**30
 """While modules are imported; then every question has its own."""
 PLATFORM_CLASSES = {"cuda": "Cuda", "rocm": "Rocm", "xpu": "XPU", "cpu": "Cpu"}
-CAPABILITIES = {"rocm": (9, 4)}
 CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
-A100 = (8, 0)
-"""The compute capability whose device is named an A100: vLLM has other defaults for that name."""
 OPTIONAL_PACKAGES = {"cuda": ("b12x", "flashinfer", "tokenspeed_mla"), "xpu": ("vllm_xpu_kernels",)}
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that no question covers depend on it."""
 GFX = "gfx942"
+"""Architecture of an AMD device, unless the host names one."""
 
 
 class CannotAnswer(BaseException):
@@ -45,6 +44,7 @@ class Machine:
         self.host = host
         self.platform: Any = None
         self.device_memory_bytes = DEVICE_MEMORY_BYTES
+        self.device_name: str | None = None
         self.stand_ins: dict[str, str] = {}
         self._reported = 0
 
@@ -183,11 +183,10 @@ def _pinned(platform: Any, machine: Machine) -> Any:
     from vllm.platforms.interface import DeviceCapability
 
     name = machine.host["platform"]
-    pair = machine.host.get("capability") or CAPABILITIES.get(name)
-    is_a100 = name == "cuda" and pair is not None and tuple(pair) == A100
+    pair = _capability(machine.host)
     answers: dict[str, Callable[[], Any]] = {
         "get_device_capability": lambda: DeviceCapability(*pair) if pair else None,
-        "get_device_name": lambda: "played NVIDIA A100" if is_a100 else f"played {name}",
+        "get_device_name": lambda: machine.device_name or f"played {name}",
         "get_device_uuid": lambda: "played",
         # Each question sets its own device memory.
         "get_device_total_memory": lambda: machine.device_memory_bytes,
@@ -199,6 +198,21 @@ def _pinned(platform: Any, machine: Machine) -> Any:
         for name, answer in answers.items()
     }
     return type("Pinned", (platform,), methods)
+
+
+def _gfx(host: dict[str, Any]) -> str:
+    return host.get("gfx") or GFX
+
+
+def _capability(host: dict[str, Any]) -> tuple[int, int] | None:
+    """Return the compute capability; on ROCm the first digits of the architecture, as HIP does."""
+    if host["platform"] != "rocm":
+        pair = host.get("capability")
+        return pair and (pair[0], pair[1])
+    digits = re.match(r"gfx(\d+)", _gfx(host))
+    assert digits is not None
+    major = digits[1][:2] if len(digits[1]) == 4 else digits[1][:1]
+    return int(major), int(digits[1][len(major)])
 
 
 def _image_operators(machine: Machine, torch: Any) -> None:
@@ -227,12 +241,12 @@ def _image_operators(machine: Machine, torch: Any) -> None:
 
 def _play_properties(machine: Machine, torch: Any) -> None:
     """Set what torch says of the device; ROCm reads its architecture during an import."""
-    major, minor = machine.host.get("capability") or CAPABILITIES[machine.host["platform"]]
+    major, minor = _capability(machine.host) or (0, 0)
     properties = types.SimpleNamespace(
         name="played",
         major=major,
         minor=minor,
-        gcnArchName=GFX,
+        gcnArchName=_gfx(machine.host),
         total_memory=machine.device_memory_bytes,
         multi_processor_count=PROCESSORS,
     )
