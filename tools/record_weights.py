@@ -9,7 +9,6 @@ their ranks. Questions as for `record_cache_groups.py`; their memory and drafter
 import json
 import os
 import sys
-from copy import deepcopy
 from typing import Any
 
 import record_cache_groups as groups
@@ -37,29 +36,15 @@ def main() -> int:
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     import vllm
 
-    config = groups.configuration(question["config"], deepcopy(question["arguments"]), machine)
+    from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
+    from vllm_probe import configuration, models
+
+    config = configuration.build(groups.probe_question(question), machine)
     if config.model_config.architecture.startswith("Transformers"):
         raise TypeError("vLLM has no class of its own for this model")
-    return {"vllm": vllm.__version__, **_bytes(_model(config))}
-
-
-def _model(config: Any) -> Any:
-    import torch
-    from vllm.config import set_current_vllm_config
-    from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
-    from vllm.model_executor.model_loader.utils import initialize_model
-
     _ROPE_DICT.clear()  # every model makes its tables again
-    groups.reserve_workspace()
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(config.model_config.dtype)
-    try:
-        with set_current_vllm_config(config):
-            groups.one_rank_of(config.parallel_config.tensor_parallel_size)
-            with torch.device("meta"):
-                return initialize_model(vllm_config=config)
-    finally:
-        torch.set_default_dtype(before)
+    model, _ = models.build(config)
+    return {"vllm": vllm.__version__, **_bytes(model)}
 
 
 def _bytes(model: Any) -> dict[str, int]:

@@ -20,7 +20,7 @@ ROOMS = {
     "kernels": set(),
     "labs": {"core", "views", "kernels"},
     "sweeps": {"core", "access", "scenario", "models", "views", "kernels", "labs", "face"},
-    "verify": {"core", "access", "scenario", "models", "face"},
+    "verify": {"core", "access", "scenario", "models", "interop", "face"},
     "notebooks": {"core", "access"},
     "interop": {"core", "access", "scenario", "models", "views"},
     "exercises": {"core", "access", "scenario", "views", "kernels", "labs", "face"},

@@ -20,7 +20,7 @@ from workbench.core.errors import Refused
 from workbench.core.stages import hybrid_alignment
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.verification import COMPARED, Check, Report, Row, compare, nearest_rules
-from workbench.models import catalog_names
+from workbench.models import catalog_names, load_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.scenario.scenario import random_scenarios
@@ -85,6 +85,66 @@ def test_a_refusal_on_one_side_only_is_a_difference():
     assert compare(refused, {}, same)[0].same
 
 
+MEMORY = 20 * 2**30
+
+
+def groups_of(plan):
+    """Groups of a plan in the form of the probe's answer."""
+    return [
+        {
+            "kind": group.kind,
+            "block_size": group.spec.block_size,
+            "page_size_bytes": group.page_size_bytes,
+            "layers": [
+                [one.kind, one.block_size, one.page_size_bytes, False, count]
+                for one, count in group.layers_by_spec
+            ],
+        }
+        for group in plan.cache.groups
+    ]
+
+
+@pytest.mark.parametrize("model", ["gemma-3-27b", "qwen3.5-4b", "mamba-2.8b"])
+def test_groups_are_compared_in_any_order_and_layer_by_layer(model):
+    plan = resolve(Scenario(model=model, kv_cache_memory_bytes=MEMORY))
+    groups = groups_of(plan)
+    rows = compare(plan, {"groups": groups[::-1]}, None)
+    assert [(row.field, row.same) for row in rows] == [("groups", True), ("layers", True)]
+    groups[0]["layers"][0][2] += 256
+    rows = compare(plan, {"groups": groups}, None)
+    assert [(row.field, row.same) for row in rows] == [("groups", True), ("layers", False)]
+
+
+def test_sizes_of_the_pool_are_compared():
+    plan = resolve(Scenario(kv_cache_memory_bytes=MEMORY))
+    size = sum(tensor.size_bytes for tensor in plan.cache.tensors)
+    right = {"num_blocks": plan.cache.num_blocks, "tensor_bytes": size}
+    right["max_concurrency"] = plan.cache.max_concurrency * (1 + 1e-12)
+    assert [row.same for row in compare(plan, right, None)] == [True] * 3
+    wrong = {name: 2 * value for name, value in right.items()}
+    assert [row.same for row in compare(plan, wrong, None)] == [False] * 3
+
+
+def test_the_question_is_the_command_and_the_machine():
+    scenario = Scenario(
+        model="qwen3-8b",
+        tensor_parallel=2,
+        num_speculative_tokens=2,
+        kv_cache_layout="NHD",
+        device_memory_bytes=MEMORY,
+        kv_cache_memory_bytes_by_rank=(MEMORY, MEMORY + 1),
+    )
+    found = process.question(scenario, load_model("qwen3-8b"), {"model_type": "qwen3"})
+    words = found["words"]
+    assert words[words.index("--tensor-parallel-size") + 1] == "2"
+    assert json.loads(words[words.index("--speculative-config") + 1])["method"] == "ngram"
+    assert "qwen3-8b" not in " ".join(words)
+    assert found["environment"] == {"VLLM_KV_CACHE_LAYOUT": "NHD"}
+    assert found["ranks_bytes"] == [MEMORY, MEMORY + 1]
+    assert found["device_memory_bytes"] == MEMORY
+    assert found["config"] == {"model_type": "qwen3"}
+
+
 def test_lines_that_the_hook_does_not_log_are_not_compared():
     plan = resolve(Scenario(enable_prefix_caching=True))
     lines = [line for line in plan.log_lines if line.startswith(("Setting", "Padding"))]
@@ -130,6 +190,22 @@ def test_text_and_html_mark_differences_by_word_and_sign():
     ]
 
 
+def test_the_text_of_many_counts_how_often_each_field_agrees():
+    same, other = (Row("block_size", 16, 16 + one, same=not one) for one in (0, 1))
+    always = Row("head_size", 128, 128, same=True)
+    checks = (Check({"model": "a"}, (same, always)), Check({"model": "b"}, (other, always)))
+    silent = Check({"model": "c"}, unanswered={"model": "no such package"})
+    report = Report("0.33.0", "0.33", {}, {}, (*checks, silent))
+    assert report.agreement == {"block_size": (1, 2), "head_size": (2, 2)}
+    text = verification_text(report)
+    assert "block_size  1 of 2" in text
+    assert "agrees in every scenario: head_size 2" in text
+    assert "not verified: model (no such package)" in text
+    assert report.to_dict()["unanswered"] == [
+        {"scenario": {"model": "c"}, "why": {"model": "no such package"}}
+    ]
+
+
 @pytest.mark.parametrize("rules", ["0.23", "0.33"])
 def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
     some = random_scenarios(400, 1, rules)
@@ -141,6 +217,7 @@ def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
     assert len({one.device_memory_bytes for one in some}) > 2
     assert {one.platform for one in some} == {"cuda", "rocm", "xpu", "cpu"}
     assert {one.rules for one in some} == {rules}
+    assert {one.model for one in random_scenarios(9, 1, rules, ["qwen3-8b"])} == {"qwen3-8b"}
     assert {one.mamba_cache_mode for one in some} == {None, *RULE_SETS[rules].cache_modes}
 
 
@@ -202,12 +279,17 @@ class TestRealVllm:
     pytestmark = needs_vllm
 
     def test_the_command_finds_no_difference(self, model):
-        done = run_command(model, "-s", "tensor_parallel=2", "--json")
+        done = run_command(
+            model, "-s", "tensor_parallel=2", "-s", f"kv_cache_memory_bytes={MEMORY}", "--json"
+        )
         report = json.loads(done.stdout)
         assert report["differences"] == []
         assert report["not_asked"] == []
-        assert report["compared_fields"] > 20
-        assert "Platform.update_block_size_for_backend" in report["asked"]  # words: ok
+        assert report["compared_fields"] > 30
+        called = report["asked"]  # words: ok
+        assert "Platform.update_block_size_for_backend" in called
+        assert "get_model" in called
+        assert "EngineCore._initialize_kv_caches" in called
         assert done.exit_code == 0
 
     def test_a_planted_wrong_rule_is_found(self, model, monkeypatch):

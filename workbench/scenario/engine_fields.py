@@ -147,6 +147,7 @@ class EngineFields:
         Bytes(),
         "KV memory",
         "{flag} per rank, for example 20 GiB or 80 GB; replaces the memory budget",
+        examples=(None, 4 * 2**30, 20 * 2**30, 60 * 2**30),
     )
     rules: str = declare(
         DEFAULT,

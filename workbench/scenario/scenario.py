@@ -1,7 +1,7 @@
 """The scenario: the user's settings, checked at the boundary; and random ones."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from workbench.access.json_text import json_or_word, parse_json
 from workbench.core.devices import Device, device_named
 from workbench.core.errors import ScenarioError, nearest_names, shown
 from workbench.core.versions import RULE_SETS, RuleSet
-from workbench.scenario.engine_fields import DEFAULT_MODEL
+from workbench.scenario.engine_fields import DEFAULT_MODEL, MODEL
 from workbench.scenario.fields import FIELDS, Settings
 
 OTHER_NAMES = {other: name for name, field in FIELDS.items() for other in field.other_names}
@@ -160,19 +160,25 @@ def value_of(name: str, text: str) -> Any:
     return text if is_number and not takes_numbers else value
 
 
-def random_scenarios(count: int, seed: int, rules: str) -> tuple[Scenario, ...]:
-    """Return `count` scenarios over the catalog, the platforms and the backends of `rules`.
+def random_scenarios(
+    count: int, seed: int, rules: str, models: Sequence[str | dict[str, Any]] = ()
+) -> tuple[Scenario, ...]:
+    """Return `count` scenarios over the platforms and the backends of `rules`.
 
-    A backend is of the model's kind (MLA or not) and of the platform; the rest is free, so some
-    scenarios are refused, which is an answer too.
+    models: names, paths or objects to choose from; those of the catalog by default. A backend is of
+    the model's kind (MLA or not) and of the platform; the rest is free, so some scenarios are
+    refused, which is an answer too.
     """
     random = Random(seed)  # noqa: S311  (a choice of examples, not of secrets)
-    return tuple(_random_scenario(random, RULE_SETS[rules]) for _ in range(count))
+    return tuple(_random_scenario(random, RULE_SETS[rules], models) for _ in range(count))
 
 
-def _random_scenario(random: Random, rules: RuleSet) -> Scenario:
+def _random_scenario(
+    random: Random, rules: RuleSet, models: Sequence[str | dict[str, Any]]
+) -> Scenario:
     chosen: dict[str, Any] = {"rules": rules.name}
     for name, field in FIELDS.items():
-        if values := field.example_values(chosen, rules):
+        given = models if field is MODEL else ()
+        if values := given or field.example_values(chosen, rules):
             chosen[name] = random.choice(values)
     return Scenario(**chosen)

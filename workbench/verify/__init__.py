@@ -47,7 +47,7 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
     stand_ins: dict[str, str] = {}
     for host, places in _by_host(scenarios).items():
         chosen = [scenarios[at] for at in places]
-        questions = [question(load_model(one.model), one, _config(one.model)) for one in chosen]
+        questions = [question(one, load_model(one.model), _config(one.model)) for one in chosen]
         installed, answers = query(python, host, questions)
         outcomes.update(zip(places, answers, strict=True))
         stand_ins.update(installed.stand_ins)

@@ -17,31 +17,24 @@ from typing import Any
 
 from workbench.access.app_mode import check_python
 from workbench.core.batch_defaults import A100, USAGE_CONTEXTS
+from workbench.core.capacity.blocks import given_bytes
 from workbench.core.devices import device_of, driver_memory_of, platform_of
 from workbench.core.errors import WorkbenchError
 from workbench.core.model import Model
 from workbench.core.platforms import capability_of, gfx_of
-from workbench.core.speculation import MTP, NGRAM
-from workbench.core.stages.speculation import method_for
-from workbench.core.versions import RULE_SETS
+from workbench.interop.commands.vllm_args import vllm_args, vllm_environment
+from workbench.scenario import Scenario
 from workbench.scenario.fields import Settings
-from workbench.verify.vllm_probe import configuration
 
 START_S = 180
 """Seconds for importing vLLM, on a slow disk too; QUESTION_S is added for each question."""
-QUESTION_S = 10
+QUESTION_S = 60
 BOOT = (
     "import sys; sys.path[:] = [*filter(None, sys.path), {folder!r}]; import vllm_probe; "
     "sys.path.remove({folder!r}); vllm_probe.main()"
 )
 """The working folder, first on the path, is removed: its files must not be imported."""
 QUOTED_LINES = 3
-COPIED = (
-    *configuration.COPIED,
-    *("backend", "tensor_parallel"),
-    *("num_speculative_tokens", "gdn_flashinfer_prefill"),
-)
-"""Settings that a question contains unchanged."""
 
 
 @dataclass(frozen=True)
@@ -96,23 +89,22 @@ class CannotVerifyError(WorkbenchError):
     """vLLM cannot answer: the Python, its vLLM, or a package that vLLM needs is missing."""
 
 
-def question(model: Model, settings: Settings, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the question for vLLM about one scenario: the config.json and the explicit settings.
+def question(scenario: Scenario, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the question for vLLM about one scenario: its command, its machine, its config.json.
 
-    Attention sinks are included, since only a built layer would know them. Every method except
-    mtp is sent as ngram, which needs neither a second checkpoint nor another package: the answers
-    depend only on the number of tokens.
+    ranks_bytes: the memory that every rank has for the cache, None while it is unknown.
     """
-    method = method_for(model, settings, RULE_SETS[settings.rules].speculation)
+    _, *words = vllm_args(scenario, model)
     return {
-        "speculative_method": MTP if method == MTP else NGRAM,
-        **{name: getattr(settings, name) for name in COPIED},
-        "usage_context": USAGE_CONTEXTS[settings.entry_point],
+        "words": words,
+        "environment": vllm_environment(scenario),
+        "usage_context": USAGE_CONTEXTS[scenario.entry_point],
         # Without a known memory size the device counts as small, as when vLLM cannot query it.
-        "device_memory_bytes": driver_memory_of(settings) or 0,
-        "device_name": _device_name(settings),
-        "has_sinks": model.attention is not None and model.attention.has_sinks,
+        "device_memory_bytes": driver_memory_of(scenario) or 0,
+        "device_name": _device_name(scenario),
+        "ranks_bytes": list(given_bytes(scenario)) or None,
         "config": dict(config),
+        "draft_config": None,
     }
 
 

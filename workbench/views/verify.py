@@ -17,6 +17,8 @@ SHOWN = 20
 def verification_text(report: Report) -> str:
     """Return the table of one scenario, or the differing ones of many; then the calls made."""
     lines = [headline(report)]
+    if len(report.checks) > 1:
+        lines += ["", *_agreement(report)]
     for check in _shown(report):
         lines += ["", scenario_text(check)]
         if check.failure is not None:
@@ -78,7 +80,20 @@ def verification_html(report: Report) -> str:
 def _shown(report: Report) -> Sequence[Check]:
     if len(report.checks) == 1:
         return report.checks
-    return (*report.differing, *report.failed)[:SHOWN]
+    silent = [check for check in report.checks if check.unanswered and not check.differences]
+    return (*report.differing, *report.failed, *silent)[:SHOWN]
+
+
+def _agreement(report: Report) -> list[str]:
+    """Return how often each field agrees; the fields that always do follow on one line."""
+    counts = report.agreement
+    partly = {field: pair for field, pair in counts.items() if pair[0] < pair[1]}
+    rows = [(field, f"{same} of {compared}") for field, (same, compared) in partly.items()]
+    whole = [
+        f"{field} {compared}" for field, (same, compared) in counts.items() if same == compared
+    ]
+    lines = aligned([("field", "agrees in"), *rows], "  ") if rows else []
+    return [*lines, "  agrees in every scenario: " + ", ".join(whole)]
 
 
 def _table(check: Check, *, everything: bool) -> list[str]:

@@ -56,17 +56,18 @@ def rank_bytes(plan: Plan, grouping: Grouping) -> tuple[int, ...]:
     """Return the cache bytes of every rank, one entry if all are equal; empty while unknown."""
     override = plan.settings.num_gpu_blocks_override
     if override is None:
-        return _given_bytes(plan.settings)
+        return given_bytes(plan.settings)
     # An override replaces what the ranks measured, and that the explicit bytes.
     return (override * grouping.bytes_per_block,)
 
 
 def measured_bytes(settings: Settings) -> int | None:
     """Return the least bytes of a rank without an override: measured, explicit or by the budget."""
-    return min(_given_bytes(settings), default=None)
+    return min(given_bytes(settings), default=None)
 
 
-def _given_bytes(settings: Settings) -> tuple[int, ...]:
+def given_bytes(settings: Settings) -> tuple[int, ...]:
+    """Return the bytes of the ranks without an override; empty while they are unknown."""
     if settings.kv_cache_memory_bytes_by_rank:
         return settings.kv_cache_memory_bytes_by_rank
     if settings.kv_cache_memory_bytes is not None:
@@ -174,10 +175,10 @@ def longest_request(plan: Plan, grouping: Grouping, available: int) -> int:
 
 
 def scheduler_block_size(plan: Plan, grouping: Grouping) -> int:
-    """Return the scheduler's unit: the configured block of a single group, else the LCM."""
-    if len(grouping.groups) <= 1:
-        return plan.block_size
-    return grouping.block_multiple_tokens
+    """Return the scheduler's unit: the LCM of the groups' blocks, the block without a group."""
+    # EngineCore sets the block to the least of the groups' first, and that is the one of a single
+    # group, whatever the block of attention layers would be.
+    return grouping.block_multiple_tokens if grouping.groups else plan.block_size
 
 
 def hashes_may_be_finer(plan: Plan, grouping: Grouping, *, in_use: bool) -> bool:

@@ -1,10 +1,13 @@
 """A plan compared with the answers of a real vLLM, field by field."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import isclose
 from typing import Any
 
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 
@@ -12,17 +15,18 @@ COMPARED = (
     *("is_hybrid", "use_mla", "model_dtype", "kv_cache_dtype"),
     *("max_model_len", "max_num_batched_tokens", "max_num_seqs"),
     *("enable_prefix_caching", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
-    *("num_kv_heads_per_rank", "head_size", "backend", "backend_refused"),
+    *("num_kv_heads_per_rank", "head_size", "backend"),
     *("mamba_backend", "mamba_state_shapes", "mamba_state_dtypes", "mamba_page_size_bytes"),
     *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
     *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
-    *("validate_block_size_error", "log_lines"),
+    *("validate_block_size_error", "log_lines", "groups", "layers", "cache_layout"),
+    *("scheduler_block_size", "hash_block_size", "num_blocks", "max_concurrency"),
+    *("tensors", "tensor_bytes", "async_scheduling", "model_runner"),
 )
 """The fields that are compared, in the order of vLLM's start; names of the published plan."""
 
 HOOK_LINES = ("Setting ", "Padding ", "[XPU]")
 """How the lines begin that the block-size hook logs; the plan has lines of other places too."""
-BACKEND_PROBLEMS = {"no_valid_backend", "backend_not_valid"}
 BUDGET_PROBLEM = "block_exceeds_token_budget"
 SHOWN_MESSAGE = 300
 NOT_NATIVE = "architecture_not_served"
@@ -97,6 +101,16 @@ class Report:
         """Return every vLLM function that was called, once, in order."""
         return tuple(dict.fromkeys(name for check in self.checks for name in check.functions))
 
+    @property
+    def agreement(self) -> dict[str, tuple[int, int]]:
+        """Return field -> in how many scenarios it is the same, and in how many it was compared."""
+        rows = [row for check in self.checks for row in check.rows]
+        same = Counter(row.field for row in rows if row.same)
+        return {
+            field: (same[field], count)
+            for field, count in Counter(row.field for row in rows).items()
+        }
+
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-able values, with rows only of scenarios that differ."""
         return {
@@ -108,6 +122,12 @@ class Report:
             "stand_ins": dict(self.stand_ins),
             "scenarios": len(self.checks),
             "compared_fields": sum(len(check.rows) for check in self.checks),
+            "agreement": {field: list(counts) for field, counts in self.agreement.items()},
+            "unanswered": [
+                {"scenario": dict(check.scenario), "why": dict(check.unanswered)}
+                for check in self.checks
+                if check.unanswered
+            ],
             "not_asked": [
                 {"scenario": dict(check.scenario), "why": check.failure} for check in self.failed
             ],
@@ -148,7 +168,7 @@ def compare(
 
     Fields that vLLM was not queried for have no row.
     """
-    ours = {} if isinstance(outcome, Refused) else _ours(outcome)
+    ours, answers = {} if isinstance(outcome, Refused) else _ours(outcome), _theirs(answers)
     both = [name for name in COMPARED if name in answers and name in ours]
     rows = [_row(name, ours[name], answers[name]) for name in both]
     if not isinstance(outcome, Refused) and refusal is None:
@@ -161,6 +181,8 @@ def _row(name: str, ours: Any, theirs: Any) -> Row:
         # The plan has the lines of other places, too.
         theirs = [line for line in theirs if line.startswith(HOOK_LINES)]
     same = ours == theirs
+    if isinstance(ours, float) and isinstance(theirs, float):
+        same = isclose(ours, theirs)  # vLLM divides in another order
     if name == "validate_block_size_error" and ours and theirs:
         same = ours in theirs
     return Row(name, ours, theirs, same)
@@ -172,10 +194,50 @@ def _ours(plan: Plan) -> dict[str, Any]:
     budget = codes.get(BUDGET_PROBLEM)
     return {
         **Plan.to_dict(plan),
-        "backend_refused": bool(BACKEND_PROBLEMS & set(codes)),
+        **({} if plan.cache is None else _ours_of_cache(plan.cache)),
         "validate_block_size_error": budget.vllm_text if budget else None,
         "log_lines": [line for line in plan.log_lines if line.startswith(HOOK_LINES)],
     }
+
+
+def _ours_of_cache(cache: CachePlan) -> dict[str, Any]:
+    """Return groups, layers and allocations in the words of the comparison."""
+    layers = [spec for group in cache.groups for spec in group.layer_specs]
+    tensors = cache.tensors or ()
+    return {
+        "groups": sorted(
+            [group.kind, group.spec.block_size, group.page_size_bytes, len(group.layers)]
+            for group in cache.groups
+        ),
+        "layers": _counted((one.kind, one.block_size, one.page_size_bytes, 1) for one in layers),
+        "tensors": None if cache.cache_layout else len(tensors) or None,
+        "tensor_bytes": sum(tensor.size_bytes for tensor in tensors),
+    }
+
+
+def _theirs(answers: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return vLLM's answers with its groups in the words of the comparison, in no order."""
+    if "groups" not in answers:
+        return answers
+    groups = answers["groups"]
+    size = ("kind", "block_size", "page_size_bytes")
+    layers = [layer for group in groups for layer in group["layers"]]
+    return {
+        **answers,
+        "groups": sorted(
+            [*(group[name] for name in size), sum(count for *_, count in group["layers"])]
+            for group in groups
+        ),
+        "layers": _counted((kind, block, page, count) for kind, block, page, _, count in layers),
+    }
+
+
+def _counted(layers: Iterable[tuple[str, int, int, int]]) -> list[list[Any]]:
+    """Return (class, block, page, how many) with equal layers counted together."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    for kind, block, page, count in layers:
+        found[kind, block, page] += count
+    return sorted([*layer, count] for layer, count in found.items())
 
 
 def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> Row:

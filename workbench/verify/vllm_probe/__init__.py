@@ -9,6 +9,7 @@ No code of vLLM is copied: every number comes from a call of its own code.
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import IO, Any
 
 
@@ -17,8 +18,16 @@ def _reply(channel: IO[str], message: dict[str, Any]) -> None:
     channel.flush()
 
 
+MEMORY_BYTES = 8 * 2**30
+"""What this process may take. Models have no weights here: one that needs more is not answered."""
+
+
 def main() -> None:
     """Answer every line of standard input; the first argument is the platform, as JSON."""
+    with suppress(ImportError):  # there is no such limit on Windows
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     # vLLM prints to standard output: redirect that to standard error.
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -2,13 +2,14 @@
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from . import models, planning
 from .configuration import build
-from .layers import backend_of, model_class, stand_ins, state_layer_class
 from .machine import CannotAnswer, Machine
 
 ALIGNMENT = "_align_hybrid_block_size"
@@ -16,9 +17,10 @@ ALIGNMENT = "_align_hybrid_block_size"
 NO_DEVICE = "Torch not compiled with CUDA enabled"
 """Torch's message if a real device was needed: this is not an answer of vLLM."""
 LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
-STORES_PACKED = frozenset({"FLASHMLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"})
-"""Backends for which the constructor of vLLM's MLA layer may change the KV-cache dtype."""
-DECIDED_BY_LAYER = ("kv_cache_dtype", "attention_page_size_bytes")
+REFUSALS = (ValueError, AssertionError, NotImplementedError, RuntimeError, ZeroDivisionError)
+"""What vLLM raises on purpose, or where a size is impossible."""
+NOT_VLLM = ("/torch/", "/triton/", "/vllm_probe/", "<frozen importlib")
+"""Places whose errors say that this machine lacks something, not that vLLM refuses."""
 
 
 def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
@@ -26,13 +28,20 @@ def answer(question: dict[str, Any], machine: Machine) -> dict[str, Any]:
 
     Sizes in tokens or bytes, per rank. A refusal ends the questions that need what was refused.
     """
+    from vllm.config import set_current_vllm_config
+
     record = AnswerRecord()
     try:
         config = record.call("EngineArgs.create_engine_config", build, question, machine)
         _configuration(config, record)
-        backend = _backend(config, question, record)
-        layer = _layers(config, backend, record)
-        _sizes(config, machine, backend, layer, record)
+        drafted = _built(config, record)
+        if drafted is not None:
+            attention, state = models.first_layers(config, drafted)
+            layers = config.compilation_config.static_forward_context
+            with set_current_vllm_config(config):
+                _layers(config, layers.get(attention), layers.get(state), record)
+            _sizes(config, machine, layers.get(attention), record)
+            _cache(config, attention, drafted, question["ranks_bytes"], record)
     except Refusal as refusal:
         return {**vars(record), "refusal": refusal.details}
     return vars(record)
@@ -59,10 +68,27 @@ class AnswerRecord:
         self.functions.append(name)
         try:
             return function(*given)
-        except (ValueError, AssertionError, NotImplementedError, RuntimeError) as error:
-            if NO_DEVICE in str(error):
-                raise CannotAnswer(f"{name} needs the device itself: {error}") from error
+        except REFUSALS as error:
+            if NO_DEVICE in str(error) or _raised_outside(error):
+                raise CannotAnswer(f"{name} needs the device itself: {_place(error)}") from error
             raise Refusal(name, error) from error
+
+
+def _raised_outside(error: Exception) -> bool:
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return any(part in last.filename for part in NOT_VLLM)
+
+
+def _place(error: BaseException) -> str:
+    """Return the error and where in vLLM it came up."""
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "/vllm/" in frame.filename
+    ]
+    where = ""
+    if frames:
+        path = frames[-1].filename.rpartition("/vllm/")[2]
+        where = f" ({path}, line {frames[-1].lineno})"
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _dtype(value: Any) -> str:
@@ -70,7 +96,7 @@ def _dtype(value: Any) -> str:
 
 
 def _configuration(config: Any, record: AnswerRecord) -> None:
-    model, cache = config.model_config, config.cache_config
+    model, cache, speculative = config.model_config, config.cache_config, config.speculative_config
     record.functions += ["ModelConfig", "CacheConfig", "SchedulerConfig"]
     record.answers.update(
         is_hybrid=model.is_hybrid,
@@ -84,62 +110,54 @@ def _configuration(config: Any, record: AnswerRecord) -> None:
         mamba_cache_mode=cache.mamba_cache_mode,
         mamba_cache_dtype=cache.mamba_cache_dtype,
         mamba_ssm_cache_dtype=cache.mamba_ssm_cache_dtype,
+        async_scheduling=bool(config.scheduler_config.async_scheduling),
+        model_runner="v2" if config.use_v2_model_runner else "v1",
+        speculative_method=speculative and speculative.method,
+        drops_a_block=bool(speculative and speculative.use_eagle()),
+        hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", None),
+        num_kv_heads_per_rank=None,
+        head_size=None,
     )
+    if not model.is_attention_free:
+        record.answers["num_kv_heads_per_rank"] = record.call(
+            "ModelConfig.get_num_kv_heads", model.get_num_kv_heads, config.parallel_config
+        )
+        record.answers["head_size"] = model.get_head_size()
 
 
-def _backend(config: Any, question: dict[str, Any], record: AnswerRecord) -> Any:
-    """Return the backend class of the attention layers; None if there are none."""
-    model = config.model_config
-    if model.is_attention_free:
-        record.answers.update(backend=None, num_kv_heads_per_rank=None, head_size=None)
+def _built(config: Any, record: AnswerRecord) -> set[str] | None:
+    """Return the names of the drafter's layers; None, and why, where no model can be built here."""
+    try:
+        _, drafted = record.call("get_model", models.build, config)
+        return drafted
+    except (CannotAnswer, ImportError, AttributeError, TypeError, KeyError) as error:
+        why = str(error) if isinstance(error, CannotAnswer) else _place(error)
+        record.unanswered["model"] = f"the model cannot be built here: {why}"
         return None
-    heads = record.call(
-        "ModelConfig.get_num_kv_heads", model.get_num_kv_heads, config.parallel_config
+
+
+def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> None:
+    record.answers.update(
+        kv_cache_dtype=config.cache_config.cache_dtype,  # an MLA layer may change it
+        backend=attention and models.registered_name(attention.get_attn_backend()),
     )
-    record.answers.update(num_kv_heads_per_rank=heads, head_size=model.get_head_size())
-    backend, name, reason = record.call("get_attn_backend", backend_of, config, question)
-    if reason is not None and NO_DEVICE in reason:
-        raise CannotAnswer(f"get_attn_backend needs the device itself: {reason}")
-    record.answers.update(backend=name, backend_refused=reason is not None)
-    if reason is not None:
-        record.answers["backend_reason"] = reason
-    if backend is None:
-        raise Refusal("get_attn_backend", ValueError(reason))
-    return backend
-
-
-def _layers(config: Any, backend: Any, record: AnswerRecord) -> Any:
-    model = config.model_config
-    state_layer = None
-    if model.is_hybrid or model.is_attention_free:
-        state_layer = state_layer_class(model_class(config))
-        if state_layer is None:
-            none = "no SSM layer class was found in the model's modules"
-            record.unanswered["mamba_backend"] = none
-    layer = stand_ins(config, backend, state_layer)
-    mamba = config.compilation_config.static_forward_context.get("layers.0.mixer")
-    if mamba is not None:
-        _states(mamba, record)
-    return layer
-
-
-def _states(mamba: Any, record: AnswerRecord) -> None:
+    if state is None:
+        return
     from vllm.v1.kv_cache_interface import MambaSpec
 
-    shapes = record.call("get_mamba_state_shape_from_config", mamba.get_state_shape)
-    dtypes = record.call("get_mamba_state_dtype_from_config", mamba.get_state_dtype)
-    spec = MambaSpec(shapes=tuple(shapes), dtypes=tuple(dtypes), block_size=-1)
-    record.functions.append("MambaSpec.page_size_bytes")
-    backend = record.call("get_mamba_attn_backend", mamba.get_attn_backend)
+    record.functions += ["MambaBase.get_state_shape", "MambaBase.get_state_dtype"]
+    shapes, dtypes = tuple(state.get_state_shape()), tuple(state.get_state_dtype())
     record.answers.update(
-        mamba_backend=backend.get_name(),
+        mamba_backend=state.get_attn_backend().get_name(),
         mamba_state_shapes=[list(shape) for shape in shapes],
         mamba_state_dtypes=[_dtype(dtype) for dtype in dtypes],
-        mamba_page_size_bytes=spec.page_size_bytes,
+        mamba_page_size_bytes=MambaSpec(
+            shapes=shapes, dtypes=dtypes, block_size=-1
+        ).page_size_bytes,
     )
 
 
-def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: AnswerRecord) -> None:
+def _sizes(config: Any, machine: Machine, attention: Any, record: AnswerRecord) -> None:
     from vllm.config import set_current_vllm_config
 
     cache = config.cache_config
@@ -153,9 +171,9 @@ def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: Answ
         log_lines=lines,
         **{ours: found[theirs] for theirs, ours in LOCALS.items() if theirs in found},
     )
-    if layer is not None:
+    if attention is not None:
         with set_current_vllm_config(config):
-            _kernel_block(config, backend, layer, record)
+            _kernel_block(config, attention.get_attn_backend(), record)
     record.answers["validate_block_size_error"] = None
     try:
         record.call("VllmConfig.validate_block_size", config.validate_block_size)
@@ -163,28 +181,37 @@ def _sizes(config: Any, machine: Machine, backend: Any, layer: Any, record: Answ
         record.answers["validate_block_size_error"] = refusal.details["message"]
 
 
-def _kernel_block(config: Any, backend: Any, layer: Any, record: AnswerRecord) -> None:
+def _kernel_block(config: Any, backend: Any, record: AnswerRecord) -> None:
     from vllm.v1.worker.utils import select_common_block_size
 
     sizes = backend.get_supported_kernel_block_sizes()
-    spec = record.call("Attention.get_kv_cache_spec", layer.get_kv_cache_spec, config)
-    record.answers.update(
-        supported_kernel_block_sizes=[
-            size if isinstance(size, int) else f"MultipleOf({size.base})" for size in sizes
-        ],
-        attention_page_size_bytes=spec.page_size_bytes,
-    )
-    record.functions += ["AttentionBackend.get_supported_kernel_block_sizes", type(spec).__name__]
-    if backend.get_name() in STORES_PACKED:
-        why = "the constructor of the MLA layer decides it, and none is built"
-        for field in DECIDED_BY_LAYER:
-            del record.answers[field]
-            record.unanswered[field] = why
+    record.functions.append("AttentionBackend.get_supported_kernel_block_sizes")
+    record.answers["supported_kernel_block_sizes"] = [
+        size if isinstance(size, int) else f"MultipleOf({size.base})" for size in sizes
+    ]
     block = config.cache_config.block_size
     record.answers["kernel_block_size"] = None
     with suppress(Refusal):
         kernel = record.call("select_common_block_size", select_common_block_size, block, [backend])
         record.answers["kernel_block_size"] = kernel
+
+
+def _cache(
+    config: Any,
+    attention: str | None,
+    drafted: set[str],
+    ranks_bytes: list[int] | None,
+    record: AnswerRecord,
+) -> None:
+    from vllm.config import set_current_vllm_config
+
+    initialize = "EngineCore._initialize_kv_caches"
+    with set_current_vllm_config(config):
+        specs = record.call("GPUModelRunner.get_kv_cache_spec", models.specs_of, config)
+        if attention in specs:
+            record.answers["attention_page_size_bytes"] = specs[attention].page_size_bytes
+        found = record.call(initialize, planning.plan, config, specs, drafted, ranks_bytes)
+    record.answers.update(found)
 
 
 @contextmanager

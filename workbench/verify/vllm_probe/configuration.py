@@ -1,70 +1,77 @@
-"""vLLM's configuration of one question, through its own argument class."""
+"""vLLM's configuration of one question, through its own command line."""
 
 import json
+import os
 import tempfile
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .machine import CannotAnswer, Machine
 
-COPIED = (
-    "dtype",
-    "kv_cache_dtype",
-    "mamba_cache_dtype",
-    "mamba_ssm_cache_dtype",
-    "enable_prefix_caching",
-    "mamba_cache_mode",
-    "block_size",
-    "mamba_block_size",
-    "max_model_len",
-    "max_num_batched_tokens",
-    "max_num_seqs",
+ALWAYS = (
+    *("--skip-tokenizer-init", "--load-format", "dummy", "--enforce-eager"),
+    *("--distributed-executor-backend", "mp"),
+    # Graph rewriting needs compiled operators at configuration time; no cache depends on it.
+    *("--compilation-config", '{"pass_config": {"fuse_allreduce_rms": false}}'),
 )
-"""Fields of a question that are arguments of vLLM under the same name."""
-WITHOUT_FUSION = {"pass_config": {"fuse_allreduce_rms": False}}
-"""Graph rewriting needs compiled operators at configuration time; no cache depends on it."""
+"""What every command has: there are no weights, no tokenizer and no compiled operators here."""
+SPECULATION = "--speculative-config"
 
 
 def build(question: dict[str, Any], machine: Machine) -> Any:
     """Build the VllmConfig, not its models and layers. Errors: whatever vLLM raises."""
     from vllm.engine.arg_utils import EngineArgs
     from vllm.usage.usage_lib import UsageContext
-    from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
     _inspect_in_this_process()
-    folder = _model_folder(question["config"], machine)
-    values = {name: question[name] for name in COPIED if question[name] is not None}
-    if question["backend"] is not None:
-        values["attention_backend"] = AttentionBackendEnum[question["backend"]]
-    if (requested := question["gdn_flashinfer_prefill"]) is not None:
-        values["gdn_prefill_backend"] = "flashinfer" if requested else "triton"
-    if drafts := question["num_speculative_tokens"]:
-        values["speculative_config"] = {
-            "method": question["speculative_method"],
-            "num_speculative_tokens": drafts,
-        }
-        if question["speculative_method"] == "ngram":
-            values["speculative_config"]["prompt_lookup_max"] = 4
-    arguments = EngineArgs(
-        model=folder,
-        tokenizer=folder,
-        skip_tokenizer_init=True,
-        load_format="dummy",
-        enforce_eager=True,
-        tensor_parallel_size=question["tensor_parallel"],
-        distributed_executor_backend="mp",
-        compilation_config=WITHOUT_FUSION,
-        **values,
-    )
     machine.device_memory_bytes = question["device_memory_bytes"]
     machine.device_name = question["device_name"]
+    _set_environment(question["environment"])
+    folder = model_folder(question["config"], machine)
+    words = ["--model", folder, "--tokenizer", folder, *ALWAYS, *_words(question, machine)]
+    arguments = EngineArgs.from_cli_args(_parser().parse_args(words))
     return arguments.create_engine_config(UsageContext[question["usage_context"]])
+
+
+def _words(question: dict[str, Any], machine: Machine) -> list[str]:
+    """Return the words of the command, with the folder of the draft model in place of its name."""
+    words = list(question["words"])
+    if question["draft_config"] is not None:
+        at = words.index(SPECULATION) + 1
+        folder = model_folder(question["draft_config"], machine)
+        words[at] = json.dumps({**json.loads(words[at]), "model": folder})
+    return words
+
+
+@cache
+def _parser() -> Any:
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    class Parser(FlexibleArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise ValueError(message)
+
+    return EngineArgs.add_cli_args(Parser())
+
+
+_PREVIOUS: dict[str, str] = {}
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    """Set these variables, without those of the question before."""
+    for name in _PREVIOUS:
+        os.environ.pop(name, None)
+    _PREVIOUS.clear()
+    _PREVIOUS.update(variables)
+    os.environ.update(variables)
 
 
 _FOLDERS: dict[str, tempfile.TemporaryDirectory[str]] = {}
 
 
-def _model_folder(config: dict[str, Any], machine: Machine) -> str:
+def model_folder(config: dict[str, Any], machine: Machine) -> str:
     """Write this config.json, without remote code, to a folder that exists until the probe ends."""
     known = {name: value for name, value in config.items() if name not in {"auto_map", "_source"}}
     text = json.dumps(known)

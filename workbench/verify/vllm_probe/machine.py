@@ -17,6 +17,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from . import device
+
 DEVICE_MEMORY_BYTES = 80 * 2**30
 """While modules are imported; then every question has its own."""
 PLATFORM_CLASSES = {"cuda": "Cuda", "rocm": "Rocm", "xpu": "XPU", "cpu": "Cpu"}
@@ -24,10 +26,10 @@ CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
 OPTIONAL_PACKAGES = {"cuda": ("b12x", "flashinfer", "tokenspeed_mla"), "xpu": ("vllm_xpu_kernels",)}
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
-PROCESSORS = 132
-"""Multiprocessors; sizes of work buffers that no question covers depend on it."""
 GFX = "gfx942"
 """Architecture of an AMD device, unless the host names one."""
+WITHOUT_CUTLASS = {"VLLM_KIMI_K3_GEMM_AR": "0", "VLLM_ENABLE_GEMM_RS": "0"}
+"""Switches off kernels that would be compiled while a model is built; no cache depends on them."""
 
 
 class CannotAnswer(BaseException):
@@ -80,8 +82,15 @@ def play(host: dict[str, Any]) -> Machine:
 
     Errors: whatever importing vLLM or its platform class raises.
     """
+    # Without visible devices vLLM takes Triton for usable; with one that is not there it does not.
+    visible = "-1" if host["platform"] == "cpu" else ""
     os.environ.update(
-        HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1", CUDA_VISIBLE_DEVICES="", VLLM_PLUGINS=""
+        HF_HUB_OFFLINE="1",
+        VLLM_NO_USAGE_STATS="1",
+        VLLM_PLUGINS="",
+        CUDA_VISIBLE_DEVICES=visible,
+        HIP_VISIBLE_DEVICES=visible,
+        **WITHOUT_CUTLASS,
     )
     if host.get("batch_invariant"):
         os.environ["VLLM_BATCH_INVARIANT"] = "1"
@@ -95,7 +104,10 @@ def play(host: dict[str, Any]) -> Machine:
     _image_operators(machine, torch)
     name = host["platform"]
     if name in {"cuda", "rocm"}:
-        _play_properties(machine, torch)
+        pair = _capability(host) or (0, 0)
+        device.play_properties(machine.stand_ins, pair, _gfx(host), machine.device_memory_bytes)
+    if name != "cpu":
+        device.play_tensors(machine.stand_ins)
     if name == "cpu":
         # Every machine gives equal answers. AMX tiles are available where MLA kernels need them;
         # before that vLLM only disabled features.
@@ -108,6 +120,7 @@ def play(host: dict[str, Any]) -> Machine:
     vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
     machine.stand_ins["the device"] = f"vLLM's {class_name} with its capability pinned"
     _kernel_packages(machine)
+    device.play_operators(machine.stand_ins)
     return machine
 
 
@@ -239,40 +252,13 @@ def _image_operators(machine: Machine, torch: Any) -> None:
         torch.library.register_fake = real
 
 
-def _play_properties(machine: Machine, torch: Any) -> None:
-    """Set what torch says of the device; ROCm reads its architecture during an import."""
-    major, minor = _capability(machine.host) or (0, 0)
-    properties = types.SimpleNamespace(
-        name="played",
-        major=major,
-        minor=minor,
-        gcnArchName=_gfx(machine.host),
-        total_memory=machine.device_memory_bytes,
-        multi_processor_count=PROCESSORS,
-    )
-    torch.cuda.get_device_properties = lambda *_: properties
-    torch.cuda.current_device = lambda: 0
-    machine.stand_ins["torch.cuda.get_device_properties"] = "those of the device that is played"
-    for name in ("empty", "zeros", "ones"):
-        setattr(torch, name, _without_memory(getattr(torch, name)))
-    machine.stand_ins["tensors on cuda"] = "tensors without memory (some are made at import)"
-
-
-def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same function, but tensors on the simulated device have no memory."""
-
-    def made(*shape: Any, device: Any = None, **options: Any) -> Any:
-        place = "meta" if str(device).startswith("cuda") else device
-        return make(*shape, device=place, **options)
-
-    return made
-
-
 def _kernel_packages(machine: Machine) -> None:
     """Answer what vLLM asks of packages of kernels when it is imported or configured."""
     flashinfer = importlib.import_module("vllm.utils.flashinfer")
     # vLLM would look for TRT-LLM kernels on the network.
     machine.pin(flashinfer, "has_nvidia_artifactory", bool(machine.host.get("trtllm_kernels")))
+    # The indexer's kernels, which are in the CUDA wheel.
+    machine.pin(importlib.import_module("vllm.utils.import_utils"), "has_deep_gemm", True)
     # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
     machine.pin(flashinfer, "has_flashinfer_sm90_nope_mla", True)
     utils = importlib.import_module("vllm.triton_utils")

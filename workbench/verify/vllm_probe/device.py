@@ -1,0 +1,159 @@
+"""What replaces the device itself: tensors without memory, empty streams, named operators."""
+
+import contextlib
+import importlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+PROCESSORS = 132
+"""Multiprocessors; sizes of work buffers that no question covers depend on it."""
+
+
+class _Empty:
+    """A stream or an event that does nothing."""
+
+    def __init__(self, *_given: Any, **_options: Any) -> None:
+        return
+
+
+class _Operator:
+    """The name of an operator that was not compiled, and of its overloads."""
+
+    def __getattr__(self, name: str) -> "_Operator":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Operator()
+
+
+def play_properties(
+    stand_ins: dict[str, str], capability: tuple[int, int], gfx: str, memory_bytes: int
+) -> None:
+    """Set what torch says of the device; ROCm reads its architecture during an import."""
+    import torch
+
+    major, minor = capability
+    properties = types.SimpleNamespace(
+        name="played",
+        major=major,
+        minor=minor,
+        gcnArchName=gfx,
+        total_memory=memory_bytes,
+        multi_processor_count=PROCESSORS,
+    )
+    torch.cuda.get_device_properties = lambda *_: properties
+    stand_ins["torch.cuda.get_device_properties"] = "those of the device that is played"
+
+
+def play_tensors(stand_ins: dict[str, str]) -> None:
+    """Make tensors of the device tensors without memory, and its streams empty."""
+    import torch
+    from torch.utils import _device
+
+    _device._device_constructors()  # noqa: SLF001  (it keeps the real ones when first called)
+    for name in ("empty", "zeros", "ones", "full", "tensor", "arange", "empty_strided"):
+        setattr(torch, name, _without_memory(getattr(torch, name)))
+    stand_ins["tensors of the device"] = "tensors without memory (torch's meta device)"
+    torch.cuda.current_device = lambda: torch.device("meta")
+    torch.accelerator.empty_cache = lambda: None
+    torch.cuda.Stream = torch.cuda.Event = torch.Event = _Empty
+    stand_ins["streams and events"] = "objects that do nothing"
+
+
+def play_operators(stand_ins: dict[str, str]) -> None:
+    """Give compiled operators their names; only after vLLM has described those that it has."""
+    import torch
+
+    real = torch._ops._OpNamespace.__getattr__  # noqa: SLF001  (there is no public hook)
+
+    def operator(self: Any, name: str) -> Any:
+        try:
+            return real(self, name)
+        except AttributeError:
+            if name.startswith("__"):
+                raise
+            return _Operator()
+
+    torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
+    stand_ins["compiled operators"] = "their names; calling one fails"
+    stand_ins["weights"] = "none: models are built on torch's meta device, and nothing is loaded"
+    stand_ins["other ranks"] = "none: rank 0 alone, which says how many there are"
+    stand_ins["memory that ranks measure"] = "what the scenario gives, else plenty"
+
+
+def _without_memory(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same function, but tensors on the simulated device have no memory."""
+
+    def made(*given: Any, device: Any = None, **options: Any) -> Any:
+        place = "meta" if str(device).startswith(("cuda", "xpu")) else device
+        options.pop("pin_memory", None)  # there is no device that could read it
+        return make(*given, device=place, **options)
+
+    return made
+
+
+def play_weights() -> None:
+    """Build models on the meta device and load nothing into them."""
+    import torch
+    from vllm.model_executor.model_loader import base_loader
+    from vllm.model_executor.model_loader.utils import initialize_model
+
+    def load_model(_self: Any, vllm_config: Any, model_config: Any, prefix: str = "") -> Any:
+        with _default_dtype(model_config.dtype), torch.device("meta"):
+            return initialize_model(
+                vllm_config=vllm_config, model_config=model_config, prefix=prefix
+            )
+
+    base_loader.BaseModelLoader.load_model = load_model
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: Any) -> Iterator[None]:
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def play_ranks(ranks: int) -> None:
+    """Set up rank 0 of `ranks` ranks, without any communication."""
+    from vllm.distributed import parallel_state
+
+    for name in ("_WORLD", "_TP", "_EP", "_EPLB", "_DP", "_PP", "_DCP", "_PCP", "_NODE_COUNT"):
+        if hasattr(parallel_state, name):
+            size = ranks if name in {"_WORLD", "_TP", "_EP"} else 1
+            setattr(parallel_state, name, _group(size))
+
+
+def _group(size: int) -> Any:
+    alone = types.SimpleNamespace(size=lambda: size, rank=lambda: 0)
+    return types.SimpleNamespace(
+        world_size=size,
+        rank=0,
+        rank_in_group=0,
+        local_rank=0,
+        ranks=list(range(size)),
+        is_first_rank=True,
+        is_last_rank=True,
+        device_group=alone,
+        cpu_group=alone,
+        use_custom_op_call=False,
+        unique_name="alone",
+        device_communicator=None,
+        use_device_communicator=False,
+        device="meta",
+        mq_broadcaster=None,
+    )
+
+
+def play_workspace() -> None:
+    """Reserve the scratch memory that layers of quantized caches ask for while they are built."""
+    import torch
+
+    workspace = importlib.import_module("vllm.v1.worker.workspace")
+    if not workspace.is_workspace_manager_initialized():
+        workspace.init_workspace_manager(torch.device("meta"))

@@ -1,0 +1,104 @@
+"""The whole model and its drafter, built by vLLM without weights, and the layers that they have."""
+
+import importlib
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+from . import device
+
+PROPOSERS = {
+    "uses_draft_model": ("draft_model", "DraftModelProposer"),
+    "use_gemma4_mtp": ("gemma4", "Gemma4Proposer"),
+    "use_step3p5_mtp": ("step3p5", "Step3p5MTPProposer"),
+    "use_dflash": ("dflash", "DFlashProposer"),
+    "use_eagle": ("eagle", "EagleProposer"),
+    "uses_extract_hidden_states": ("extract_hidden_states", "ExtractHiddenStatesProposer"),
+}
+"""Questions of the V1 runner to its speculative configuration, in order -> who builds a model."""
+
+
+def build(config: Any) -> tuple[Any, set[str]]:
+    """Build the model and its drafter; return the model and the names of the drafter's layers."""
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.model_loader import get_model
+
+    layers = config.compilation_config.static_forward_context
+    device.play_weights()
+    with set_current_vllm_config(config):
+        device.play_ranks(config.parallel_config.tensor_parallel_size)
+        device.play_workspace()
+        model = get_model(vllm_config=config)
+        target = set(layers)
+        if (drafter := _drafter(config)) is not None:
+            drafter.load_model(model)
+    return model, set(layers) - target
+
+
+def _drafter(config: Any) -> Any:
+    """Return the drafter as the model runner makes it; None where it has no model."""
+    import torch
+
+    speculative, place = config.speculative_config, torch.device("meta")
+    if speculative is None:
+        return None
+    if config.use_v2_model_runner:
+        from vllm.v1.worker.gpu.spec_decode import init_speculator
+
+        states = () if init_speculator.__code__.co_argcount == 2 else (None,)
+        drafter = init_speculator(config, place, *states)
+        return drafter if hasattr(drafter, "load_model") else None
+    for question, (module, name) in PROPOSERS.items():
+        if getattr(speculative, question, bool)():
+            proposer = getattr(importlib.import_module(f"vllm.v1.spec_decode.{module}"), name)
+            runner = SimpleNamespace(pin_memory=False)
+            return proposer(config, place, runner)
+    return None
+
+
+def specs_of(config: Any) -> dict[str, Any]:
+    """Return the cache spec of every layer that has one, as the model runner collects them."""
+    if config.use_v2_model_runner:
+        from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
+
+        return get_kv_cache_spec(config)
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    runner = SimpleNamespace(vllm_config=config, shared_kv_cache_layers={})
+    return GPUModelRunner.get_kv_cache_spec(runner)
+
+
+def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None]:
+    """Return the target's first attention layer and its first SSM layer, by name; None without one.
+
+    Where some layers keep the model's dtype, the first one with the dtype of the cache counts.
+    """
+    from vllm.model_executor.layers.mamba.abstract import MambaBase
+
+    layers = config.compilation_config.static_forward_context
+    target = [name for name in layers if name not in drafted]
+    states = {name for name in target if isinstance(layers[name], MambaBase)}
+    # Indexers and other caches alongside an attention layer are named otherwise.
+    attention = [
+        name
+        for name in target
+        if name not in states and type(layers[name]).__name__.endswith("Attention")
+    ]
+    dtype = config.cache_config.cache_dtype
+    as_stored = [name for name in attention if layers[name].kv_cache_dtype == dtype]
+    return (
+        next(iter(as_stored or attention), None),
+        next((name for name in target if name in states), None),
+    )
+
+
+def registered_name(backend: Any) -> str:
+    """Return the name of a class in vLLM's registry, or its own name if not registered."""
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    path = f"{backend.__module__}.{backend.__qualname__}"
+    for entry in AttentionBackendEnum:
+        with suppress(ValueError):  # a placeholder for a backend that a plugin registers
+            if str(entry.get_path()) == path:
+                return str(entry.name)
+    return str(backend.get_name())
