@@ -35,7 +35,6 @@ def main() -> int:
 
 def _answer(question: dict[str, Any], machine: Any) -> dict[str, Any]:
     import vllm
-
     from vllm.model_executor.layers.rotary_embedding import _ROPE_DICT
     from vllm_probe import configuration, models
 

@@ -128,12 +128,12 @@ def _configuration(config: Any, record: AnswerRecord) -> None:
 def _built(config: Any, record: AnswerRecord) -> set[str] | None:
     """Return the names of the drafter's layers; None, and why, where no model can be built here."""
     try:
-        _, drafted = record.call("get_model", models.build, config)
-        return drafted
+        built: tuple[Any, set[str]] = record.call("get_model", models.build, config)
     except (CannotAnswer, ImportError, AttributeError, TypeError, KeyError) as error:
         why = str(error) if isinstance(error, CannotAnswer) else _place(error)
         record.unanswered["model"] = f"the model cannot be built here: {why}"
         return None
+    return built[1]
 
 
 def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> None:
