@@ -1,9 +1,11 @@
 """Which chunk sizes to take: the finest hits, the connector's usual size, the least memory."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.chunks.connectors import OWN
 
+WORTH_PERCENT, LOST_PERCENT = 10, 5
+"""A second size is named if it stores so much less, and gives back at most so much less."""
 FINEST = "the block itself: hits cannot end more finely"
 
 if TYPE_CHECKING:
@@ -28,29 +30,42 @@ def recommended(found: "Chunks") -> tuple["Recommended", ...]:
     if near == sizes[0]:
         first = [*first, "hits cannot end more finely"] if connector.default_tokens else [FINEST]
     taken = [Recommended(near, "; ".join(first))]
-    best = _cheapest(found, sizes)
-    if (saved := _stored(found, near) - _stored(found, best)) > 0:
-        percent = 100 * saved // _stored(found, near)
+    totals = {size: _total(found, size) for size in sizes}
+    best = _cheapest(totals, near)
+    percent = 100 - 100 * totals[best].stored // max(1, totals[near].stored)
+    if percent >= WORTH_PERCENT:
+        back = 100 * totals[best].loaded // max(1, totals[near].loaded)
         reason = (
-            f"a prompt of {found.prompt_tokens:,} tokens stores {percent} % less and gets as many "
-            f"tokens back, but a shared prefix below {best:,} tokens never hits"
+            f"a prompt of {found.prompt_tokens:,} tokens stores {percent} % less and gets {back} % "
+            f"of the tokens back, but a shared prefix below {best:,} tokens never hits"
         )
         taken.append(Recommended(best, reason))
     return tuple(taken)
 
 
-def _cheapest(found: "Chunks", sizes: tuple[int, ...]) -> int:
-    """Return the size with the fewest stored bytes that gives back as much as the best one."""
-    most = max(_loaded(found, size) for size in sizes)
-    best = [size for size in sizes if _loaded(found, size) == most]
-    return min(best, key=lambda size: (_stored(found, size), size))
+class _Total(NamedTuple):
+    """What the prompt costs and gets back, over all engines."""
+
+    stored: int
+    loaded: int
+    hits: int
 
 
-def _loaded(found: "Chunks", size: int) -> tuple[int, int]:
-    """Return (prompts that hit, tokens that come back), summed over the engines."""
+def _total(found: "Chunks", size: int) -> _Total:
     costs = found.costs(size)
-    return sum(one.hit_percent for one in costs), sum(one.loadable_tokens for one in costs)
+    return _Total(
+        sum(cost.stored_bytes for cost in costs),
+        sum(cost.loadable_tokens for cost in costs),
+        sum(cost.hit_percent for cost in costs),
+    )
 
 
-def _stored(found: "Chunks", size: int) -> int:
-    return sum(cost.stored_bytes for cost in found.costs(size))
+def _cheapest(totals: dict[int, _Total], near: int) -> int:
+    """Return the size with the fewest stored bytes that hits and gives back nearly as much."""
+    least = totals[near].loaded * (100 - LOST_PERCENT) // 100
+    good = [
+        size
+        for size, total in totals.items()
+        if total.loaded >= least and total.hits >= totals[near].hits
+    ]
+    return min(good, key=lambda size: (totals[size].stored, size))
