@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from workbench.labs.flex.session import FlexSession as flex
     from workbench.labs.tables.session import TableSession as tables
     from workbench.models import catalog_names, load_model
+    from workbench.models.coverage import coverage
     from workbench.notebooks import write_results
     from workbench.resolution import remedies_of_refusal, resolve
     from workbench.scenario import Scenario
@@ -65,6 +66,7 @@ _HOME = {
     "commands_of": "workbench.exchange:commands_of",
     "compare": "workbench.versions:compare",
     "compare_catalog": "workbench.versions:compare_catalog",
+    "coverage": "workbench.models.coverage:coverage",
     "explain_log": "workbench.exchange:explain_log",
     "explore": "workbench.ui:explore",
     "figures": "workbench.views.figures:",

@@ -3,6 +3,7 @@
 import typer
 
 from workbench.commands.chunks import chunks
+from workbench.commands.coverage import coverage
 from workbench.commands.diff import backends, diff, verify
 from workbench.commands.inspect import inspect
 from workbench.commands.lab import app as serve_app
@@ -22,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (
-    *(lab, models, backends, resolve, layout, offload, transfer, chunks, inspect, info),
+    *(lab, models, coverage, backends, resolve, layout, offload, transfer, chunks, inspect, info),
     *(diff, report, explain_log, sweep, verify),
 ):
     app.command()(guarded(command))

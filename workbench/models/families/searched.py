@@ -1,7 +1,8 @@
-"""Decoders whose blocks were searched one by one (Llama-Nemotron).
+"""Decoders whose blocks differ from one layer with one cache: Llama-Nemotron and LongCat.
 
-Every block has its own number of KV heads, or no attention and then no cache. Source:
-`nemotron_nas.py` of 0.23.
+The blocks of Llama-Nemotron were searched one by one: each has its own number of KV heads, or no
+attention and then no cache (`nemotron_nas.py` of 0.23). A block of LongCat has two latent
+attentions (`longcat_flash.py`).
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from workbench.core.model import FULL, Attention, Layer
 from workbench.models.attention import read_attention
 from workbench.models.family import register
 from workbench.models.fields import Fields
+from workbench.models.layer_lists import to_layers
 
 BLOCKS = "block_configs"
 
@@ -61,6 +63,18 @@ def _searched_attention(fields: Fields) -> Attention:
     return replace(attention, num_kv_heads=found[0])
 
 
+def _pairs(fields: Fields) -> tuple[Layer, ...]:
+    """Return two layers per block; `num_layers` counts the blocks in LongCat's own files."""
+    blocks = fields.integer("num_layers") if fields.has("num_layers") else fields.layer_count()
+    return to_layers([FULL] * 2 * blocks)
+
+
+register(
+    "longcat",
+    {"longcat_flash": ("LongcatFlashForCausalLM", "LongcatFlashNgramForCausalLM")},
+    _pairs,
+    is_hybrid=False,
+)
 register(
     "searched_decoder",
     {"nemotron-nas": ("DeciLMForCausalLM",)},

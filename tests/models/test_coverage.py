@@ -1,0 +1,67 @@
+"""Every architecture of a release: exact, read or refused, held against the recorded answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.models.recorded_coverage import differs, outcome, recorded
+from workbench.cli import app
+from workbench.core.architectures import MODEL_REGISTRIES
+from workbench.core.errors import ScenarioError
+from workbench.models.coverage import EXACT, READ, REFUSED, STATUSES, coverage
+
+LEAST_EXACT = {"0.23": 174, "0.33": 155}
+"""A number that falls is an architecture that is no longer read as vLLM builds it."""
+BUILT = [answer for answer in recorded() if "refused" not in answer]
+
+
+def label(answer):
+    return f"{answer['rules']}-{answer['architecture']}"
+
+
+@pytest.mark.parametrize("answer", BUILT, ids=label)
+def test_an_architecture_that_vllm_built_is_exact_or_refused(answer):
+    planned, row = outcome(answer), coverage(answer["rules"]).find(answer["architecture"])
+    if isinstance(planned, str):
+        assert row.status == REFUSED
+        assert planned.startswith(row.how)
+    else:
+        assert not differs(answer, planned)
+        assert (row.status, row.how) == (EXACT, answer["source"])
+
+
+@pytest.mark.parametrize("rules", MODEL_REGISTRIES)
+def test_every_architecture_has_a_status(rules):
+    found = coverage(rules)
+    assert {row.architecture for row in found.rows} == set(MODEL_REGISTRIES[rules].served)
+    assert {row.status for row in found.rows} <= set(STATUSES)
+    assert all(row.how for row in found.rows)
+    exact = {label(answer) for answer in BUILT if answer["rules"] == rules}
+    assert {f"{rules}-{row[0]}" for row in found.only(EXACT).rows} <= exact
+
+
+@pytest.mark.parametrize("rules", MODEL_REGISTRIES)
+def test_the_number_of_exact_architectures_does_not_fall(rules):
+    assert coverage(rules).count(EXACT) >= LEAST_EXACT[rules]
+
+
+def test_the_command_prints_the_numbers_and_every_architecture():
+    runner = CliRunner()
+    text = runner.invoke(app, ["coverage", "--rules", "0.33"]).output
+    found = coverage("0.33")
+    assert f"{len(found.rows)} architectures, {found.count(EXACT)} exact" in text
+    assert len(text.splitlines()) == 2 + len(found.rows)
+    printed = json.loads(runner.invoke(app, ["coverage", "--json", "--status", READ]).output)
+    assert {row["status"] for row in printed["rows"]} == {READ}
+
+
+def test_a_wrong_name_lists_the_nearest():
+    with pytest.raises(ScenarioError, match="LlamaForCausalLM"):
+        coverage("0.33").find("LamaForCausalLM")
+    with pytest.raises(ScenarioError, match=r"0\.33"):
+        coverage("0.3")
+    with pytest.raises(ScenarioError, match="exact"):
+        coverage("0.33").only("exac")

@@ -1,0 +1,104 @@
+"""Stand-ins with which models that look into their tensors can be built without data.
+
+Only what a configuration decides is recorded, and no cache depends on a tensor's values.
+"""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+
+def without_data() -> None:
+    """Let torch answer zeros for tensors without data, and any name for a missing operator."""
+    import torch
+
+    real = torch._ops._OpNamespace.__getattr__  # noqa: SLF001  (there is no public hook)
+
+    def operator(self: Any, name: str) -> Any:
+        found = real(self, name)
+        return _Operator() if isinstance(found, SimpleNamespace) else found
+
+    torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
+    torch.cuda._lazy_init = lambda: None  # noqa: SLF001
+    for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__"):
+        setattr(torch.Tensor, name, _zeros(getattr(torch.Tensor, name), name))
+    copy, move = torch.Tensor.copy_, torch.Tensor.to
+    torch.Tensor.copy_ = lambda self, other, *rest, **options: (
+        self if self.is_meta or other.is_meta else copy(self, other, *rest, **options)
+    )
+
+    def to(self: Any, *rest: Any, **options: Any) -> Any:
+        try:
+            return move(self, *rest, **options)
+        except NotImplementedError:
+            return torch.zeros(self.shape, dtype=self.dtype, device="cpu")
+
+    torch.Tensor.to = to
+    _plain_classes()
+
+
+class _Operator:
+    """An operator with every overload, which nothing calls."""
+
+    default = None
+
+    def __getattr__(self, name: str) -> None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+
+def _zeros(real: Any, name: str) -> Any:
+    import torch
+
+    def answer(self: Any, *rest: Any, **options: Any) -> Any:
+        if not self.is_meta:
+            return real(self, *rest, **options)
+        with torch.device("cpu"):
+            zeros = torch.zeros(self.shape, dtype=torch.float32)
+        value = zeros.tolist() if name == "tolist" else 0.0
+        kinds = {"__bool__": bool, "__int__": int, "__index__": int}
+        return kinds[name](value) if name in kinds else value
+
+    return answer
+
+
+def _plain_classes() -> None:
+    """Give types of hub repositories a configuration class whose parts are configurations, too."""
+    from vllm_probe import configuration
+
+    def register(model_type: str, _machine: Any) -> None:
+        from transformers import CONFIG_MAPPING, PretrainedConfig
+        from vllm.transformers_utils import config
+
+        if model_type in config._CONFIG_REGISTRY or model_type in CONFIG_MAPPING:  # noqa: SLF001
+            return
+
+        class Plain(PretrainedConfig):
+            def __init__(self, **fields: Any) -> None:
+                fields = {key: _part(key, value) for key, value in fields.items()}
+                if "llm_config" in fields:
+                    fields.setdefault("text_config", fields["llm_config"])
+                super().__init__(**fields)
+                missing = fields.keys() - self.__dict__.keys()
+                self.__dict__.update({key: fields[key] for key in missing})
+
+        Plain.model_type = model_type
+        config.AutoConfig.register(model_type, Plain)
+
+    configuration._register_type = register  # noqa: SLF001
+
+
+def _part(key: str, value: Any) -> Any:
+    from transformers import CONFIG_MAPPING, PretrainedConfig
+
+    if key == "block_configs":
+        return [PretrainedConfig(**{name: PretrainedConfig(**part) for name, part in one.items()})
+                for one in value]  # fmt: skip
+    if not isinstance(value, dict) or not key.endswith("_config"):
+        return value
+    value = json.loads(json.dumps(value))
+    return (
+        CONFIG_MAPPING.get(value.get("model_type"), PretrainedConfig)(**value)
+        if (value.get("model_type") in CONFIG_MAPPING)
+        else PretrainedConfig(**value)
+    )

@@ -1,0 +1,126 @@
+"""How much of a vLLM release is read: every architecture of its registry, and how it was checked.
+
+>>> wb.coverage("0.33").find("LlamaForCausalLM").status
+'exact'
+"""
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple, Self
+
+from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry, wrapper_builds
+from workbench.core.errors import ScenarioError, unknown_name_message
+from workbench.models import read  # noqa: F401  (registers every family)
+from workbench.models.families.decoder import REFUSALS
+from workbench.models.family import FAMILIES
+
+EXACT, READ, REFUSED = "exact", "read", "refused"
+STATUSES = (EXACT, READ, REFUSED)
+
+
+class CoveredArchitecture(NamedTuple):
+    """One architecture, its status (of STATUSES), and what it was compared with, or why not."""
+
+    architecture: str
+    status: str
+    how: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The architectures of a release.
+
+    exact: compared with the model that vLLM builds; read: there is a reader, and nothing was
+    compared; refused: with the reason.
+    """
+
+    rules: str
+    origin: str
+    """What was installed for the comparison, and what was compared."""
+    rows: tuple[CoveredArchitecture, ...]
+
+    def find(self, architecture: str) -> CoveredArchitecture:
+        """Return one architecture. Errors: ScenarioError for a name outside of the release."""
+        rows = {row.architecture: row for row in self.rows}
+        if architecture not in rows:
+            message = unknown_name_message("Architecture", architecture, rows)
+            raise ScenarioError("unknown_architecture", message, field="architecture")
+        return rows[architecture]
+
+    def only(self, status: str | None) -> Self:
+        """Return those with one status; None keeps all. Errors: ScenarioError for any other."""
+        if status is None:
+            return self
+        if status not in STATUSES:
+            message = unknown_name_message("Status", status, STATUSES)
+            raise ScenarioError("unknown_status", message, field="status")
+        return replace(self, rows=tuple(row for row in self.rows if row.status == status))
+
+    def count(self, status: str) -> int:
+        """Return how many architectures have a status."""
+        return sum(row.status == status for row in self.rows)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{self.count(status)} {status}" for status in STATUSES)
+        lines = [f"vLLM {self.rules}: {len(self.rows)} architectures, {counts}", self.origin]
+        return "\n".join([*lines, *(f"{row.status:8} {row[0]:42} {row.how}" for row in self.rows)])
+
+    __repr__ = __str__
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole as values of JSON."""
+        counts = {status: self.count(status) for status in STATUSES}
+        rows = [row._asdict() for row in self.rows]
+        return {"rules": self.rules, "origin": self.origin, "counts": counts, "rows": rows}
+
+
+def coverage(rules: str = "0.33") -> Coverage:
+    """Return which architectures of a release are read, and which of them exactly.
+
+    rules: a release with a registry ("0.23", "0.33"). Errors: ScenarioError for any other.
+
+    >>> wb.coverage("0.33").count("exact") > 100
+    True
+    """
+    if rules not in MODEL_REGISTRIES:
+        message = unknown_name_message("Release", rules, MODEL_REGISTRIES)
+        raise ScenarioError("unknown_rules", message, field="rules")
+    checked = _checked()[rules]
+    found = (_covered(name, MODEL_REGISTRIES[rules], checked) for name in _names(rules))
+    return Coverage(rules, checked["origin"], tuple(found))
+
+
+def _names(rules: str) -> list[str]:
+    return sorted(MODEL_REGISTRIES[rules].served)
+
+
+@lru_cache(maxsize=1)
+def _checked() -> dict[str, Any]:
+    """Return what tools/write_coverage.py found in the recorded answers of each release."""
+    file = resources.files("workbench.models") / "coverage.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _covered(name: str, registry: ModelRegistry, checked: dict[str, Any]) -> CoveredArchitecture:
+    if name in checked["exact"]:
+        return CoveredArchitecture(name, EXACT, checked["exact"][name])
+    if name in checked["refused"]:
+        return CoveredArchitecture(name, REFUSED, checked["refused"][name])
+    unchecked = checked["unchecked"].get(name, "no configuration of it was compared")
+    readers = sorted({one.name for kind, one in FAMILIES.items() if _reads(one, kind, name)})
+    if readers:
+        return CoveredArchitecture(name, READ, f"by {', '.join(readers)}; {unchecked}")
+    reason = REFUSALS.get(name) or REFUSALS.get(registry.served[name])
+    if reason is not None:
+        return CoveredArchitecture(name, REFUSED, reason)
+    return CoveredArchitecture(name, READ, f"by the default reader; {unchecked}")
+
+
+def _reads(family: Any, model_type: str, name: str) -> bool:
+    declared = family.architectures_of(model_type)
+    return name in declared or any(
+        wrapper_builds(name, one, has_states=True) for one in declared if family.is_hybrid
+    )
