@@ -50,7 +50,8 @@ class LayerQuery(NamedTuple):
             heads_per_rank=attention.num_heads // settings.tensor_parallel,
             model_dtype=plan.model_dtype,
             kv_cache_dtype=plan.kv_cache_dtype,
-            block_size=settings.block_size,
+            # Compressed attention is not tested: its blocks are only cut for its kernels.
+            block_size=None if attention.is_compressed else settings.block_size,
             batch_invariant=settings.batch_invariant,
             # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
             trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
@@ -113,6 +114,8 @@ class Backend:
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
+    is_compressed: bool = False
+    """Reads compressed attention, and nothing else."""
     is_helper: bool = False
     """Keeps a cache alongside another backend's and is never chosen itself."""
     ranks: tuple[Rank, ...] = ()
@@ -134,6 +137,8 @@ class Backend:
     supports_mm_prefix: Condition = never
     own_reason: Callable[[LayerQuery], str | None] | None = None
     """A refusal that only this backend has."""
+    fails_when_built: Callable[[LayerQuery], str | None] | None = None
+    """Why its layers cannot be built although it is chosen: the beginning of vLLM's text."""
     cuda_graphs: str = "NEVER"
     """Level of support for CUDA graphs."""
     cuda_graphs_where: tuple[str, Condition] | None = None
@@ -153,6 +158,8 @@ class Backend:
     """KV-cache dtype -> bytes of one token's keys, values and scales of one head."""
     stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """KV-cache dtype -> the packed format that its layers keep instead."""
+    stored_where: Condition = always
+    """Where they do."""
     reported_name: str | None = None
     """The name in vLLM's log, where it differs."""
 
@@ -187,6 +194,8 @@ class Backend:
     def rank(self, query: LayerQuery) -> int | None:
         """Return its number in the order of choice for `query`; None: it is not tried."""
         mla = query.attention.use_mla
+        if self.is_compressed != query.attention.is_compressed:
+            return None
         for platform, number, where, kind in self.ranks:
             fits = platform == query.platform and mla == (self.is_mla if kind is None else kind)
             if fits and where(query):
@@ -257,6 +266,8 @@ class Backend:
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
+            (self.is_compressed or not attention.is_compressed, "compressed not supported"),
+            (attention.is_compressed or not self.is_compressed, "non-compressed not supported"),
             (self._accepts(query.capability), "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
         )

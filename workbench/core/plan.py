@@ -12,6 +12,7 @@ from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.devices import Device, device_memory_of, device_of, platform_of
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.layer_classes import LayerVariant
 from workbench.core.model import Layer, Model
 from workbench.core.plan_answers import PlanAnswers
 from workbench.core.platforms import PLATFORMS, Platform, capability_of
@@ -155,8 +156,8 @@ class Plan(PlanAnswers, Published):
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
         'of the backend: exact sizes, or "MultipleOf(n)"', "tokens", default=()
     )
-    plain_supported: tuple[BlockSize, ...] = decided(
-        "kernel block sizes of the plain backend", "tokens", published=False, default=()
+    layer_backends: tuple[tuple[LayerVariant, str, tuple[BlockSize, ...]], ...] = decided(
+        "backend and kernel block sizes by kind of layer", published=False, default=()
     )
     skip_page_size_padded: int | None = decided(
         "to which windows in the model's dtype are padded in addition to a quantized cache (0.33)",

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from workbench.core.block_sizes import largest_block_within
+from workbench.core.arithmetic import round_up
+from workbench.core.block_sizes import BlockSize, largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
@@ -11,15 +12,33 @@ from workbench.core.groups.cache_spec import (
     INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
+    SLIDING_MLA_SPEC,
     TURBOQUANT_SPEC,
     CacheSpec,
 )
-from workbench.core.groups.layer_classes import INDEXER, LayerClasses, layer_classes, with_indexers
+from workbench.core.groups.layer_classes import (
+    AS_THE_MODEL,
+    INDEXER,
+    LayerClasses,
+    LayerVariant,
+    layer_classes,
+    with_indexers,
+)
 from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
+from workbench.core.model import (
+    FLOAT32_STATE,
+    FULL,
+    INDEX_KEY,
+    LATENT,
+    SLIDING,
+    SSM,
+    Attention,
+    CompressedCache,
+    Layer,
+)
+from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES
 from workbench.core.plan import Plan
 
-AS_THE_MODEL = "auto"
 WINDOWS = "sliding_window"
 """What names all sliding layers at once."""
 UNQUANTIZED_ENDS = 2
@@ -128,20 +147,18 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
         )
     attention = plan.model.attention
     assert attention is not None
+    if layer.cache is not None:
+        return _compressed(plan, layer.cache)
     if layer.kind == INDEXER:
         return _index_keys(plan, attention)
     assert plan.attention_page_size_bytes is not None
-    own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
-    if own_geometry:
-        attention = replace(
-            attention,
-            num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
-            head_size=layer.head_size or attention.head_size,
-        )
-    kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
+    variant = LayerVariant.of(plan, layer, is_plain=dtype != plan.kv_cache_dtype)
+    whole, attention = attention, attention.of_layer(layer)
+    kv_heads = variant.num_kv_heads
     page = plan.attention_page_size_bytes
-    if own_geometry or dtype != plan.kv_cache_dtype:
-        name = plan.backend if dtype == plan.kv_cache_dtype else None
+    backend, sizes = backend_of(plan, variant)
+    if attention is not whole or variant.is_plain:
+        name = None if variant.is_plain else backend
         token, _formula = plan.rules.layer_token_bytes(
             attention, kv_heads, dtype, plan.model_dtype, name
         )
@@ -154,10 +171,11 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
     block = plan.block_size
     if windows:
         token = page // block
-        block = _window_block(plan, token, dtype)
+        block = _window_block(plan, token, sizes)
         page = block * token
     spec = _with_slots(
         plan,
+        backend,
         CacheSpec(
             kind=kind,
             block_size=block,
@@ -174,11 +192,17 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
 
 
-def _window_block(plan: Plan, token_bytes: int, dtype: str) -> int:
+def backend_of(plan: Plan, variant: LayerVariant) -> tuple[str | None, tuple[BlockSize, ...]]:
+    """Return the backend and the kernel block sizes of the layers of one variant."""
+    for own, name, sizes in plan.layer_backends:
+        if own == variant:
+            return name, sizes
+    return plan.backend, plan.supported_kernel_block_sizes
+
+
+def _window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) -> int:
     """Return the largest block of a sliding layer that its backend takes within the page (0.33)."""
-    plain = plan.plain_supported if dtype == AS_THE_MODEL != plan.kv_cache_dtype else ()
     budget = plan.skip_page_size_padded or token_bytes * plan.block_size
-    sizes = plain or plan.supported_kernel_block_sizes
     return largest_block_within(sizes, budget // token_bytes) or plan.block_size
 
 
@@ -200,11 +224,40 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
     )
 
 
-def _with_slots(plan: Plan, spec: CacheSpec) -> CacheSpec:
+def _compressed(plan: Plan, cache: CompressedCache) -> CacheSpec:
+    """Return the spec of a cache of compressed attention, the same on every rank."""
+    # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
+    # CompressorStateCache, 0.23 and 0.33.
+    assert plan.model.attention is not None
+    rules, packed = plan.rules.groups, plan.kv_cache_dtype == "fp8_ds_mla"
+    stored = plan.kv_cache_dtype if cache.stored == LATENT else cache.stored
+    vector = cache.elements
+    if cache.stored == LATENT:
+        own = replace(plan.model.attention, head_size=vector)
+        vector, _formula = plan.rules.layer_token_bytes(own, 1, stored, plan.model_dtype, None)
+    elif cache.stored == FLOAT32_STATE:
+        vector *= FLOAT_BYTES[FLOAT32_STATE]
+    block = cache.block_size or plan.block_size
+    content = block // cache.tokens_per_state * vector
+    as_packed = packed or (cache.stored == INDEX_KEY and rules.aligns_index_keys)
+    unit = FP8_DS_ALIGNMENT_BYTES if as_packed else rules.latent_alignment_bytes
+    spec = CacheSpec(
+        kind=MLA_SPEC if cache.window_tokens is None else SLIDING_MLA_SPEC,
+        block_size=block,
+        page_size_bytes=content,
+        window_tokens=cache.window_tokens,
+        num_kv_heads=1,
+        head_size=cache.elements,
+        stored=stored,
+        tokens_per_state=cache.tokens_per_state,
+        alignment_bytes=unit,
+    )
+    return spec.padded(round_up(content, unit))
+
+
+def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:
     """Return the spec as its backend changes it: into how many places of heads a page is cut."""
     # customize_spec of the backend classes, 0.33.
-    plain = plan.plain_backend if spec.stored == AS_THE_MODEL else None
-    name = plain or plan.backend
     cache = None if name is None else plan.rules.backends[name].cache
     if cache is None or not plan.rules.layouts.one_view:
         return spec

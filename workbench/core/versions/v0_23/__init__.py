@@ -22,6 +22,8 @@ from workbench.core.speculation import (
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
+from workbench.core.versions.v0_23.compressed import ignored_for_compressed
+from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import MROPE, OLMO
@@ -101,13 +103,15 @@ V0_23 = RuleSet(
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     companions=companions,
-    groups=GroupRules(),
+    ignored_for_compressed=ignored_for_compressed,
+    groups=GroupRules(aligns_index_keys=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
     citations=CITATIONS,
+    backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
         SMALL,

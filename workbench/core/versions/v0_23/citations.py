@@ -13,11 +13,11 @@ from workbench.core.stages import (
     device,
     flex,
     hybrid_alignment,
+    layer_backends,
     layer_checks,
     memory,
     model_dtype,
     pages,
-    plain_backend,
     refusals,
     speculation,
     state_pages,
@@ -76,10 +76,15 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     backend_choice.STORED_DTYPE: _read(
         "model_executor/layers/attention/mla_attention.py", "MLAAttention.__init__"
     ),
-    plain_backend.PLAIN_BACKEND: _read(
+    layer_backends.PLAIN_BACKEND: _read(
         "model_executor/layers/attention/attention.py",
         "Attention.__init__",
         note="a layer selects its backend with the dtype of its own cache",
+    ),
+    layer_backends.OTHER_HEADS_BACKEND: _read(
+        "model_executor/layers/attention/attention.py",
+        "Attention.__init__",
+        note="a layer selects its backend with its own head size",
     ),
     flex.CONSTRUCTION: _read(_FLEX, "FlexAttentionImpl.__init__", note="#41252"),
     flex.MASK_BLOCK: _read(_FLEX, "FlexAttentionMetadataBuilder._get_block_sizes", note="#41252"),
