@@ -6,7 +6,7 @@ from workbench.core import resolve as rules
 from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 from workbench.core.remedies import Remedy, remedies_for_refusal
-from workbench.models import load_model
+from workbench.models import load_scenario_model
 from workbench.scenario import Scenario
 
 
@@ -24,7 +24,7 @@ def resolve(scenario: Scenario | None = None, **fields: Any) -> Plan:
     if fields:
         scenario = Scenario(**fields) if scenario is None else scenario.replace(**fields)
     scenario = scenario or Scenario()
-    return rules.resolve(load_model(scenario.model), scenario)
+    return rules.resolve(load_scenario_model(scenario), scenario)
 
 
 def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, ...]:
@@ -37,4 +37,4 @@ def remedies_of_refusal(scenario: Scenario, refusal: Refused) -> tuple[Remedy, .
     ...     wb.remedies_of_refusal(scenario, refusal)[0].changes
     {'tensor_parallel': 2}
     """
-    return remedies_for_refusal(load_model(scenario.model), scenario, refusal)
+    return remedies_for_refusal(load_scenario_model(scenario), scenario, refusal)

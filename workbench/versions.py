@@ -4,7 +4,7 @@ from workbench.core.versions import RULE_SETS
 from workbench.core.what_if import differences
 from workbench.core.what_if.differences import Comparison
 from workbench.core.what_if.outcomes import Outcome
-from workbench.models import catalog_names, load_model
+from workbench.models import catalog_names, load_scenario_model
 from workbench.scenario import Scenario
 
 
@@ -34,7 +34,7 @@ def compare(scenario: Scenario, old: str | None = None, new: str | None = None) 
     >>> wb.compare(plan.scenario, "0.23", "0.33")
     nemotron-3-nano-30b-a3b: 0.23 -> 0.33 ...
     """
-    return differences.compare(load_model(scenario.model), scenario, old, new)
+    return differences.compare(load_scenario_model(scenario), scenario, old, new)
 
 
 def compare_catalog(scenario: Scenario, old: str | None = None, new: str | None = None) -> Upgrades:
@@ -53,4 +53,4 @@ def versions_of(scenario: Scenario) -> tuple[Outcome, ...]:
     >>> [outcome.rules for outcome in wb.versions_of(plan.scenario)]
     ['before-37467', '0.23', '0.33']
     """
-    return differences.outcomes(load_model(scenario.model), scenario, tuple(RULE_SETS))
+    return differences.outcomes(load_scenario_model(scenario), scenario, tuple(RULE_SETS))

@@ -9,7 +9,8 @@ import pytest
 from tests.models.configs import gemma3, llama, qwen3_5
 from workbench.core.block_sizes import MultipleOf, largest_block_within
 from workbench.core.errors import ScenarioError
-from workbench.core.groups.layer_specs import layer_specs, unquantized_layers
+from workbench.core.groups.built_layers import unquantized_layers
+from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.model import SLIDING
 from workbench.resolution import resolve
 from workbench.scenario import Scenario

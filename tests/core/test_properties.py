@@ -19,7 +19,7 @@ from tests.models.configs import bamba, kimi_linear, lfm2, llama, mamba, qwen3_n
 from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import accepts_kernel_block, smallest_base
 from workbench.core.errors import Refused
-from workbench.core.groups.layer_specs import unquantized_layers
+from workbench.core.groups.built_layers import unquantized_layers
 from workbench.core.resolve import resolve as core_resolve
 from workbench.core.stages import (
     after_alignment,
@@ -28,6 +28,7 @@ from workbench.core.stages import (
     batch_sizes,
     block_size,
     cache_mode,
+    draft_backend,
     flex,
     gdn_prefill,
     grouping,
@@ -362,8 +363,9 @@ NEEDS = {
         backend_choice.backend_choice,
         speculation.speculative_method,
     },
-    block_size.preferred_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
-    block_size.common_block_size: {plain_backend.plain_backend, cache_mode.cache_mode},
+    draft_backend.draft_backend: {plain_backend.plain_backend},
+    block_size.preferred_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
+    block_size.common_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
     after_alignment.aligned_block_check: {after_alignment.xpu_gdn_rounding},
     attention_bytes.attention_token_bytes: {

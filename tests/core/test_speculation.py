@@ -30,7 +30,7 @@ READS_NEXT_TOKEN = {
     "0.23": {"eagle", "eagle3", "mtp", "dflash"},
     "0.33": {"eagle", "eagle3", "mtp"},
 }
-WITH_LAYERS_OF_ITS_OWN = {"eagle", "eagle3", "draft_model", "dflash", "dspark", "custom_class"}
+DRAFTS_ALONE = {"mtp", "ngram", "ngram_gpu", "suffix"}
 METHODS = [(rules.name, method) for rules in (V0_23, V0_33) for method in rules.speculation.names]
 
 
@@ -62,7 +62,7 @@ def test_only_methods_that_read_the_next_token_cost_hits(rules, method):
 
 
 @pytest.mark.parametrize(("rules", "method"), METHODS)
-def test_layers_that_are_not_modelled_are_a_warning(rules, method):
+def test_only_layers_that_nothing_describes_are_not_counted(rules, method):
     plan = plan_of(
         deepseek_v3(num_nextn_predict_layers=1),
         rules=rules,
@@ -70,7 +70,10 @@ def test_layers_that_are_not_modelled_are_a_warning(rules, method):
         speculative_method=method,
     )
     codes = [problem.code for problem in plan.problems]
-    assert ("drafter_layers_not_counted" in codes) == (method in WITH_LAYERS_OF_ITS_OWN)
+    assert ("drafter_layers_not_counted" in codes) == (method == "custom_class")
+    missing = method not in DRAFTS_ALONE | {"custom_class"}
+    assert ("draft_model_missing" in codes) == missing
+    assert [problem.code for problem in plan.errors] == ["draft_model_missing"] * missing
     assert plan.speculative_method == method
 
 

@@ -155,11 +155,19 @@ def test_the_flags_that_are_read_are_the_ones_that_vllm_has():
         ),
         (
             f"{SERVE} --spec-model yuhuili/EAGLE3-LLaMA3.1-Instruct-8B --spec-tokens 3",
-            {"num_speculative_tokens": 3, "speculative_method": "eagle3"},
+            {
+                "num_speculative_tokens": 3,
+                "speculative_method": "eagle3",
+                "draft_model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+            },
         ),
         (
             f"{SERVE} --speculative-config.model some/small --spec-tokens 3",
-            {"num_speculative_tokens": 3, "speculative_method": "draft_model"},
+            {
+                "num_speculative_tokens": 3,
+                "speculative_method": "draft_model",
+                "draft_model": "some/small",
+            },
         ),
         (
             f"{SERVE} --spec-method suffix",

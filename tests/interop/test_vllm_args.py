@@ -89,7 +89,8 @@ def args_of(**values):
 
 def test_every_field_has_a_flag_or_a_reason_to_have_none():
     tried = {field for field, _value, _args in FLAGS}
-    drafts = {"num_speculative_tokens", "speculative_method"}
+    drafts = {"num_speculative_tokens", "speculative_method", "draft_model"}
+    drafts |= {"draft_tensor_parallel", "draft_attention_backend"}
     assert tried | drafts | {"model"} == set(FIELDS)
     without = {field for field, _value, args in FLAGS if not args}
     assert without == {name for name, field in FIELDS.items() if not field.flag.startswith("--")}

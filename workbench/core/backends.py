@@ -37,11 +37,16 @@ class LayerQuery(NamedTuple):
     """FlashInfer can load TRT-LLM's kernels here, and may: they are not batch-invariant."""
     gfx: str = ""
     """Architecture of an AMD device, empty elsewhere."""
+    non_causal: bool = False
+    """Tokens see later ones, as in some drafters."""
 
     @classmethod
-    def of(cls, plan: Plan) -> LayerQuery:
-        """Return what an attention layer of a plan requires; only an explicit block size counts."""
-        attention, settings = plan.model.attention, plan.settings
+    def of(cls, plan: Plan, attention: Attention | None = None) -> LayerQuery:
+        """Return what an attention layer of a plan requires; only an explicit block size counts.
+
+        attention: of another layer than the model's own.
+        """
+        attention, settings = attention or plan.model.attention, plan.settings
         assert attention is not None
         return cls(
             platform=plan.platform.name,
@@ -50,8 +55,7 @@ class LayerQuery(NamedTuple):
             heads_per_rank=attention.num_heads // settings.tensor_parallel,
             model_dtype=plan.model_dtype,
             kv_cache_dtype=plan.kv_cache_dtype,
-            # Compressed attention is not tested: its blocks are only cut for its kernels.
-            block_size=None if attention.is_compressed else settings.block_size,
+            block_size=settings.block_size,
             batch_invariant=settings.batch_invariant,
             # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
             trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
@@ -114,8 +118,6 @@ class Backend:
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
-    is_compressed: bool = False
-    """Reads compressed attention, and nothing else."""
     is_helper: bool = False
     """Keeps a cache alongside another backend's and is never chosen itself."""
     ranks: tuple[Rank, ...] = ()
@@ -124,6 +126,8 @@ class Backend:
     """Where it may be requested besides, on platforms that test nothing."""
 
     batch_invariant: bool = False
+    non_causal: bool = False
+    """It computes attention in which tokens see later ones."""
     head_sizes: HeadSizes = ANY_HEAD
     large_head_sizes: tuple[HeadSizes, Condition] | None = None
     """More head sizes where a condition holds."""
@@ -137,8 +141,6 @@ class Backend:
     supports_mm_prefix: Condition = never
     own_reason: Callable[[LayerQuery], str | None] | None = None
     """A refusal that only this backend has."""
-    fails_when_built: Callable[[LayerQuery], str | None] | None = None
-    """Why its layers cannot be built although it is chosen: the beginning of vLLM's text."""
     cuda_graphs: str = "NEVER"
     """Level of support for CUDA graphs."""
     cuda_graphs_where: tuple[str, Condition] | None = None
@@ -158,8 +160,6 @@ class Backend:
     """KV-cache dtype -> bytes of one token's keys, values and scales of one head."""
     stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """KV-cache dtype -> the packed format that its layers keep instead."""
-    stored_where: Condition = always
-    """Where they do."""
     reported_name: str | None = None
     """The name in vLLM's log, where it differs."""
 
@@ -194,8 +194,6 @@ class Backend:
     def rank(self, query: LayerQuery) -> int | None:
         """Return its number in the order of choice for `query`; None: it is not tried."""
         mla = query.attention.use_mla
-        if self.is_compressed != query.attention.is_compressed:
-            return None
         for platform, number, where, kind in self.ranks:
             fits = platform == query.platform and mla == (self.is_mla if kind is None else kind)
             if fits and where(query):
@@ -266,10 +264,9 @@ class Backend:
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
-            (self.is_compressed or not attention.is_compressed, "compressed not supported"),
-            (attention.is_compressed or not self.is_compressed, "non-compressed not supported"),
             (self._accepts(query.capability), "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
+            (self.non_causal or not query.non_causal, "non-causal attention not supported"),
         )
         reasons = [reason for passed, reason in tests if not passed]
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:

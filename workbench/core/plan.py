@@ -10,16 +10,16 @@ from workbench.core.backends import Backend
 from workbench.core.block_sizes import BlockSize
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.devices import Device, device_memory_of, device_of, platform_of
+from workbench.core.drafter import Drafter
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
-from workbench.core.groups.layer_classes import LayerVariant
-from workbench.core.model import Layer, Model
+from workbench.core.model import Model
 from workbench.core.plan_answers import PlanAnswers
 from workbench.core.platforms import PLATFORMS, Platform, capability_of
 from workbench.core.problems import ERROR, Problem, PublishedProblem
 from workbench.core.published import Published, decided, frozen_record, published
 from workbench.core.rule_set import RuleSet
-from workbench.core.speculation import MTP, SpeculativeMethod
+from workbench.core.speculation import SpeculativeMethod
 from workbench.core.states import Shape
 from workbench.core.trace import Step, Trace
 
@@ -79,6 +79,7 @@ class Plan(PlanAnswers, Published):
 
     backend: str | None = decided("of the attention layers, null without a valid one")
     plain_backend: str | None = decided("of layers that a quantized cache leaves in model_dtype")
+    draft_backend: str | None = decided("of the drafter's layers, null without any")
 
     @published()
     def mamba_backend(self) -> str | None:
@@ -156,8 +157,12 @@ class Plan(PlanAnswers, Published):
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
         'of the backend: exact sizes, or "MultipleOf(n)"', "tokens", default=()
     )
-    layer_backends: tuple[tuple[LayerVariant, str, tuple[BlockSize, ...]], ...] = decided(
-        "backend and kernel block sizes by kind of layer", published=False, default=()
+    plain_supported: tuple[BlockSize, ...] = decided(
+        "kernel block sizes of the plain backend", "tokens", published=False, default=()
+    )
+    drafter: Drafter | None = decided("what drafts with layers of its own", published=False)
+    draft_supported: tuple[BlockSize, ...] = decided(
+        "kernel block sizes of the drafter's backend", "tokens", published=False, default=()
     )
     skip_page_size_padded: int | None = decided(
         "to which windows in the model's dtype are padded in addition to a quantized cache (0.33)",
@@ -207,12 +212,6 @@ class Plan(PlanAnswers, Published):
         """Return the record of the method that drafts; None without speculative decoding."""
         name = self.speculative_method
         return None if name is None else self.rules.speculation.methods[name]
-
-    @property
-    def drafter_layers(self) -> tuple[Layer, ...]:
-        """Return the layers that the drafter adds to the cache; only those of mtp are known."""
-        mtp = self.model.mtp
-        return mtp.layers if mtp is not None and self.speculative_method == MTP else ()
 
     def built_cache(self) -> CachePlan:
         """Return the cache where there has to be one. Errors: ValueError when there is none."""

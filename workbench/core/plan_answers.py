@@ -28,15 +28,6 @@ class PlanAnswers:
     def _plan(self) -> Plan:
         return cast("Plan", self)
 
-    @property
-    def attention_backends(self) -> tuple[str, ...]:
-        """Return the backends of all attention layers, `backend` first; none without a valid one.
-
-        Those of caches alongside the attention are not among them.
-        """
-        others = (name for _variant, name, _sizes in self._plan.layer_backends)
-        return tuple(dict.fromkeys(filter(None, (self._plan.backend, *others))))
-
     def figure(self, theme: str = "auto") -> Any:
         """Return the plotly figure of an attention page and a state page, to scale.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workbench.core.model import Model
@@ -30,6 +31,8 @@ def resolve(model: Model, settings: Settings, *, trace: bool = True) -> Plan:
     refuses the configuration before any block size exists; every later failure is a value in
     `plan.problems`.
     """
+    if model.drafter is not None and settings.draft_model is None:
+        model = replace(model, drafter=None)
     rules = RULE_SETS[settings.rules]
     working = (WorkingPlan if trace else UntracedPlan)(model, settings, rules)
     for stage in rules.stages if trace else phases(model, rules):

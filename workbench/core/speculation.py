@@ -5,48 +5,132 @@ Source: `SpeculativeMethod`, `use_eagle`, `needs_eagle_block_drop` and `hf_confi
 `vllm/config/vllm.py`, 0.23 and 0.33.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 
-MTP, NGRAM, SUFFIX = "mtp", "ngram", "suffix"
+from workbench.core.drafter import Drafter
+from workbench.core.model import Model
+
+MTP, NGRAM, SUFFIX, DRAFT_MODEL = "mtp", "ngram", "suffix", "draft_model"
 HIDDEN_STATES = "extract_hidden_states"
 """The method of `hidden_state_layers`, which is how a scenario requests it."""
+
+OWN, OWN_OR_TARGETS, TARGETS, ON_V2 = "own", "own or the target's", "the target's", "by runner"
+"""Which requested backend a drafter's layers have: `draft_backend`; that, else `backend`; `backend`
+alone; by the model runner of the target, the first or the third."""
+
+
+NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
+"""Part of a draft model's name -> the method that vLLM takes for it, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculativeMethod:
-    """One method of one version.
-
-    reads_next_token: the drafter's keys and values of a position depend on the next token, so the
-    last block of a shared prefix cannot be reused as it is. own_layers: the layers with a cache
-    that its checkpoint adds and that a plan does not count; empty where there are none.
-    needs_model: whether the command must name a second checkpoint. overlaps_steps: whether a step
-    is scheduled before the last one has ended (async scheduling).
-    """
+    """One method of one version."""
 
     reads_next_token: bool = False
-    own_layers: str = ""
+    """The drafter's keys and values of a position depend on the next token, so the last block of a
+    shared prefix cannot be reused as it is."""
+    layers: Callable[[Model], Drafter | None] | None = None
+    """Builds the layers with a cache that the drafter adds; None where it adds none."""
+    class_name: Callable[[str], str] | None = None
+    """The class of a head, from the one that its config.json names; None for other drafters."""
+    unknown_layers: str = ""
+    """Layers that no config.json describes, which a plan does not count."""
     needs_model: bool = False
+    """The command must name a second checkpoint."""
+    has_class: bool = True
+    """The version has the drafter's model class, not its name alone."""
     overlaps_steps: bool = True
+    """A step is scheduled before the last one has ended (async scheduling)."""
+    backend: str = OWN
+    """See `OWN`."""
+
+    @property
+    def reads_model(self) -> bool:
+        """Return whether a second checkpoint makes a difference."""
+        return self.needs_model or self.layers is not None
 
 
 @dataclass(frozen=True, eq=False)
 class SpeculationRules:
-    """What one vLLM version drafts with.
-
-    methods: by vLLM's name. mtp_model_types: model types of a config.json whose checkpoint has
-    layers for method mtp. reads_nested_predictions: the number of MTP layers counts wherever it is
-    in the file; else only outside `text_config`.
-    """
+    """What one vLLM version drafts with."""
 
     methods: Mapping[str, SpeculativeMethod]
+    """By vLLM's name."""
     mtp_model_types: frozenset[str]
+    """Model types of a config.json whose checkpoint has layers for method mtp."""
+    heads: frozenset[str] = frozenset()
+    """Classes of drafters whose layers are all described by their config.json."""
+    decides: Mapping[str, str] = field(default_factory=dict)
+    """Class or model type of a drafter -> the method that follows from it."""
+    v2_architectures: frozenset[str] | None = None
+    """Targets whose runner builds heads with the target's backend; None: all of them."""
     reads_nested_predictions: bool = False
+    """The number of MTP layers counts wherever it is in the file, not outside `text_config` only.
+    """
+    limits_length: bool = False
+    """A request is no longer than the draft model's."""
+    same_ranks: bool = False
+    """A draft model must have as many ranks as its target."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return what the field `speculative_method` may be."""
         return tuple(name for name in self.methods if name != HIDDEN_STATES)
+
+    def predicts(self, model: Model) -> bool:
+        """Return whether this version drafts with the MTP layers that a checkpoint declares."""
+        mtp = model.mtp
+        return mtp is not None and mtp.model_type in self.mtp_model_types
+
+    def detected(self, draft: Model, method: str) -> str:
+        """Return the method that follows from a drafter's name and class, else the given one."""
+        # SpeculativeConfig.__post_init__ does so whatever method is set, except for heads.
+        name = draft.name.casefold()
+        found = next((known for part, known in NAMES.items() if part in name), None)
+        if found not in self.methods:
+            found = self.decides.get(draft.architecture) or self.decides.get(draft.model_type)
+        return found or (MTP if self.predicts(draft) else method)
+
+    @lru_cache(maxsize=256)  # noqa: B019  (there are as many rules as versions)
+    def drafter(self, model: Model, method: str) -> Drafter | None:
+        """Return what drafts for `model` with layers of its own; one object for equal arguments."""
+        build = self.methods[method].layers
+        return None if build is None else build(model)
+
+
+def class_of_head(draft: Model, method: SpeculativeMethod, rules: SpeculationRules) -> str:
+    """Return the class that vLLM takes for a head."""
+    # Files of the speculators library name theirs; hf_config_override comes before EAGLEConfig.
+    if method.class_name is None or (draft.head is not None and draft.head.method is not None):
+        return draft.architecture
+    name = draft.architecture
+    if rules.predicts(draft):
+        name = "DeepSeekMTPModel" if draft.model_type == "deepseek_v3" else f"{name}MTP"
+    return method.class_name(name)
+
+
+def eagle_class(name: str) -> str:
+    """Return the class of an EAGLE head."""
+    return name if name.startswith("Eagle") else f"Eagle{name}"
+
+
+def eagle3_class(name: str) -> str:
+    """Return the class of an EAGLE-3 head."""
+    return name if name.startswith("Eagle3") or name.endswith("Eagle3") else f"Eagle3{name}"
+
+
+def dflash_class(name: str) -> str:
+    """Return the class of a DFlash drafter."""
+    keeps = name.startswith("DFlash") or name.endswith("DFlash") or name == "LiLiCorrDraftModel"
+    return name if keeps else f"DFlash{name}"
+
+
+def dspark_class(name: str) -> str:
+    """Return the class of a DSpark drafter."""
+    return "Qwen3DSparkModel" if name == "DSparkDraftModel" else name
 
 
 MTP_ALIASES = frozenset(

@@ -19,8 +19,6 @@ MLA_MODEL_TYPES = frozenset(
     }
 )
 """`is_deepseek_mla`; other types with the same fields keep ordinary heads."""
-EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
-"""Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
@@ -35,8 +33,6 @@ def read_attention(fields: Fields) -> Attention:
     heads = fields.integer("num_attention_heads", name="num_heads")
     if fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES:
         return _read_mla(fields, heads)
-    if all(map(fields.has, EXPANDED)):
-        return _read_expanded(fields, heads)
     return Attention(
         num_heads=heads,
         num_kv_heads=_kv_heads(fields, heads),
@@ -64,14 +60,6 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
         v_head_dim=fields.integer("v_head_dim"),
         indexer=_indexer(fields) if fields.has("index_topk") else None,
     )
-
-
-def _read_expanded(fields: Fields, heads: int) -> Attention:
-    """Return the heads of a class that expands the latent before it caches (`minicpm3.py`)."""
-    size = fields.integer("qk_nope_head_dim") + fields.integer("qk_rope_head_dim")
-    fields.note("num_kv_heads", heads, "num_attention_heads (the latent is expanded)")
-    fields.note("head_size", size, "qk_nope_head_dim + qk_rope_head_dim")
-    return Attention(num_heads=heads, num_kv_heads=heads, head_size=size)
 
 
 def _indexer(fields: Fields) -> Indexer:
@@ -139,32 +127,11 @@ def _soft_cap(fields: Fields) -> float | None:
 
 def has_window(fields: Fields) -> bool:
     """Return whether the file has a window that is in use; vLLM takes 0 for none."""
-    window = window_list(fields) or fields.raw("sliding_window")
+    window = fields.raw("sliding_window")
     return window not in (None, 0) and fields.raw("use_sliding_window") is not False
 
 
-def window_list(fields: Fields) -> list[int | None] | None:
-    """Return the window of every layer, None for one without; None where no list names them.
-
-    A list shorter than the model is repeated. Errors: ConfigError for windows of several sizes.
-    """
-    # Mistral's and PLaMo-3's files: a list for `sliding_window`, which vLLM renames.
-    for key in ("interleaved_sliding_window", "sliding_window"):
-        value = fields.raw(key)
-        if not isinstance(value, list) or not value:
-            continue
-        sizes = {size for size in value if size is not None}
-        if len(sizes) > 1 or not all(isinstance(size, int) and size > 0 for size in sizes):
-            raise fields.wrong(key, value, "null, or windows of one size")
-        return [value[index % len(value)] for index in range(fields.layer_count())]
-    return None
-
-
 def _window(fields: Fields) -> int | None:
-    if windows := window_list(fields):
-        size = next((size for size in windows if size is not None), None)
-        fields.note("window_tokens", size, "the list of windows")
-        return size
     key = "sliding_window" if has_window(fields) else "attention_chunk_size"
     if not fields.has(key):
         return None

@@ -59,12 +59,19 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
     >>> len(wb.load_model("bamba-9b").layers)
     32
     """
+    if isinstance(reference, str) and (name := _catalog_name(reference)) is not None:
+        return _catalog_model(name)
+    return read_model(*labelled_config(reference))
+
+
+def labelled_config(reference: str | Path | Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Return the object of a config.json and what it is called: see `load_model`."""
     if isinstance(reference, Mapping):
         labels = (reference.get("_name_or_path"), reference.get("model_type"))
         label = next((text for text in labels if isinstance(text, str) and text), "config")
-        return read_model(reference, label[:120])
+        return reference, label[:120]
     if isinstance(reference, Path):
-        return read_model(read_config(reference), _file_label(reference))
+        return read_config(reference), _file_label(reference)
     if not isinstance(reference, str):
         raise ConfigError(
             "unknown_model",
@@ -72,23 +79,25 @@ def load_model(reference: str | Path | Mapping[str, Any]) -> Model:
             f"{type(reference).__name__}.",
             field="model",
         )
-    return _named_model(reference)
-
-
-def _named_model(reference: str) -> Model:
-    if reference.casefold() in catalog_names():
-        return _catalog_model(reference.casefold())
+    if (name := _catalog_name(reference)) is not None:
+        return catalog_config(name), name
     path = _path(reference)
     if path is not None:
         check_model(reference)
-        return read_model(read_config(path), _file_label(path))
-    for name, hub_id in _hub_ids().items():
-        if reference.casefold() == hub_id.casefold():
-            return _catalog_model(name)
+        return read_config(path), _file_label(path)
     if HUB_ID.fullmatch(reference):
         check_model(reference)
-        return read_model(download_config(reference), reference)
-    return _catalog_model(reference)
+        return download_config(reference), reference
+    return catalog_config(reference), reference
+
+
+def _catalog_name(reference: str) -> str | None:
+    """Return the catalog name that a name or a hub id means; None for a path and other models."""
+    if (folded := reference.casefold()) in catalog_names():
+        return folded
+    if _path(reference) is not None:
+        return None
+    return next((name for name, hub_id in _hub_ids().items() if folded == hub_id.casefold()), None)
 
 
 @lru_cache(maxsize=1)

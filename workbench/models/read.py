@@ -60,7 +60,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         is_attention_free=family.is_attention_free,
         supports_all_mode=family.supports_all_mode,
         total_num_attention_heads=_attention_heads(fields, family),
-        model_dtype=_dtype(fields),
+        model_dtype=model_dtype(fields),
         kv_cache_dtype=checkpoint_kv_cache_dtype(fields),
         quantization=quantization_method(fields),
         ssm_cache_dtype=family.ssm_cache_dtype(fields),
@@ -69,7 +69,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         num_hidden_layers=_layer_count(fields, layers),
         mtp=read_mtp(fields, _layer_count(fields, layers)),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
-        largest_item_tokens=family.largest_item_tokens(fields),
+        vocab_size=fields.integer("vocab_size") if fields.has("vocab_size") else None,
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),
     )
@@ -91,7 +91,8 @@ def _attention_heads(fields: Fields, family: Family) -> int:
     return fields.integer("num_attention_heads")
 
 
-def _dtype(fields: Fields) -> str | None:
+def model_dtype(fields: Fields) -> str | None:
+    """Return the dtype of the checkpoint; None where config.json names none."""
     for config, prefix in ((fields.top, ""), (fields.text, fields.prefix)):
         for key in ("dtype", "torch_dtype"):
             value = config.get(key)

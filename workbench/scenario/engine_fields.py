@@ -10,7 +10,13 @@ from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names, load_model
 from workbench.scenario.field import Field, any_word, declare, dtype_field, mostly
-from workbench.scenario.kinds import DeviceName, ModelReference, Switch, Words
+from workbench.scenario.kinds import (
+    DeviceName,
+    ModelReference,
+    Switch,
+    Words,
+    enum_member,
+)
 from workbench.scenario.numbers import Bytes, Integer, Tokens
 
 DEFAULT_MODEL = "nemotron-3-nano-30b-a3b"
@@ -26,11 +32,6 @@ MODEL = Field(
     examples=lambda _field, _chosen, _rules: catalog_names(),
 )
 """The field that is not one of the settings."""
-
-
-def _enum_member(text: str) -> str:
-    """Return the member of any printed enum: `a`, `Enum.A`, `<Enum.A: 'module.path'>`."""
-    return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
 
 
 def _backends_of_model(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
@@ -81,7 +82,7 @@ class EngineFields:
         None,
         Words(
             lambda rules: tuple(n for n, one in rules.backends.items() if one.is_selectable),
-            normal=_enum_member,
+            normal=enum_member,
         ),
         "Backend",
         "{flag}",
@@ -101,7 +102,6 @@ class EngineFields:
         only_legal=True,
         examples=(1, 1, 2, 4, 8),
         sweep=(1, 2, 4, 8),
-        tried=range(1, 17),
     )
     kv_cache_dtype: str = dtype_field(
         lambda rules: rules.kv_cache_dtypes,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from workbench.core.devices import device_named
 from workbench.core.errors import ScenarioError, shown, unknown_name_message
-from workbench.core.groups.layer_specs import WINDOWS
+from workbench.core.groups.built_layers import WINDOWS
 from workbench.core.versions import RULE_SETS, RuleSet
 from workbench.scenario.sizes import invalid
 
@@ -75,6 +75,11 @@ class ModelReference(Kind):
         "type": ["string", "object"],
         "description": "catalog name, path of a config.json, hub id, or the config object",
     }
+
+    def schema(self, *, nullable: bool) -> JsonSchema:
+        """See `Kind.schema`."""
+        types = self.json["type"]
+        return {**self.json, "type": [*types, "null"]} if nullable else self.json
 
 
 @dataclass(frozen=True)
@@ -232,6 +237,11 @@ class Layers(Kind):
     def format(self, value: Any) -> str:
         """See `Kind.format`."""
         return ", ".join(value or ())
+
+
+def enum_member(text: str) -> str:
+    """Return the member of any printed enum: `a`, `Enum.A`, `<Enum.A: 'module.path'>`."""
+    return text.strip("<>").split(":")[0].rpartition(".")[2].strip().upper()
 
 
 def dtype_name(text: str) -> str:

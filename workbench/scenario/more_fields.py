@@ -9,22 +9,30 @@ from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
+from workbench.core.speculation import SUFFIX
 from workbench.core.versions import RuleSet
 from workbench.scenario.field import Field, declare, dtype_field, mostly
-from workbench.scenario.kinds import Capability, Layers, Switch, Version, Words
+from workbench.scenario.kinds import (
+    Capability,
+    Layers,
+    ModelReference,
+    Switch,
+    Version,
+    Words,
+    enum_member,
+)
 from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
 from workbench.scenario.sizes import SMALLEST_BARE
 
 GIB = 2**30
 ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
 """vLLM's name of an entry point -> ours."""
-NEEDS_MORE = frozenset({"custom_class", "suffix"})
-"""Speculative methods that need a class or a package of their own."""
 
 
 def _drafted(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
     """Return methods that need nothing else, where tokens are drafted."""
-    names = [name for name in rules.speculation.names if name not in NEEDS_MORE]
+    methods = rules.speculation.methods
+    names = [n for n in rules.speculation.names if n != SUFFIX and not methods[n].needs_model]
     return mostly(None, names) if chosen["num_speculative_tokens"] else ()
 
 
@@ -76,7 +84,6 @@ class FlexFields:
         "Before 2.9 the default mask block is 128 x 128",
         none="2.9 or later (vLLM's)",
         offer=lambda _settings, _model: (None, "2.8", "2.9"),
-        tried=("2.8",),
     )
     flex_attn_block_m: int | None = _attention_size(
         "Tile, queries", "{flag}: BLOCK_M of the kernel"
@@ -118,7 +125,6 @@ class MoreFields:
         "Mamba block",
         "{flag}, in tokens",
         examples=(None, None, None, None, None, 128, 1024),
-        tried=(128, 1024),
     )
     max_num_batched_tokens: int | None = declare(
         None,
@@ -126,7 +132,6 @@ class MoreFields:
         "Token budget",
         "{flag} of one scheduler step",
         examples=(None, None, 2048, 4096, 8192),
-        tried=(2048,),
     )
     max_num_seqs: int | None = declare(
         None,
@@ -134,7 +139,6 @@ class MoreFields:
         "Max sequences",
         "{flag} of one scheduler step",
         examples=(None, None, 64, 512),
-        tried=(256, 1024),
     )
     entry_point: str = declare(
         SERVE,
@@ -154,7 +158,6 @@ class MoreFields:
         offer=lambda _settings, _model: range(9),
         examples=(0, 0, 0, 1, 2, 3, 5),
         sweep=(0, 1, 3),
-        tried=range(17),
     )
     speculative_method: str | None = declare(
         None,
@@ -165,6 +168,34 @@ class MoreFields:
         also=("--spec-method",),
         none="mtp if the checkpoint has it, else ngram",
         examples=_drafted,
+    )
+    draft_model: str | dict[str, Any] | None = declare(  # noqa: RUF009  (a field, as the others)
+        None,
+        ModelReference(),
+        "Draft model",
+        "{flag}: the second checkpoint that drafts, a head or a small model",
+        flag="--speculative-config.model",
+        also=("--spec-model",),
+        none="none, or the target itself",
+        is_read=lambda settings: settings.num_speculative_tokens > 0,
+    )
+    draft_tensor_parallel: int | None = declare(
+        None,
+        Integer(high=1024),
+        "Draft ranks",
+        "{flag}: 1 or the target's tensor parallel size",
+        flag="--speculative-config.draft_tensor_parallel_size",
+        none="as the target",
+    )
+    draft_attention_backend: str | None = declare(
+        None,
+        Words(
+            lambda rules: tuple(n for n, one in rules.backends.items() if one.is_selectable),
+            normal=enum_member,
+        ),
+        "Draft backend",
+        "{flag} of the drafter's layers",
+        flag="--speculative-config.attention_backend",
     )
     num_gpu_blocks_override: int | None = declare(
         None, Integer(unit="blocks"), "GPU blocks override", "{flag}"
@@ -196,7 +227,6 @@ class MoreFields:
         "states are kept in the cache",
         flag="--speculative-config.draft_model_config",
         offer=lambda _settings, _model: range(9),
-        tried=(1,),
     )
     kv_cache_dtype_skip_layers: tuple[str, ...] | None = declare(
         None, Layers(), "Unquantized layers", "{flag}: numbers, or sliding_window"

@@ -17,7 +17,7 @@ from workbench.core.model import Model
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve as resolve_model
 from workbench.core.what_if.choices import LegalValues
-from workbench.models import load_model
+from workbench.models import load_scenario_model
 from workbench.scenario import Scenario
 
 STRICT_VARIABLE = "WORKBENCH_STRICT"
@@ -41,7 +41,7 @@ def evaluate(scenario: Scenario) -> Outcome:
     """Resolve `scenario`; expected errors are returned as values."""
     model = None
     try:
-        model = load_model(scenario.model)
+        model = load_scenario_model(scenario)
         return Outcome(scenario, model, resolve_model(model, scenario))
     except WorkbenchError as error:
         return Outcome(scenario, model, None, error)

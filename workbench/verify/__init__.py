@@ -15,7 +15,7 @@ from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.verification import Check, Report, compare, nearest_rules
-from workbench.models import catalog_config, catalog_names, load_model
+from workbench.models import catalog_config, catalog_names, load_scenario_model
 from workbench.models.catalog import repository
 from workbench.models.hub import download_config
 from workbench.models.json_file import read_config
@@ -47,7 +47,7 @@ def verify(scenarios: Plan | Scenario | Sequence[Scenario], python: str | None =
     stand_ins: dict[str, str] = {}
     for host, places in _by_host(scenarios).items():
         chosen = [scenarios[at] for at in places]
-        questions = [question(one, load_model(one.model), _config(one.model)) for one in chosen]
+        questions = [_question(one) for one in chosen]
         installed, answers = query(python, host, questions)
         outcomes.update(zip(places, answers, strict=True))
         stand_ins.update(installed.stand_ins)
@@ -94,8 +94,18 @@ def _by_host(scenarios: Iterable[Scenario]) -> dict[Host, list[int]]:
     return hosts
 
 
+def _question(scenario: Scenario) -> dict[str, Any]:
+    draft = scenario.draft_model
+    return question(
+        scenario,
+        load_scenario_model(scenario),
+        _config(scenario.model),
+        None if draft is None else _config(draft),
+    )
+
+
 def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object of a config.json that `load_model` has read already."""
+    """Return the object of a config.json that is read already."""
     if not isinstance(reference, str):
         return reference
     name = reference.casefold()

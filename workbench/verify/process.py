@@ -89,8 +89,15 @@ class CannotVerifyError(WorkbenchError):
     """vLLM cannot answer: the Python, its vLLM, or a package that vLLM needs is missing."""
 
 
-def question(scenario: Scenario, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+def question(
+    scenario: Scenario,
+    model: Model,
+    config: Mapping[str, Any],
+    draft_config: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return the question for vLLM about one scenario: its command, its machine, its config.json.
+
+    draft_config: of the second checkpoint, None without one.
 
     ranks_bytes: the memory that every rank has for the cache, None while it is unknown.
     """
@@ -104,7 +111,7 @@ def question(scenario: Scenario, model: Model, config: Mapping[str, Any]) -> dic
         "device_name": _device_name(scenario),
         "ranks_bytes": list(given_bytes(scenario)) or None,
         "config": dict(config),
-        "draft_config": None,
+        "draft_config": None if draft_config is None else dict(draft_config),
     }
 
 

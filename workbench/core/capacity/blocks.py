@@ -199,4 +199,4 @@ def _kernel_block(plan: Plan, grouping: Grouping, group: Group) -> int | None:
     """Return the kernel block; for states and pages side by side it is the manager block."""
     if group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC or grouping.is_block_outermost:
         return group.spec.block_size
-    return common_kernel_block(read_blocks(plan, group.different_specs), group.spec.block_size)
+    return common_kernel_block(read_blocks(plan, group), group.spec.block_size)

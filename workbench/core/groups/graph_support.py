@@ -59,9 +59,10 @@ def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGrou
     # Layers of one KV-cache group differ in backend and spec; some have no backend.
     if cache is None:
         return ()
-    layers: dict[tuple[int, CacheSpec], list[str]] = defaultdict(list)
-    for layer, key in cache.grouping.layers.items():
-        layers[key].append(layer)
+    layers: dict[tuple[int, CacheSpec, str], list[str]] = defaultdict(list)
+    for layer, (group, spec) in cache.grouping.layers.items():
+        if (name := layer_backend(plan, spec, layer)) is not None:
+            layers[group, spec, name].append(layer)
     return tuple(
         AttentionGroup(
             group=group,
@@ -71,8 +72,7 @@ def attention_groups(plan: Plan, cache: CachePlan | None) -> tuple[AttentionGrou
             kernel_block_size=cache.kernel_block_sizes[group],
             graph_level=_graph_level(plan, plan.rules.backends[name]),
         )
-        for (group, spec), names in layers.items()
-        if (name := layer_backend(plan, spec)) is not None
+        for (group, spec, name), names in layers.items()
     )
 
 

@@ -1,10 +1,12 @@
 """Which backend reads the cache of a layer: not all layers of a model have the same one."""
 
+from collections.abc import Iterable
+
 from workbench.core.block_sizes import BlockSize
-from workbench.core.groups.cache_spec import HIDDEN_SPEC, SLIDING_MLA_SPEC, CacheSpec
-from workbench.core.groups.layer_classes import AS_THE_MODEL, LayerVariant
-from workbench.core.groups.layer_specs import backend_of
-from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING
+from workbench.core.groups.built_layers import AS_THE_MODEL
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
+from workbench.core.groups.grouping import Group
+from workbench.core.groups.layer_classes import layer_number
 from workbench.core.plan import Plan
 
 CACHE_ONLY = "CACHE_ONLY_ATTN"
@@ -16,39 +18,54 @@ def is_plain(plan: Plan, spec: CacheSpec) -> bool:
     return spec.stored == AS_THE_MODEL != plan.kv_cache_dtype
 
 
-def layer_backend(plan: Plan, spec: CacheSpec) -> str | None:
-    """Return the name of the backend that reads layers with this spec; None where there is none."""
+def is_drafted(plan: Plan, name: str) -> bool:
+    """Return whether the layer of this name is the drafter's."""
+    return plan.drafter is not None and layer_number(name) >= plan.model.num_hidden_layers
+
+
+def layer_backend(plan: Plan, spec: CacheSpec, name: str) -> str | None:
+    """Return the backend that reads the layer of this name; None where there is none."""
     # Attention.__init__: a layer asks get_attn_backend with the dtype of its own cache.
     if spec.is_mamba:
         return None if plan.model.state is None else plan.model.state.backend
     if spec.kind == HIDDEN_SPEC:
         return CACHE_ONLY
+    drafter = plan.drafter if is_drafted(plan, name) else None
     if spec.is_indexer:
-        assert plan.model.attention is not None
-        return plan.rules.companions(plan.model.attention).get(INDEX_KEY)
-    if spec.kind == SLIDING_MLA_SPEC:
-        # Windows of compressed attention, and the states from which it is compressed.
-        assert plan.model.attention is not None
-        kind = FLOAT32_STATE if spec.stored == FLOAT32_STATE else SLIDING
-        return plan.rules.companions(plan.model.attention)[kind]
-    return backend_of(plan, LayerVariant.of_spec(plan, spec))[0]
+        attention = plan.model.attention if drafter is None else drafter.attention
+        assert attention is not None
+        return next(iter(plan.rules.companions(attention)), None)
+    if drafter is not None:
+        return plan.draft_backend
+    plain = plan.plain_backend if is_plain(plan, spec) else None
+    return plain or plan.backend
 
 
-def read_blocks(plan: Plan, specs: tuple[CacheSpec, ...]) -> tuple[tuple[BlockSize, ...], ...]:
-    """Return the kernel block sizes of each backend that reads attention layers of these specs."""
+def read_blocks(plan: Plan, group: Group) -> tuple[tuple[BlockSize, ...], ...]:
+    """Return the kernel block sizes of each backend that reads attention layers of this group."""
     attention = plan.model.attention
-    if not plan.layer_backends and (attention is None or not plan.rules.companions(attention)):
+    one = plan.draft_backend in {None, plan.backend} and plan.plain_backend is None
+    if one and (attention is None or attention.indexer is None):
         return (plan.supported_kernel_block_sizes,)
+    return blocks_of_layers(plan, zip(group.layers, group.layer_specs, strict=True))
+
+
+def blocks_of_layers(
+    plan: Plan, layers: Iterable[tuple[str, CacheSpec]]
+) -> tuple[tuple[BlockSize, ...], ...]:
+    """Return the kernel block sizes of each backend that reads these layers."""
     read = {}
-    for spec in specs:
+    for layer, spec in layers:
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
-        name, sizes = layer_backend(plan, spec), plan.supported_kernel_block_sizes
-        if spec.is_indexer or spec.kind == SLIDING_MLA_SPEC:
+        name, sizes = layer_backend(plan, spec, layer), plan.supported_kernel_block_sizes
+        if spec.is_indexer:
             # The blocks of an indexer depend on the platform alone.
             assert name is not None
             sizes = plan.rules.backends[name].supported_for(platform=plan.platform.name)
-        else:
-            sizes = backend_of(plan, LayerVariant.of_spec(plan, spec))[1]
-        read[name, sizes] = sizes
+        elif is_drafted(plan, layer):
+            sizes = plan.draft_supported or sizes
+        elif is_plain(plan, spec):
+            sizes = plan.plain_supported or sizes
+        read[name] = sizes
     return tuple(read.values())

@@ -3,46 +3,23 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from workbench.core.arithmetic import round_up
 from workbench.core.block_sizes import BlockSize, largest_block_within
-from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES, TURBOQUANT_BITS
+from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
+from workbench.core.groups.built_layers import AS_THE_MODEL, cache_layers, unquantized_layers
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
     INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
-    SLIDING_MLA_SPEC,
     TURBOQUANT_SPEC,
     CacheSpec,
 )
-from workbench.core.groups.layer_classes import (
-    AS_THE_MODEL,
-    INDEXER,
-    LayerClasses,
-    LayerVariant,
-    layer_classes,
-    with_indexers,
-)
+from workbench.core.groups.layer_classes import INDEXER, LayerClasses, layer_classes
 from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.model import (
-    FLOAT32_STATE,
-    FULL,
-    INDEX_KEY,
-    LATENT,
-    SLIDING,
-    SSM,
-    Attention,
-    CompressedCache,
-    Layer,
-)
-from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
 from workbench.core.plan import Plan
 
-WINDOWS = "sliding_window"
-"""What names all sliding layers at once."""
-UNQUANTIZED_ENDS = 2
-"""Layers at either end that TurboQuant leaves in the model's dtype."""
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
 """An indexer's key has a float32 scale for so many elements of a byte each."""
 
@@ -76,63 +53,39 @@ def layer_specs(plan: Plan) -> LayerSpecs:
     return LayerSpecs(
         classes,
         tuple(
-            _spec(plan, layer, AS_THE_MODEL if unquantized else plan.kv_cache_dtype)
+            _spec(plan, layer, _part(plan, layer, unquantized=unquantized))
             for layer, unquantized in classes.kinds
         ),
         (_hidden_states(plan),) if plan.settings.hidden_state_layers else (),
     )
 
 
-def cache_layers(plan: Plan) -> tuple[Layer, ...]:
-    """Return everything that keeps a cache, as it is constructed: the drafter comes last."""
-    # An indexer is built before the attention that it serves; a drafter's layer always has its own
-    # (DeepseekV2MLAAttention, DeepseekV32Attention, 0.23 and 0.33).
-    layers = (*plan.model.layers, *plan.drafter_layers)
-    attention = plan.model.attention
-    if attention is None or attention.indexer is None:
-        return layers
-    shares = plan.rules.groups.shares_indexers
-    return with_indexers(layers, attention.indexer.followers if shares else frozenset())
+class _Part(NamedTuple):
+    """What the layers of one part of a plan have in common: its own, the plain, the drafted ones.
+
+    sizes: the kernel blocks of its backend.
+    """
+
+    attention: Attention
+    dtype: str
+    backend: str | None
+    sizes: tuple[BlockSize, ...]
 
 
-def unquantized_layers(plan: Plan) -> frozenset[int]:
-    """Return the numbers of attention layers in the model's dtype alongside a quantized cache."""
-    model, attention = plan.model, plan.model.attention
-    if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
-        return frozenset()
-    if attention.use_mla and not plan.rules.groups.skips_mla_layers:
-        return frozenset()
-    # --kv-cache-dtype-skip-layers names layers by number or by kind.
-    explicit = plan.settings.kv_cache_dtype_skip_layers or ()
-    packed = plan.kv_cache_dtype in PACKED_DTYPES
-    if not explicit and not packed:
-        return frozenset()
-    found = {
-        layer.number
-        for layer, index in _indexes(plan)
-        if layer.kind != SSM
-        and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
-    }
-    # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
-    if packed and not model.is_hybrid:
-        numbers = [layer.number for layer in model.layers]
-        ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
-        found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
-    return frozenset(found)
+def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
+    attention = plan.drafter.attention if layer.drafted and plan.drafter else plan.model.attention
+    if attention is None:
+        return None
+    dtype = AS_THE_MODEL if unquantized else plan.kv_cache_dtype
+    backend, sizes = plan.backend, plan.supported_kernel_block_sizes
+    if layer.drafted:
+        backend, sizes = plan.draft_backend or backend, plan.draft_supported or sizes
+    elif unquantized:
+        backend, sizes = plan.plain_backend or backend, plan.plain_supported or sizes
+    return _Part(attention, dtype, backend, sizes)
 
 
-def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
-    """Return every layer with the number in vLLM's name."""
-    # Some drafters count from 0 again, so that one number names two layers.
-    own = [(layer, layer.number) for layer in plan.model.layers]
-    drafted, mtp = plan.drafter_layers, plan.model.mtp
-    if not drafted or mtp is None:
-        return own
-    shift = mtp.first_index - drafted[0].number
-    return [*own, *((layer, layer.number + shift) for layer in drafted)]
-
-
-def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
+def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         assert plan.mamba_block_size is not None
         own = plan.mamba_page_size_bytes
@@ -145,20 +98,22 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
             page_size_bytes=page,
             padding_bytes=page - own,
         )
-    attention = plan.model.attention
-    assert attention is not None
-    if layer.cache is not None:
-        return _compressed(plan, layer.cache)
+    assert part is not None
+    attention, dtype = part.attention, part.dtype
     if layer.kind == INDEXER:
         return _index_keys(plan, attention)
-    assert plan.attention_page_size_bytes is not None
-    variant = LayerVariant.of(plan, layer, is_plain=dtype != plan.kv_cache_dtype)
-    whole, attention = attention, attention.of_layer(layer)
-    kv_heads = variant.num_kv_heads
+    assert plan.attention_page_size_bytes is not None or layer.drafted
+    own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
+    if own_geometry:
+        attention = replace(
+            attention,
+            num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
+            head_size=layer.head_size or attention.head_size,
+        )
+    kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
     page = plan.attention_page_size_bytes
-    backend, sizes = backend_of(plan, variant)
-    if attention is not whole or variant.is_plain:
-        name = None if variant.is_plain else backend
+    if page is None or own_geometry or layer.drafted or dtype != plan.kv_cache_dtype:
+        name = part.backend if dtype == plan.kv_cache_dtype else None
         token, _formula = plan.rules.layer_token_bytes(
             attention, kv_heads, dtype, plan.model_dtype, name
         )
@@ -171,11 +126,11 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
     block = plan.block_size
     if windows:
         token = page // block
-        block = _window_block(plan, token, sizes)
+        block = _window_block(plan, token, part.sizes)
         page = block * token
     spec = _with_slots(
         plan,
-        backend,
+        part.backend,
         CacheSpec(
             kind=kind,
             block_size=block,
@@ -190,14 +145,6 @@ def _spec(plan: Plan, layer: Layer, dtype: str) -> CacheSpec:
     # what the layer does not fill is padding (Attention.get_kv_cache_spec, 0.33).
     shared = plan.skip_page_size_padded if windows else None
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
-
-
-def backend_of(plan: Plan, variant: LayerVariant) -> tuple[str | None, tuple[BlockSize, ...]]:
-    """Return the backend and the kernel block sizes of the layers of one variant."""
-    for own, name, sizes in plan.layer_backends:
-        if own == variant:
-            return name, sizes
-    return plan.backend, plan.supported_kernel_block_sizes
 
 
 def _window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) -> int:
@@ -222,37 +169,6 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
         head_size=token,
         stored=INDEX_KEYS,
     )
-
-
-def _compressed(plan: Plan, cache: CompressedCache) -> CacheSpec:
-    """Return the spec of a cache of compressed attention, the same on every rank."""
-    # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
-    # CompressorStateCache, 0.23 and 0.33.
-    assert plan.model.attention is not None
-    rules, packed = plan.rules.groups, plan.kv_cache_dtype == "fp8_ds_mla"
-    stored = plan.kv_cache_dtype if cache.stored == LATENT else cache.stored
-    vector = cache.elements
-    if cache.stored == LATENT:
-        own = replace(plan.model.attention, head_size=vector)
-        vector, _formula = plan.rules.layer_token_bytes(own, 1, stored, plan.model_dtype, None)
-    elif cache.stored == FLOAT32_STATE:
-        vector *= FLOAT_BYTES[FLOAT32_STATE]
-    block = cache.block_size or plan.block_size
-    content = block // cache.tokens_per_state * vector
-    as_packed = packed or (cache.stored == INDEX_KEY and rules.aligns_index_keys)
-    unit = FP8_DS_ALIGNMENT_BYTES if as_packed else rules.latent_alignment_bytes
-    spec = CacheSpec(
-        kind=MLA_SPEC if cache.window_tokens is None else SLIDING_MLA_SPEC,
-        block_size=block,
-        page_size_bytes=content,
-        window_tokens=cache.window_tokens,
-        num_kv_heads=1,
-        head_size=cache.elements,
-        stored=stored,
-        tokens_per_state=cache.tokens_per_state,
-        alignment_bytes=unit,
-    )
-    return spec.padded(round_up(content, unit))
 
 
 def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:

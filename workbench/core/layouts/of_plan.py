@@ -64,7 +64,7 @@ def plan_layout(
             )
         return cache_views(None, None, states, num_blocks=num_blocks, runner=runner)
     number, spec = layers[shown]
-    backend = layer_backend(plan, spec)
+    backend = layer_backend(plan, spec, shown)
     if backend is None:
         raise earlier_failure(plan, "no_valid_backend", "No attention backend can be used.")
     return cache_views(
@@ -81,7 +81,7 @@ def plan_layout(
 
 def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
     # One backend that forces a name does so for the layers of the other, too.
-    names = plan.attention_backends
+    names = dict.fromkeys(filter(None, (plan.backend, plan.plain_backend, plan.draft_backend)))
     return layout_name(
         [plan.rules.backends[name] for name in names],
         plan.platform.name,

@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
-from workbench.core.groups.layer_backend import layer_backend, read_blocks
+from workbench.core.groups.layer_backend import blocks_of_layers, layer_backend
 from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, possible_layouts
 from workbench.core.layouts.error import LayoutError, require_known, require_positive
 from workbench.core.layouts.layer_pages import (
     attention_pages,
-    check_is_modelled,
     earlier_failure,
     kernel_block,
     state_pages,
@@ -140,10 +139,9 @@ def place_views(plan: Plan, found: LayerPlace) -> CacheViews:
     return _views(plan, [replace(found, where=alone, index=0)], LayoutName(inside), V1)
 
 
-def layout_of(plan: Plan, spec: CacheSpec) -> CacheLayout:
-    """Return what the layer's view holds, as its backend's record has it."""
-    check_is_modelled(plan)
-    name = layer_backend(plan, spec)
+def layout_of(plan: Plan, spec: CacheSpec, layer: str) -> CacheLayout:
+    """Return what the view of a layer holds, as its backend's record has it."""
+    name = layer_backend(plan, spec, layer)
     assert name is not None
     found = plan.rules.backends[name].cache
     assert found is not None
@@ -177,7 +175,7 @@ def _with_attention(built: CacheViews, plan: Plan, found: LayerPlace) -> CacheVi
     kernel = kernel_block(plan, found.group)
     _check_split(plan, found)
     view = packed_view(
-        layout_of(plan, found.spec),
+        layout_of(plan, found.spec, found.name),
         attention_pages(plan, found.spec),
         found.where,
         kernel_block_size=kernel,
@@ -201,6 +199,7 @@ def _check_split(plan: Plan, found: LayerPlace) -> None:
     spec, name = found.spec, found.where.name
     if not found.where.is_block_outermost or spec.is_mamba or spec.kind == HIDDEN_SPEC:
         return
-    wanted = common_kernel_block(read_blocks(plan, (spec,)), spec.block_size)
-    backend = layer_backend(plan, spec) or ""
+    sizes = blocks_of_layers(plan, [(found.name, spec)])
+    wanted = common_kernel_block(sizes, spec.block_size)
+    backend = layer_backend(plan, spec, found.name) or ""
     check_group_split(name, backend, spec.block_size, wanted or spec.block_size)

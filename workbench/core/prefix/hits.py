@@ -118,7 +118,7 @@ def _lookahead_tokens(plan: Plan) -> int:
     """Return how far the drafter reads past a position."""
     # One token, or the whole draft of a chain of MTP layers (num_prefill_lookahead_tokens and
     # use_multi_module_mtp, 0.33).
-    mtp, tokens = plan.model.mtp, plan.settings.num_speculative_tokens
+    mtp, tokens = (plan.model.drafter or plan.model).mtp, plan.settings.num_speculative_tokens
     chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
     return tokens if chained and tokens > 1 else 1
 

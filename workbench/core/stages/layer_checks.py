@@ -1,7 +1,11 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
+from math import prod
+
 from workbench.core.batch_defaults import depends_on_device
+from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.problems import ERROR, WARNING
+from workbench.core.rule_set import RULE_SETS
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -27,6 +31,33 @@ def group_replication(run: WorkingPlan) -> None:
         "yields, but the layer refuses to be built.",
         operands={"n_groups": groups, "tensor_parallel": tp},
         candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
+    )
+
+
+def drafted_states(run: WorkingPlan) -> None:
+    """Refuse states that draft tokens enlarge beyond the page that was made for them (0.23)."""
+    state, drafts = run.model.state, run.settings.num_speculative_tokens
+    page, tp = run.mamba_page_size_padded, run.settings.tensor_parallel
+    if not drafts or page is None or not getattr(state, "checks_groups", False):
+        return
+    assert state is not None
+    # MambaMixer2 counts the drafts in its convolution, and MambaSpec asserts that they fit; the
+    # alignment asks the model's class, which forgets them for most families.
+    shapes = zip(state.shapes(tp, drafts), run.mamba_state_dtypes, strict=True)
+    needed = sum(prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in shapes)
+    if needed <= page:
+        return
+    run.problem(
+        "drafted_states_outgrow_page",
+        "num_speculative_tokens",
+        f"With num_speculative_tokens = {drafts} a state takes {needed:,} bytes, more than the "
+        f"page of {page:,} bytes that vLLM {run.rules.version} aligned for it without the drafts. "
+        "It stops with an assertion.",
+        operands={"needed_bytes": needed, "mamba_page_size_padded": page},
+        candidates=(
+            {"num_speculative_tokens": 0},
+            *({"rules": name} for name, rules in RULE_SETS.items() if rules.groups.pads_pages),
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """What the block size leads to: equal pages, and a kernel block that divides the manager block."""
 
+from collections.abc import Iterator
 from math import lcm
 
 from workbench.core.block_sizes import (
@@ -10,7 +11,8 @@ from workbench.core.block_sizes import (
     smallest_base,
 )
 from workbench.core.groups.cache_spec import HIDDEN_SPEC
-from workbench.core.groups.layer_backend import is_plain, read_blocks
+from workbench.core.groups.grouping import Group
+from workbench.core.groups.layer_backend import is_drafted, is_plain, read_blocks
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
@@ -108,15 +110,22 @@ def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize
     """Return block and kernel block sizes of the groups if some layers have another backend."""
     # The group of the other layers comes first. Nothing where all layers have one backend.
     grouping = run.grouping
-    if not run.layer_backends or grouping is None:
+    one = run.plain_backend is None and run.draft_backend in {None, run.backend}
+    if one or grouping is None:
         return []
     groups = [
         group
         for group in (() if grouping.is_block_outermost else grouping.groups)
         if not (group.spec.is_mamba or group.spec.kind == HIDDEN_SPEC)
     ]
-    groups.sort(key=lambda group: all(is_plain(run, spec) for spec in group.different_specs))
-    return [(group.spec.block_size, read_blocks(run, group.different_specs)) for group in groups]
+    groups.sort(key=lambda group: not any(_is_main(run, group)))
+    return [(group.spec.block_size, read_blocks(run, group)) for group in groups]
+
+
+def _is_main(run: WorkingPlan, group: Group) -> Iterator[bool]:
+    """Yield of every layer whether it has the backend of most layers."""
+    for name, spec in zip(group.layers, group.layer_specs, strict=True):
+        yield not is_plain(run, spec) and not is_drafted(run, name)
 
 
 def packed_split(run: WorkingPlan) -> None:
@@ -131,7 +140,7 @@ def packed_split(run: WorkingPlan) -> None:
         spec = group.spec
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
-        sizes = read_blocks(run, group.different_specs)
+        sizes = read_blocks(run, group)
         kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size
         try:
             check_group_split(name, run.backend, spec.block_size, kernel)
@@ -168,7 +177,7 @@ def _no_common_block(
     sizes = dict.fromkeys(entry for entries in supported for entry in entries)
     bases = sorted({base_of(entry) for entry in sizes})
     multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
-    names = run.attention_backends
+    names = dict.fromkeys(name for name in (run.backend, run.plain_backend) if name)
     who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
         "no_common_block_size",

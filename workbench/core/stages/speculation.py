@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.core.errors import Refused, unknown_name_message
-from workbench.core.model import Model, Mtp
+from workbench.core.model import Model
 from workbench.core.problems import WARNING
-from workbench.core.speculation import HIDDEN_STATES, MTP, NGRAM, SpeculationRules
+from workbench.core.speculation import (
+    DRAFT_MODEL,
+    HIDDEN_STATES,
+    MTP,
+    NGRAM,
+    SpeculationRules,
+)
+from workbench.core.stages.drafter_checks import check_drafter
+from workbench.core.stages.mtp_checks import runs_mtp
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -17,19 +25,26 @@ if TYPE_CHECKING:
 SPECULATIVE_METHOD = Rule(
     "speculative_method",
     "Speculative method",
-    "the explicit one; else mtp where the checkpoint has such layers, else ngram",
+    "the explicit one; else what the draft model's name and class say; else mtp where the "
+    "checkpoint has such layers, else ngram",
 )
-UNSUPPORTED = "Unsupported speculative method: 'mtp'"
+DRAFT_LENGTH = Rule(
+    "draft_max_model_len",
+    "Longest request that the draft model follows",
+    "the smaller of both models' longest requests",
+    "tokens",
+)
 
 
 def speculative_method(run: WorkingPlan) -> None:
-    """Set `run.speculative_method`; None where nothing drafts.
+    """Set `run.speculative_method` and `run.drafter`; None where nothing drafts.
 
-    Errors: Refused for a method that this version does not have, and for mtp where it cannot run.
+    Errors: Refused for a method that this version does not have, and for a drafter that it cannot
+    run.
     """
-    settings = run.settings
+    settings, rules = run.settings, run.rules.speculation
     tokens, explicit = settings.num_speculative_tokens, settings.speculative_method
-    if explicit is not None and explicit not in run.rules.speculation.methods:
+    if explicit is not None and explicit not in rules.methods:
         raise _unknown(run, explicit)
     if settings.hidden_state_layers:
         _one_method(run)
@@ -37,21 +52,24 @@ def speculative_method(run: WorkingPlan) -> None:
         run.speculative_method = HIDDEN_STATES
         return
     if not tokens:
-        if explicit is not None:
+        if explicit is not None or run.model.drafter is not None:
             _without_tokens(run, explicit)
         return
-    method = method_for(run.model, settings, run.rules.speculation)
+    method = method_for(run.model, settings, rules)
     assert method is not None
-    if method == MTP:
-        _check_mtp(run)
+    check_drafter(run, method)
     run.speculative_method = method
+    run.drafter = rules.drafter(run.model, method)
     run.step(
         SPECULATIVE_METHOD,
         method,
         explicit=explicit,
+        draft_model=run.model.drafter and run.model.drafter.name,
         num_speculative_tokens=tokens,
         mtp_layers=len(run.model.mtp.layers) if run.model.mtp is not None else 0,
+        drafter_layers=0 if run.drafter is None else len(run.drafter.layers),
     )
+    _limit_length(run, method)
     _not_counted(run, method)
 
 
@@ -61,13 +79,33 @@ def method_for(model: Model, settings: Settings, rules: SpeculationRules) -> str
         return HIDDEN_STATES
     if not settings.num_speculative_tokens:
         return None
-    return settings.speculative_method or (MTP if _runs_mtp(model, rules) else NGRAM)
+    explicit, draft = settings.speculative_method, model.drafter
+    if draft is None:
+        return explicit or (MTP if runs_mtp(model, rules) else NGRAM)
+    # The name or the class of the draft model decides, except against a head or no model at all.
+    known = None if explicit is None else rules.methods.get(explicit)
+    if known is not None and (known.class_name is not None or not known.reads_model):
+        return explicit
+    return rules.detected(draft, explicit or DRAFT_MODEL)
 
 
-def _runs_mtp(model: Model, rules: SpeculationRules) -> bool:
-    """Return whether this version drafts with the checkpoint's own MTP layers."""
-    mtp = model.mtp
-    return mtp is not None and mtp.model_type in rules.mtp_model_types and bool(mtp.layers)
+def _limit_length(run: WorkingPlan, method: str) -> None:
+    """Shorten the longest request to the draft model's, which cannot draft beyond it (0.33)."""
+    draft = run.model.drafter
+    if draft is None or method != DRAFT_MODEL or not run.rules.speculation.limits_length:
+        return
+    # VllmConfig._limit_max_model_len_to_draft; heads share the target's positions.
+    as_written = draft.derived_max_model_len if run.rules.yarn_stretches else draft.yarn_as_written
+    longest = as_written or draft.derived_max_model_len
+    if longest is None or longest >= run.max_model_len:
+        return
+    run.step(DRAFT_LENGTH, longest, max_model_len=run.max_model_len, draft_model=draft.name)
+    run.log(
+        f"The draft model's max_model_len ({longest}) is smaller than the target model's "
+        f"({run.max_model_len}) and the V2 model runner can't skip speculation for longer "
+        f"sequences; reducing max_model_len to {longest}."
+    )
+    run.max_model_len = longest
 
 
 def _unknown(run: WorkingPlan, method: str) -> Refused:
@@ -102,95 +140,34 @@ def _one_method(run: WorkingPlan) -> None:
     )
 
 
-def _without_tokens(run: WorkingPlan, method: str) -> None:
+def _without_tokens(run: WorkingPlan, method: str | None) -> None:
+    draft = run.model.drafter
+    given = f"speculative_method = {method}" if draft is None else f"draft_model = {draft.name}"
     run.problem(
         "speculative_tokens_missing",
         "num_speculative_tokens",
-        f"speculative_method = {method} has no effect: num_speculative_tokens is 0, which switches "
+        f"{given} has no effect: num_speculative_tokens is 0, which switches "
         "speculative decoding off. Set it to 1 or more.",
         severity=WARNING,
         operands={"speculative_method": method, "num_speculative_tokens": 0},
-        candidates=({"num_speculative_tokens": 1}, {"speculative_method": None}),
+        candidates=(
+            {"num_speculative_tokens": 1},
+            {"speculative_method": None, "draft_model": None},
+        ),
     )
-
-
-def _check_mtp(run: WorkingPlan) -> None:
-    """Refuse mtp as vLLM does: no such layers, too many, or tokens that they cannot draft."""
-    mtp = run.model.mtp
-    if mtp is None or not _runs_mtp(run.model, run.rules.speculation):
-        raise _no_layers(run, mtp)
-    declared = mtp.predictions
-    if mtp.max_predictions is not None and declared != mtp.max_predictions:
-        raise Refused(
-            "mtp_layers_above_limit",
-            f"{run.model.name} declares {declared} MTP predictions; vLLM's drafter for this "
-            f"architecture runs {mtp.max_predictions} only. Use another method, for example ngram.",
-            field="speculative_method",
-            operands={"mtp_layers": declared},
-            candidates=_without_mtp(run),
-            # Raised by NemotronHMultiTokenPredictor.__init__
-            vllm_text="Only one MTP layer is supported for NemotronH-MTP",
-        )
-    # a version that looks at the top of config.json only finds no n_predict, and tests nothing
-    if mtp.is_nested and not run.rules.speculation.reads_nested_predictions:
-        return
-    tokens = run.settings.num_speculative_tokens
-    # SpeculativeConfig.__post_init__: the layers draft in turn, so the tokens must be whole rounds
-    if declared is not None and tokens > declared and tokens % declared:
-        below = tokens // declared * declared
-        raise Refused(
-            "speculative_tokens_not_divisible",
-            f"num_speculative_tokens = {tokens} must be a multiple of the {declared} MTP layers of "
-            f"{run.model.name}, or at most as many. Nearest valid value: {below}.",
-            field="num_speculative_tokens",
-            operands={"num_speculative_tokens": tokens, "n_predict": declared},
-            candidates=[
-                {"num_speculative_tokens": below},
-                {"num_speculative_tokens": below + declared},
-                {"speculative_method": NGRAM},
-            ],
-            vllm_text=f"num_speculative_tokens:{tokens} must be divisible by n_predict={declared}",
-        )
-
-
-def _no_layers(run: WorkingPlan, mtp: Mtp | None) -> Refused:
-    known = mtp is not None and mtp.model_type in run.rules.speculation.mtp_model_types
-    if known or mtp is None or not mtp.layers:
-        why = f"{run.model.name} has no MTP layers"
-    else:
-        why = f"{run.rules.title} does not draft with the MTP layers of {run.model.name}"
-    declared_none = known and mtp is not None and mtp.predictions == 0
-    # with 0 layers declared vLLM divides by it, and dies without a message of its own
-    text = "integer modulo by zero" if declared_none else None if known else UNSUPPORTED
-    return Refused(
-        "no_mtp_layers",
-        f"speculative_method = {MTP} needs layers for multi-token prediction in the checkpoint: "
-        f"{why}. Use another method, for example ngram, or set num_speculative_tokens to 0.",
-        field="speculative_method",
-        operands={"model_type": run.model.model_type if mtp is None else mtp.model_type},
-        candidates=_without_mtp(run),
-        vllm_text=text,
-    )
-
-
-def _without_mtp(run: WorkingPlan) -> list[dict[str, Any]]:
-    """Return the changes that draft in another way, or not at all."""
-    explicit = run.settings.speculative_method is not None
-    changes: list[dict[str, Any]] = [{"speculative_method": None}] if explicit else []
-    return [{"speculative_method": NGRAM}, *changes, {"num_speculative_tokens": 0}]
 
 
 def _not_counted(run: WorkingPlan, method: str) -> None:
     """Warn where the drafter keeps a cache that no number of the plan contains."""
-    layers = run.rules.speculation.methods[method].own_layers
+    layers = run.rules.speculation.methods[method].unknown_layers
     if not layers:
         return
     run.problem(
         "drafter_layers_not_counted",
         "speculative_method",
-        f"The drafter of method {method} has a cache of its own, {layers}, which is not modelled "
-        "yet. It is missing from the groups: num_blocks, max_concurrency and the sizes per block "
-        "are those of the target model alone. vLLM will have fewer blocks, and may group the "
+        f"The drafter of method {method} has a cache of its own, {layers}, which no config.json "
+        "describes. It is missing from the groups: num_blocks, max_concurrency and the sizes per "
+        "block are those of the target model alone. vLLM will have fewer blocks, and may group the "
         "layers in another way.",
         severity=WARNING,
         operands={"speculative_method": method},

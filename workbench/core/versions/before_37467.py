@@ -10,9 +10,10 @@ from workbench.core.stages import (
     attention_bytes,
     backend_choice,
     block_size,
+    draft_backend,
     flex,
     hybrid_alignment,
-    layer_backends,
+    plain_backend,
 )
 from workbench.core.trace import Citation
 from workbench.core.versions.v0_23 import V0_23
@@ -44,7 +45,8 @@ BEFORE_37467 = replace(
         hybrid_alignment.align_without_backend,
         block_size.cpu_block_size,
         backend_choice.backend_choice,
-        layer_backends.layer_backends,
+        plain_backend.plain_backend,
+        draft_backend.draft_backend,
         flex.flex_construction,
         block_size.xpu_default_block_size,
         *CHECK_RESULT,

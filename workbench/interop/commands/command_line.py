@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from workbench.access.app_mode import app_mode
 from workbench.core.errors import ScenarioError, nearest_names
-from workbench.core.speculation import HIDDEN_STATES, MTP, SUFFIX
+from workbench.core.speculation import HIDDEN_STATES, SUFFIX
 from workbench.interop.commands.command_words import (
     SEPARATORS,
     command_words,
@@ -18,8 +16,13 @@ from workbench.interop.commands.command_words import (
     flags_and_values,
     known_flags,
 )
-from workbench.interop.commands.speculation import hidden_state_layers, speculative_method
-from workbench.models import catalog_names, repository
+from workbench.interop.commands.references import model_reference
+from workbench.interop.commands.speculation import (
+    draft_model,
+    draft_settings,
+    hidden_state_layers,
+    speculative_method,
+)
 from workbench.scenario import FIELDS, MODEL
 from workbench.scenario.field import argument_name
 from workbench.scenario.sizes import integer_value
@@ -40,6 +43,13 @@ MATTERS = {
     "enable_lora": "adapters take memory",
 }
 """Arguments that can change a size but have no field in a scenario -> why."""
+
+DRAFT_MATTERS = {
+    "kv_cache_dtype": "the drafter's layers then have a dtype of their own (0.33)",
+    "max_model_len": "a draft model may shorten requests",
+    "parallel_drafting": "the first model runner then loads the drafter",
+}
+"""Keys of the object that can change a size but have no field in a scenario -> why."""
 
 SUFFIX_TOKENS = 24
 """Largest number of drafts of suffix decoding if no number is given (0.23 and 0.33)."""
@@ -156,6 +166,7 @@ class CommandFields:
                 self.give("num_speculative_tokens", count, source)
             if (layers := hidden_state_layers(values)) is not None:
                 self.give("hidden_state_layers", layers, source)
+            self._draft_settings(values, source)
             return
         for key, value in values.items():
             known = BY_FLAG.get(f"{name}.{key}")
@@ -163,6 +174,14 @@ class CommandFields:
                 self.give(known.name, known.kind.read(value), source)
             else:
                 self.unused.append(f"{name}.{key} {value}")
+
+    def _draft_settings(self, values: dict[str, Any], source: str) -> None:
+        """Record what else is known of the drafter, and note what is not modelled."""
+        for name, value in draft_settings(values).items():
+            self.give(name, value, source)
+        for key, why in DRAFT_MATTERS.items():
+            if values.get(key):
+                self.notes.append(f"{source}: {key} is not modelled here, although {why}.")
 
     def finish(self) -> None:
         """Record how tokens are drafted, and what no size depends on."""
@@ -186,11 +205,8 @@ class CommandFields:
         self.give("speculative_method", method, source)
         if method != name and name is not None:
             self.notes.append(f"{source}: method {name} is a former name of {method}.")
-        if method == MTP and model is not None:
-            self.notes.append(
-                f"{source}: the MTP layers of the target's config.json are counted; the "
-                f"config.json of {model} is not read."
-            )
+        if (reference := draft_model(method, model, self.fields.get("model"))) is not None:
+            self.give("draft_model", reference, source)
         if self.drafts.get("num_speculative_tokens") is not None:
             return
         if method == SUFFIX:
@@ -218,28 +234,3 @@ def _json_object(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def model_reference(reference: str) -> str:
-    """Return a catalog name if there is one; for a folder the config.json in it."""
-    return catalog_name(reference) or local_config(reference) or reference
-
-
-def local_config(reference: str) -> str | None:
-    """Return the config.json of a folder on this machine; None if there is none."""
-    if app_mode() is not None:  # a log must not reveal which folders exist
-        return None
-    try:
-        inside = Path(reference).expanduser() / "config.json"
-        return str(inside) if inside.is_file() else None
-    except (OSError, RuntimeError, ValueError):  # a name too long, no home folder, a zero byte
-        return None
-
-
-def catalog_name(reference: str) -> str | None:
-    """Return the catalog's name for a hub id or a catalog name, None for any other model."""
-    wanted = reference.rstrip("/").casefold()
-    for name in catalog_names():
-        if wanted in {name, (repository(name) or "").casefold()}:
-            return name
-    return None

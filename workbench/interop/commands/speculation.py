@@ -1,30 +1,46 @@
-"""`--speculative-config`: three scenario fields that are one JSON object, in and out."""
+"""`--speculative-config`: the scenario fields that are one JSON object, in and out."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from workbench.core.model import Model
-from workbench.core.speculation import HIDDEN_STATES, MTP, MTP_ALIASES, NGRAM
+from workbench.core.speculation import (
+    DRAFT_MODEL,
+    HIDDEN_STATES,
+    MTP,
+    MTP_ALIASES,
+    NAMES,
+    NGRAM,
+    SUFFIX,
+)
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
-from workbench.scenario.fields import Settings
+from workbench.interop.commands.references import model_reference
+from workbench.models import repository
+from workbench.scenario.fields import FIELDS, Settings
 
 SPECULATION = "speculative_config"
 HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
-DRAFT_MODEL = "<hub id or folder of the draft model>"
+UNKNOWN_MODEL = "<hub id or folder of the draft model>"
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, written out because some versions require it."""
-DRAFT_NAMES = {"eagle-": "eagle", "eagle3": "eagle3", "dflash": "dflash", "dspark": "dspark"}
-"""Part of a draft model's name -> the method that vLLM takes for it, in its order."""
+OF_THE_DRAFTER = ("draft_tensor_parallel", "draft_attention_backend")
+"""Fields whose keys are read as they are."""
+WITHOUT_MODEL = frozenset({NGRAM, "ngram_gpu", SUFFIX, "custom_class", HIDDEN_STATES})
+"""Methods whose "model" is not a checkpoint."""
 PRINTED_METHOD = re.compile(r"\bmethod['\"]?\s*[=:]\s*['\"]([\w\[\]]+)['\"]")
 PRINTED_MODEL = re.compile(r"\bmodel['\"]?\s*[=:]\s*['\"]([^'\"]+)['\"]")
 PRINTED_TOKENS = re.compile(r"num_spec(?:ulative)?_tokens['\"]?\s*[=:]\s*(\d+)")
 
 
-def speculation_of(settings: Settings, model: Model) -> dict[str, Any]:
+def speculation_of(
+    settings: Settings, model: Model, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Return which method drafts, and how many tokens; empty where nothing drafts.
 
-    The method is always written, with a placeholder for a checkpoint of its own. Layers whose
+    given: the values of the object's keys that have a field of their own. The method is always
+    written, with a placeholder for a checkpoint whose hub id or folder is not known. Layers whose
     hidden states are kept take the method extract_hidden_states, and a connector that a person
     chooses; only their number affects cache sizes, so the first ones are used. Source:
     `SpeculativeConfig` and `ExtractHiddenStatesConfig`, 0.23 and 0.33.
@@ -37,11 +53,14 @@ def speculation_of(settings: Settings, model: Model) -> dict[str, Any]:
     method = method_for(model, settings, rules)
     if method is None:
         return {}
-    drafts: dict[str, Any] = {"method": method, **count}
+    drafts: dict[str, Any] = {**(given or {}), "method": method, **count}
     if method == NGRAM:
         drafts["prompt_lookup_max"] = NGRAM_TOKENS
-    if method in rules.methods and rules.methods[method].needs_model:
-        drafts["model"] = DRAFT_MODEL
+    reference = settings.draft_model
+    if reference is not None:
+        drafts["model"] = repository(reference) or UNKNOWN_MODEL
+    elif method in rules.methods and rules.methods[method].needs_model:
+        drafts["model"] = UNKNOWN_MODEL
     return drafts
 
 
@@ -58,7 +77,15 @@ def speculative_method(method: object, model: object) -> str | None:
     name = model.casefold()
     if name in {NGRAM, f"[{NGRAM}]"}:
         return NGRAM
-    return next((found for part, found in DRAFT_NAMES.items() if part in name), "draft_model")
+    return next((found for part, found in NAMES.items() if part in name), DRAFT_MODEL)
+
+
+def draft_model(method: str | None, model: object, target: object) -> str | None:
+    """Return the second checkpoint that the object names; None where it names the target."""
+    if not isinstance(model, str) or model == UNKNOWN_MODEL or method in WITHOUT_MODEL:
+        return None
+    is_own = method == MTP and target in {model, model_reference(model)}
+    return None if is_own else model_reference(model)
 
 
 def hidden_state_layers(drafts: dict[str, Any]) -> int | None:
@@ -69,8 +96,21 @@ def hidden_state_layers(drafts: dict[str, Any]) -> int | None:
     return len(found) if isinstance(found, list) else None
 
 
-def printed_speculation(config: object) -> dict[str, Any]:
-    """Return the scenario fields of the object as a log prints it: a dict, or in its own form."""
+def draft_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scenario fields of the drafter itself: its ranks, its backend."""
+    found = {}
+    for field in FIELDS.values():
+        into, key = field.argument
+        if into == SPECULATION and field.name in OF_THE_DRAFTER and values.get(key) is not None:
+            found[field.name] = field.kind.read(values[key])
+    return found
+
+
+def printed_speculation(config: object, target: object = None) -> dict[str, Any]:
+    """Return the scenario fields of the object as a log prints it: a dict, or in its own form.
+
+    target: what the log serves.
+    """
     text = str(config)
     tokens, method, model = (
         pattern.search(text) for pattern in (PRINTED_TOKENS, PRINTED_METHOD, PRINTED_MODEL)
@@ -79,5 +119,10 @@ def printed_speculation(config: object) -> dict[str, Any]:
     name = speculative_method(method and method[1], model and model[1])
     if name is not None and name != HIDDEN_STATES:
         found["speculative_method"] = name
+    reference = None if name is None else draft_model(name, model and model[1], target)
+    if reference is not None:
+        found["draft_model"] = reference
+    if isinstance(config, dict):
+        found |= draft_settings(config)
     layers = hidden_state_layers(config) if isinstance(config, dict) else None
     return found if layers is None else {**found, "hidden_state_layers": layers}

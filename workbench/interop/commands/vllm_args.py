@@ -24,8 +24,8 @@ def vllm_arguments(settings: Settings, model: Model) -> dict[str, Any]:
             arguments.setdefault(name, {})[key] = value
         elif name:
             arguments[name] = value
-    arguments.pop(SPECULATION, None)
-    if speculation := speculation_of(settings, model):
+    given = arguments.pop(SPECULATION, None)
+    if speculation := speculation_of(settings, model, given):
         arguments[SPECULATION] = speculation
     return arguments
 

@@ -6,7 +6,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.differences import compare, outcomes
-from workbench.models import catalog_names, load_model
+from workbench.models import catalog_names, load_scenario_model
 from workbench.scenario import Scenario
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel
@@ -42,7 +42,7 @@ class VersionsPanel(Panel):
     def _compare(self, scenario: Scenario) -> None:
         self._scenario = scenario
         try:
-            model = load_model(scenario.model)
+            model = load_scenario_model(scenario)
         except WorkbenchError:
             return
         found = compare(model, scenario, self.old.value, self.new.value)
@@ -63,7 +63,7 @@ class VersionsPanel(Panel):
         versions_compared = self.old.value, self.new.value
         self._matrix.value = matrix_html(
             [
-                compare(load_model(name), present.replace(model=name), *versions_compared)
-                for name in catalog_names()
+                compare(load_scenario_model(one), one, *versions_compared)
+                for one in (present.replace(model=name) for name in catalog_names())
             ]
         )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from types import MappingProxyType
 
+from workbench.core import drafter
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import A100, GIB, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import FP8_DTYPES, PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
@@ -12,29 +13,37 @@ from workbench.core.offload.rules import OffloadRules
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import (
+    DRAFT_MODEL,
     HIDDEN_STATES,
     MTP,
     NGRAM,
+    ON_V2,
     SUFFIX,
     SpeculationRules,
     SpeculativeMethod,
+    dflash_class,
+    eagle3_class,
+    eagle_class,
 )
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
-from workbench.core.versions.v0_23.compressed import ignored_for_compressed
-from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import MROPE, OLMO
 
-EAGLE_LIKE = SpeculativeMethod(
-    reads_next_token=True, own_layers="the layers of the EAGLE head", needs_model=True
+EAGLE = SpeculativeMethod(
+    reads_next_token=True,
+    layers=drafter.head,
+    class_name=eagle_class,
+    needs_model=True,
+    backend=ON_V2,
 )
 PLAIN = SpeculativeMethod()
 ONE_STEP_AT_A_TIME = SpeculativeMethod(overlaps_steps=False)
-DRAFT_MODEL = SpeculativeMethod(own_layers="all layers of the draft model", needs_model=True)
-DFLASH = SpeculativeMethod(own_layers="the layers of the DFlash drafter", needs_model=True)
+DFLASH = SpeculativeMethod(
+    reads_next_token=True, layers=drafter.full_head, class_name=dflash_class, needs_model=True
+)
 HEADS = SpeculativeMethod(needs_model=True)
 """Drafters without attention: Medusa's heads and the MLP speculator keep no cache."""
 
@@ -42,18 +51,18 @@ HEADS = SpeculativeMethod(needs_model=True)
 SPECULATION = SpeculationRules(
     methods=MappingProxyType(
         {
-            MTP: SpeculativeMethod(reads_next_token=True),
-            "eagle": EAGLE_LIKE,
-            "eagle3": EAGLE_LIKE,
-            "draft_model": DRAFT_MODEL,
-            "dflash": replace(DFLASH, reads_next_token=True),
+            MTP: SpeculativeMethod(reads_next_token=True, layers=drafter.predictor, backend=ON_V2),
+            "eagle": EAGLE,
+            "eagle3": replace(EAGLE, class_name=eagle3_class),
+            DRAFT_MODEL: SpeculativeMethod(layers=drafter.decoder, needs_model=True),
+            "dflash": DFLASH,
             "medusa": HEADS,
-            "mlp_speculator": HEADS,
+            "mlp_speculator": replace(HEADS, has_class=False),
             NGRAM: PLAIN,
             "ngram_gpu": PLAIN,
             SUFFIX: ONE_STEP_AT_A_TIME,
             "custom_class": SpeculativeMethod(
-                own_layers="whatever the custom proposer keeps",
+                unknown_layers="whatever the custom proposer keeps",
                 needs_model=True,
                 overlaps_steps=False,
             ),
@@ -78,6 +87,18 @@ SPECULATION = SpeculationRules(
             "qwen3_next",
         }
     ),
+    heads=frozenset(
+        {
+            *("EagleLlamaForCausalLM", "EagleMistralForCausalLM", "EagleMiniCPMForCausalLM"),
+            *("EagleDeepSeekMTPModel", "EagleMistralLarge3ForCausalLM"),
+            *("PeagleLlamaForCausalLM", "Eagle3LlamaForCausalLM", "Eagle3MiniMaxM2ForCausalLM"),
+            *("LlamaForCausalLMEagle3", "Eagle3Qwen2_5vlForCausalLM", "Eagle3Qwen3vlForCausalLM"),
+            *("Eagle3DeepseekV2ForCausalLM", "Eagle3DeepseekV3ForCausalLM", "DFlashDraftModel"),
+        }
+    ),
+    decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
+    v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
+    same_ranks=True,
 )
 
 V0_23 = RuleSet(
@@ -103,15 +124,13 @@ V0_23 = RuleSet(
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     companions=companions,
-    ignored_for_compressed=ignored_for_compressed,
-    groups=GroupRules(aligns_index_keys=True),
+    groups=GroupRules(),
     layouts=LayoutRules(),
     offload=OffloadRules(),
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
     citations=CITATIONS,
-    backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
         SMALL,

@@ -21,7 +21,6 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
-from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
@@ -31,6 +30,7 @@ M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
 _ATTENTION = (
     Backend(
         "FLASH_ATTN",
+        non_causal=True,
         platforms=("cuda", "xpu"),
         # with float32 states only sizes that keep NaN from spreading: flash-attention#1974
         supported=M16,
@@ -86,6 +86,7 @@ _ATTENTION = (
     ),
     Backend(
         "FLEX_ATTENTION",
+        non_causal=True,
         platforms=("cuda",),
         supported=M16,
         batch_invariant=True,
@@ -113,6 +114,7 @@ _ATTENTION = (
     ),
     Backend(
         "ROCM_ATTN",
+        non_causal=True,
         platforms=("rocm",),
         supported=M16,
         head_sizes=HeadSizes(exact=(32, 64, 80, 96, 128, 160, 192, 224, 256)),
@@ -125,6 +127,7 @@ _ATTENTION = (
     ),
     Backend(
         "ROCM_AITER_FA",
+        non_causal=True,
         platforms=("rocm",),
         supported=(16, 32),
         head_sizes=HeadSizes(exact=(64, 128, 256)),
@@ -175,4 +178,4 @@ _SSM = tuple(
     )
 )
 
-BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *COMPRESSED_MLA, *HELPERS, *_SSM))
+BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *HELPERS, *_SSM))

@@ -3,20 +3,28 @@
 What it does not name is as in 0.23: the stages are the same, written once.
 """
 
+from dataclasses import replace
 from types import MappingProxyType
 
+from workbench.core import drafter
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchSizes, BatchTier
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
 from workbench.core.prefix.sparse import PrefillRules
-from workbench.core.speculation import SpeculationRules, SpeculativeMethod
-from workbench.core.versions.v0_23 import DFLASH, V0_23
+from workbench.core.speculation import (
+    DRAFT_MODEL,
+    ON_V2,
+    OWN_OR_TARGETS,
+    TARGETS,
+    SpeculationRules,
+    dspark_class,
+)
+from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
-from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, ignored_for_compressed
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import FOLLOWER
@@ -27,8 +35,6 @@ GROUPS = GroupRules(
     pads_pages=True,
     merges_buckets=True,
     one_allocation=True,
-    latent_alignment_bytes=512,
-    aligns_index_keys=False,
     compares_mla=True,
     promotes_block_size=True,
     windows_choose_blocks=True,
@@ -61,32 +67,40 @@ OFFLOAD = OffloadRules(
     store_wants_align=True,
     unit_words=("tokens_per_block", "tokens_per_hash"),
 )
+_V2 = {ON_V2: OWN_OR_TARGETS}
 _OLD = {
-    name: method
+    name: replace(method, backend=_V2.get(method.backend, method.backend))
     for name, method in V0_23.speculation.methods.items()
     if name not in {"medusa", "mlp_speculator"}
 }
+_DFLASH = replace(_OLD["dflash"], reads_next_token=False, layers=drafter.flash_head)
 # `SpeculativeMethod`, `needs_eagle_block_drop` and `hf_config_override` in config/speculative.py.
 SPECULATION = SpeculationRules(
     # Both new ones build their keys and values from the target's hidden states alone.
     methods=MappingProxyType(
         {
             **_OLD,
-            "dflash": DFLASH,
-            "dspark": SpeculativeMethod(own_layers="the DSpark stages", needs_model=True),
+            DRAFT_MODEL: replace(_OLD[DRAFT_MODEL], backend=TARGETS),
+            "dflash": _DFLASH,
+            "dspark": replace(_DFLASH, class_name=dspark_class),
         }
     ),
     mtp_model_types=V0_23.speculation.mtp_model_types
     | {"bailing_hybrid", "interns2_mobius", "qwen3_5_moe_text", "qwen3_5_text"},
+    heads=V0_23.speculation.heads
+    | {
+        *("Eagle3Qwen3ForCausalLM", "PeagleQwen3ForCausalLM", "Qwen3DSparkModel"),
+        *("DFlash2DraftModel", "LiLiCorrDraftModel"),
+    },
+    decides={"Qwen3DSparkModel": "dspark", "DSparkDraftModel": "dspark"},
     reads_nested_predictions=True,
+    limits_length=True,
 )
 
 V0_33 = V0_23.successor(
     "0.33",
     weight_copies={FOLLOWER: 0},
     cache_modes=("none", "align"),
-    ignored_for_compressed=ignored_for_compressed,
-    backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),
         BatchTier(

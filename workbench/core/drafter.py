@@ -1,0 +1,120 @@
+"""What drafts with layers of its own: which layers those are, and the geometry of their caches.
+
+Source: `SpeculativeConfig` for the class of a drafter, and the model files of the drafters, 0.23
+and 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Head, Layer, Model
+
+HEAD, DECODER = "model", "draft_model"
+"""How the name of a drafter's layer begins: a head continues the numbers of the target."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Drafter:
+    """The layers of a drafter that keep a cache, numbered after the model's own.
+
+    first_index: the number in vLLM's name of the first of them. is_causal: false where tokens see
+    later ones, which not every backend computes.
+    """
+
+    # Compared by identity: `SpeculationRules.drafter` builds one of each model and method.
+    layers: tuple[Layer, ...]
+    attention: Attention
+    first_index: int
+    is_causal: bool = True
+
+
+def predictor(model: Model) -> Drafter | None:
+    """Return the layers for multi-token prediction, of the draft checkpoint if there is one."""
+    source = model.drafter or model
+    if source.mtp is None or source.attention is None or not source.mtp.layers:
+        return None
+    layers = _after(model, [layer.kind for layer in source.mtp.layers], HEAD)
+    return Drafter(layers, source.attention, source.mtp.first_index)
+
+
+def decoder(model: Model) -> Drafter | None:
+    """Return all layers of a small decoder, which counts them from 0."""
+    draft = model.drafter
+    if draft is None or draft.attention is None:
+        return None
+    layers = tuple(
+        layer._replace(number=model.num_hidden_layers + layer.number, drafted=DECODER)
+        for layer in draft.layers
+        if layer.kind != SSM
+    )
+    # One window for all layers is a field of the whole engine's cache, which is the target's
+    # (EngineArgs.create_engine_config); only layers with a kind of their own bring theirs.
+    listed = draft.head is not None and SLIDING in draft.head.kinds
+    if all(layer.kind == SLIDING for layer in layers) and not listed:
+        layers = tuple(layer._replace(kind=FULL) for layer in layers)
+    return _windowed(model, Drafter(layers, draft.attention, 0))
+
+
+def head(model: Model) -> Drafter | None:
+    """Return the layers of a head such as EAGLE's; sliding ones are those that its file lists."""
+    file = _file_of(model)
+    return None if file is None else _head(model, file.kinds)
+
+
+def full_head(model: Model) -> Drafter | None:
+    """Return the layers of DFlash in 0.23: full attention, causal only where its file says so."""
+    if (file := _file_of(model)) is None:
+        return None
+    return _head(model, [FULL for _kind in file.kinds], is_causal=file.is_causal is True)
+
+
+def flash_head(model: Model) -> Drafter | None:
+    """Return the layers of DFlash or DSpark from 0.33 on: windows are causal, others are not."""
+    if (file := _file_of(model)) is None:
+        return None
+    # _dflash_layer_causal: one layer that is not causal decides for the backend of all.
+    by_kind = all(kind == SLIDING for kind in file.kinds)
+    is_causal = by_kind if file.is_causal is None else file.is_causal
+    return _head(model, file.kinds, has_sinks=file.has_sinks, is_causal=is_causal)
+
+
+def _file_of(model: Model) -> Head | None:
+    return None if model.drafter is None else model.drafter.head
+
+
+def _head(
+    model: Model, kinds: Sequence[str], *, has_sinks: bool = False, is_causal: bool = True
+) -> Drafter | None:
+    draft, own = model.drafter, model.attention
+    if draft is None or draft.attention is None or draft.head is None:
+        return None
+    # A head is built with the target's configuration: Attention.__init__ asks that for images.
+    attention = replace(
+        draft.attention,
+        has_sinks=has_sinks,
+        has_mm_prefix=own is not None and own.has_mm_prefix,
+        window_tokens=draft.head.window_tokens,
+    )
+    first = model.num_hidden_layers
+    return _windowed(model, Drafter(_after(model, kinds, HEAD), attention, first, is_causal))
+
+
+def _after(model: Model, kinds: Sequence[str], name: str) -> tuple[Layer, ...]:
+    first = model.num_hidden_layers
+    return tuple(Layer(first + at, kind, drafted=name) for at, kind in enumerate(kinds))
+
+
+def _windowed(model: Model, drafter: Drafter) -> Drafter:
+    """Return the drafter with the target's window, where that is one for the whole cache."""
+    own = model.attention
+    if own is None or own.window_tokens is None or own.use_mla:
+        return drafter
+    if any(layer.kind not in {SLIDING, SSM} for layer in model.layers):
+        return drafter
+    if drafter.attention.use_mla or any(layer.kind != FULL for layer in drafter.layers):
+        return drafter
+    layers = tuple(layer._replace(kind=SLIDING) for layer in drafter.layers)
+    attention = replace(drafter.attention, window_tokens=own.window_tokens)
+    return replace(drafter, layers=layers, attention=attention)

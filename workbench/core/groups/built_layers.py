@@ -1,0 +1,62 @@
+"""Which layers are built, in which order, and which of them a quantized cache omits."""
+
+from workbench.core.dtypes import PACKED_DTYPES
+from workbench.core.groups.layer_classes import with_indexers
+from workbench.core.model import SLIDING, SSM, Layer
+from workbench.core.plan import Plan
+
+AS_THE_MODEL = "auto"
+WINDOWS = "sliding_window"
+"""What names all sliding layers at once."""
+UNQUANTIZED_ENDS = 2
+"""Layers at either end that TurboQuant leaves in the model's dtype."""
+
+
+def cache_layers(plan: Plan) -> tuple[Layer, ...]:
+    """Return everything that keeps a cache, as it is constructed: the drafter comes last."""
+    # An indexer is built before the attention that it serves; a drafter's layer always has its own
+    # (DeepseekV2MLAAttention, DeepseekV32Attention, 0.23 and 0.33).
+    own, drafter = plan.model.layers, plan.drafter
+    if (attention := plan.model.attention) is not None and attention.indexer is not None:
+        shares = plan.rules.groups.shares_indexers
+        own = with_indexers(own, attention.indexer.followers if shares else frozenset())
+    if drafter is None:
+        return own
+    indexed = drafter.attention.indexer is not None
+    return (*own, *(with_indexers(drafter.layers, frozenset()) if indexed else drafter.layers))
+
+
+def unquantized_layers(plan: Plan) -> frozenset[int]:
+    """Return the numbers of attention layers in the model's dtype alongside a quantized cache."""
+    model, attention = plan.model, plan.model.attention
+    if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
+        return frozenset()
+    if attention.use_mla and not plan.rules.groups.skips_mla_layers:
+        return frozenset()
+    # --kv-cache-dtype-skip-layers names layers by number or by kind.
+    explicit = plan.settings.kv_cache_dtype_skip_layers or ()
+    packed = plan.kv_cache_dtype in PACKED_DTYPES
+    if not explicit and not packed:
+        return frozenset()
+    found = {
+        layer.number
+        for layer, index in _indexes(plan)
+        if layer.kind != SSM
+        and (str(index) in explicit or (layer.kind == SLIDING and WINDOWS in explicit))
+    }
+    # TurboQuantConfig.get_boundary_skip_layers: both ends of a packed cache, except of hybrids.
+    if packed and not model.is_hybrid:
+        numbers = [layer.number for layer in model.layers]
+        ends = min(UNQUANTIZED_ENDS, len(numbers) // 2)
+        found.update((*numbers[:ends], *numbers[len(numbers) - ends :]))
+    return frozenset(found)
+
+
+def _indexes(plan: Plan) -> list[tuple[Layer, int]]:
+    """Return every layer with the number in vLLM's name."""
+    # Some drafters count from 0 again, so that one number names two layers.
+    own = [(layer, layer.number) for layer in plan.model.layers]
+    if (drafter := plan.drafter) is None:
+        return own
+    shift = drafter.first_index - plan.model.num_hidden_layers
+    return [*own, *((layer, layer.number + shift) for layer in drafter.layers)]

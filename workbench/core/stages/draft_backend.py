@@ -1,0 +1,87 @@
+"""The backend of the drafter's layers, which are built after those of the target.
+
+Source: `_create_draft_vllm_config` of the proposers in `v1/spec_decode`, and the loaders of
+`v1/worker/gpu/spec_decode`, 0.23 and 0.33.
+"""
+
+from collections.abc import Mapping
+
+from workbench.core.backends import LayerQuery
+from workbench.core.speculation import ON_V2, OWN, TARGETS
+from workbench.core.stages.backend_choice import first_valid, reasons_against, supported_sizes
+from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
+
+DRAFT_BACKEND = Rule(
+    "draft_backend",
+    "Backend of the drafter's layers",
+    "the requested one that reaches the drafter, else the platform's first for its heads",
+)
+
+
+def draft_backend(run: WorkingPlan) -> None:
+    """Set `run.draft_backend`, and add it to the backends of all layers, as the last one."""
+    drafter = run.drafter
+    if drafter is None:
+        return
+    attention = drafter.attention
+    query = LayerQuery.of(run, attention)._replace(non_causal=not drafter.is_causal)
+    requested = _requested(run)
+    if requested is None:
+        chosen, reasons = first_valid(run, query)
+    else:
+        against = reasons_against(run, query, run.rules.backends[requested])
+        chosen, reasons = requested, {requested: against} if against else {}
+    run.step(
+        DRAFT_BACKEND,
+        chosen,
+        "" if requested is None else "requested",
+        head_size=attention.head_size,
+        num_kv_heads=attention.num_kv_heads,
+        layers=len(drafter.layers),
+        refused={name: "; ".join(why) for name, why in reasons.items()},
+    )
+    if chosen is None or requested in reasons:
+        _refused(run, requested, reasons)
+    if chosen is None:
+        return
+    run.draft_backend = chosen
+    names = (*run.rules.companions(attention), chosen)
+    found = [(one, supported_sizes(run, query, run.rules.backends[one])) for one in names]
+    run.draft_supported = found[-1][1]
+    run.backends = tuple({**dict(run.backends), **dict(found), **dict(run.backends)}.items())
+
+
+def _requested(run: WorkingPlan) -> str | None:
+    """Return the requested backend that reaches the drafter's layers."""
+    method = run.speculation
+    assert method is not None
+    own, targets, how = run.settings.draft_attention_backend, run.settings.backend, method.backend
+    if how == ON_V2:
+        v2 = run.rules.speculation.v2_architectures or ()
+        # The second runner of 0.23 builds the heads of few plain targets.
+        plain = run.model.architecture in v2 and run.model.quantization is None
+        how = TARGETS if plain else OWN
+    if how == OWN:
+        return own
+    return targets if how == TARGETS else own or targets
+
+
+def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list[str]]) -> None:
+    table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
+    what = "No attention backend takes" if requested is None else f"{requested} does not take"
+    run.problem(
+        "draft_backend_not_valid",
+        "draft_attention_backend" if run.settings.draft_attention_backend else "draft_model",
+        f"{what} the layers of the drafter: {table or 'none is tried'}.",
+        operands={"requested": requested, "reasons": dict(reasons)},
+        candidates=(
+            {"draft_attention_backend": None},
+            {"backend": None},
+            {"kv_cache_dtype": "auto"},
+            {"speculative_method": "ngram", "draft_model": None},
+        ),
+        vllm_text="No valid attention backend found for"
+        if requested is None
+        else f"Selected backend {requested} is not valid for this configuration. Reason:",
+    )

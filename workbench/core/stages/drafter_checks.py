@@ -1,0 +1,153 @@
+"""What vLLM says against a second checkpoint: its class, its vocabulary, its ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.errors import Refused
+from workbench.core.model import Model
+from workbench.core.problems import WARNING
+from workbench.core.speculation import DRAFT_MODEL, MTP, NGRAM, class_of_head
+from workbench.core.stages.mtp_checks import check_mtp
+from workbench.core.working_plan import WorkingPlan
+
+WITHOUT = {"speculative_method": NGRAM, "draft_model": None}
+"""The change that drafts without a second checkpoint."""
+
+
+def check_drafter(run: WorkingPlan, method: str) -> None:
+    """Check that the method finds the layers that it drafts with. Errors: Refused."""
+    draft, record = run.model.drafter, run.rules.speculation.methods[method]
+    if method == MTP:
+        check_mtp(run, draft or run.model)
+    elif draft is None and record.needs_model and not record.unknown_layers:
+        _without_model(run, method)
+    elif draft is not None and not record.reads_model:
+        _not_read(run, method, draft)
+    elif draft is not None and (record.class_name is not None or not record.has_class):
+        _check_head(run, method, draft)
+    elif draft is not None and method == DRAFT_MODEL:
+        _check_decoder(run, draft)
+    if draft is not None and record.layers is not None:
+        _check_ranks(run, method, draft)
+
+
+def _refused(
+    code: str, message: str, field: str = "draft_model", vllm_text: str | None = None, **more: Any
+) -> Refused:
+    candidates = (*more.pop("candidates", ()), WITHOUT, {"num_speculative_tokens": 0})
+    return Refused(code, message, field=field, vllm_text=vllm_text, candidates=candidates, **more)
+
+
+def _without_model(run: WorkingPlan, method: str) -> None:
+    """Record that vLLM stops: the layers of the drafter are not known, and are not counted."""
+    run.problem(
+        "draft_model_missing",
+        "draft_model",
+        f"Method {method} drafts with a second checkpoint, which is not given: vLLM stops, and the "
+        "sizes are those of the target model alone. Set draft_model to its catalog name, the path "
+        "of its config.json, its hub id or the config object.",
+        operands={"speculative_method": method},
+        # Raised by SpeculativeConfig.__post_init__
+        vllm_text="num_speculative_tokens was provided but without speculative model.",
+        candidates=(WITHOUT, {"num_speculative_tokens": 0}),
+    )
+
+
+def _not_read(run: WorkingPlan, method: str, draft: Model) -> None:
+    run.problem(
+        "draft_model_not_read",
+        "draft_model",
+        f"draft_model = {draft.name} has no effect: method {method} drafts without a second "
+        "checkpoint.",
+        severity=WARNING,
+        operands={"speculative_method": method, "draft_model": draft.name},
+        candidates=({"draft_model": None}, {"speculative_method": None}),
+    )
+
+
+def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
+    rules = run.rules.speculation
+    name = class_of_head(draft, rules.methods[method], rules)
+    if name in rules.heads and draft.attention is not None:
+        return
+    raise _refused(
+        "drafter_class_unknown",
+        f"Method {method} takes the class {name or 'without a name'} for {draft.name}, which is "
+        f"not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
+        f"{', '.join(sorted(rules.heads))}.",
+        operands={"class": name, "speculative_method": method},
+        vllm_text=f"Model architectures ['{name}'] are not supported for now.",
+        candidates=[{"speculative_method": other} for other in _other_methods(run, draft)],
+    )
+
+
+def _other_methods(run: WorkingPlan, draft: Model) -> list[str]:
+    """Return the methods of heads that this drafter fits."""
+    rules = run.rules.speculation
+    return [
+        name
+        for name, one in rules.methods.items()
+        if one.class_name is not None and class_of_head(draft, one, rules) in rules.heads
+    ]
+
+
+def _check_decoder(run: WorkingPlan, draft: Model) -> None:
+    known = draft.architecture in run.rules.model_registry.served
+    if not known or draft.attention is None or draft.state is not None:
+        why = "it has no attention" if draft.attention is None else "it keeps states"
+        raise _refused(
+            "draft_model_not_a_decoder",
+            f"{draft.name} cannot draft as a model of its own: "
+            f"{why if known else f'{draft.architecture} is not a model class that generates'}. A "
+            "head needs its method, for example eagle3.",
+            operands={"architecture": draft.architecture},
+            candidates=[{"speculative_method": other} for other in _other_methods(run, draft)],
+        )
+    ours, theirs = run.model.vocab_size, draft.vocab_size
+    if ours is not None and theirs is not None and ours != theirs:
+        raise _refused(
+            "draft_vocabulary_differs",
+            f"{draft.name} has a vocabulary of {theirs:,} tokens, {run.model.name} one of "
+            f"{ours:,}. A draft model needs the same.",
+            operands={"vocab_size": ours, "draft_vocab_size": theirs},
+            # Raised by SpeculativeConfig.verify_equal_vocab_size_if_draft_model
+            vllm_text="Target and draft model should have the same vocabulary size. ",
+        )
+
+
+def _check_ranks(run: WorkingPlan, method: str, draft: Model) -> None:
+    """Check the ranks of the drafter: those of the target, or one where that is allowed."""
+    ranks, given = run.settings.tensor_parallel, run.settings.draft_tensor_parallel
+    if given is not None and given not in {1, ranks}:
+        raise _ranks(
+            given, ranks, f"speculative_draft_tensor_parallel_size={given} cannot be other value"
+        )
+    if given not in {None, ranks} and method == DRAFT_MODEL and run.rules.speculation.same_ranks:
+        raise _ranks(
+            given, ranks, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'"
+        )
+    heads = draft.total_num_attention_heads
+    if heads % (given or ranks):
+        raise _refused(
+            "draft_heads_not_divisible",
+            f"tensor_parallel = {given or ranks} does not divide the {heads} attention heads of "
+            f"{draft.name}.",
+            field="tensor_parallel",
+            operands={"num_heads": heads, "tensor_parallel": given or ranks},
+            # Raised by ModelConfig.verify_with_parallel_config
+            vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
+            f"parallel size ({given or ranks}).",
+        )
+
+
+def _ranks(given: int | None, ranks: int, text: str) -> Refused:
+    return _refused(
+        "draft_ranks_differ",
+        f"draft_tensor_parallel = {given} with tensor_parallel = {ranks}: the drafter's layers are "
+        f"split over the same ranks. Nearest valid value: {ranks}.",
+        field="draft_tensor_parallel",
+        operands={"draft_tensor_parallel": given, "tensor_parallel": ranks},
+        vllm_text=text,
+        candidates=[{"draft_tensor_parallel": None}],
+    )

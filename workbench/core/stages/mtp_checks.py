@@ -1,0 +1,98 @@
+"""What vLLM says against drafting with the layers for multi-token prediction of a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.errors import Refused
+from workbench.core.model import Model, Mtp
+from workbench.core.speculation import MTP, NGRAM, SpeculationRules
+from workbench.core.working_plan import WorkingPlan
+
+UNSUPPORTED = "Unsupported speculative method: 'mtp'"
+
+
+def runs_mtp(model: Model, rules: SpeculationRules) -> bool:
+    """Return whether this version drafts with the checkpoint's own MTP layers."""
+    return rules.predicts(model) and model.mtp is not None and bool(model.mtp.layers)
+
+
+def check_mtp(run: WorkingPlan, model: Model) -> None:
+    """Check that a checkpoint has such layers, not too many, and that they can draft the tokens."""
+    mtp = model.mtp
+    if mtp is None or not runs_mtp(model, run.rules.speculation):
+        raise _no_layers(run, model, mtp)
+    if model is not run.model and model.model_type != run.model.model_type:
+        raise _of_another_model(run, model)
+    declared = mtp.predictions
+    if mtp.max_predictions is not None and declared != mtp.max_predictions:
+        raise Refused(
+            "mtp_layers_above_limit",
+            f"{model.name} declares {declared} MTP predictions; vLLM's drafter for this "
+            f"architecture runs {mtp.max_predictions} only. Use another method, for example ngram.",
+            field="speculative_method",
+            operands={"mtp_layers": declared},
+            candidates=_without_mtp(run),
+            # Raised by NemotronHMultiTokenPredictor.__init__
+            vllm_text="Only one MTP layer is supported for NemotronH-MTP",
+        )
+    # a version that looks at the top of config.json only finds no n_predict, and tests nothing
+    if mtp.is_nested and not run.rules.speculation.reads_nested_predictions:
+        return
+    tokens = run.settings.num_speculative_tokens
+    # SpeculativeConfig.__post_init__: the layers draft in turn, so the tokens must be whole rounds
+    if declared is not None and tokens > declared and tokens % declared:
+        below = tokens // declared * declared
+        raise Refused(
+            "speculative_tokens_not_divisible",
+            f"num_speculative_tokens = {tokens} must be a multiple of the {declared} MTP layers of "
+            f"{model.name}, or at most as many. Nearest valid value: {below}.",
+            field="num_speculative_tokens",
+            operands={"num_speculative_tokens": tokens, "n_predict": declared},
+            candidates=[
+                {"num_speculative_tokens": below},
+                {"num_speculative_tokens": below + declared},
+                {"speculative_method": NGRAM},
+            ],
+            vllm_text=f"num_speculative_tokens:{tokens} must be divisible by n_predict={declared}",
+        )
+
+
+def _of_another_model(run: WorkingPlan, model: Model) -> Refused:
+    # The drafter's class reads the target's configuration too, and fails on a foreign one.
+    return Refused(
+        "mtp_of_another_model",
+        f"The MTP layers of {model.name} (model_type {model.model_type}) draft for a model of "
+        f"their own kind only, and {run.model.name} is {run.model.model_type}. Set draft_model to "
+        "none, or choose a model that drafts by itself.",
+        field="draft_model",
+        operands={"model_type": run.model.model_type, "draft_model_type": model.model_type},
+        candidates=[{"draft_model": None}, {"draft_model": None, "speculative_method": NGRAM}],
+    )
+
+
+def _no_layers(run: WorkingPlan, model: Model, mtp: Mtp | None) -> Refused:
+    known = mtp is not None and mtp.model_type in run.rules.speculation.mtp_model_types
+    if known or mtp is None or not mtp.layers:
+        why = f"{model.name} has no MTP layers"
+    else:
+        why = f"{run.rules.title} does not draft with the MTP layers of {model.name}"
+    declared_none = known and mtp is not None and mtp.predictions == 0
+    # with 0 layers declared vLLM divides by it, and dies without a message of its own
+    text = "integer modulo by zero" if declared_none else None if known else UNSUPPORTED
+    return Refused(
+        "no_mtp_layers",
+        f"speculative_method = {MTP} needs layers for multi-token prediction in the checkpoint: "
+        f"{why}. Use another method, for example ngram, or set num_speculative_tokens to 0.",
+        field="speculative_method",
+        operands={"model_type": model.model_type if mtp is None else mtp.model_type},
+        candidates=_without_mtp(run),
+        vllm_text=text,
+    )
+
+
+def _without_mtp(run: WorkingPlan) -> list[dict[str, Any]]:
+    """Return the changes that draft in another way, or not at all."""
+    explicit = run.settings.speculative_method is not None
+    changes: list[dict[str, Any]] = [{"speculative_method": None}] if explicit else []
+    return [{"speculative_method": NGRAM}, *changes, {"num_speculative_tokens": 0}]

@@ -1,0 +1,151 @@
+"""A second checkpoint that drafts: a whole small decoder, or a head that reads hidden states.
+
+Source: `EAGLEConfig` and `SpeculatorsConfig` of 0.23 and 0.33, which unwrap a config.json; the
+model files of the heads read the rest. Which of them a version has is in `core/speculation.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from workbench.core.architectures import versions_with
+from workbench.core.errors import ConfigError
+from workbench.core.model import FULL, SLIDING, Head, Layer, Model
+from workbench.models.attention import read_attention
+from workbench.models.catalog import labelled_config, load_model
+from workbench.models.fields import Fields
+from workbench.models.lengths import read_lengths
+from workbench.models.mtp import read_mtp
+from workbench.models.read import model_dtype, read_model
+
+SPECULATORS = {
+    "eagle3": ("eagle3", "Eagle3LlamaForCausalLM"),
+    "peagle": ("eagle3", "PeagleLlamaForCausalLM"),
+    "dflash": ("dflash", "DFlashDraftModel"),
+    "dflash2": ("dflash", "DFlash2DraftModel"),
+    "dspark": ("dspark", "Qwen3DSparkModel"),
+}
+"""speculators_model_type -> the method, and the model class where config.json names none."""
+KINDS = {FULL: FULL, SLIDING: SLIDING}
+
+
+class Models(Protocol):
+    """What a scenario says of models."""
+
+    @property
+    def model(self) -> str | dict[str, Any]:
+        """Return the reference of the target."""
+
+    @property
+    def draft_model(self) -> str | dict[str, Any] | None:
+        """Return the reference of the second checkpoint, None without one."""
+
+
+def load_scenario_model(scenario: Models) -> Model:
+    """Return the model of a scenario, together with its drafter. Errors: ConfigError."""
+    return with_drafter(load_model(scenario.model), scenario.draft_model)
+
+
+def with_drafter(model: Model, reference: str | Mapping[str, Any] | None) -> Model:
+    """Return the model together with the checkpoint that drafts for it. Errors: ConfigError."""
+    if reference is None:
+        return model
+    if isinstance(reference, str):
+        return _with_named(model, reference)
+    return replace(model, drafter=load_drafter(reference))
+
+
+@lru_cache(maxsize=64)
+def _with_named(model: Model, reference: str) -> Model:
+    return replace(model, drafter=load_drafter(reference))
+
+
+def load_drafter(reference: str | Path | Mapping[str, Any]) -> Model:
+    """Return the drafter of a catalog name, a path, a hub id, or a config object.
+
+    Errors: ConfigError with field draft_model; AppRefusal in an app.
+    """
+    try:
+        config, label = labelled_config(reference)
+        return read_drafter(config, label)
+    except ConfigError as error:
+        if error.field == "model":
+            error.field = "draft_model"
+        raise
+
+
+def read_drafter(config: Mapping[str, Any], name: str) -> Model:
+    """Return what a drafter's config.json describes: see `read_model`."""
+    config, method = _unwrapped(config)
+    fields = Fields(config)
+    listed = fields.top.get("architectures") or ()
+    architecture = next((one for one in listed if isinstance(one, str)), "")
+    if versions_with(architecture) and method is None:
+        model = read_model(config, name)
+    else:
+        model = _read_head(fields, name, architecture)
+    reads = model.attention is not None and model.state is None
+    return replace(model, head=_head(fields, method)) if reads else model
+
+
+def _unwrapped(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
+    """Return the object with the layers, and the method that the file names."""
+    kind, inner = config.get("speculators_model_type"), config.get("transformer_layer_config")
+    if kind in SPECULATORS and isinstance(inner, Mapping):
+        method, architecture = SPECULATORS[kind]
+        causal = config.get("sliding_window_non_causal") is False
+        own = {"architectures": [architecture], "dflash_config": {"causal": causal}}
+        return {"model_type": "llama", **inner, **own}, method
+    inner = config.get("model")
+    if config.get("model_type") == "eagle" and isinstance(inner, Mapping):
+        return inner, None
+    return config, None
+
+
+def _read_head(fields: Fields, name: str, architecture: str) -> Model:
+    # Drafters without attention, such as Medusa's heads, name no number of layers.
+    has_attention = fields.text.get("num_attention_heads") is not None
+    attention = replace(read_attention(fields), has_sinks=False) if has_attention else None
+    count = fields.layer_count() if has_attention else 0
+    head = Model(
+        name=name,
+        family="drafter",
+        model_type=fields.model_type,
+        architecture=architecture,
+        layers=tuple(Layer(number, FULL) for number in range(count)),
+        attention=attention,
+        state=None,
+        is_hybrid=False,
+        is_attention_free=False,
+        supports_all_mode=False,
+        total_num_attention_heads=0 if attention is None else attention.num_heads,
+        model_dtype=model_dtype(fields),
+        kv_cache_dtype="auto",
+        ssm_cache_dtype=None,
+        **read_lengths(fields)._asdict(),
+        chunk_size=0,
+        num_hidden_layers=count,
+        mtp=read_mtp(fields, count),
+        vocab_size=fields.integer("vocab_size") if fields.has("vocab_size") else None,
+    )
+    return replace(head, origins=dict(fields.origins))
+
+
+def _head(fields: Fields, method: str | None) -> Head:
+    flash = fields.raw("dflash_config")
+    flash = flash if isinstance(flash, Mapping) else {}
+    kinds = fields.layer_list("layer_types", KINDS) or (FULL,) * fields.layer_count()
+    if flash.get("use_swa") and SLIDING not in kinds:
+        kinds = (SLIDING,) * len(kinds)
+    window = flash.get("swa_window_size", fields.raw("sliding_window"))
+    sinks = flash.get("attention_sink_bias", fields.raw("add_swa_attention_sink_bias"))
+    causal = fields.raw("is_causal")
+    return Head(
+        kinds=kinds[: fields.layer_count()],
+        window_tokens=window if SLIDING in kinds and isinstance(window, int) else None,
+        is_causal=flash.get("causal") if causal is None else bool(causal),
+        has_sinks=bool(sinks),
+        method=method,
+    )
