@@ -4,8 +4,14 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from workbench.core.batch_defaults import LLM
 from workbench.core.model import Model
-from workbench.interop.commands.vllm_args import loaded_model, vllm_arguments, vllm_environment
+from workbench.interop.commands.vllm_args import (
+    loaded_model,
+    other_defaults,
+    vllm_arguments,
+    vllm_environment,
+)
 from workbench.scenario import FIELDS, Scenario
 
 
@@ -51,4 +57,4 @@ def llm_code(scenario: Scenario, model: Model) -> str:
     arguments = llm_arguments(scenario, model).items()
     lines = "".join(f"    {name}={value!r},\n" for name, value in arguments)
     head = f"import os\n\n{variables}\n" if variables else ""
-    return f"{head}from vllm import LLM\n\nllm = LLM(\n{lines})\n"
+    return f"{head}from vllm import LLM\n\n{other_defaults(scenario, LLM)}llm = LLM(\n{lines})\n"

@@ -4,10 +4,13 @@ import json
 import shlex
 from typing import Any
 
+from workbench.core.batch_defaults import LLM, SERVE
 from workbench.core.model import Model
 from workbench.interop.commands.speculation import SPECULATION, speculation_of
 from workbench.models import repository
 from workbench.scenario import FIELDS, MODEL, Field, Scenario, Settings
+
+IN_WORDS = {SERVE: "vllm serve", LLM: "LLM(...)"}
 
 
 def vllm_arguments(settings: Settings, model: Model) -> dict[str, Any]:
@@ -68,12 +71,23 @@ def vllm_environment(settings: Settings) -> dict[str, str]:
     return {name: "1" if value is True else str(value) for name, value in values.items()}
 
 
+def other_defaults(settings: Settings, written: str) -> str:
+    """Return a comment where the plan is of another entry point than the one that is written."""
+    both_explicit = settings.max_num_batched_tokens and settings.max_num_seqs
+    if written == settings.entry_point or both_explicit:
+        return ""
+    return (
+        f"# The plan is of {IN_WORDS[settings.entry_point]}: the default budgets of a step differ "
+        f"from those of {IN_WORDS[written]}.\n"
+    )
+
+
 def vllm_command(scenario: Scenario, model: Model) -> str:
     """Return a shell command, one flag per line, after the variables that it needs."""
     variables = vllm_environment(scenario).items()
     loaded, *args = vllm_args(scenario, model)
     before = "".join(f"{name}={shlex.quote(value)} " for name, value in variables)
-    lines = [f"{before}vllm serve {shlex.quote(loaded)}"]
+    lines = [f"{other_defaults(scenario, SERVE)}{before}vllm serve {shlex.quote(loaded)}"]
     for arg in args:
         if arg.startswith("--"):
             lines.append("  " + arg)

@@ -82,12 +82,13 @@ START = (
     ),
     message(
         "default_token_budget",
-        r"`Defaulting max_num_batched_tokens` to (?P<max_num_batched_tokens>\d+) for",
+        r"`Defaulting max_num_batched_tokens` to (?P<max_num_batched_tokens>\d+) for"
+        r" (?P<entry_point>\w+) usage",
         "The token budget of this device and of this way to start vLLM.",
     ),
     message(
         "default_sequences",
-        r"`Defaulting max_num_seqs` to (?P<max_num_seqs>\d+) for",
+        r"`Defaulting max_num_seqs` to (?P<max_num_seqs>\d+) for (?P<entry_point>\w+) usage",
         "The most requests of one step, of this device and of this way to start vLLM.",
     ),
     message(

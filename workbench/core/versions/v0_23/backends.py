@@ -132,6 +132,7 @@ _ATTENTION = (
         supported=(16, 32),
         head_sizes=HeadSizes(exact=(64, 128, 256)),
         kv_cache_dtypes=(*UNQUANTIZED, *FP8_ANY),
+        own_reason=conditions.needs_aiter,
         supports_sinks=always,
         cuda_graphs="UNIFORM_BATCH",
         cache=layouts.ROCM_AITER,
@@ -150,7 +151,7 @@ _ATTENTION = (
         supports_mm_prefix=always,
         cuda_graphs="ALWAYS",
         cache=layouts.ROCM_AITER,
-        ranks=(Rank("rocm", 20, conditions.reads_all_tokens),),
+        ranks=(Rank("rocm", 20, conditions.reads_all_tokens_with_aiter),),
     ),
     Backend(
         "CPU_ATTN",

@@ -7,6 +7,7 @@ with AITER off, as it starts without environment variables.
 from workbench.core.backends import LayerQuery
 
 FEW_HEADS = 16
+AITER = frozenset({"gfx942", "gfx950"})
 
 
 def flash_attention_3(query: LayerQuery) -> bool:
@@ -51,6 +52,21 @@ def chooses_tokens(query: LayerQuery) -> bool:
 def reads_all_tokens(query: LayerQuery) -> bool:
     """Return whether attention is dense: it reads all tokens."""
     return not query.attention.is_sparse
+
+
+def has_aiter(query: LayerQuery) -> bool:
+    """Return whether AITER's kernels exist for the AMD device: CDNA 3 and later."""
+    return query.gfx in AITER
+
+
+def reads_all_tokens_with_aiter(query: LayerQuery) -> bool:
+    """Return whether dense attention runs where AITER's kernels exist."""
+    return reads_all_tokens(query) and has_aiter(query)
+
+
+def needs_aiter(query: LayerQuery) -> str | None:
+    """Return why AITER's FlashAttention is refused on other AMD devices."""
+    return None if has_aiter(query) else "compute capability not supported"
 
 
 def packed_by_turboquant(query: LayerQuery) -> bool:
