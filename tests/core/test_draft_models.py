@@ -25,6 +25,8 @@ from workbench.models.drafter import read_drafter, with_drafter
 from workbench.models.read import read_model
 from workbench.resolution import resolve as resolve_scenario
 from workbench.scenario import Scenario
+from workbench.views.capacity.html import pool_html
+from workbench.views.text import plan_text
 
 GIB = 2**30
 NAMES = {
@@ -223,3 +225,21 @@ def test_a_short_draft_model_shortens_requests_in_0_33_only():
         for rules in ("0.23", "0.33")
     ]
     assert lengths == [1024, 512]
+
+
+def test_the_cost_of_a_drafter_counts_tokens_and_empty_places():
+    """A thirteenth layer of full attention alongside twelve windows leaves a place empty."""
+    fields = {"model": gpt_oss(), "num_speculative_tokens": 1, **SMALL}
+    draft = {**HEAD, "num_key_value_heads": 8, "head_dim": 64, "num_attention_heads": 64}
+    plan = resolve_scenario(Scenario(speculative_method="eagle3", draft_model=draft, **fields))
+    alone = resolve_scenario(Scenario(**{**fields, "num_speculative_tokens": 0}))
+    cost = plan.drafter_cost()
+    assert cost.layers == 1
+    assert cost.tokens_without == alone.built_cache().printed_tokens
+    assert cost.tokens_lost == cost.tokens_without - plan.built_cache().printed_tokens > 0
+    assert cost.empty_bytes > cost.empty_bytes_without == 0
+    assert 1 not in cost.layers_without_padding
+    assert cost.layers_without_padding
+    assert alone.drafter_cost() is None
+    assert "Drafting costs" in plan_text(plan)
+    assert "Drafting costs" in pool_html(plan)

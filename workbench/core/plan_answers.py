@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from workbench.core.byte_map.tensors import ByteMap
+    from workbench.core.capacity.drafter_cost import DrafterCost
     from workbench.core.capacity.occupancy import Waste
     from workbench.core.chunks.answer import Chunks
     from workbench.core.flex.plan import FlexPlan
@@ -88,6 +89,16 @@ class PlanAnswers:
         from workbench.core.capacity.occupancy import waste
 
         return waste(self._plan, self._plan.built_cache(), prompt_tokens)
+
+    def drafter_cost(self) -> DrafterCost | None:
+        """Return what the drafter costs the cache; None where it has no layers.
+
+        >>> plan.drafter_cost() is None
+        True
+        """
+        from workbench.core.capacity.drafter_cost import drafter_cost
+
+        return drafter_cost(self._plan)
 
     def hits(self) -> PrefixHits:
         """Return what prefix caching can reuse: `.hit(prompt, shared)`, `.smallest_prefix()`.

@@ -120,7 +120,8 @@ def plan_html(plan: Plan) -> str:
 
 def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
-    backends = " + ".join(dict.fromkeys(filter(None, (plan.backend, plan.plain_backend))))
+    names = (plan.backend, plan.plain_backend, plan.draft_backend)
+    backends = " + ".join(dict.fromkeys(filter(None, names)))
     parallel = f"TP {plan.settings.tensor_parallel}"
     where = " · ".join(filter(None, (plan.platform.name, backends, parallel)))
     # Without attention there are no pages to align, so it is not the size of a block.

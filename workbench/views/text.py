@@ -44,6 +44,8 @@ def plan_text(
     if assumed := assumptions(plan):
         lines += ["", "Absent from config.json, so the family's default:"]
         lines += [f"  {line}" for line in assumed]
+    if (cost := plan.drafter_cost()) is not None:
+        lines += ["", *cost.sentences]
     if plan.log_lines:
         lines += ["", "vLLM will log:", *(f"  {line}" for line in plan.log_lines)]
     lines += ["", "Why:"]

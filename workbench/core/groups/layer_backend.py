@@ -18,12 +18,14 @@ def is_plain(plan: Plan, spec: CacheSpec) -> bool:
     return spec.stored == AS_THE_MODEL != plan.kv_cache_dtype
 
 
-def is_drafted(plan: Plan, name: str) -> bool:
-    """Return whether the layer of this name is the drafter's."""
-    return plan.drafter is not None and layer_number(name) >= plan.model.num_hidden_layers
+def is_drafted(plan: Plan, name: str | None) -> bool:
+    """Return whether the layer of this name is the drafter's; None is some layer of the model."""
+    if plan.drafter is None or name is None:
+        return False
+    return layer_number(name) >= plan.model.num_hidden_layers
 
 
-def layer_backend(plan: Plan, spec: CacheSpec, name: str) -> str | None:
+def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str | None:
     """Return the backend that reads the layer of this name; None where there is none."""
     # Attention.__init__: a layer asks get_attn_backend with the dtype of its own cache.
     if spec.is_mamba:

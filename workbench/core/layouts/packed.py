@@ -139,7 +139,7 @@ def place_views(plan: Plan, found: LayerPlace) -> CacheViews:
     return _views(plan, [replace(found, where=alone, index=0)], LayoutName(inside), V1)
 
 
-def layout_of(plan: Plan, spec: CacheSpec, layer: str) -> CacheLayout:
+def layout_of(plan: Plan, spec: CacheSpec, layer: str | None = None) -> CacheLayout:
     """Return what the view of a layer holds, as its backend's record has it."""
     name = layer_backend(plan, spec, layer)
     assert name is not None

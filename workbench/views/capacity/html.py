@@ -67,12 +67,20 @@ def pool_html(plan: Plan, prompt_tokens: int | None = None) -> Html:
         _groups(plan, cache),
         _graphs(plan, cache),
         _runners(plan),
+        _drafter(plan),
         tag("h4", "What fits"),
         _capacity(plan, cache, prompt_tokens),
         _stages(plan, cache),
         tag("h4", "Every number called block size"),
         records(entry._asdict() for entry in glossary(plan, cache)),
     )
+
+
+def _drafter(plan: Plan) -> Html:
+    cost = plan.drafter_cost()
+    if cost is None:
+        return join()
+    return join(tag("h4", "The drafter"), *(tag("p", one) for one in cost.sentences))
 
 
 def _groups(plan: Plan, cache: CachePlan) -> Html:
