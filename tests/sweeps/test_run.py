@@ -235,3 +235,14 @@ def test_the_front_is_what_no_row_beats(costs, goals):
 
     expected = [index for index in range(len(rows)) if not beaten(index)]
     assert undominated(rows).tolist() == sorted(expected, key=lambda at: tuple(rows[at]))
+
+
+def test_devices_of_several_platforms_are_an_axis():
+    start = wb.Scenario(model="llama-3.1-8b")
+    axes = {"device": ("h100", "MI300X"), "platform": ("cuda", "rocm")}
+    table = wb.sweep(start, axes).table
+    found = [table.row(point) for point in range(len(table))]
+    assert [row["backend_used"] for row in found] == ["FLASH_ATTN", None, None, "ROCM_ATTN"]
+    assert [row["refused"] for row in found[1:3]] == ["contradicts_device"] * 2
+    alone = wb.sweep(start, {"device": ("H100", "MI300X")})
+    assert [alone.scenario_of(point).platform for point in (0, 1)] == ["cuda", "rocm"]
