@@ -35,7 +35,7 @@ from tests.models.configs import (
     zamba2,
 )
 from workbench.core.errors import ConfigError, Refused
-from workbench.core.model import FULL
+from workbench.core.model import FULL, SLIDING
 from workbench.models import catalog_config, catalog_names, load_model, read_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
@@ -713,3 +713,31 @@ def test_a_window_of_zero_is_none():
     model = read_model(llama(sliding_window=0), "x")
     assert model.attention.window_tokens is None
     assert {layer.kind for layer in model.layers} == {FULL}
+
+
+def test_a_class_that_expands_the_latent_caches_every_head():
+    latent = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32}
+    config = llama(architectures=["MiniCPM3ForCausalLM"], model_type="minicpm3", **latent)
+    attention = read_model(config, "x").attention
+    assert (attention.num_kv_heads, attention.head_size, attention.use_mla) == (32, 96, False)
+
+
+@pytest.mark.parametrize(("loops", "is_read"), [(1, True), (2, False)])
+def test_layers_that_run_several_times_are_refused(loops, is_read):
+    config = llama(
+        architectures=["DoryForCausalLM"],
+        n_recurrent_loops=loops,
+        layer_types=["full_attention", "mlp"],
+    )
+    if is_read:
+        assert [layer.number for layer in read_model(config, "x").layers] == [0]
+        return
+    with pytest.raises(ConfigError, match="n_recurrent_loops"):
+        read_model(config, "x")
+
+
+def test_a_window_beside_a_list_of_full_layers_counts_where_only_0_23_has_the_class():
+    both = {"layer_types": ["full_attention"] * 2, "sliding_window": 64}
+    for name, kind in (("Dots1ForCausalLM", SLIDING), ("LlamaForCausalLM", FULL)):
+        model = read_model(llama(architectures=[name], **both), "x")
+        assert {layer.kind for layer in model.layers} == {kind}

@@ -22,6 +22,7 @@ from tests.models.configs import (
 )
 from workbench.core.architectures import MODEL_REGISTRIES, module_of, versions_with
 from workbench.core.errors import ConfigError, Refused
+from workbench.core.model import SSM
 from workbench.core.versions import RULE_SETS
 from workbench.models import read_model
 from workbench.models.families.decoder import REFUSALS
@@ -44,9 +45,15 @@ def refusal_of(config, rules):
 
 def test_ling_3_is_not_read_as_lightning_attention():
     """Ling 2.5 and Ling 3 share a model_type; their layers have nothing in common."""
-    read_model(bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"]), "x")
+    old = read_model(bailing_hybrid(architectures=["BailingMoeV2_5ForCausalLM"]), "x")
+    new = read_model(
+        bailing_hybrid(architectures=["BailingMoeV3ForCausalLM"], num_hidden_layers=6), "x"
+    )
+    assert (old.state.kind, new.state.kind) == ("linear_attention", "kda")
+    # The layers after the last whole group are attention.
+    assert [layer.kind == SSM for layer in new.layers] == [True, True, True, False, False, False]
     with pytest.raises(ConfigError, match="BailingMoeV2_5ForCausalLM") as caught:
-        read_model(bailing_hybrid(architectures=["BailingMoeV3ForCausalLM"]), "x")
+        read_model(bailing_hybrid(architectures=["BailingMoeV2ForCausalLM"]), "x")
     assert (caught.value.code, caught.value.field) == ("unknown_architecture", "/architectures/0")
 
 

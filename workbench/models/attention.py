@@ -19,6 +19,8 @@ MLA_MODEL_TYPES = frozenset(
     }
 )
 """`is_deepseek_mla`; other types with the same fields keep ordinary heads."""
+EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
+"""Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
 MM_PREFIX_MODEL_TYPES = frozenset({"bagel", "gemma3", "molmo2", "moondream3", "paligemma"})
 """Read from the whole file, not its text part: models that attend to all tokens of an image."""
@@ -33,6 +35,8 @@ def read_attention(fields: Fields) -> Attention:
     heads = fields.integer("num_attention_heads", name="num_heads")
     if fields.has("kv_lora_rank") and fields.model_type in MLA_MODEL_TYPES:
         return _read_mla(fields, heads)
+    if all(map(fields.has, EXPANDED)):
+        return _read_expanded(fields, heads)
     return Attention(
         num_heads=heads,
         num_kv_heads=_kv_heads(fields, heads),
@@ -60,6 +64,14 @@ def _read_mla(fields: Fields, heads: int) -> Attention:
         v_head_dim=fields.integer("v_head_dim"),
         indexer=_indexer(fields) if fields.has("index_topk") else None,
     )
+
+
+def _read_expanded(fields: Fields, heads: int) -> Attention:
+    """Return the heads of a class that expands the latent before it caches (`minicpm3.py`)."""
+    size = fields.integer("qk_nope_head_dim") + fields.integer("qk_rope_head_dim")
+    fields.note("num_kv_heads", heads, "num_attention_heads (the latent is expanded)")
+    fields.note("head_size", size, "qk_nope_head_dim + qk_rope_head_dim")
+    return Attention(num_heads=heads, num_kv_heads=heads, head_size=size)
 
 
 def _indexer(fields: Fields) -> Indexer:

@@ -6,21 +6,23 @@ speak of the cache and that it does not know.
 
 import re
 
+from workbench.core.architectures import MODEL_REGISTRIES, versions_with
 from workbench.core.errors import ConfigError
 from workbench.core.model import CHUNKED, FULL, SLIDING, Layer
 from workbench.models.attention import MLA_MODEL_TYPES, has_window
 from workbench.models.family import Family
 from workbench.models.fields import Fields
-from workbench.models.layer_lists import Words, first_list, to_layers
+from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
 
-WORDS: Words = {kind: kind for kind in (FULL, SLIDING, CHUNKED)}
+WORDS: Words = {**{kind: kind for kind in (FULL, SLIDING, CHUNKED)}, "mlp": NEITHER}
 MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
+PERIOD_FIELD = "global_attn_every_n_layers"
 PERIODS = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3": 6, "gemma3_text": 6}
 """model_type -> every n-th layer is full attention, the others slide, where no list says it."""
 
 CACHE_WORDS = re.compile(
-    r"(^|_)(swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|compress\w*|sparse"
+    r"(^|_)(loops|swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|compress\w*|sparse"
     r"|indexer|latent|lasa|cla|hybrid|linear_(attn|num|key|value|head|conv)\w*|memory|retention"
     r"|cross_attention|kv_shared|shared?_kv|(global|local)_(attn|attention|head|layer)\w*"
     r"|block_configs|attention_pattern|layer_group_size)(_|$)"
@@ -31,21 +33,25 @@ KNOWN_WORDS = frozenset(
         *("sliding_window", "use_sliding_window", "max_window_layers", "sliding_window_pattern"),
         *("attention_chunk_size", "chunk_size_feed_forward", "decoder_sparse_step"),
         *("indexer_types", "indexer_rope_interleave", "prefix_dense_sliding_window_pattern"),
-        "_sliding_window_pattern",
+        *("_sliding_window_pattern", "n_recurrent_layers", "recurrent_kv_cache_mode"),
+        PERIOD_FIELD,
     }
 )
 """Those of them that the default reader reads, or that mean something else."""
 OTHER_CACHES = "its layers keep other caches than the default reader knows."
 REFUSALS: dict[str, str] = dict.fromkeys(
     (
-        *("diffusion_gemma", "dory", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
-        *("gemma4_unified", "llama4", "mllama4", "minicpm3"),
-        *("vllm.models.beam", "vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
+        *("diffusion_gemma", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
+        *("gemma4_unified", "llama4", "mllama4"),
+        *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
         *("vllm.models.dots3_note", "vllm.models.glm5next", "vllm.models.hy_v4"),
         *("vllm.models.inkling", "vllm.models.kimi_k3", "vllm.models.minimax_m3"),
         *("vllm.models.muse_spark", "vllm.models.qwen4_exp"),
     ),
     OTHER_CACHES,
+) | dict.fromkeys(
+    ("cohere_asr", "fireredasr2", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
+    "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
 )
 """Module of vLLM -> why the default reader does not read what it builds."""
 
@@ -53,6 +59,8 @@ REFUSALS: dict[str, str] = dict.fromkeys(
 def _check_words(fields: Fields) -> None:
     for key, value in fields.text.items():
         if not isinstance(key, str) or value in (None, False, 0, [], {}):
+            continue
+        if key.endswith("_loops") and value == 1:
             continue
         if key not in KNOWN_WORDS and CACHE_WORDS.search(key[:200]):
             raise ConfigError(
@@ -72,14 +80,24 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
         fields
     )
     slides = has_window(fields)
+    if slides and set(kinds) == {FULL} and _is_served_by_first_alone(fields):
+        kinds = [SLIDING] * len(kinds)
     return to_layers([FULL if kind == SLIDING and not slides else kind for kind in kinds])
+
+
+def _is_served_by_first_alone(fields: Fields) -> bool:
+    """Return whether 0.23 alone has the class: there a list of one kind does not undo a window."""
+    # is_interleaved of 0.23, and EngineArgs.create_engine_config of 0.33, which looks at the kind.
+    name = fields.top.get("architectures")
+    first = next(iter(MODEL_REGISTRIES))
+    return isinstance(name, list) and versions_with(str(name[0])) == (first,)
 
 
 def _unlisted(fields: Fields) -> list[str]:
     # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py).
     count, period = fields.layer_count(), PERIODS.get(fields.model_type, 0)
-    if fields.has("sliding_window_pattern"):
-        period = fields.integer("sliding_window_pattern")
+    for key in ("sliding_window_pattern", PERIOD_FIELD):
+        period = fields.integer(key) if fields.has(key) else period
     first = fields.integer("max_window_layers", minimum=0) if fields.has("max_window_layers") else 0
     return [
         FULL if index < first or (period and not (index + 1) % period) else SLIDING

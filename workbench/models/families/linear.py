@@ -15,6 +15,8 @@ LISTED: dict[str, Words] = {"layer_types": {"linear_attention": SSM, "full_atten
 CONVOLUTIONS: dict[str, Words] = {"layer_types": {"conv": SSM, "full_attention": FULL}}
 NUMBERS: Words = {0: SSM, 1: FULL}
 LIGHTNING = {"attn_type_list": NUMBERS, "decoder_attention_types": NUMBERS, **LISTED}
+LING_3 = ("BailingMoeV3ForCausalLM", "BailingMoeV3VLForConditionalGeneration")
+"""With Kimi delta attention instead of lightning attention."""
 KIMI_KEY = "linear_attn_config"
 KIMI_FLAT_KEYS = ("layer_types", "linear_num_heads")
 """Fields of the configuration class since transformers 5.16, which flattens the nested object."""
@@ -115,10 +117,18 @@ def _wide_conv(fields: Fields) -> ShortConv:
     return read_state(ShortConv, fields, conv_dim=width, conv_kernel=("conv_L_cache", 3))
 
 
+def _is_ling_3(fields: Fields) -> bool:
+    """Return whether vLLM builds Ling 3, which shares its model_type with Ling 2.5."""
+    named = fields.top.get("architectures")
+    return isinstance(named, list | tuple) and bool({*map(str, named)} & {*LING_3})
+
+
 def _bailing_kinds(fields: Fields) -> list[str]:
-    size = fields.integer("layer_group_size", 1, minimum=-1)
-    numbers = range(1, fields.layer_count() + 1)
-    return [FULL if size <= 0 or number % size == 0 else SSM for number in numbers]
+    size, count = fields.integer("layer_group_size", 1, minimum=-1), fields.layer_count()
+    # Ling 3: the layers after the last whole group are attention, too (bailing_moe_v3.py, 0.33).
+    whole = count // size * size if _is_ling_3(fields) and size > 0 else count
+    numbers = range(1, count + 1)
+    return [FULL if size <= 0 or n % size == 0 or n > whole else SSM for n in numbers]
 
 
 def _lightning_state(fields: Fields) -> LinearAttention:
@@ -137,7 +147,15 @@ def _head_or_share(fields: Fields) -> LinearAttention:
     return LinearAttention(heads, size)
 
 
-def _bailing_state(fields: Fields) -> LinearAttention:
+def _bailing_state(fields: Fields) -> LinearAttention | KimiDeltaAttention:
+    if _is_ling_3(fields):
+        return read_state(
+            KimiDeltaAttention,
+            fields,
+            num_heads=fields.integer("num_attention_heads", name="kda_num_heads"),
+            head_dim=fields.integer("head_dim", name="kda_head_dim"),
+            conv_kernel=("short_conv_kernel_size", 4),
+        )
     state = _head_or_share(fields)
     return replace(state, mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head"))
 
@@ -216,8 +234,7 @@ register(
 )
 register(
     "bailing_hybrid",
-    # Ling 3 (BailingMoeV3ForCausalLM) has the same model_type and Kimi delta attention.
-    {"bailing_hybrid": ("BailingMoeV2_5ForCausalLM",)},
+    {"bailing_hybrid": ("BailingMoeV2_5ForCausalLM", *LING_3)},
     lambda fields: to_layers(_bailing_kinds(fields)),
     _bailing_state,
     names_attention_layers=False,
