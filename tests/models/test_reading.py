@@ -736,8 +736,21 @@ def test_layers_that_run_several_times_are_refused(loops, is_read):
         read_model(config, "x")
 
 
-def test_a_window_beside_a_list_of_full_layers_counts_where_only_0_23_has_the_class():
+def test_a_window_next_to_a_list_of_full_layers_counts_where_only_0_23_has_the_class():
     both = {"layer_types": ["full_attention"] * 2, "sliding_window": 64}
     for name, kind in (("Dots1ForCausalLM", SLIDING), ("LlamaForCausalLM", FULL)):
         model = read_model(llama(architectures=[name], **both), "x")
         assert {layer.kind for layer in model.layers} == {kind}
+
+
+def test_a_list_of_windows_names_the_layers():
+    model = read_model(llama(sliding_window=[64, None], num_hidden_layers=4), "x")
+    assert [layer.kind for layer in model.layers] == [SLIDING, FULL] * 2
+    assert model.attention.window_tokens == 64
+    with pytest.raises(ConfigError, match="windows of one size"):
+        read_model(llama(sliding_window=[64, 128]), "x")
+
+
+def test_layers_that_are_run_again_keep_a_cache_each_time():
+    model = read_model(llama(architectures=["OuroForCausalLM"], total_ut_steps=4), "x")
+    assert len(model.layers) == 8

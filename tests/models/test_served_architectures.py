@@ -67,7 +67,7 @@ def declared_for(model_type):
     if model_type in REGISTERED:
         return REGISTERED[model_type].architectures_of(model_type)
     own = {name for kind, one in REGISTERED.items() for name in one.architectures_of(kind)}
-    refused = {name for name in ARCHITECTURES if module_of(name) in REFUSALS}
+    refused = {name for name in ARCHITECTURES if {name, module_of(name)} & {*REFUSALS}}
     return set(ARCHITECTURES) - own - refused
 
 

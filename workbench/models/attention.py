@@ -139,11 +139,32 @@ def _soft_cap(fields: Fields) -> float | None:
 
 def has_window(fields: Fields) -> bool:
     """Return whether the file has a window that is in use; vLLM takes 0 for none."""
-    window = fields.raw("sliding_window")
+    window = window_list(fields) or fields.raw("sliding_window")
     return window not in (None, 0) and fields.raw("use_sliding_window") is not False
 
 
+def window_list(fields: Fields) -> list[int | None] | None:
+    """Return the window of every layer, None for one without; None where no list names them.
+
+    A list shorter than the model is repeated. Errors: ConfigError for windows of several sizes.
+    """
+    # Mistral's and PLaMo-3's files: a list for `sliding_window`, which vLLM renames.
+    for key in ("interleaved_sliding_window", "sliding_window"):
+        value = fields.raw(key)
+        if not isinstance(value, list) or not value:
+            continue
+        sizes = {size for size in value if size is not None}
+        if len(sizes) > 1 or not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise fields.wrong(key, value, "null, or windows of one size")
+        return [value[index % len(value)] for index in range(fields.layer_count())]
+    return None
+
+
 def _window(fields: Fields) -> int | None:
+    if windows := window_list(fields):
+        size = next((size for size in windows if size is not None), None)
+        fields.note("window_tokens", size, "the list of windows")
+        return size
     key = "sliding_window" if has_window(fields) else "attention_chunk_size"
     if not fields.has(key):
         return None

@@ -19,7 +19,7 @@ from workbench.models.fields import Fields
 def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[str, str]) -> str:
     """Return the architecture of a file that the default reader reads.
 
-    refusals: module of vLLM -> why the default reader does not read what it builds.
+    refusals: module of vLLM, or architecture -> why the default reader does not read it.
     Errors: ConfigError for one that no version serves, for one with a reader of its own, and for a
     multimodal wrapper that does not build such a language model.
     """
@@ -35,7 +35,7 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
     if not versions_with(name):
         raise _unserved(name, model_type)
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
-        if reason := refusals.get(module_of(one) or "") or read_with(one):
+        if reason := refusals.get(one, refusals.get(module_of(one) or "")) or read_with(one):
             raise _unread(place, one, reason)
     return name
 

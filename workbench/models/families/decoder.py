@@ -5,11 +5,12 @@ speak of the cache and that it does not know.
 """
 
 import re
+from collections.abc import Sequence
 
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with
 from workbench.core.errors import ConfigError
 from workbench.core.model import CHUNKED, FULL, SLIDING, Layer
-from workbench.models.attention import MLA_MODEL_TYPES, has_window
+from workbench.models.attention import MLA_MODEL_TYPES, has_window, window_list
 from workbench.models.family import Family
 from workbench.models.fields import Fields
 from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
@@ -17,13 +18,15 @@ from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
 WORDS: Words = {**{kind: kind for kind in (FULL, SLIDING, CHUNKED)}, "mlp": NEITHER}
 MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
+STEPS = "total_ut_steps"
+"""How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
 PERIODS = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3": 6, "gemma3_text": 6}
 """model_type -> every n-th layer is full attention, the others slide, where no list says it."""
 
 CACHE_WORDS = re.compile(
-    r"(^|_)(loops|swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|compress\w*|sparse"
-    r"|indexer|latent|lasa|cla|hybrid|linear_(attn|num|key|value|head|conv)\w*|memory|retention"
+    r"(^|_)(loops|swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|sparse"
+    r"|compress\w*|indexer|latent|lasa|cla|hybrid|linear_(attn|num|key|value|head|conv)\w*|memory|retention"
     r"|cross_attention|kv_shared|shared?_kv|(global|local)_(attn|attention|head|layer)\w*"
     r"|block_configs|attention_pattern|layer_group_size)(_|$)"
 )
@@ -34,7 +37,7 @@ KNOWN_WORDS = frozenset(
         *("attention_chunk_size", "chunk_size_feed_forward", "decoder_sparse_step"),
         *("indexer_types", "indexer_rope_interleave", "prefix_dense_sliding_window_pattern"),
         *("_sliding_window_pattern", "n_recurrent_layers", "recurrent_kv_cache_mode"),
-        PERIOD_FIELD,
+        *(PERIOD_FIELD, "interleaved_sliding_window"),
     }
 )
 """Those of them that the default reader reads, or that mean something else."""
@@ -42,7 +45,7 @@ OTHER_CACHES = "its layers keep other caches than the default reader knows."
 REFUSALS: dict[str, str] = dict.fromkeys(
     (
         *("diffusion_gemma", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
-        *("gemma4_unified", "llama4", "mllama4"),
+        *("gemma4_unified", "llama4", "mllama4", "SarvamMLAForCausalLM"),
         *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
         *("vllm.models.dots3_note", "vllm.models.glm5next", "vllm.models.hy_v4"),
         *("vllm.models.inkling", "vllm.models.kimi_k3", "vllm.models.minimax_m3"),
@@ -53,7 +56,7 @@ REFUSALS: dict[str, str] = dict.fromkeys(
     ("cohere_asr", "fireredasr2", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
     "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
 )
-"""Module of vLLM -> why the default reader does not read what it builds."""
+"""Module of vLLM, or architecture -> why the default reader does not read what it builds."""
 
 
 def _check_words(fields: Fields) -> None:
@@ -75,14 +78,20 @@ def _check_words(fields: Fields) -> None:
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     """Return full attention, or windows where the file says so and has one."""
     _check_words(fields)
-    words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
-    kinds = first_list(fields, {"layer_types": words, "attn_type_list": {1: FULL}}) or _unlisted(
-        fields
-    )
-    slides = has_window(fields)
-    if slides and set(kinds) == {FULL} and _is_served_by_first_alone(fields):
+    kinds = _kinds(fields)
+    if not has_window(fields):
+        kinds = [FULL if kind == SLIDING else kind for kind in kinds]
+    elif set(kinds) == {FULL} and _is_served_by_first_alone(fields):
         kinds = [SLIDING] * len(kinds)
-    return to_layers([FULL if kind == SLIDING and not slides else kind for kind in kinds])
+    return to_layers([*kinds] * (fields.integer(STEPS) if fields.has(STEPS) else 1))
+
+
+def _kinds(fields: Fields) -> Sequence[str]:
+    if windows := window_list(fields):
+        return [FULL if size is None else SLIDING for size in windows]
+    words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
+    lists: dict[str, Words] = {"layer_types": words, "attn_type_list": {1: FULL}}
+    return first_list(fields, lists) or _unlisted(fields)
 
 
 def _is_served_by_first_alone(fields: Fields) -> bool:
