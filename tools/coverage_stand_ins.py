@@ -4,21 +4,13 @@ Only what a configuration decides is recorded, and no cache depends on a tensor'
 """
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 
 def without_data() -> None:
-    """Let torch answer zeros for tensors without data, and any name for a missing operator."""
+    """Let torch answer zeros for tensors without data."""
     import torch
 
-    real = torch._ops._OpNamespace.__getattr__  # noqa: SLF001  (there is no public hook)
-
-    def operator(self: Any, name: str) -> Any:
-        found = real(self, name)
-        return _Operator() if isinstance(found, SimpleNamespace) else found
-
-    torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
     torch.cuda._lazy_init = lambda: None  # noqa: SLF001
     for name in ("item", "tolist", "__bool__", "__float__", "__int__", "__index__"):
         setattr(torch.Tensor, name, _zeros(getattr(torch.Tensor, name), name))
@@ -35,16 +27,6 @@ def without_data() -> None:
 
     torch.Tensor.to = to
     _plain_classes()
-
-
-class _Operator:
-    """An operator with every overload, which nothing calls."""
-
-    default = None
-
-    def __getattr__(self, name: str) -> None:
-        if name.startswith("__"):
-            raise AttributeError(name)
 
 
 def _zeros(real: Any, name: str) -> Any:

@@ -28,7 +28,7 @@ OWN = json.loads((ROOT / "tools" / "coverage_configs.json").read_text(encoding="
 ARGUMENTS = {"kv_cache_memory_bytes": 64 * 2**30}
 FIRST = "OrionForCausalLM"
 CAPABILITY = [9, 0]
-SECONDS = 150
+SECONDS, SHORT = 150, 300
 SMALL_LAYERS = 4
 ABSENT_PACKAGES = ("torchaudio", "cutlass", "cuda")
 ENDINGS = r"(ForCausalLM|ForConditionalGeneration|LMHeadModel|Model|ForCausalLMV|Generation)$"
@@ -43,8 +43,8 @@ def main() -> None:
     from vllm_probe import machine
 
     machine.OPTIONAL_PACKAGES["cuda"] += ABSENT_PACKAGES
-    played = machine.play({"platform": "cuda", "capability": CAPABILITY})
-    record_cache_groups._without_device()  # noqa: SLF001  (two tools, one record)
+    played = record_cache_groups.simulated_machine({"platform": "cuda", "capability": CAPABILITY})
+    sys.path.append(str(ROOT / "workbench" / "verify"))
     without_data()
     release = ".".join(version("vllm").split(".")[:2])
     origin = f"vllm {version('vllm')}, transformers {version('transformers')}, capability 9.0"
@@ -166,18 +166,19 @@ def _plain(value: Any) -> Any:
 
 
 def _answer(row: dict[str, Any], played: Any, recorder: Any) -> dict[str, Any]:
-    question = {"config": row["config"], "arguments": dict(row["arguments"])}
-    answer = recorder._answer(question, played)  # noqa: SLF001
+    from vllm_probe.answers import answer
+
+    question = {"config": row["config"], "arguments": row["arguments"]}
+    given = recorder._recorded(answer(recorder.probe_question(question), played))  # noqa: SLF001
+    if "groups" not in given:
+        return {"refused": str(given.get("refused") or given.get("unanswered"))[:SHORT]}
     groups = sorted(
         [group["kind"], group["block_size"], group["page_size_bytes"],
          sum(layers[-1] for layers in group["layers"])]
-        for group in answer["groups"]
+        for group in given["groups"]
     )  # fmt: skip
-    return {
-        "block_size": answer["block_size"],
-        "num_blocks": answer["num_blocks"],
-        "groups": groups,
-    }
+    numbers = {name: given[name] for name in ("block_size", "num_blocks")}
+    return {**numbers, "groups": groups}
 
 
 def _within_limit(ask: Any) -> dict[str, Any]:

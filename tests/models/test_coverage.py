@@ -7,10 +7,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tests.models.configs import llama
 from tests.models.recorded_coverage import differs, outcome, recorded
 from workbench.cli import app
 from workbench.core.architectures import MODEL_REGISTRIES
 from workbench.core.errors import ScenarioError
+from workbench.models import read_model
 from workbench.models.coverage import EXACT, READ, REFUSED, STATUSES, coverage
 
 LEAST_EXACT = {"0.23": 174, "0.33": 155}
@@ -65,3 +67,12 @@ def test_a_wrong_name_lists_the_nearest():
         coverage("0.3")
     with pytest.raises(ScenarioError, match="exact"):
         coverage("0.33").only("exac")
+
+
+def test_a_plan_says_where_nothing_was_compared():
+    unchecked = coverage("0.33").only(READ).rows
+    name = next(row[0] for row in unchecked if "default reader" in row.how)
+    assert any(
+        "default reader" in note for note in read_model(llama(architectures=[name]), "x").notes
+    )
+    assert read_model(llama(), "x").notes == ()

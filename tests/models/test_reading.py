@@ -754,3 +754,20 @@ def test_a_list_of_windows_names_the_layers():
 def test_layers_that_are_run_again_keep_a_cache_each_time():
     model = read_model(llama(architectures=["OuroForCausalLM"], total_ut_steps=4), "x")
     assert len(model.layers) == 8
+
+
+def test_a_part_of_a_multimodal_file_has_the_widths_of_its_class():
+    """LLaVA-1.5 writes little more than the model_type of its language model."""
+    config = {
+        "model_type": "llava",
+        "architectures": ["LlavaForConditionalGeneration"],
+        "text_config": {"model_type": "llama", "architectures": ["LlamaForCausalLM"]},
+    }
+    model = read_model(config, "x")
+    assert (len(model.layers), model.attention.num_kv_heads, model.attention.head_size) == (
+        *(32, 32),
+        128,
+    )
+    # What follows from the heads is not taken from the class.
+    config["text_config"] |= {"num_attention_heads": 64}
+    assert read_model(config, "x").attention.num_kv_heads == 64

@@ -4,13 +4,17 @@ From the classes that vLLM 0.23 and 0.33 load (transformers 5 and their own), wh
 fields that published files omit: layers and widths are required. Null does not count as omitted.
 """
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
 from typing import Any
 
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
 HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
 SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
+WIDTHS = frozenset({"num_hidden_layers", HEADS, "hidden_size"})
 GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}
 
 CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -70,3 +74,20 @@ def defaults_of(model_type: object) -> Mapping[str, Any]:
     """Return the defaults of a text configuration, none if its class is not known."""
     name = model_type if isinstance(model_type, str) else ""
     return CONFIG_DEFAULTS.get(WRAPPERS.get(name, name), {})
+
+
+def class_defaults(model_type: str, *, is_nested: bool) -> Mapping[str, Any]:
+    """Return the defaults of any configuration class of transformers, for the default reader.
+
+    A part of a multimodal file omits even layers and widths (LLaVA); a whole file does not.
+    """
+    found = _classes().get(WRAPPERS.get(model_type, model_type), {})
+    return {key: value for key, value in found.items() if is_nested or key not in WIDTHS}
+
+
+@lru_cache(maxsize=1)
+def _classes() -> Mapping[str, Mapping[str, Any]]:
+    """Return what tools/config_classes.py found, where 0.23 and 0.33 agree."""
+    file = resources.files("workbench.models") / "config_classes.json"
+    found: dict[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return found

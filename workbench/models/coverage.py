@@ -4,10 +4,7 @@
 'exact'
 """
 
-import json
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from importlib import resources
 from typing import Any, NamedTuple, Self
 
 from workbench.core.architectures import MODEL_REGISTRIES, ModelRegistry, wrapper_builds
@@ -15,6 +12,7 @@ from workbench.core.errors import ScenarioError, unknown_name_message
 from workbench.models import read  # noqa: F401  (registers every family)
 from workbench.models.families.decoder import REFUSALS
 from workbench.models.family import FAMILIES
+from workbench.models.served import compared
 
 EXACT, READ, REFUSED = "exact", "read", "refused"
 STATUSES = (EXACT, READ, REFUSED)
@@ -87,21 +85,13 @@ def coverage(rules: str = "0.33") -> Coverage:
     if rules not in MODEL_REGISTRIES:
         message = unknown_name_message("Release", rules, MODEL_REGISTRIES)
         raise ScenarioError("unknown_rules", message, field="rules")
-    checked = _checked()[rules]
+    checked = compared()[rules]
     found = (_covered(name, MODEL_REGISTRIES[rules], checked) for name in _names(rules))
     return Coverage(rules, checked["origin"], tuple(found))
 
 
 def _names(rules: str) -> list[str]:
     return sorted(MODEL_REGISTRIES[rules].served)
-
-
-@lru_cache(maxsize=1)
-def _checked() -> dict[str, Any]:
-    """Return what tools/write_coverage.py found in the recorded answers of each release."""
-    file = resources.files("workbench.models") / "coverage.json"
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
 
 
 def _covered(name: str, registry: ModelRegistry, checked: dict[str, Any]) -> CoveredArchitecture:

@@ -9,6 +9,7 @@ from workbench.core.errors import ConfigError, shown
 from workbench.core.model import SSM, Layer, Model
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
+from workbench.models.config_defaults import class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
@@ -41,6 +42,9 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         if family is DEFAULT
         else read_architecture(fields, family, model_type)
     )
+    if family is DEFAULT:
+        of_class = class_defaults(model_type, is_nested=bool(fields.prefix))
+        fields.defaults = {**of_class, **fields.defaults}
     layers = family.layers(fields)
     if not layers:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")

@@ -1,6 +1,10 @@
 """The architectures of the default reader: those that a version serves and no family declares."""
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
+from importlib import resources
+from typing import Any
 
 from workbench.core.architectures import (
     ANY_LANGUAGE_MODEL,
@@ -37,7 +41,20 @@ def read_served_architecture(fields: Fields, model_type: str, refusals: Mapping[
     for place, one in ((f"/{KEY}/0", name), *_inner(fields, name, model_type)):
         if reason := refusals.get(one, refusals.get(module_of(one) or "")) or read_with(one):
             raise _unread(place, one, reason)
+    if not any(name in release["exact"] for release in compared().values()):
+        fields.remarks.append(
+            f"{name[:120]} is read by the default reader, and nothing was compared with a model "
+            "that an installed vLLM builds (`workbench coverage`)."
+        )
     return name
+
+
+@lru_cache(maxsize=1)
+def compared() -> Mapping[str, Any]:
+    """Return what tools/write_coverage.py found in the recorded answers of each release."""
+    file = resources.files("workbench.models") / "coverage.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def _inner(fields: Fields, wrapper: str, model_type: str) -> list[tuple[str, str]]:

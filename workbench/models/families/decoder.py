@@ -21,8 +21,8 @@ MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 STEPS = "total_ut_steps"
 """How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
-PERIODS = {"gemma2": 2, "gpt_oss": 2, "cohere2": 4, "gemma3": 6, "gemma3_text": 6}
-"""model_type -> every n-th layer is full attention, the others slide, where no list says it."""
+PERIODS = ("full_attention_every", "sliding_window_pattern", PERIOD_FIELD)
+"""Every n-th layer is full attention, the others slide: by the configuration class, or a field."""
 
 CACHE_WORDS = re.compile(
     r"(^|_)(loops|swa|windows?|ssm|mamba|kda|gla|conv|recurrent|delta|lightning|chunks?|sparse"
@@ -55,6 +55,10 @@ REFUSALS: dict[str, str] = dict.fromkeys(
 ) | dict.fromkeys(
     ("cohere_asr", "fireredasr2", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
     "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
+)
+REFUSALS |= dict.fromkeys(
+    ("mimo_v2", "mimo_v2_omni"),
+    "its values are narrower than its keys, and the backends for that (DIFFKV) are not here.",
 )
 """Module of vLLM, or architecture -> why the default reader does not read what it builds."""
 
@@ -104,8 +108,8 @@ def _is_served_by_first_alone(fields: Fields) -> bool:
 
 def _unlisted(fields: Fields) -> list[str]:
     # CacheConfig.sliding_window is that of every layer unless a list names some (arg_utils.py).
-    count, period = fields.layer_count(), PERIODS.get(fields.model_type, 0)
-    for key in ("sliding_window_pattern", PERIOD_FIELD):
+    count, period = fields.layer_count(), 0
+    for key in PERIODS:
         period = fields.integer(key) if fields.has(key) else period
     first = fields.integer("max_window_layers", minimum=0) if fields.has("max_window_layers") else 0
     return [

@@ -1,0 +1,82 @@
+"""Write what configuration classes have by default: workbench/models/config_classes.json.
+
+    ~/vllm-0.23/bin/python tools/config_classes.py
+    ~/vllm-0.33/bin/python tools/config_classes.py --agree
+
+Run by the Python of every release; with --agree, values that an earlier run found otherwise are
+taken out. Only transformers is imported.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+TARGET = Path(__file__).parents[1] / "workbench" / "models" / "config_classes.json"
+FIELDS = (
+    *("num_hidden_layers", "num_attention_heads", "hidden_size", "num_key_value_heads"),
+    *("head_dim", "max_position_embeddings", "sliding_window"),
+)
+PERIOD = "full_attention_every"
+
+
+def main() -> None:
+    """Run from the command line."""
+    # Images are not read here, and its library may be a build for CUDA that does not load.
+    sys.modules["torchvision"] = None  # type: ignore[assignment]
+    from transformers import CONFIG_MAPPING
+
+    every = {kind: defaults_of(CONFIG_MAPPING, kind) for kind in CONFIG_MAPPING}
+    found = {kind: values for kind, values in every.items() if values}
+    if "--agree" in sys.argv:
+        earlier = json.loads(TARGET.read_text(encoding="utf-8"))
+        for kind, values in earlier.items():
+            found[kind] = agreed(found.get(kind, values), values)
+    rows = (f"{json.dumps(kind)}: {json.dumps(values)}" for kind, values in sorted(found.items()))
+    TARGET.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+
+
+def agreed(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that both have, or that one of them has alone."""
+    return {key: value for key, value in (one | other).items() if one.get(key, value) == value}
+
+
+def defaults_of(classes: Any, kind: str) -> dict[str, Any]:
+    """Return the defaults of a text model's class; empty for others."""
+    try:
+        config = classes[kind]()
+        is_text = isinstance(config.vocab_size, int) and config.get_text_config() is config
+        heads, hidden = config.num_attention_heads, config.hidden_size
+        larger = classes[kind](num_attention_heads=2 * heads, hidden_size=4 * hidden)
+    except Exception:  # noqa: BLE001  (without heads, or not to be built alone)
+        return {}
+    if not is_text:
+        return {}
+    found = {name: value for name in FIELDS if (value := _number(config, name)) is not None}
+    # What follows from the heads is not a default of the class.
+    for name in ("num_key_value_heads", "head_dim"):
+        if name in found and _number(larger, name) != found[name]:
+            del found[name]
+    period = period_of(getattr(config, "layer_types", None) or [])
+    return {**found, PERIOD: period} if period else found
+
+
+def _number(config: Any, name: str) -> int | None:
+    try:
+        value = getattr(config, name, None)
+    except Exception:  # noqa: BLE001  (layers that differ have no single value)
+        return None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def period_of(kinds: list[str]) -> int:
+    """Return n if every n-th layer is full attention and the others slide; else 0."""
+    for period in range(2, len(kinds)):
+        wanted = ["sliding_attention"] * (period - 1) + ["full_attention"]
+        if kinds == (wanted * len(kinds))[: len(kinds)]:
+            return period
+    return 0
+
+
+if __name__ == "__main__":
+    main()
