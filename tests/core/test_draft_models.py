@@ -64,8 +64,8 @@ def planned(answer):
         model=answer["config"],
         rules=answer["rules"],
         compute_capability=".".join(map(str, answer["capability"])),
-        # FlashInfer is in the wheel: 0.33 takes it for gated delta nets on Hopper.
-        gdn_flashinfer_prefill=answer["rules"] == "0.33" and answer["capability"] == [9, 0],
+        # FlashInfer is in the wheel: 0.33 takes it for gated delta nets where it runs.
+        gdn_flashinfer_prefill=answer["rules"] == "0.33",
         draft_model=answer.get("draft_config"),
         **{NAMES.get(name, name): value for name, value in given.items()},
     )

@@ -10,6 +10,7 @@ import pytest
 import workbench.core
 from tests.models.configs import (
     deepseek_v3,
+    granitemoehybrid,
     jamba,
     kimi_linear,
     llama,
@@ -28,6 +29,14 @@ NO_REMEDY = {}
 """Nothing but another model helps."""
 
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
+
+DRAFT = llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"])
+DRAFTED = {
+    "model": llama(),
+    "draft_model": DRAFT,
+    "speculative_method": "eagle3",
+    "num_speculative_tokens": 1,
+}
 
 PROBLEMS = [
     pytest.param(
@@ -85,11 +94,39 @@ PROBLEMS = [
         id="method-without-tokens",
     ),
     pytest.param(
-        {"model": llama(), "speculative_method": "eagle3", "num_speculative_tokens": 3},
+        {"model": llama(), "speculative_method": "custom_class", "num_speculative_tokens": 3},
         "drafter_layers_not_counted",
         None,
         {"speculative_method": "ngram"},
-        id="drafter-with-layers-of-its-own",
+        id="drafter-that-nothing-describes",
+    ),
+    pytest.param(
+        {"model": llama(), "speculative_method": "eagle3", "num_speculative_tokens": 3},
+        "draft_model_missing",
+        "num_speculative_tokens was provided but without speculative model.",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="head-without-its-file",
+    ),
+    pytest.param(
+        {**DRAFTED, "speculative_method": "ngram"},
+        "draft_model_not_read",
+        None,
+        {"draft_model": None},
+        id="draft-model-of-ngram",
+    ),
+    pytest.param(
+        {**DRAFTED, "model": deepseek_v3(), "backend": "FLASHMLA", "rules": "0.33"},
+        "draft_backend_not_valid",
+        "Selected backend FLASHMLA is not valid for this configuration. Reason:",
+        {"backend": None},
+        id="backend-of-the-target-alone",
+    ),
+    pytest.param(
+        {"model": granitemoehybrid(), "num_speculative_tokens": 3},
+        "drafted_states_outgrow_page",
+        None,
+        {"rules": "0.33"},
+        id="drafts-that-the-page-forgets",
     ),
     pytest.param(
         {
@@ -473,6 +510,7 @@ UNREACHABLE = {"no_shared_block_size"}
 """Problems that no backend of today can cause; a test with toy backends causes them."""
 WARNINGS = {
     "drafter_layers_not_counted",
+    "draft_model_not_read",
     "speculative_tokens_missing",
     "prefix_caching_inert",
     "block_size_precludes_backend",
@@ -647,6 +685,60 @@ REFUSALS = [
         "Only one MTP layer is supported for NemotronH-MTP",
         {"speculative_method": "ngram"},
         id="two-mtp-layers-of-nemotron",
+    ),
+    pytest.param(
+        {**DRAFTED, "speculative_method": "eagle"},
+        "drafter_class_unknown",
+        "Model architectures ['EagleLlamaForCausalLMEagle3'] are not supported for now.",
+        {"speculative_method": "eagle3"},
+        id="head-of-another-method",
+    ),
+    pytest.param(
+        {**DRAFTED, "speculative_method": "draft_model"},
+        "draft_model_not_a_decoder",
+        None,
+        {"speculative_method": "eagle3"},
+        id="head-as-a-model",
+    ),
+    pytest.param(
+        {
+            "model": llama(vocab_size=1000),
+            "draft_model": llama(vocab_size=2000),
+            "num_speculative_tokens": 1,
+        },
+        "draft_vocabulary_differs",
+        "Target and draft model should have the same vocabulary size. ",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="draft-model-of-other-tokens",
+    ),
+    pytest.param(
+        {
+            **DRAFTED,
+            "draft_model": {**DRAFT, "num_attention_heads": 6, "num_key_value_heads": 2},
+            "tensor_parallel": 4,
+        },
+        "draft_heads_not_divisible",
+        "Total number of attention heads (6) must be divisible by tensor parallel size (4).",
+        {"speculative_method": "ngram", "draft_model": None},
+        id="heads-of-the-drafter",
+    ),
+    pytest.param(
+        {**DRAFTED, "tensor_parallel": 4, "draft_tensor_parallel": 2},
+        "draft_ranks_differ",
+        "speculative_draft_tensor_parallel_size=2 cannot be other value",
+        {"draft_tensor_parallel": None},
+        id="ranks-of-the-drafter",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "draft_model": qwen3_next(num_nextn_predict_layers=1),
+            "num_speculative_tokens": 1,
+        },
+        "mtp_of_another_model",
+        None,
+        {"draft_model": None},
+        id="mtp-of-another-model",
     ),
 ]
 

@@ -82,7 +82,9 @@ def read_drafter(config: Mapping[str, Any], name: str) -> Model:
     fields = Fields(config)
     listed = fields.top.get("architectures") or ()
     architecture = next((one for one in listed if isinstance(one, str)), "")
-    if versions_with(architecture) and method is None:
+    # A file that names no class is that of a decoder, as for a target.
+    unnamed = not architecture and fields.text.get("num_attention_heads") is not None
+    if (versions_with(architecture) or unnamed) and method is None:
         model = read_model(config, name)
     else:
         model = _read_head(fields, name, architecture)

@@ -11,7 +11,7 @@ from workbench.core.speculation import DRAFT_MODEL, MTP, NGRAM, class_of_head
 from workbench.core.stages.mtp_checks import check_mtp
 from workbench.core.working_plan import WorkingPlan
 
-WITHOUT = {"speculative_method": NGRAM, "draft_model": None}
+WITHOUT: dict[str, Any] = {"speculative_method": NGRAM, "draft_model": None}
 """The change that drafts without a second checkpoint."""
 
 
@@ -30,13 +30,6 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _check_decoder(run, draft)
     if draft is not None and record.layers is not None:
         _check_ranks(run, method, draft)
-
-
-def _refused(
-    code: str, message: str, field: str = "draft_model", vllm_text: str | None = None, **more: Any
-) -> Refused:
-    candidates = (*more.pop("candidates", ()), WITHOUT, {"num_speculative_tokens": 0})
-    return Refused(code, message, field=field, vllm_text=vllm_text, candidates=candidates, **more)
 
 
 def _without_model(run: WorkingPlan, method: str) -> None:
@@ -71,22 +64,23 @@ def _check_head(run: WorkingPlan, method: str, draft: Model) -> None:
     name = class_of_head(draft, rules.methods[method], rules)
     if name in rules.heads and draft.attention is not None:
         return
-    raise _refused(
+    raise Refused(
         "drafter_class_unknown",
         f"Method {method} takes the class {name or 'without a name'} for {draft.name}, which is "
         f"not a drafter of {run.rules.title} whose layers are modelled. Modelled: "
         f"{', '.join(sorted(rules.heads))}.",
         operands={"class": name, "speculative_method": method},
         vllm_text=f"Model architectures ['{name}'] are not supported for now.",
-        candidates=[{"speculative_method": other} for other in _other_methods(run, draft)],
+        field="draft_model",
+        candidates=[*_other_methods(run, draft), WITHOUT],
     )
 
 
-def _other_methods(run: WorkingPlan, draft: Model) -> list[str]:
-    """Return the methods of heads that this drafter fits."""
+def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
+    """Return the changes to methods of heads that this drafter fits."""
     rules = run.rules.speculation
     return [
-        name
+        {"speculative_method": name}
         for name, one in rules.methods.items()
         if one.class_name is not None and class_of_head(draft, one, rules) in rules.heads
     ]
@@ -96,21 +90,24 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
     known = draft.architecture in run.rules.model_registry.served
     if not known or draft.attention is None or draft.state is not None:
         why = "it has no attention" if draft.attention is None else "it keeps states"
-        raise _refused(
+        raise Refused(
             "draft_model_not_a_decoder",
             f"{draft.name} cannot draft as a model of its own: "
             f"{why if known else f'{draft.architecture} is not a model class that generates'}. A "
             "head needs its method, for example eagle3.",
             operands={"architecture": draft.architecture},
-            candidates=[{"speculative_method": other} for other in _other_methods(run, draft)],
+            field="draft_model",
+            candidates=[*_other_methods(run, draft), WITHOUT],
         )
     ours, theirs = run.model.vocab_size, draft.vocab_size
     if ours is not None and theirs is not None and ours != theirs:
-        raise _refused(
+        raise Refused(
             "draft_vocabulary_differs",
             f"{draft.name} has a vocabulary of {theirs:,} tokens, {run.model.name} one of "
             f"{ours:,}. A draft model needs the same.",
+            field="draft_model",
             operands={"vocab_size": ours, "draft_vocab_size": theirs},
+            candidates=[WITHOUT],
             # Raised by SpeculativeConfig.verify_equal_vocab_size_if_draft_model
             vllm_text="Target and draft model should have the same vocabulary size. ",
         )
@@ -129,12 +126,13 @@ def _check_ranks(run: WorkingPlan, method: str, draft: Model) -> None:
         )
     heads = draft.total_num_attention_heads
     if heads % (given or ranks):
-        raise _refused(
+        raise Refused(
             "draft_heads_not_divisible",
             f"tensor_parallel = {given or ranks} does not divide the {heads} attention heads of "
             f"{draft.name}.",
             field="tensor_parallel",
             operands={"num_heads": heads, "tensor_parallel": given or ranks},
+            candidates=[WITHOUT],
             # Raised by ModelConfig.verify_with_parallel_config
             vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
             f"parallel size ({given or ranks}).",
@@ -142,12 +140,12 @@ def _check_ranks(run: WorkingPlan, method: str, draft: Model) -> None:
 
 
 def _ranks(given: int | None, ranks: int, text: str) -> Refused:
-    return _refused(
+    return Refused(
         "draft_ranks_differ",
         f"draft_tensor_parallel = {given} with tensor_parallel = {ranks}: the drafter's layers are "
         f"split over the same ranks. Nearest valid value: {ranks}.",
         field="draft_tensor_parallel",
         operands={"draft_tensor_parallel": given, "tensor_parallel": ranks},
         vllm_text=text,
-        candidates=[{"draft_tensor_parallel": None}],
+        candidates=[{"draft_tensor_parallel": None}, WITHOUT],
     )
