@@ -352,3 +352,45 @@ def test_a_side_without_kernel_block_is_refused():
     plan = wb.resolve(wb.Scenario(model="nemotron-3-nano-30b-a3b", block_size=15))
     with pytest.raises(ValueError, match="kernel block"):
         transfer(plan, plan)
+
+
+@pytest.mark.parametrize(
+    ("prefill", "decode", "rules", "code"),
+    [
+        ({"tensor_parallel": 16}, {"tensor_parallel": 4}, "0.33", "transfer_replicated_heads"),
+        ({"tensor_parallel": 4}, {"tensor_parallel": 16}, "0.23", "transfer_heads_per_rank"),
+        ({"tensor_parallel": 4}, {"tensor_parallel": 16}, "0.33", None),
+        (
+            {"tensor_parallel": 4, "block_size": 32},
+            {"tensor_parallel": 2, "block_size": 64},
+            "0.33",
+            "transfer_ranks_and_blocks",
+        ),
+    ],
+)
+def test_ranks_and_heads_of_both_sides(prefill, decode, rules, code):
+    """Llama 3.1 8B has eight KV heads."""
+    sides = [
+        wb.resolve(model="llama-3.1-8b", rules=rules, **fields) for fields in (prefill, decode)
+    ]
+    errors = [problem.code for problem in transfer(*sides).problems if problem.severity == "error"]
+    assert errors == ([] if code is None else [code])
+
+
+def test_states_that_no_check_compares():
+    """Ranks repeat the one group of Bamba's states; and dtypes may differ unnoticed."""
+    sides = [wb.resolve(model="bamba-9b", tensor_parallel=ranks) for ranks in (1, 2)]
+    assert "transfer_states_differ" in {one.code for one in transfer(*sides).problems}
+    dtypes = [
+        wb.resolve(model="qwen3.5-4b", mamba_ssm_cache_dtype=dtype)
+        for dtype in ("float32", "bfloat16")
+    ]
+    assert "transfer_states_differ" in {one.code for one in transfer(*dtypes).problems}
+    assert transfer(dtypes[0], dtypes[0]).problems == ()
+
+
+def test_kinds_of_states_that_are_not_cut_into_parts():
+    for rules, code in (("0.23", "transfer_state_kind"), ("0.33", None)):
+        plan = wb.resolve(model="jamba-1.5-mini", rules=rules)
+        found = {one.code for one in transfer(plan, plan).problems}
+        assert found == ({code} if code else set())

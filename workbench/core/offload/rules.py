@@ -35,6 +35,8 @@ class OffloadRules:
     """How the refusal of other kinds begins."""
     checks_packed_heads: bool = False
     """A transfer refuses to split NVFP4 pages by heads."""
+    splits_heads_by_ranks: bool = True
+    """A transfer expects the heads of a rank to go down as its ranks go up, also below one."""
     fingerprints_drafts: bool = False
     """The handshake compares the drafter, too."""
     store_shares_states: bool = True

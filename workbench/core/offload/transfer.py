@@ -15,7 +15,13 @@ from typing import Any
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed import named_layout
 from workbench.core.offload.checks import stops
-from workbench.core.offload.transfer_ranks import rank_problems, state_problem, unequal_states
+from workbench.core.offload.transfer_ranks import (
+    page_problems,
+    ratio_problem,
+    replicated_problem,
+    state_problem,
+    unequal_states,
+)
 from workbench.core.plan import Plan
 from workbench.core.problems import ERROR, WARNING, Problem
 
@@ -64,9 +70,12 @@ def transfer(prefill: Plan, decode: Plan) -> Transfer:
         state_problem(decode),
         _version_problem(prefill, decode),
         _fingerprint_problem(prefill, decode),
-        *rank_problems(prefill, decode, ratio),
+        ratio_problem(prefill, decode),
+        _kernel_problem(prefill, decode, remote, local),
+        replicated_problem(prefill, decode),
         *_size_problems(prefill, decode, remote, local),
         _layout_problem(prefill, decode),
+        *page_problems(prefill, decode, ratio),
         unequal_states(prefill, decode),
     )
     return Transfer(
@@ -143,23 +152,27 @@ def _fingerprint_problem(prefill: Plan, decode: Plan) -> Problem | None:
     )
 
 
+def _kernel_problem(prefill: Plan, decode: Plan, remote: int, local: int) -> Problem | None:
+    """Check the kernel blocks of prefill (remote) and decode (local)."""
+    # The ratio of kernel blocks has to be an integer: TransferTopology.block_size_ratio.
+    if not local % remote:
+        return None
+    return stops(
+        "transfer_kernel_blocks",
+        "block_size",
+        f"The kernel block of decode ({local:,} tokens, in a block of {decode.block_size:,}) "
+        f"is not a multiple of that of prefill ({remote:,}, in a block of "
+        f"{prefill.block_size:,}).",
+        f"Local block size {local} is not divisible by remote block size {remote} or vice versa.",
+        decode_kernel_block_size=local,
+        prefill_kernel_block_size=remote,
+        decode_block_size=decode.block_size,
+        prefill_block_size=prefill.block_size,
+    )
+
+
 def _size_problems(prefill: Plan, decode: Plan, remote: int, local: int) -> Iterator[Problem]:
     """Check blocks and kernel blocks. remote, local: kernel blocks of prefill and decode."""
-    # The ratio of kernel blocks has to be an integer: TransferTopology.block_size_ratio.
-    if local % remote:
-        yield stops(
-            "transfer_kernel_blocks",
-            "block_size",
-            f"The kernel block of decode ({local:,} tokens, in a block of {decode.block_size:,}) "
-            f"is not a multiple of that of prefill ({remote:,}, in a block of "
-            f"{prefill.block_size:,}).",
-            f"Local block size {local} is not divisible by remote block size {remote} or vice "
-            "versa.",
-            decode_kernel_block_size=local,
-            prefill_kernel_block_size=remote,
-            decode_block_size=decode.block_size,
-            prefill_block_size=prefill.block_size,
-        )
     # With prefix caching _validate_remote_agent_handshake wants equal physical_blocks_per_logical.
     there, here = prefill.block_size // remote, decode.block_size // local
     if decode.model.ssm_layers and decode.enable_prefix_caching and there != here:

@@ -34,57 +34,100 @@ def state_problem(plan: Plan) -> Problem | None:
     )
 
 
-def rank_problems(prefill: Plan, decode: Plan, kernel_ratio: int | None) -> Iterator[Problem]:
-    """Check the tensor-parallel sizes. kernel_ratio: kernel blocks of prefill in one of decode."""
+def ratio_problem(prefill: Plan, decode: Plan) -> Problem | None:
+    """Report tensor-parallel sizes of which neither is a multiple of the other."""
     theirs, ours = prefill.settings.tensor_parallel, decode.settings.tensor_parallel
-    operands: dict[str, Any] = {"prefill_tensor_parallel": theirs, "decode_tensor_parallel": ours}
     large, small = max(theirs, ours), min(theirs, ours)
-    if large % small:
-        words = ("Local", "remote") if ours > theirs else ("Remote", "local")
-        yield stops(
-            "transfer_ranks_not_divisible",
-            "tensor_parallel",
-            f"The larger tensor-parallel size must be a multiple of the smaller one; prefill has "
-            f"{theirs}, decode {ours}. Nearest for the larger: {large // small * small} or "
-            f"{(large // small + 1) * small}.",
-            f"{words[0]} tensor parallel size {large} is not divisible by {words[1]} tensor "
-            f"parallel size {small}.",
-            **operands,
-        )
-    attention, has_states = decode.model.attention, decode.model.ssm_layers > 0
+    if not large % small:
+        return None
+    words = ("Local", "remote") if ours > theirs else ("Remote", "local")
+    return stops(
+        "transfer_ranks_not_divisible",
+        "tensor_parallel",
+        "The larger tensor-parallel size must be a multiple of the smaller one; prefill has "
+        f"{theirs}, decode {ours}. Nearest for the larger: {large // small * small} or "
+        f"{(large // small + 1) * small}.",
+        f"{words[0]} tensor parallel size {large} is not divisible by {words[1]} tensor parallel "
+        f"size {small}.",
+        **_ranks(prefill, decode),
+    )
+
+
+def replicated_problem(prefill: Plan, decode: Plan) -> Problem | None:
+    """Report ranks of prefill with the same heads, of which decode would read several."""
+    theirs, ours = prefill.settings.tensor_parallel, decode.settings.tensor_parallel
+    heads = _heads_to_split(decode)
+    if heads is None or theirs <= max(ours, heads):
+        return None
+    return stops(
+        "transfer_replicated_heads",
+        "tensor_parallel",
+        f"Prefill has more ranks ({theirs}) than KV heads ({heads}) and than decode ({ours}): "
+        f"ranks hold the same heads. Take {max(ours, heads)} ranks or fewer for prefill.",
+        "AssertionError",
+        **_ranks(prefill, decode),
+        num_kv_heads=heads,
+    )
+
+
+def page_problems(prefill: Plan, decode: Plan, kernel_ratio: int | None) -> Iterator[Problem]:
+    """Check what a rank of one side reads of a page of the other.
+
+    kernel_ratio: kernel blocks of prefill in one of decode.
+    """
+    theirs, ours = prefill.settings.tensor_parallel, decode.settings.tensor_parallel
+    attention, rules = decode.model.attention, decode.rules.offload
     if attention is None or attention.use_mla:
         return
-    heads = attention.num_kv_heads
-    if theirs > ours and theirs > heads and not has_states:
-        yield stops(
-            "transfer_replicated_heads",
-            "tensor_parallel",
-            f"Prefill has more ranks ({theirs}) than KV heads ({heads}) and than decode ({ours}): "
-            f"ranks hold the same heads. Take {max(ours, heads)} ranks or fewer for prefill.",
-            "AssertionError",
-            **operands,
-            num_kv_heads=heads,
-        )
-    elif theirs > ours and kernel_ratio not in {None, 1} and not has_states:
-        yield stops(
-            "transfer_ranks_and_blocks",
-            "block_size",
-            f"With more ranks for prefill ({theirs}) than for decode ({ours}) both sides need "
-            f"equal kernel blocks; {kernel_ratio} of prefill are in one of decode.",
-            "Different local/remote block sizes are not supported when P TP > D TP.",
-            **operands,
-            kernel_ratio=kernel_ratio,
-        )
-    splits = min(theirs, heads) != min(ours, heads)
-    if splits and NVFP4 in decode.kv_cache_dtype and decode.rules.offload.checks_packed_heads:
+    here, there = (attention.kv_heads_per_rank(ranks) for ranks in (ours, theirs))
+    if here != there and NVFP4 in decode.kv_cache_dtype and rules.checks_packed_heads:
         yield stops(
             "transfer_packed_heads",
             "kv_cache_dtype",
             f"Pages of {decode.kv_cache_dtype} cannot be split by heads; prefill has {theirs} "
             f"ranks, decode {ours}. Take one tensor-parallel size on both sides.",
             "NIXL KV-head re-sharding is not supported for NVFP4 KV cache",
-            **operands,
+            **_ranks(prefill, decode),
         )
+    heads = _heads_to_split(decode)
+    if heads is None or theirs > heads:
+        return
+    if theirs > ours and kernel_ratio not in {None, 1}:
+        yield stops(
+            "transfer_ranks_and_blocks",
+            "block_size",
+            f"With more ranks for prefill ({theirs}) than for decode ({ours}) both sides need "
+            f"equal kernel blocks; {kernel_ratio} of prefill are in one of decode.",
+            "Different local/remote block sizes are not supported when P TP > D TP.",
+            **_ranks(prefill, decode),
+            kernel_ratio=kernel_ratio,
+        )
+    elif ours > heads and ours > theirs and rules.splits_heads_by_ranks:
+        yield stops(
+            "transfer_heads_per_rank",
+            "tensor_parallel",
+            f"Decode has more ranks ({ours}) than KV heads ({heads}) and prefill fewer ({theirs}); "
+            f"{decode.rules.title} expects {ours // theirs} times the heads of a rank of decode on "
+            f"a rank of prefill. Take {max(theirs, heads)} ranks or fewer for decode.",
+            "Remote P worker KV layer cache must be of shape",
+            **_ranks(prefill, decode),
+            num_kv_heads=heads,
+        )
+
+
+def _heads_to_split(plan: Plan) -> int | None:
+    """Return the KV heads that ranks split; None for latents, and alongside states."""
+    attention = plan.model.attention
+    if attention is None or attention.use_mla or plan.model.ssm_layers:
+        return None
+    return attention.num_kv_heads
+
+
+def _ranks(prefill: Plan, decode: Plan) -> dict[str, Any]:
+    return {
+        "prefill_tensor_parallel": prefill.settings.tensor_parallel,
+        "decode_tensor_parallel": decode.settings.tensor_parallel,
+    }
 
 
 def unequal_states(prefill: Plan, decode: Plan) -> Problem | None:

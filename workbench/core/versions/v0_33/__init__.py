@@ -62,6 +62,7 @@ OFFLOAD = OffloadRules(
     transferred_states=frozenset({"mamba1", "mamba2", "gdn"}),
     reads_three_parts=False,
     checks_packed_heads=True,
+    splits_heads_by_ranks=False,
     fingerprints_drafts=True,
     store_shares_states=False,
     store_wants_align=True,
