@@ -11,10 +11,10 @@ import workbench as wb
 from tests.views.plans import EVIL, all_plans, evil_plan
 from tests.views.test_html import Page
 from workbench.cli import app
-from workbench.core.chunks.answer import chunks
 from workbench.core.chunks.connectors import CONNECTORS
+from workbench.core.chunks.request import chunks
 from workbench.views.chunks.html import chunks_html
-from workbench.views.chunks.rows import chunks_dict
+from workbench.views.chunks.published import chunks_dict
 
 CACHED = ("-s", "enable_prefix_caching=true", "-s", "max_num_batched_tokens=8192")
 

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from workbench import verify
-    from workbench.core.chunks.answer import chunks
+    from workbench.core.chunks.request import chunks
     from workbench.core.errors import ConfigError, Refused, ScenarioError, WorkbenchError
     from workbench.core.flex.picture import stale_picture
     from workbench.core.layouts.error import LayoutError
@@ -61,7 +61,7 @@ _HOME = {
     "cache_shape": "workbench.exercises.layouts:cache_shape",
     "catalog_names": "workbench.models:catalog_names",
     "check": "workbench.exercise:check",
-    "chunks": "workbench.core.chunks.answer:chunks",
+    "chunks": "workbench.core.chunks.request:chunks",
     "check_ownership": "workbench.labs.cache_views:check_ownership",
     "commands_of": "workbench.exchange:commands_of",
     "compare": "workbench.versions:compare",

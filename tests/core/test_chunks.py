@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.views.plans import all_plans, plan_of
-from workbench.core.chunks.answer import chunks
 from workbench.core.chunks.connectors import (
     CONNECTORS,
     LMCACHE,
@@ -20,8 +19,9 @@ from workbench.core.chunks.connectors import (
     OWN,
     SIMPLE,
 )
-from workbench.core.chunks.member import member_remedies
+from workbench.core.chunks.engines import member_remedies
 from workbench.core.chunks.pieces import Piece
+from workbench.core.chunks.request import chunks
 from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes

@@ -24,9 +24,9 @@ def chunks(
     Engines of one model are also compared in pairs: can one prefill for the other?
     Exit status: 0 for an answer (also where a connector would refuse), 2 for a refusal or an error.
     """
-    from workbench.core.chunks.answer import chunks as answer
-    from workbench.core.chunks.answer import labelled
-    from workbench.views.chunks.rows import chunks_dict
+    from workbench.core.chunks.request import chunks as answer
+    from workbench.core.chunks.request import labelled
+    from workbench.views.chunks.published import chunks_dict
 
     plans = [_engine(text, setting) for text in engines]
     found = answer(labelled(plans), connector=connector, chunk_tokens=chunk, prompt_tokens=prompt)

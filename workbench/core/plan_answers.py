@@ -148,7 +148,7 @@ class PlanAnswers:
         >>> side.chunks(chunk_tokens=256).problems[-1].code
         'chunk_not_multiple'
         """
-        from workbench.core.chunks.answer import chunks
+        from workbench.core.chunks.request import chunks
 
         return chunks([self._plan, *others], **request)
 

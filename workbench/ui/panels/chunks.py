@@ -4,8 +4,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from workbench.core.chunks.answer import chunks, labelled
 from workbench.core.chunks.connectors import CONNECTORS
+from workbench.core.chunks.request import chunks, labelled
 from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names

@@ -1,8 +1,8 @@
 """Chunk sizes and pairs as HTML."""
 
 from workbench.core.chunks.answer import Chunks
+from workbench.core.chunks.engines import member_remedies
 from workbench.core.chunks.fleet import Pair
-from workbench.core.chunks.member import member_remedies
 from workbench.views import html
 from workbench.views.chunks.rows import (
     PAIR_HEAD,

@@ -1,8 +1,8 @@
 """Chunk sizes and pairs for a terminal."""
 
 from workbench.core.chunks.answer import Chunks
+from workbench.core.chunks.engines import member_remedies
 from workbench.core.chunks.fleet import Pair
-from workbench.core.chunks.member import member_remedies
 from workbench.views.chunks.rows import (
     compared_rows,
     cost_rows,
