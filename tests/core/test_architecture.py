@@ -66,6 +66,9 @@ SHOWS_ITSELF = {
         "figure": {"workbench.views.offload.figure"},
     },
     "core/offload/transfer.py": {"_repr_html_": {"workbench.views.offload.transfer"}},
+    "core/capacity/memory_answer.py": {
+        "_repr_html_": {"workbench.views.capacity.memory_answer"},
+    },
     "core/prefix/answer.py": {
         "_repr_html_": {"workbench.views.hits.figure"},
         "figure": {"workbench.views.hits.figure"},

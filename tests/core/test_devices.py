@@ -147,9 +147,7 @@ def test_an_explicit_memory_wins():
     assert "explicit" in plan.trace.step("device").note
 
 
-def test_a_budget_needs_only_the_weights_of_a_named_device():
-    plan = plan_of("H100")
-    assert (plan.problems, plan.cache.num_blocks) == ((), None)
+def test_a_budget_takes_the_named_device():
     plan = plan_of("H100", weights_bytes=16 * 2**30)
     assert plan.cache.num_blocks is not None
     step = plan.trace.step("memory_budget")
@@ -189,7 +187,8 @@ def test_a_named_device_leaves_nothing_open():
     [open_question] = wb.resolve(**align).problems
     assert open_question.severity == "warning"
     assert "Set device" in open_question.message
-    assert wb.resolve(**align, device="H100").problems == ()
+    enough = {"kv_cache_memory_bytes": 20 * 2**30}
+    assert wb.resolve(**align, **enough, device="H100").problems == ()
     assert wb.resolve(**align, device="L4").problems[0].severity == "error"
     assert "A100" not in plan_of("A100-80GB").trace.step("max_num_seqs").note
 

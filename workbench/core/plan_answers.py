@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from workbench.core.byte_map.tensors import ByteMap
     from workbench.core.capacity.drafter_cost import DrafterCost
+    from workbench.core.capacity.memory_answer import MemoryAnswer
     from workbench.core.capacity.occupancy import Waste
     from workbench.core.chunks.answer import Chunks
     from workbench.core.flex.plan import FlexPlan
@@ -77,6 +78,19 @@ class PlanAnswers:
         from workbench.core.capacity.occupancy import requests_that_fit
 
         return requests_that_fit(self._plan, self._plan.built_cache(), prompt_tokens)
+
+    def memory(self) -> MemoryAnswer:
+        """Return what one rank's memory is spent on, what the cache gets, and whether vLLM starts.
+
+        With a named device, weights follow from config.json, and what vLLM measures at the start
+        is estimated: sizes are a range then. An explicit size of the cache or of a part wins.
+
+        >>> wb.resolve(model="qwen3-8b", device="H100").memory().starts
+        'yes'
+        """
+        from workbench.core.capacity.memory_answer import memory_answer
+
+        return memory_answer(self._plan)
 
     def waste(self, prompt_tokens: int) -> Waste:
         """Return where the bytes go that one request of this length reserves.

@@ -119,6 +119,9 @@ class Weights(NamedTuple):
     """Each with the number of layers that have one like it."""
     unknown: str = ""
     """What is missing for the sum; empty if nothing is."""
+    vocabulary: int = 0
+    """Rows of the embedding, padded: each token's logits."""
+    experts_per_token: int = 0
 
     def size(self, ranks: int, dtype: str, copies: Copies) -> int | None:
         """Return the bytes on one rank; None where they are not known, or ranks cannot divide.

@@ -14,6 +14,7 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.capacity.memory_estimate import budget_of
 from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_backend import read_blocks
@@ -56,7 +57,7 @@ def rank_bytes(plan: Plan, grouping: Grouping) -> tuple[int, ...]:
     """Return the cache bytes of every rank, one entry if all are equal; empty while unknown."""
     override = plan.settings.num_gpu_blocks_override
     if override is None:
-        return given_bytes(plan.settings)
+        return given_bytes(plan.settings) or _estimated_bytes(plan)
     # An override replaces what the ranks measured, and that the explicit bytes.
     return (override * grouping.bytes_per_block,)
 
@@ -74,6 +75,11 @@ def given_bytes(settings: Settings) -> tuple[int, ...]:
         return (settings.kv_cache_memory_bytes,)
     budget = memory_budget(settings)
     return () if budget is None else (budget.available_bytes,)
+
+
+def _estimated_bytes(plan: Plan) -> tuple[int, ...]:
+    found = budget_of(plan)
+    return () if found is None else (found.available_bytes,)
 
 
 def held_back_bytes(plan: Plan, grouping: Grouping) -> int:

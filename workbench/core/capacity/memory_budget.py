@@ -24,13 +24,18 @@ NEEDED = ("device_memory_bytes", "weights_bytes")
 
 @dataclass(frozen=True, slots=True)
 class MemoryBudget:
-    """Bytes of one rank's device. activation_bytes: their peak, and what torch does not see."""
+    """Bytes of one rank's device."""
 
     device_bytes: int
     utilization: float
     weights_bytes: int
     activation_bytes: int
+    """Their peak; explicit ones with what torch does not see."""
     cuda_graph_bytes: int
+    other_bytes: int = 0
+    """What torch does not see, where it is estimated."""
+    margin_bytes: int | None = None
+    """What an estimate may be off by, in either direction; None: every part is explicit."""
 
     @property
     def requested_bytes(self) -> int:
@@ -42,7 +47,13 @@ class MemoryBudget:
     def available_bytes(self) -> int:
         """Return what is left for the cache; negative when the rest alone does not fit."""
         taken = self.weights_bytes + self.activation_bytes + self.cuda_graph_bytes
-        return self.requested_bytes - taken
+        return self.requested_bytes - taken - self.other_bytes
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Return the least and the most that may be left for the cache."""
+        margin = self.margin_bytes or 0
+        return self.available_bytes - margin, self.available_bytes + margin
 
     def utilization_for(self, cache_bytes: int) -> float | None:
         """Return the least utilisation, in hundredths, that leaves `cache_bytes`; None above 1."""
@@ -57,9 +68,9 @@ def memory_budget(settings: Settings) -> MemoryBudget | None:
     if not device or settings.weights_bytes is None:
         return None
     return MemoryBudget(
-        device,
-        settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
-        settings.weights_bytes,
-        settings.activation_bytes or 0,
-        settings.cuda_graph_bytes or 0,
+        device_bytes=device,
+        utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
+        weights_bytes=settings.weights_bytes,
+        activation_bytes=settings.activation_bytes or 0,
+        cuda_graph_bytes=settings.cuda_graph_bytes or 0,
     )

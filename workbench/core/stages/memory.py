@@ -2,10 +2,12 @@
 
 from workbench.core.capacity.blocks import cache_plan, longest_request, measured_bytes, rank_bytes
 from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.capacity.memory_budget import NEEDED, memory_budget
+from workbench.core.capacity.memory_budget import NEEDED, MemoryBudget
+from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
 from workbench.core.problems import WARNING
 from workbench.core.stages.memory_checks import (
     above_device,
+    by_estimate,
     cannot_auto_fit,
     gib,
     no_memory,
@@ -21,6 +23,12 @@ BUDGET = Rule(
     "memory_budget",
     "Memory for the cache",
     "ceil(device * utilisation) - weights - activations - graph reserve",
+    "bytes",
+)
+ESTIMATE = Rule(
+    "memory_estimate",
+    "Estimated memory for the cache",
+    "ceil(device * utilisation) - weights - activations - graphs - outside torch",
     "bytes",
 )
 AUTO_FIT = Rule(
@@ -60,10 +68,13 @@ def budget(run: WorkingPlan) -> None:
     if any(explicit) or explicit[0] is not None or settings.num_gpu_blocks_override is not None:
         return
     given = [field for field in NEEDED if getattr(settings, field) is not None]
-    found = memory_budget(settings)
+    found = budget_of(run)
     if found is None:
         if given:
             _half_a_budget(run, given[0])
+        return
+    if found.margin_bytes is not None:
+        _estimated(run, found)
         return
     run.step(
         BUDGET,
@@ -76,6 +87,23 @@ def budget(run: WorkingPlan) -> None:
         cuda_graph_bytes=found.cuda_graph_bytes,
     )
     run.log(f"Available KV cache memory: {gib(found.available_bytes)} GiB")
+
+
+def _estimated(run: WorkingPlan, found: MemoryBudget) -> None:
+    """Record the terms of an estimate, and what it may be off by."""
+    least, most = found.range
+    run.step(
+        ESTIMATE,
+        found.available_bytes,
+        f"an estimate: between {gib(least)} and {gib(most)} GiB; vLLM measures it at the start",
+        device_memory_bytes=found.device_bytes,
+        gpu_memory_utilization=found.utilization,
+        weights_bytes=found.weights_bytes,
+        activation_bytes=found.activation_bytes,
+        cuda_graph_bytes=found.cuda_graph_bytes,
+        outside_torch_bytes=found.other_bytes,
+        margin_bytes=found.margin_bytes,
+    )
 
 
 def requests(run: WorkingPlan) -> None:
@@ -104,7 +132,8 @@ def auto_fit(run: WorkingPlan) -> None:
         return
     before = run.max_model_len
     run.step(AUTO_FIT, longest, longest_of_the_model=before, available_bytes=available)
-    run.log(_auto_fit_line(run, before, longest, available, checked))
+    if estimate_margin(run) is None:
+        run.log(_auto_fit_line(run, before, longest, available, checked))
     run.max_model_len = longest
     requests(run)
     capacity(run)
@@ -119,15 +148,20 @@ def memory(run: WorkingPlan) -> None:
         _record(run, cache)
     run.log(*cache.grouping.notes)
     _override(run, cache)
+    before, margin = run.problems, estimate_margin(run)
     checked = cache.available_bytes - cache.held_back_bytes
     if checked <= 0:
         no_memory(run, cache, checked)
     elif cache.needed_bytes > checked:
         not_enough_memory(run, cache, checked)
     elif cache.max_concurrency is not None:
-        run.log(*printed_lines(run, cache))
+        if margin is None:  # what vLLM prints is not estimated
+            run.log(*printed_lines(run, cache))
         null_block(run, cache)
         too_many_sequences(run, cache)
+    if margin is not None:
+        found = run.problems[len(before) :]
+        run.problems = before + tuple(by_estimate(one, cache, margin) for one in found)
 
 
 def _record(run: WorkingPlan, cache: CachePlan) -> None:

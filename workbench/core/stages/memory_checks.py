@@ -4,14 +4,15 @@ Source: `check_enough_kv_cache_memory` and `resolve_cudagraph_mode_and_sizes` of
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from workbench.core.batch_defaults import batch_sizes, depends_on_device, is_certain, possible_tiers
 from workbench.core.capacity.blocks import longest_request
 from workbench.core.capacity.cache_plan import CachePlan
-from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.capacity.memory_estimate import budget_of
 from workbench.core.groups.graph_support import WITH_GRAPHS, graph_support
-from workbench.core.problems import ERROR, WARNING
+from workbench.core.problems import ERROR, WARNING, Problem
 from workbench.core.working_plan import WorkingPlan
 
 GIB = 2**30
@@ -194,7 +195,7 @@ def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], 
     """Return the changes that give the cache `cache_bytes`."""
     # With a budget it is a higher utilisation.
     settings = run.settings
-    found = memory_budget(settings)
+    found = budget_of(run)
     ranks = settings.kv_cache_memory_bytes_by_rank
     if found is None or ranks or settings.kv_cache_memory_bytes is not None:
         measured: dict[str, Any] = (
@@ -206,6 +207,21 @@ def more_memory(run: WorkingPlan, cache_bytes: int) -> tuple[Mapping[str, Any], 
         return ({"kv_cache_memory_bytes": cache_bytes, **measured},)
     utilization = found.utilization_for(cache_bytes)
     return () if utilization is None else ({"gpu_memory_utilization": utilization},)
+
+
+def by_estimate(problem: Problem, cache: CachePlan, margin: int) -> Problem:
+    """Return a problem of an estimated pool: a warning if the most that may be left is enough."""
+    available = cache.available_bytes or 0
+    most = cache.sized((available + margin,))
+    enough = cache.needed_bytes <= available + margin - cache.held_back_bytes
+    enough = enough and problem.operands.get("max_num_seqs", 0) <= (most.num_blocks or 0)
+    fits = problem.severity == WARNING or enough
+    return replace(
+        problem,
+        severity=WARNING if fits else ERROR,
+        message=f"{problem.message} This memory is an estimate, {gib(available - margin)} to "
+        f"{gib(available + margin)} GiB; kv_cache_memory_bytes replaces it.",
+    )
 
 
 def gib(size: int) -> str:

@@ -13,6 +13,7 @@ from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """A field that only weights read has another type or value than vLLM could use."""
+EXPERTS_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk")
 NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
@@ -32,6 +33,7 @@ def read_weights(fields: Fields, model: Model) -> Weights:
         if kind.startswith("gemma"):
             found.add("", [whole("normalizer", 1)])
         rows = config.size("vocab_size")
+        experts = config.size(*EXPERTS_PER_TOKEN, default=0)
         found.add(
             "",
             [
@@ -48,4 +50,8 @@ def read_weights(fields: Fields, model: Model) -> Weights:
         found.add("", tower)
     except UNREADABLE as error:
         return Weights(unknown=str(error) or type(error).__name__)
-    return Weights(tuple(found.counts.items()))
+    return Weights(
+        parts=tuple(found.counts.items()),
+        vocabulary=vocabulary("", rows, 1).outputs[0][0],
+        experts_per_token=experts,
+    )

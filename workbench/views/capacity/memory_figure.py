@@ -2,7 +2,7 @@
 
 import plotly.graph_objects as go
 
-from workbench.core.capacity.memory_budget import memory_budget
+from workbench.core.capacity.memory_estimate import budget_of, estimate_margin
 from workbench.core.capacity.occupancy import check_prompt, pool_use, usual_prompt, waste
 from workbench.core.plan import Plan
 from workbench.views import palette
@@ -25,6 +25,7 @@ DEVICE_PARTS = {
     "weights": (palette.ATTENTION, ""),
     "activations": (palette.CONV, "/"),
     "graph reserve": (palette.CURRENT, "x"),
+    "outside torch": (palette.ATTENTION_BEFORE, "+"),
     "KV cache": (palette.RECURRENT, "."),
     OUTSIDE: (palette.PADDING, "-"),
 }
@@ -68,10 +69,13 @@ def memory_bar(plan: Plan, prompt_tokens: int | None = None, theme: str = "auto"
 
 def device_parts(plan: Plan) -> dict[str, int]:
     """Return part of the device -> bytes, empty without a budget; nothing is negative."""
-    budget = memory_budget(plan.settings)
+    budget = budget_of(plan)
     if budget is None or plan.cache is None or plan.cache.available_bytes is None:
         return {}
-    taken = (budget.weights_bytes, budget.activation_bytes, budget.cuda_graph_bytes)
+    taken = (
+        *(budget.weights_bytes, budget.activation_bytes, budget.cuda_graph_bytes),
+        budget.other_bytes,
+    )
     cache = max(plan.cache.available_bytes, 0)
     return {
         **dict(zip(DEVICE_PARTS, taken, strict=False)),
@@ -99,7 +103,9 @@ def _title(plan: Plan) -> str:
             f"<b>memory of rank {ranks.index(most)} of {len(ranks)}</b>: {bytes_text(most)} for "
             f"the cache, {bytes_text(available)} on the rank with the least"
         )
-    return f"<b>memory of one rank</b>: {bytes_text(max(available, 0))} for the cache"
+    margin = estimate_margin(plan)
+    about = "" if margin is None else f", estimated \N{PLUS-MINUS SIGN} {bytes_text(margin)}"
+    return f"<b>memory of one rank</b>: {bytes_text(max(available, 0))} for the cache{about}"
 
 
 def _bar(row: str, name: str, size: int, look: Look) -> go.Bar:

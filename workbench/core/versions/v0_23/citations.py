@@ -107,6 +107,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     pages.EQUAL_PAGES: _read(_PLANNING, "unify_kv_cache_spec_page_size"),
     pages.KERNEL_BLOCK: _read("v1/worker/utils.py", "select_common_block_size", note="#38831"),
     memory.BUDGET: _read("v1/worker/gpu_worker.py", "Worker.determine_available_memory"),
+    memory.ESTIMATE: _read("v1/worker/gpu_worker.py", "Worker.determine_available_memory"),
     memory.AUTO_FIT: _read(_PLANNING, "_auto_fit_max_model_len"),
     memory.NUM_BLOCKS: _read(_PLANNING, "get_kv_cache_config_from_groups"),
     memory.LEAST_OF_RANKS: _read(_PLANNING, "get_kv_cache_configs"),

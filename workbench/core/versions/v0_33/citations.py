@@ -125,6 +125,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     pages.EQUAL_PAGES: _read(_PLANNING, "unify_kv_cache_spec_page_size"),
     pages.KERNEL_BLOCK: _read("v1/worker/utils.py", "select_common_block_size"),
     memory.BUDGET: _read("v1/worker/gpu_worker.py", "Worker.determine_available_memory"),
+    memory.ESTIMATE: _read("v1/worker/gpu_worker.py", "Worker.determine_available_memory"),
     memory.AUTO_FIT: _read(_PLANNING, "_auto_fit_max_model_len"),
     memory.NUM_BLOCKS: _ONE_ALLOCATION,
     memory.IN_ONE_ALLOCATION: _ONE_ALLOCATION,

@@ -1,0 +1,124 @@
+"""What one device's memory is spent on, what is left for the cache, and whether vLLM starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.memory_estimate import (
+    Unestimated,
+    budget_of,
+    estimate_margin,
+    missing,
+    weights_of,
+)
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+GIB = 2**30
+YES, NO, PERHAPS, UNKNOWN = "yes", "no", "perhaps", "unknown"
+
+
+class MemoryTerm(NamedTuple):
+    """One part of the memory that vLLM takes; source: explicit, config.json or estimated."""
+
+    name: str
+    size_bytes: int
+    source: str
+
+
+@dataclass(frozen=True)
+class MemoryAnswer:
+    """The memory of one rank's device: terms, what the cache gets, tokens, and the verdict."""
+
+    terms: tuple[MemoryTerm, ...]
+    """Without those of an explicit cache size, which replaces them."""
+    cache_bytes: tuple[int, int] | None
+    """The least and the most that the cache gets, equal where nothing is estimated; None while it
+    is not known."""
+    tokens: tuple[int, int] | None
+    """What vLLM would print as the size of the cache, of the least and of the most."""
+    starts: str
+    """yes, no, perhaps (the least does not hold one request of full length, and the most does) or
+    unknown."""
+    missing: Unestimated | None = None
+    """What the answer needs, where it is unknown."""
+
+    @property
+    def is_estimate(self) -> bool:
+        """Return whether the sizes are a range."""
+        return self.cache_bytes is not None and self.cache_bytes[0] != self.cache_bytes[1]
+
+    def __repr__(self) -> str:
+        if self.cache_bytes is None:
+            reason = "" if self.missing is None else f"{self.missing.reason} ({self.missing.field})"
+            return f"memory unknown: {reason}"
+        least, most = self.cache_bytes
+        size = f"{least / GIB:.2f}" + (f" to {most / GIB:.2f}" if self.is_estimate else "")
+        kind = ", an estimate" if self.is_estimate else ""
+        return f"starts: {self.starts}, {size} GiB for the cache of one rank{kind}"
+
+    def _repr_html_(self) -> str:
+        from workbench.views.capacity.memory_answer import answer_html
+
+        return answer_html(self)
+
+
+def memory_answer(plan: Plan) -> MemoryAnswer:
+    """Return what is known of the memory of one rank's device, and the verdict."""
+    cache, margin = plan.cache, estimate_margin(plan) or 0
+    if cache is None or cache.available_bytes is None:
+        return MemoryAnswer((), None, None, UNKNOWN, missing(plan))
+    least, most = cache.available_bytes - margin, cache.available_bytes + margin
+    tokens = [cache.sized((size,)).printed_tokens or 0 for size in (least, most)]
+    return MemoryAnswer(
+        _terms(plan), (least, most), (tokens[0], tokens[1]), _starts(plan, cache, least, most)
+    )
+
+
+def _starts(plan: Plan, cache: CachePlan, least: int, most: int) -> str:
+    """Return whether one request of full length fits; other errors stop vLLM in any case."""
+    others = [problem for problem in plan.errors if problem.code not in BY_MEMORY]
+    if others or cache.needed_bytes > most - cache.held_back_bytes:
+        return NO
+    is_sure = cache.needed_bytes <= least - cache.held_back_bytes and _holds_states(plan, least)
+    return YES if is_sure else PERHAPS
+
+
+def _holds_states(plan: Plan, least: int) -> bool:
+    """Return whether every sequence gets its block of states, which graph capture asks for."""
+    cache = plan.cache
+    if cache is None or not any(group.spec.is_mamba for group in cache.groups):
+        return True
+    return plan.max_num_seqs <= (cache.sized((least,)).num_blocks or 0)
+
+
+BY_MEMORY = frozenset({"no_memory_for_blocks", "not_enough_memory", "cannot_auto_fit"})
+"""Codes of problems that a larger cache resolves."""
+
+
+def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
+    budget, settings = budget_of(plan), plan.settings
+    if budget is None or (estimate_margin(plan) is None and budget.margin_bytes is not None):
+        return ()
+    estimated = "estimated" if budget.margin_bytes is not None else "explicit"
+
+    def source(explicit: object) -> str:
+        return estimated if explicit is None else "explicit"
+
+    weights = "config.json" if settings.weights_bytes is None else "explicit"
+    if weights != "explicit" and budget.weights_bytes != weights_of(plan):
+        weights = "config.json, and padding estimated"
+    terms = (
+        MemoryTerm("weights", budget.weights_bytes, weights),
+        MemoryTerm("activations", budget.activation_bytes, source(settings.activation_bytes)),
+        MemoryTerm("CUDA graphs", budget.cuda_graph_bytes, source(settings.cuda_graph_bytes)),
+        MemoryTerm("outside torch", budget.other_bytes, estimated),
+        MemoryTerm("KV cache", budget.available_bytes, "the rest"),
+        MemoryTerm(
+            "unused", budget.device_bytes - budget.requested_bytes, "gpu_memory_utilization"
+        ),
+    )
+    return tuple(term for term in terms if term.size_bytes)

@@ -1,0 +1,213 @@
+"""What a named device leaves for the cache before the first start: an estimate, with its margin.
+
+Weights follow from config.json. What vLLM measures in its profiling run (`profile_run`,
+`profile_cudagraph_memory`) is modelled with constants that public start-up logs gave, see
+`tests/data/README.md`. Explicit sizes always win.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.capacity.memory_budget import (
+    DEFAULT_GPU_MEMORY_UTILIZATION,
+    MemoryBudget,
+    memory_budget,
+)
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.weights import COLUMN, Part
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+GIB = 2**30
+ESTIMATED_PLATFORM = "cuda"
+GATED = 1.5
+"""Of the merged first outputs of an MLP: they, and their product, exist at the same time."""
+FORWARD, FORWARD_WITH_STATES = 1.2, 2.9
+"""Of the widest layer: other tensors of a step; SSM layers keep some in float32."""
+FLOAT_LOGITS = 3.3
+"""Copies of the logits in float32, while the sampler works."""
+OUTSIDE_TORCH = int(0.25 * GIB)
+OF_RANKS = int(1.85 * GIB)
+"""What ranks need to talk to each other."""
+PER_GRAPH_AND_LAYER = int(0.00027 * GIB)
+LARGEST_GRAPH = 512
+EVERY_EIGHTH = 256
+"""Batch sizes with a graph: up to here every eighth, then every sixteenth."""
+SURE = int(0.3 * GIB)
+HOPPER = (9, 0)
+RANKS_ELSEWHERE = int(1.0 * GIB)
+"""In place of `OF_RANKS` on other chips than Hopper: not compared in recent versions, so it may be
+almost nothing or as much as there."""
+PADDING, SHARE_OF_PADDING = 0.055, 0.03
+"""Of all weights, what kernels add to experts that are padded for them, and its margin."""
+SHARE_OF_ACTIVATIONS, SHARE_OF_GRAPHS = 0.35, 0.7
+"""Of the estimated parts that may be wrong, in addition to `SURE`."""
+
+
+class Unestimated(NamedTuple):
+    """Why there is no estimate, and the field that would give what is missing."""
+
+    field: str
+    reason: str
+
+
+def budget_of(plan: Plan) -> MemoryBudget | None:
+    """Return the explicit budget of a plan, else the estimate; None while neither is there."""
+    explicit = memory_budget(plan.settings)
+    if explicit is not None or plan.device is None or plan.settings.weights_bytes is not None:
+        return explicit
+    return estimate(plan)
+
+
+def estimate_margin(plan: Plan) -> int | None:
+    """Return what the plan's cache memory may be off by; None where it is not an estimate."""
+    settings = plan.settings
+    explicit = (
+        *(settings.kv_cache_memory_bytes, settings.kv_cache_memory_bytes_by_rank),
+        settings.num_gpu_blocks_override,
+    )
+    if any(value is not None for value in explicit):
+        return None
+    found = budget_of(plan)
+    return None if found is None else found.margin_bytes
+
+
+def estimate(plan: Plan) -> MemoryBudget | None:
+    """Return the estimated budget of the named device; None where `missing` has a reason."""
+    weights, device = weights_of(plan), plan.device_memory_bytes
+    if missing(plan) is not None or weights is None or device is None:
+        return None
+    settings = plan.settings
+    activations, graphs, other = _activations(plan), graph_bytes(plan), _other(plan)
+    margin = SURE
+    if _is_padded(plan):
+        margin += int(SHARE_OF_PADDING * weights)
+        weights += int(PADDING * weights)
+    if settings.tensor_parallel > 1 and plan.capability != HOPPER:
+        margin += RANKS_ELSEWHERE
+    if settings.activation_bytes is None:
+        margin += int(SHARE_OF_ACTIVATIONS * activations)
+    else:
+        activations, other = settings.activation_bytes, 0
+    if settings.cuda_graph_bytes is None:
+        margin += int(SHARE_OF_GRAPHS * graphs)
+    else:
+        graphs = settings.cuda_graph_bytes
+    return MemoryBudget(
+        device_bytes=device,
+        utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
+        weights_bytes=weights,
+        activation_bytes=activations,
+        cuda_graph_bytes=graphs,
+        other_bytes=other,
+        margin_bytes=margin,
+    )
+
+
+def _is_padded(plan: Plan) -> bool:
+    """Return whether loading pads the experts again, for the kernels: more than the model has."""
+    is_padded = any(part.multiple > 1 for part, _ in plan.model.weights.parts)
+    return plan.settings.weights_bytes is None and is_padded
+
+
+def weights_of(plan: Plan) -> int | None:
+    """Return the bytes of weights on one rank: explicit, or of config.json."""
+    explicit = plan.settings.weights_bytes
+    if explicit is not None:
+        return explicit
+    ranks, dtype = plan.settings.tensor_parallel, plan.model_dtype
+    return plan.model.weights.size(ranks, dtype, plan.rules.weight_copies)
+
+
+def missing(plan: Plan) -> Unestimated | None:
+    """Return what keeps the memory from being estimated, None if nothing does."""
+    model, ranks = plan.model, plan.settings.tensor_parallel
+    if plan.device_memory_bytes is None:
+        return Unestimated("device", "no device is named: set device, for example H100")
+    if plan.platform.name != ESTIMATED_PLATFORM:
+        reason = f"start-up memory was compared on CUDA only, and this is {plan.platform.name}"
+        return Unestimated("kv_cache_memory_bytes", reason)
+    if plan.settings.weights_bytes is None and model.weights.unknown:
+        return Unestimated("weights_bytes", model.weights.unknown)
+    part = model.weights.undivided(ranks)
+    if plan.settings.weights_bytes is None and part is not None:
+        reason = f"{ranks} ranks cannot divide {part.name} evenly"
+        return Unestimated("tensor_parallel", reason)
+    return None
+
+
+def _activations(plan: Plan) -> int:
+    """Return the peak of a step: the widest layer, or the sampler, whichever is larger.
+
+    The workspace of experts stays, so it is there in both.
+    """
+    return max(_forward(plan), _sampler(plan)) + _workspace(plan)
+
+
+def _forward(plan: Plan) -> int:
+    width = 2 * (plan.model.hidden_size or 0) + GATED * _widest(plan, of_experts=False)
+    factor = FORWARD if plan.model.state is None else FORWARD_WITH_STATES
+    return int(factor * plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype])
+
+
+def _workspace(plan: Plan) -> int:
+    """Return the buffers of the experts that every token of a step takes: between and after."""
+    widest = _widest(plan, of_experts=True)
+    if not widest:
+        return 0
+    width = plan.model.weights.experts_per_token * (widest + (plan.model.hidden_size or 0))
+    return plan.max_num_batched_tokens * width * FLOAT_BYTES[plan.model_dtype]
+
+
+def _widest(plan: Plan, *, of_experts: bool) -> int:
+    """Return the outputs of the widest first layer of an MLP on one rank, merged ones together."""
+    ranks = plan.settings.tensor_parallel
+    found = [part for part, _ in plan.model.weights.parts if _is_first(part, of_experts)]
+    return max((sum(part.share(ranks)[0]) for part in found), default=0)
+
+
+def _is_first(part: Part, of_experts: bool) -> bool:
+    # Kernels that pad experts have no such workspace.
+    if of_experts:
+        return part.experts > 1 and part.shard == COLUMN and part.multiple == 1
+    is_merged = len(part.outputs) == 2 and part.experts == 1
+    return is_merged and part.is_linear and part.shard == COLUMN
+
+
+def _sampler(plan: Plan) -> int:
+    element = FLOAT_BYTES[plan.model_dtype]
+    logits = plan.max_num_seqs * plan.model.weights.vocabulary
+    return int(logits * (element + FLOAT_LOGITS * FLOAT_BYTES["float32"]))
+
+
+def graph_bytes(plan: Plan) -> int:
+    """Return what the graphs of mixed batches and of decoding take, as vLLM estimates them."""
+    largest = min(2 * plan.max_num_seqs, LARGEST_GRAPH)
+    graphs = _graphs(largest) + _graphs(min(plan.max_num_seqs, LARGEST_GRAPH))
+    return graphs * plan.model.num_hidden_layers * PER_GRAPH_AND_LAYER
+
+
+def _graphs(largest: int) -> int:
+    """Return how many batch sizes up to `largest` have a graph: 1, 2, 4, and multiples."""
+    if largest <= EVERY_EIGHTH:
+        return 3 + largest // 8
+    return 3 + EVERY_EIGHTH // 8 + (largest - EVERY_EIGHTH) // 16
+
+
+def _other(plan: Plan) -> int:
+    ranks = plan.settings.tensor_parallel
+    of_ranks = OF_RANKS if plan.capability == HOPPER else RANKS_ELSEWHERE
+    return OUTSIDE_TORCH + (of_ranks if ranks > 1 else 0) + _latent_copies(plan, ranks)
+
+
+def _latent_copies(plan: Plan, ranks: int) -> int:
+    """Return the up-projections of MLA, which vLLM keeps a second time, transposed for decoding."""
+    attention = plan.model.attention
+    if attention is None or not attention.use_mla:
+        return 0
+    rank = attention.head_size - (attention.qk_rope_head_dim or 0)
+    sizes = (attention.qk_nope_head_dim or 0) + (attention.v_head_dim or 0)
+    layers = plan.model.attention_layers
+    return layers * attention.num_heads // ranks * sizes * rank * FLOAT_BYTES[plan.model_dtype]

@@ -1,0 +1,38 @@
+"""What a device's memory is spent on, as HTML."""
+
+from workbench.core.capacity.memory_answer import MemoryAnswer
+from workbench.views.html import document, note, table, tag
+from workbench.views.units import bytes_text, tokens_text
+
+VERDICTS = {
+    "yes": "vLLM starts",
+    "no": "vLLM does not start",
+    "perhaps": "vLLM may start: the least memory is too little, the most is enough",
+    "unknown": "unknown",
+}
+
+
+def answer_html(answer: MemoryAnswer) -> str:
+    """Return the verdict, the range and every term; what is missing where it is unknown."""
+    if answer.cache_bytes is None:
+        why = "" if answer.missing is None else f": {answer.missing.reason}."
+        field = "" if answer.missing is None else f" Set {answer.missing.field}."
+        return document(tag("p", f"The memory is unknown{why}{field}"))
+    rows = [(term.name, bytes_text(term.size_bytes), term.source) for term in answer.terms]
+    return document(
+        tag("div", tag("b", VERDICTS[answer.starts]), class_="wb-headline"),
+        tag("p", range_text(answer)),
+        table(("on one rank", "", "from"), rows) if rows else "",
+        note("Weights follow from config.json; what vLLM measures while it starts is estimated.")
+        if answer.is_estimate
+        else "",
+    )
+
+
+def range_text(answer: MemoryAnswer) -> str:
+    """Return what the cache gets, in bytes and in tokens."""
+    if answer.cache_bytes is None or answer.tokens is None:
+        return "unknown"
+    both = zip(map(bytes_text, answer.cache_bytes), map(tokens_text, answer.tokens), strict=True)
+    texts = [f"{size}, {tokens}" for size, tokens in both]
+    return f"KV cache: {' to '.join(dict.fromkeys(texts))}"
