@@ -17,7 +17,7 @@ from workbench.core.speculation import (
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
 from workbench.interop.commands.references import model_reference
-from workbench.models import repository
+from workbench.models import catalog_names, repository
 from workbench.scenario.fields import FIELDS, Settings
 
 SPECULATION = "speculative_config"
@@ -119,8 +119,10 @@ def printed_speculation(config: object, target: object = None) -> dict[str, Any]
     name = speculative_method(method and method[1], model and model[1])
     if name is not None and name != HIDDEN_STATES:
         found["speculative_method"] = name
-    reference = None if name is None else draft_model(name, model and model[1], target)
-    if reference is not None:
+    reference = None if model is None else draft_model(name, model[1], target)
+    # A log names what that machine had: only what is known here is read, nothing is downloaded.
+    known = model is not None and (reference in catalog_names() or reference != model[1])
+    if reference is not None and known:
         found["draft_model"] = reference
     if isinstance(config, dict):
         found |= draft_settings(config)
