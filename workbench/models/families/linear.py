@@ -149,11 +149,13 @@ def _head_or_share(fields: Fields) -> LinearAttention:
 
 def _bailing_state(fields: Fields) -> LinearAttention | KimiDeltaAttention:
     if _is_ling_3(fields):
+        # The class of a whole file writes MLA's rotary part over head_dim (transformers 5.20).
+        size = "head_dim" if fields.prefix else "qk_rope_head_dim"
         return read_state(
             KimiDeltaAttention,
             fields,
             num_heads=fields.integer("num_attention_heads", name="kda_num_heads"),
-            head_dim=fields.integer("head_dim", name="kda_head_dim"),
+            head_dim=fields.integer(size, name="kda_head_dim"),
             conv_kernel=("short_conv_kernel_size", 4),
         )
     state = _head_or_share(fields)
