@@ -233,3 +233,26 @@ def test_an_upgrade_names_another_drafter():
     assert (found.old, found.new) == ("ngram", "mtp")
     assert found.after.rule.name == "speculative_method"
     assert "mtp drafts instead of ngram" in found.means
+
+
+@pytest.mark.parametrize(
+    ("rules", "model", "fields", "runner", "is_async"),
+    [
+        # What VllmConfig of the releases decides.
+        ("0.33", "qwen3-8b", {}, "v2", True),
+        ("0.33", "qwen3.5-4b", {"num_speculative_tokens": 1}, "v2", True),
+        ("0.33", "gpt-oss-20b", {"num_speculative_tokens": 2}, "v2", True),
+        ("0.33", "qwen3-8b", {"speculative_method": "suffix"}, "v1", False),
+        ("0.33", "qwen3-8b", {"platform": "cpu"}, "v1", False),
+        ("0.23", "qwen3-8b", {}, "v2", True),
+        ("0.23", "qwen3-8b", {"speculative_method": "ngram"}, "v1", False),
+        ("0.23", "qwen3-8b", {"speculative_method": "ngram_gpu"}, "v1", True),
+        ("0.23", "qwen3.5-4b", {"speculative_method": "mtp"}, "v1", True),
+        ("0.23", "qwen3-30b-a3b", {}, "v1", True),
+        ("0.23", "qwen3-8b", {"platform": "cpu"}, "v1", False),
+    ],
+)
+def test_runner_and_overlap_of_steps(rules, model, fields, runner, is_async):
+    drafted = {"num_speculative_tokens": 2} if "speculative_method" in fields else {}
+    plan = resolve(Scenario(model=model, rules=rules, **{**drafted, **fields}))
+    assert (plan.model_runner, plan.is_async) == (runner, is_async)

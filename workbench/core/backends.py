@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.backend_limits import ANY_DEVICE, ANY_HEAD, Capabilities, HeadSizes
@@ -48,6 +48,8 @@ class LayerQuery(NamedTuple):
         """
         attention, settings = attention or plan.model.attention, plan.settings
         assert attention is not None
+        if attention.has_mm_prefix and plan.model.architecture in plan.rules.mm_prefix_lost:
+            attention = replace(attention, has_mm_prefix=False)
         return cls(
             platform=plan.platform.name,
             capability=plan.capability,

@@ -65,6 +65,9 @@ class RuleSet:
     citations: Mapping[Rule, Citation]
     batch_tiers: tuple[BatchTier, ...]
     """Default token budgets and numbers of sequences by device, largest memory first."""
+    mm_prefix_lost: frozenset[str] = frozenset()
+    """Models that see images whole but whose layers are built of the text's configuration, which
+    does not say so: any backend serves them."""
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""

@@ -42,8 +42,6 @@ class SpeculativeMethod:
     """The command must name a second checkpoint."""
     has_class: bool = True
     """The version has the drafter's model class, not its name alone."""
-    overlaps_steps: bool = True
-    """A step is scheduled before the last one has ended (async scheduling)."""
     backend: str = OWN
     """See `OWN`."""
 
@@ -74,6 +72,10 @@ class SpeculationRules:
     """A request is no longer than the draft model's."""
     same_ranks: bool = False
     """A draft model must have as many ranks as its target."""
+    v1_only: frozenset[str] = frozenset()
+    """Methods that the V2 model runner does not run."""
+    v1_waits: frozenset[str] = frozenset()
+    """Methods whose drafts the V1 runner waits for before it schedules a step."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -111,11 +111,9 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
 
 def tokens_in_flight(plan: Plan) -> int:
     """Return the tokens of unfinished steps, which a window must hold in addition to its own."""
-    # VllmConfig.max_in_flight_tokens, 0.33: steps overlap with asynchronous scheduling, which the
-    # CPU platform (CpuPlatform.check_and_update_config) and some drafters switch off.
-    method = plan.speculation
-    alone = plan.platform.name == "cpu" or (method and not method.overlaps_steps)
-    return plan.max_num_batched_tokens * (1 if alone else plan.rules.groups.batches_in_flight)
+    # VllmConfig.max_in_flight_tokens, 0.33.
+    batches = plan.rules.groups.batches_in_flight if plan.is_async else 1
+    return plan.max_num_batched_tokens * batches
 
 
 def checkpoint_blocks(plan: Plan) -> int:

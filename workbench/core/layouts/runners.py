@@ -13,7 +13,7 @@ SAMPLE_BLOCKS = 3
 
 def runner_verdicts(plan: Plan) -> dict[str, tuple[Problem, ...]]:
     """Return runner ("v1" or "v2") -> what keeps it from starting; nothing when nothing does."""
-    # V1 is the default for hybrid models; V2 runs them with VLLM_USE_V2_MODEL_RUNNER=1.
+    # VLLM_USE_V2_MODEL_RUNNER chooses the other one.
     return {runner: (*plan.errors, *_of_runner(plan, runner)) for runner in RUNNERS}
 
 

@@ -195,6 +195,8 @@ def _ours(plan: Plan) -> dict[str, Any]:
     return {
         **Plan.to_dict(plan),
         **({} if plan.cache is None else _ours_of_cache(plan.cache)),
+        "async_scheduling": plan.is_async,
+        "model_runner": plan.model_runner,
         "validate_block_size_error": budget.vllm_text if budget else None,
         "log_lines": [line for line in plan.log_lines if line.startswith(HOOK_LINES)],
     }

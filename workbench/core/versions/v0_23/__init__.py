@@ -40,7 +40,6 @@ EAGLE = SpeculativeMethod(
     backend=ON_V2,
 )
 PLAIN = SpeculativeMethod()
-ONE_STEP_AT_A_TIME = SpeculativeMethod(overlaps_steps=False)
 DFLASH = SpeculativeMethod(
     reads_next_token=True, layers=drafter.full_head, class_name=dflash_class, needs_model=True
 )
@@ -60,11 +59,10 @@ SPECULATION = SpeculationRules(
             "mlp_speculator": replace(HEADS, has_class=False),
             NGRAM: PLAIN,
             "ngram_gpu": PLAIN,
-            SUFFIX: ONE_STEP_AT_A_TIME,
+            SUFFIX: PLAIN,
             "custom_class": SpeculativeMethod(
                 unknown_layers="whatever the custom proposer keeps",
                 needs_model=True,
-                overlaps_steps=False,
             ),
             HIDDEN_STATES: PLAIN,
         }
@@ -99,6 +97,12 @@ SPECULATION = SpeculationRules(
     decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
     v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
     same_ranks=True,
+    # The V2 runner has the methods eagle, eagle3 and mtp.
+    v1_only=frozenset(
+        {DRAFT_MODEL, "dflash", "medusa", "mlp_speculator", NGRAM, "ngram_gpu", SUFFIX}
+        | {"custom_class", HIDDEN_STATES}
+    ),
+    v1_waits=frozenset({NGRAM, SUFFIX, DRAFT_MODEL, "medusa", "mlp_speculator", "custom_class"}),
 )
 
 V0_23 = RuleSet(
@@ -130,6 +134,10 @@ V0_23 = RuleSet(
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
+    # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
+    mm_prefix_lost=frozenset(
+        f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")
+    ),
     citations=CITATIONS,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),

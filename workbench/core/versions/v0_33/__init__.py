@@ -96,6 +96,9 @@ SPECULATION = SpeculationRules(
     decides={"Qwen3DSparkModel": "dspark", "DSparkDraftModel": "dspark"},
     reads_nested_predictions=True,
     limits_length=True,
+    # The V2 runner, which is the default wherever Triton is, overlaps steps with every method.
+    v1_only=frozenset({"suffix", "custom_class"}),
+    v1_waits=frozenset({"ngram", "suffix", "custom_class"}),
 )
 
 V0_33 = V0_23.successor(
@@ -129,6 +132,7 @@ V0_33 = V0_23.successor(
     offload=OFFLOAD,
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     speculation=SPECULATION,
+    mm_prefix_lost=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,
     sm10x_kv_cache_dtypes={"GlmMoeDsaForCausalLM": "fp8_e4m3"},
