@@ -19,6 +19,8 @@ from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.capacity.pipeline import pipeline
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.prefix.hits import caching_of, prefix_hit
+from workbench.core.runner import is_async as runner_overlaps
+from workbench.core.runner import model_runner
 from workbench.core.speculation import HIDDEN_STATES, MTP
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.resolution import resolve
@@ -255,4 +257,4 @@ def test_an_upgrade_names_another_drafter():
 def test_runner_and_overlap_of_steps(rules, model, fields, runner, is_async):
     drafted = {"num_speculative_tokens": 2} if "speculative_method" in fields else {}
     plan = resolve(Scenario(model=model, rules=rules, **{**drafted, **fields}))
-    assert (plan.model_runner, plan.is_async) == (runner, is_async)
+    assert (model_runner(plan), runner_overlaps(plan)) == (runner, is_async)

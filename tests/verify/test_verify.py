@@ -83,6 +83,13 @@ def test_a_refusal_on_one_side_only_is_a_difference():
     assert not compare(refused, {}, None)[0].same
     same = {"by": "f", "type": "ValueError", "message": "1 error: begins like this, and goes on"}
     assert compare(refused, {}, same)[0].same
+    bare = {"by": "f", "type": "AssertionError", "message": ""}
+    assert not compare(refused, {}, bare)[0].same
+    assert not compare(plan, {}, bare)[0].same
+    drafting = Scenario(model="bamba-9b", num_speculative_tokens=3, enable_prefix_caching=False)
+    outgrown = resolve(drafting)
+    assert [one.code for one in outgrown.errors] == ["drafted_states_outgrow_page"]
+    assert compare(outgrown, {}, bare)[0].same
 
 
 MEMORY = 20 * 2**30

@@ -213,23 +213,6 @@ class Plan(PlanAnswers, Published):
         name = self.speculative_method
         return None if name is None else self.rules.speculation.methods[name]
 
-    @property
-    def model_runner(self) -> str:
-        """Return the runner that vLLM takes by default, "v1" or "v2"."""
-        # VllmConfig.use_v2_model_runner: it needs Triton, which a CPU build does not have.
-        model, rules = self.model, self.rules.speculation
-        served = rules.v2_architectures
-        by_default = served is None or (model.architecture in served and not model.quantization)
-        on_v2 = by_default and self.speculative_method not in rules.v1_only
-        return "v2" if on_v2 and self.platform.name != "cpu" else "v1"
-
-    @property
-    def is_async(self) -> bool:
-        """Return whether a step is scheduled before the last one has ended (async scheduling)."""
-        # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
-        waits = self.speculative_method in self.rules.speculation.v1_waits
-        return self.platform.name != "cpu" and not (waits and self.model_runner == "v1")
-
     def built_cache(self) -> CachePlan:
         """Return the cache where there has to be one. Errors: ValueError when there is none."""
         if self.cache is None:

@@ -21,6 +21,7 @@ from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
+from workbench.core.runner import is_async
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
 def tokens_in_flight(plan: Plan) -> int:
     """Return the tokens of unfinished steps, which a window must hold in addition to its own."""
     # VllmConfig.max_in_flight_tokens, 0.33.
-    batches = plan.rules.groups.batches_in_flight if plan.is_async else 1
+    batches = plan.rules.groups.batches_in_flight if is_async(plan) else 1
     return plan.max_num_batched_tokens * batches
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import Refused
 from workbench.core.plan import Plan
+from workbench.core.runner import is_async, model_runner
 
 COMPARED = (
     *("is_hybrid", "use_mla", "model_dtype", "kv_cache_dtype"),
@@ -195,8 +196,8 @@ def _ours(plan: Plan) -> dict[str, Any]:
     return {
         **Plan.to_dict(plan),
         **({} if plan.cache is None else _ours_of_cache(plan.cache)),
-        "async_scheduling": plan.is_async,
-        "model_runner": plan.model_runner,
+        "async_scheduling": is_async(plan),
+        "model_runner": model_runner(plan),
         "validate_block_size_error": budget.vllm_text if budget else None,
         "log_lines": [line for line in plan.log_lines if line.startswith(HOOK_LINES)],
     }
@@ -251,8 +252,11 @@ def _refusal_row(outcome: Plan | Refused, refusal: Mapping[str, str] | None) -> 
         said: tuple[str | None, ...] = (outcome.vllm_text,)
         shown: Any = outcome.vllm_text or outcome.message
     else:
-        said = tuple(problem.vllm_text for problem in outcome.problems)
-        shown = [text for text in said if text] or None
-    # A refusal is the same when vLLM's message holds the beginning that the workbench reports.
-    same = theirs is not None and any(text is not None and text in theirs for text in said)
+        texts = [problem.vllm_text for problem in outcome.problems if problem.vllm_text]
+        said = (*texts, *(None for error in outcome.errors if error.vllm_text is None))
+        shown = texts or [error.message for error in outcome.errors] or None
+    # A refusal is the same when vLLM's message holds the beginning that the workbench reports; a
+    # bare assertion has no message, and none is reported of it.
+    bare = theirs == "" and any(text is None for text in said)
+    same = bare or any(text is not None and text in (theirs or "") for text in said)
     return Row("refusal", shown, theirs and theirs[:SHOWN_MESSAGE], same)

@@ -1,0 +1,20 @@
+"""Which model runner serves a plan by default, and whether its steps overlap."""
+
+from workbench.core.plan import Plan
+
+
+def model_runner(plan: Plan) -> str:
+    """Return the runner that vLLM takes by default, "v1" or "v2"."""
+    # VllmConfig.use_v2_model_runner: it needs Triton, which a CPU build does not have.
+    model, rules = plan.model, plan.rules.speculation
+    served = rules.v2_architectures
+    by_default = served is None or (model.architecture in served and not model.quantization)
+    on_v2 = by_default and plan.speculative_method not in rules.v1_only
+    return "v2" if on_v2 and plan.platform.name != "cpu" else "v1"
+
+
+def is_async(plan: Plan) -> bool:
+    """Return whether a step is scheduled before the last one has ended (async scheduling)."""
+    # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
+    waits = plan.speculative_method in plan.rules.speculation.v1_waits
+    return plan.platform.name != "cpu" and not (waits and model_runner(plan) == "v1")
