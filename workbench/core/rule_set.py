@@ -65,6 +65,8 @@ class RuleSet:
     citations: Mapping[Rule, Citation]
     batch_tiers: tuple[BatchTier, ...]
     """Default token budgets and numbers of sequences by device, largest memory first."""
+    kv_scale_methods: frozenset[str] = frozenset()
+    """Quantization methods of checkpoints whose attention layers have scales for the cache."""
     mm_prefix_lost: frozenset[str] = frozenset()
     """Models that see images whole but whose layers are built of the text's configuration, which
     does not say so: any backend serves them."""

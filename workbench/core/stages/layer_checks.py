@@ -61,6 +61,25 @@ def drafted_states(run: WorkingPlan) -> None:
     )
 
 
+def e5m2_with_scales(run: WorkingPlan) -> None:
+    """Refuse fp8_e5m2 where the checkpoint's quantization keeps scales for the cache."""
+    attention, method = run.model.attention, run.model.quantization
+    if run.kv_cache_dtype != "fp8_e5m2" or method not in run.rules.kv_scale_methods:
+        return
+    if attention is None or attention.use_mla:  # MLA layers get no scales of a checkpoint
+        return
+    run.problem(
+        "e5m2_with_checkpoint_scales",
+        "kv_cache_dtype",
+        f"kv_cache_dtype = fp8_e5m2 has no scales, and layers of a checkpoint quantized with "
+        f"{method} have them. Allowed with this checkpoint: auto, fp8 or fp8_e4m3.",
+        operands={"kv_cache_dtype": run.kv_cache_dtype, "quantization": method},
+        # Raised by _init_kv_cache_quant
+        vllm_text="fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        candidates=({"kv_cache_dtype": "fp8"}, {"kv_cache_dtype": "auto"}),
+    )
+
+
 def kv_head_split(run: WorkingPlan) -> None:
     """Check that KV heads are split or replicated evenly, and shared evenly by the query heads."""
     attention, tp = run.model.attention, run.settings.tensor_parallel

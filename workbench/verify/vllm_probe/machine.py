@@ -179,7 +179,10 @@ class _Empty(importlib.abc.Loader):
 
 
 class _Nothing:
-    """Whatever a kernel package would have offered; of no use but to be imported."""
+    """Whatever a kernel package would have offered; of no use but to be imported or called."""
+
+    def __init__(self, *_given: Any, **_options: Any) -> None:
+        return
 
     def __init_subclass__(cls, **_options: Any) -> None:
         return

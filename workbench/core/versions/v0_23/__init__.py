@@ -134,6 +134,8 @@ V0_23 = RuleSet(
     prefill=PrefillRules(),
     model_registry=MODEL_REGISTRIES["0.23"],
     speculation=SPECULATION,
+    # `get_quant_method` of Fp8Config and CompressedTensorsConfig.
+    kv_scale_methods=frozenset({"fp8", "compressed-tensors"}),
     # `with_hf_config` in config/vllm.py makes the model's configuration again (0.33 keeps it).
     mm_prefix_lost=frozenset(
         f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")

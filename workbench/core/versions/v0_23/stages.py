@@ -57,6 +57,7 @@ CHECK_RESULT = (
     flex.flex_mask_block,
     layer_checks.group_replication,
     layer_checks.drafted_states,
+    layer_checks.e5m2_with_scales,
     layer_checks.kv_head_split,
     layer_checks.mamba_block_advice,
     layer_checks.cpu_prefix_caching,

@@ -132,6 +132,8 @@ V0_33 = V0_23.successor(
     offload=OFFLOAD,
     prefill=PrefillRules(keeps_few_states=True, hashes_look_ahead=True),
     speculation=SPECULATION,
+    # compressed-tensors has them only with a kv_cache_scheme, which is not read.
+    kv_scale_methods=frozenset({"fp8"}),
     mm_prefix_lost=frozenset(),
     citations=CITATIONS,
     linear_state_as_mla=True,
