@@ -13,12 +13,15 @@ from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
+from workbench.interop.commands.references import catalog_name
 from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
 from workbench.interop.flex_settings import FlexDevice
 from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
+from workbench.models import load_model
+from workbench.models.names import same_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -63,11 +66,12 @@ def from_vllm_command(text: str, **machine: Any) -> Command:
     return Command(scenario, notes)
 
 
-def explain_log(log: str | bytes | Path) -> LogReport:
+def explain_log(log: str | bytes | Path, model: str | None = None) -> LogReport:
     """Explain a vLLM start-up log line by line: what it reports, the rule, and what to change.
 
-    log: its text, the bytes of a file, or the path of one. Nothing is downloaded for a model that
-    a log names. Errors: ScenarioError if there is nothing to explain.
+    log: its text, the bytes of a file, or the path of one. model: a catalog name, a path or a hub
+    id to compare with, instead of the model that the log names; nothing is downloaded for that one.
+    Errors: ScenarioError if there is nothing to explain; ConfigError for a model that is unknown.
 
     >>> report = wb.explain_log("Setting attention block size to 528 tokens to ensure that ...")
     >>> report.lines[0].line
@@ -76,7 +80,11 @@ def explain_log(log: str | bytes | Path) -> LogReport:
     if isinstance(log, Path):
         log = read_bytes(log, LOG)
     text = decoded(log) if isinstance(log, bytes) else log
-    return explain(text, lambda fields: resolve(Scenario.from_dict(fields)))
+    if model is not None:
+        same = same_model(model)
+        model = catalog_name(model) or (model if same is None else same.name)
+        load_model(model)
+    return explain(text, lambda fields: resolve(Scenario.from_dict(fields)), model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ EXPECTED = {
     "pages_not_divisible": ({}, {"pages_not_divisible": "unsure"}),
     "bench_report_0_24": (
         {"kv_cache_dtype": "fp8", "max_num_seqs": 1, "tensor_parallel": 1},
-        {"typed_arguments": READ, "engine_config": READ, "tokens": "unsure"},
+        {"typed_arguments": READ, "engine_config": READ, "tokens": "agrees"},
     ),
     "compose_0_8": ({"max_model_len": 8192}, {"tokens": "unsure", "concurrency": "unsure"}),
     "kimi_0_11": (
@@ -108,8 +108,8 @@ EXPECTED = {
         {"all_arguments": READ},
     ),
     "progress_and_override": (
-        {"num_gpu_blocks_override": 512, "kv_cache_memory_bytes": round(6.9 * 2**30)},
-        {"override": READ, "concurrency": "unsure"},
+        {"kv_cache_memory_bytes": round(6.9 * 2**30), "max_model_len": 262144},
+        {"profiling_blocks": "known", "concurrency": "unsure"},
     ),
     "whole_start_0_23": (
         {"model": "nemotron-3-nano-30b-a3b", "tensor_parallel": 4, "mamba_cache_mode": "align"},
@@ -129,6 +129,46 @@ EXPECTED = {
             "gdn_flashinfer_prefill": False,
         },
         {"preferred_block": "agrees", "attention_block_size": "agrees", "gdn_prefill": READ},
+    ),
+    "three_facts_cut_0_24": (
+        {"model": "qwen3.5-27b", "max_model_len": 262144, "dtype": "float16"},
+        {"tokens": "differs", "concurrency": "differs"},
+    ),
+    "without_memory_0_20": (
+        {"model": "qwen3.5-27b", "kv_cache_dtype": "fp8_e5m2"},
+        {"tokens": "agrees", "concurrency": "unsure"},
+    ),
+    "arguments_cut_0_24": (
+        {"model": "qwen3.5-27b", "kv_cache_dtype": "int8_per_token_head"},
+        {"attention_block_size": "differs", "tokens": "differs"},
+    ),
+    "same_sizes_0_24": (
+        {"model": "qwen3.5-35b-a3b", "max_num_seqs": 1},
+        {"tokens": "agrees", "concurrency": "agrees"},
+    ),
+    "kimi_command_0_11": (
+        {"model": "kimi-linear-48b-a3b", "tensor_parallel": 2, "max_num_seqs": 8},
+        {"serve_command": READ, "attention_block_size": "differs"},
+    ),
+    "command_rocm_0_10": (
+        {"model": "qwen3-next-80b-a3b", "platform": "rocm", "tensor_parallel": 4},
+        {"serve_command": READ},
+    ),
+    "graphs_estimated": (
+        {"gpu_memory_utilization": 0.92, "kv_cache_memory_bytes": round(15.72 * 2**30)},
+        {"graph_profiling": READ, "graphs_estimated": "known", "mamba_padding": "unsure"},
+    ),
+    "command_and_sizes": (
+        {"model": "qwen3.5-27b", "kv_cache_dtype": "fp8_e4m3", "tensor_parallel": 2},
+        {"tokens": "agrees", "concurrency": "agrees"},
+    ),
+    "pipeline_command": (
+        {"gpu_memory_utilization": 0.9, "max_model_len": 262144},
+        {"not_enough_memory": "unsure", "estimated_length": "known"},
+    ),
+    "gdn_kernel": (
+        {"gdn_flashinfer_prefill": True, "max_model_len": 2048},
+        {"gdn_prefill": READ, "attention_block_size": "unsure"},
     ),
 }
 """Log -> fields that it gives, and verdicts by message."""

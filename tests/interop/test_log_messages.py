@@ -8,10 +8,16 @@ from workbench.interop.logs.find import MESSAGES, find_messages
 from workbench.interop.logs.text import bare, lines_of
 
 LINES = {
+    "serve_command": "VLLM_USE_V1=1 vllm serve Qwen/Qwen3-8B -tp 2 --max-model-len 8192",
+    "docker_command": "docker run --gpus all vllm/vllm-openai:v0.23.0 --model Qwen/Qwen3-8B -tp 2",
+    "python_command": "python3 -m vllm.entrypoints.openai.api_server --model Qwen/Qwen3-8B -tp 2",
     "version": "vLLM API server version 0.23.0",
     "typed_arguments": "non-default args: {'model': 'Qwen/Qwen3-8B'}",
     "all_arguments": "args: Namespace(host=None, model='Qwen/Qwen3-8B', dtype='auto')",
     "platform": "Automatically detected platform cuda.",
+    "listed_device": "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)",
+    "moe_device": "Using default MoE config. Performance might be sub-optimal! Config file not "
+    "found at configs/E=256,N=256,device_name=NVIDIA_GeForce_RTX_3090,dtype=int4_w4a16.json",
     "architecture": "Resolved architecture: NemotronHForCausalLM",
     "max_model_len": "Using max model len 32768",
     "token_budget": "Chunked prefill is enabled with max_num_batched_tokens=8192.",
@@ -50,6 +56,17 @@ LINES = {
     "graphs": "Graph capturing finished in 12 secs, took 0.88 GiB",
     "override": "Overriding num_gpu_blocks=8676 with num_gpu_blocks_override=4338",
     "num_blocks": "# GPU blocks: 1478, # CPU blocks: 2048",
+    "graph_profiling": "CUDA graph memory profiling is enabled (default since v0.21.0). The "
+    "current --gpu-memory-utilization=0.9200 is equivalent to --gpu-memory-utilization=0.9129 "
+    "without CUDA graph memory profiling.",
+    "graphs_not_profiled": "CUDA graph memory profiling is disabled "
+    "(VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS=0). Without it, CUDA graph memory is not",
+    "graphs_estimated": "Estimated CUDA graph memory: 0.17 GiB total",
+    "profiling_blocks": "Overriding num_gpu_blocks=0 with num_gpu_blocks_override=512",
+    "window_groups": "Sliding-window bucket(s) are the smallest; using group_size 8 (pads the "
+    "sliding-window group instead of the full-attention/mamba layers)",
+    "group_sizes": "kv cache group sizes (1056, 1056)",
+    "lcm_block": "kv lcm block sizes 1056",
     "padding_layers": "Add 1 padding layers, may waste at most 4.35% KV cache memory",
     "tokens_and_concurrency": "XPU KV cache size: 1,676,933 tokens, Maximum concurrency for "
     "262,144 tokens per request: 6.40x",
@@ -58,7 +75,9 @@ LINES = {
     "auto_fit": "Auto-fit max_model_len: reduced from 262144 to 99792 to fit in GPU memory",
     "not_enough_memory": "ValueError: To serve at least one request with the model's max seq len "
     "(100000), (4.26 GiB KV cache is needed, which is larger than the available KV cache memory "
-    "(4.25 GiB). Based on the available memory, the estimated maximum model length is 99792.",
+    "(4.25 GiB).",
+    "estimated_length": "Based on the available memory, the estimated maximum model length is "
+    "99792.",
     "longer_than_cache": "The model's max seq len (29000) is larger than the maximum number of "
     "tokens that can be stored in KV cache (23648). Try increasing `gpu_memory_utilization`",
     "no_memory": "ValueError: No available memory for the cache blocks. Try increasing "
@@ -75,6 +94,10 @@ LINES = {
     "no_shared_block": "The attention backends share no supported KV cache block size (A: [16])",
     "kernel_block_must_divide": "kernel_block_size 64 must divide kv_manager_block_size size 528",
     "hash_block_not_divisible": "tokens_per_block=16 not divisible by tokens_per_hash=512.",
+    "hash_block_must_divide": "Each KV cache group's real block_size must be divisible by "
+    "hash_block_size. block_sizes=[1024, 64, 4, 8], hash_block_size=16",
+    "hash_block_assertion": "AssertionError: block_size must be divisible by hash_block_size",
+    "padded_page_too_small": "assert self.page_size_padded >= page_size",
     "invalid_hash_block": "Invalid prefix_match_unit=64; prefix-cacheable KV cache group block "
     "sizes must be divisible by prefix_match_unit.",
     "context_parallel": "Hybrid KV cache groups with multiple block sizes do not support context "
@@ -143,8 +166,12 @@ DUMPS = {
     "rocm_backend",
     "backend_not_valid",
     "layout_unknown",
+    "listed_device",
+    "serve_command",
+    "docker_command",
+    "python_command",
 }
-"""Messages that end in a printed object: of one that is cut, what is left is read."""
+"""Messages that end in a printed object or a command: of one that is cut, what is left is read."""
 
 
 @pytest.mark.parametrize("name", sorted(LINES.keys() - DUMPS))
@@ -191,7 +218,8 @@ def test_equal_lines_of_several_ranks_count_once_with_their_number():
 @pytest.mark.parametrize("entry", MESSAGES.values(), ids=lambda entry: entry.name)
 def test_a_message_says_what_it_means(entry):
     assert entry.means.endswith((".", ")."))
-    assert not entry.advice or entry.advice.endswith(".")
+    [found] = messages_in(LINES[entry.name])
+    assert all(advice.endswith(".") for advice in entry.advise(found.values, {}))
 
 
 def test_a_prefix_alone_stays():

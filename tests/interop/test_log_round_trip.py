@@ -23,7 +23,12 @@ STATED = (
     "platform",
 )
 DEFAULTS = wb.Scenario()
-NOT_STATED = {"compute_capability": None, "device": None, "entry_point": "serve"}
+NOT_STATED = {
+    "compute_capability": None,
+    "device": None,
+    "device_memory_bytes": None,
+    "entry_point": "serve",
+}
 """Fields that no line of a start states, and their defaults."""
 
 

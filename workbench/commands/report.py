@@ -60,7 +60,9 @@ def _names_schema(path: Path) -> bool:
 
 
 def explain_log(
-    log: str = argument("A vLLM start-up log; - for stdin.", default=...), as_json: AsJson = False
+    log: str = argument("A vLLM start-up log; - for stdin.", default=...),
+    model: str | None = option("Catalog name, path, or hub id, instead of the log's."),
+    as_json: AsJson = False,
 ) -> None:
     """Explain a vLLM start-up log: every known line, its rule, and what to change.
 
@@ -71,5 +73,5 @@ def explain_log(
     from workbench.views.logs.table import log_text
 
     given = sys.stdin.buffer.read(MAX_LOG_BYTES + 1) if log == "-" else Path(log)
-    found = explain(given).to_dict()
+    found = explain(given, model).to_dict()
     typer.echo(json.dumps(found, indent=2) if as_json else log_text(found))

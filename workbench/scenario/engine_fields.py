@@ -102,6 +102,7 @@ class EngineFields:
         only_legal=True,
         examples=(1, 1, 2, 4, 8),
         sweep=(1, 2, 4, 8),
+        tried=range(1, 17),
     )
     kv_cache_dtype: str = dtype_field(
         lambda rules: rules.kv_cache_dtypes,

@@ -46,6 +46,8 @@ class Field:
     """Values of random scenarios, the likely ones repeated; without them the default stays."""
     sweep: tuple[Any, ...] = ()
     """Values of the default sweep."""
+    tried: Sequence[Any] = ()
+    """Values that may explain the numbers of a log, where they are not those of its picker."""
     name: str = ""
 
     @property
@@ -91,6 +93,10 @@ class Field:
         if self.default is False:
             return values[::-1]
         return (None, *values) if values and self.default is None else values
+
+    def tried_values(self, settings: Any, model: Model | None) -> Sequence[Any]:
+        """Return the values with which the explanation of a log is looked for."""
+        return self.tried or self.candidates(settings, model) or self.sweep
 
     def schema(self) -> JsonSchema:
         """Return the JSON schema of the field."""

@@ -84,6 +84,7 @@ class FlexFields:
         "Before 2.9 the default mask block is 128 x 128",
         none="2.9 or later (vLLM's)",
         offer=lambda _settings, _model: (None, "2.8", "2.9"),
+        tried=("2.8",),
     )
     flex_attn_block_m: int | None = _attention_size(
         "Tile, queries", "{flag}: BLOCK_M of the kernel"
@@ -125,6 +126,7 @@ class MoreFields:
         "Mamba block",
         "{flag}, in tokens",
         examples=(None, None, None, None, None, 128, 1024),
+        tried=(128, 1024),
     )
     max_num_batched_tokens: int | None = declare(
         None,
@@ -132,6 +134,7 @@ class MoreFields:
         "Token budget",
         "{flag} of one scheduler step",
         examples=(None, None, 2048, 4096, 8192),
+        tried=(2048,),
     )
     max_num_seqs: int | None = declare(
         None,
@@ -139,6 +142,7 @@ class MoreFields:
         "Max sequences",
         "{flag} of one scheduler step",
         examples=(None, None, 64, 512),
+        tried=(256, 1024),
     )
     entry_point: str = declare(
         SERVE,
@@ -158,6 +162,7 @@ class MoreFields:
         offer=lambda _settings, _model: range(9),
         examples=(0, 0, 0, 1, 2, 3, 5),
         sweep=(0, 1, 3),
+        tried=range(17),
     )
     speculative_method: str | None = declare(
         None,
@@ -227,6 +232,7 @@ class MoreFields:
         "states are kept in the cache",
         flag="--speculative-config.draft_model_config",
         offer=lambda _settings, _model: range(9),
+        tried=(1,),
     )
     kv_cache_dtype_skip_layers: tuple[str, ...] | None = declare(
         None, Layers(), "Unquantized layers", "{flag}: numbers, or sliding_window"

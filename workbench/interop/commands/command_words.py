@@ -45,12 +45,16 @@ def command_words(text: str) -> list[str]:
 def first_argument(words: list[str]) -> int | None:
     """Return where the arguments begin, after what starts the server; None if nothing does."""
     for at, word in enumerate(words):
-        following = words[at + 1] if at + 1 < len(words) else ""
-        if word.rpartition("/")[2] == "vllm" and following == "serve":
+        following = words[at + 1 : at + 3]
+        if word.rpartition("/")[2] == "vllm" and following[:1] == ["serve"]:
             return at + 2
-        if word == "-m" and following.startswith("vllm.entrypoints"):
+        if word == "-m" and "".join(following[:1]).startswith("vllm.entrypoints"):
             return at + 2
-        if "vllm-openai" in word or word.endswith("vllm/entrypoints/openai/api_server.py"):
+        is_image = "vllm-openai" in word and [one.rpartition("/")[2] for one in following] != [
+            "vllm",
+            "serve",
+        ]
+        if is_image or word.endswith("vllm/entrypoints/openai/api_server.py"):
             return at + 1
     return 0 if words and words[0].startswith("--") else None
 

@@ -1,11 +1,13 @@
 """The messages of fatal errors about memory and block sizes; see `MESSAGES` in `find`."""
 
-from workbench.interop.logs.message import Compare, fatal
+from workbench.interop.logs.message import Compare, Values, fatal
 
 GIB = 2**30
 
 
-NUM_BLOCKS = Compare("num_blocks", of="cache.num_blocks", unit="blocks", rounded=True)
+NUM_BLOCKS = Compare(
+    "num_blocks", of="cache.num_blocks", unit="blocks", rounded=True, is_target=True
+)
 BLOCK = Compare("block_size", unit="tokens")
 NEEDED = Compare(
     "needed_gib",
@@ -14,12 +16,38 @@ NEEDED = Compare(
     unit="GiB",
     digits=2,
     tolerance=0.011,
+    is_target=True,
 )
+
+
+HASH_MEANS = (
+    "A group's block is not a multiple of the prefix hash unit, by default the greatest common "
+    "divisor of all groups."
+)
+HASH_ADVICE = (
+    "Omit --prefix-match-unit (before 0.33: --hash-block-size), or use a divisor of all sizes."
+)
+
+
+def _hash_unit(values: Values, scenario: Values) -> str:
+    if not scenario.get("enable_prefix_caching"):
+        return (
+            "--enable-prefix-caching aligns the groups; tab `Offload and transfer` lists sizes "
+            "that work."
+        )
+    size = values["group_block_size"]
+    return (
+        f"Prefix caching is on already, so the hash unit was set or a group of {size} tokens is "
+        f"smaller than it: set --prefix-match-unit (before 0.33: --hash-block-size) to a divisor "
+        f"of {size}, or omit it; else use a connector without hashes of this group."
+    )
+
+
 ERRORS = (
     fatal(
         "not_enough_memory",
         r"`To serve at least one request` with the models?'s max seq len "
-        r"\((?P<max_model_len>\d+)\), \((?P<needed_gib>[\d.]+) GiB KV cache is needed, which is "
+        r"\((?P<max_model_len>\d+)\), \(?(?P<needed_gib>[\d.]+) GiB KV cache is needed, which is "
         r"larger than the available KV cache memory \((?P<available_gib>[\d.]+) GiB\)",
         "One request of full length does not fit into the cache, so vLLM does not start.",
         "Set --max-model-len to the estimated length, or free memory for the cache.",
@@ -133,8 +161,29 @@ ERRORS = (
         r"(?:gpu_block_size|tokens_per_block)=(?P<group_block_size>\d+) `not divisible by` "
         r"(?:hash_block_size|tokens_per_hash)=(?P<hash_block_size>\d+)",
         "A group's block is not a multiple of the prefix hash unit, so offload cannot identify it.",
-        "--enable-prefix-caching aligns the groups; tab `Offload and transfer` lists sizes that "
-        "work.",
+        _hash_unit,
+        is_distinct=False,
+    ),
+    fatal(
+        "hash_block_must_divide",
+        r"`Each KV cache group's real block_size` must be divisible by hash_block_size\. "
+        r"block_sizes=(?P<group_sizes>\[[\d, ]+\]), hash_block_size=(?P<hash_block_size>\d+)",
+        HASH_MEANS,
+        HASH_ADVICE,
+    ),
+    fatal(
+        "hash_block_assertion",
+        r"AssertionError: `block_size must be divisible by hash_block_size`",
+        HASH_MEANS,
+        HASH_ADVICE,
+        is_distinct=False,
+    ),
+    fatal(
+        "padded_page_too_small",
+        r"self\.`page_size_padded >= `(?:real_page_size|page_size|self\.unpadded_page_size_bytes)",
+        "A page is larger than what it was to be padded to: the block was aligned for other "
+        "states, so a dtype or the number of drafts changed afterwards.",
+        "Compare the states that each process reports, set --mamba-ssm-cache-dtype, or upgrade.",
         is_distinct=False,
     ),
     fatal(

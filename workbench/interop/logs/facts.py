@@ -7,7 +7,7 @@ from typing import Any
 from workbench.interop.commands.command_line import MATTERS
 from workbench.interop.commands.references import catalog_name, local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
-from workbench.models import catalog_names, repository
+from workbench.models.names import same_model, similar_model
 from workbench.scenario import FIELDS, MODEL, Field
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -96,35 +96,17 @@ def unfollowed(values: dict[str, Any]) -> tuple[str, ...]:
 
 
 def known_model(reference: str) -> tuple[str | None, str]:
-    """Return the catalog's name for a model as a log names it, and how sure that is.
-
-    A folder counts by its last part, a longer name (a quantised checkpoint) by its beginning. None
-    with what to do if it is unknown.
-    """
+    """Return the model for a name in a log, and what it is taken for; None with what to do."""
     if name := catalog_name(reference) or local_config(reference):
         return name, ""
-    last = re.sub(r"^models--[^-]+--", "", reference.rstrip("/").rpartition("/")[2]).casefold()
-    best = ""
-    for hub_id, name in _hub_names():
-        if last == hub_id:
-            return name, f"{reference} is assumed to be {name}, by the name of the folder."
-        if hub_id and last.startswith(hub_id) and len(hub_id) > len(best):
-            best, found = hub_id, name
-    if best:
-        return found, (
-            f"{reference} is assumed to be {found}: a checkpoint with another name can have "
-            "another config.json. Give its own config.json to be sure."
+    if same := same_model(reference):
+        return same.name, (
+            f"{reference} has the sizes of {same.name} ({same.why}). A quantized checkpoint can "
+            "set a KV dtype of its own."
         )
+    similar = similar_model(reference)
+    advice = f" Give {similar} if it has that model's config.json." if similar else ""
     return None, (
-        f"{reference} is not in the catalog (`workbench models`). Give the path of its "
-        "config.json as the model to compare the sizes."
+        f"{reference} is not in the catalog (`workbench models`). To compare the sizes, give the "
+        f"path of its config.json as the model (`--model`).{advice}"
     )
-
-
-def _hub_names() -> list[tuple[str, str]]:
-    names = []
-    for name in catalog_names():
-        last = (repository(name) or "").rpartition("/")[2].casefold()
-        short = last.removesuffix("-bf16").removesuffix("-instruct")
-        names += [(last, name), (short, name), (name, name)]
-    return names

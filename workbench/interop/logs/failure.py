@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.interop.logs.find import LoggedMessage
+from workbench.interop.logs.message import HALF_A_HUNDREDTH_GIB
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
 from workbench.interop.logs.text import Line, bare, short
 from workbench.interop.logs.wrapped import JOINED_LINES
@@ -31,7 +32,6 @@ FOLLOWING = (
 MEMORY = "kv_cache_memory_bytes"
 ROUNDED = frozenset({"available_memory", "reserved_memory", "not_enough_memory"})
 """Messages that print the memory rounded to 0.01 GiB."""
-HALF_A_HUNDREDTH_GIB = 2**30 // 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from workbench.interop.logs.setting_errors import SETTING_ERRORS
 from workbench.interop.logs.sizes import SIZES
 from workbench.interop.logs.start import START
 from workbench.interop.logs.text import MAX_REPEATS, Line, bare, is_begun, short
-from workbench.interop.logs.wrapped import continuation, dumps, width_of, windows
+from workbench.interop.logs.wrapped import command_at, continuation, dumps, width_of, windows
 
 MESSAGES: Registry[Message] = Registry("message", "log")
 """Name -> message that is recognised."""
@@ -61,7 +61,7 @@ def find_messages(lines: list[Line]) -> tuple[LoggedMessage, ...]:
             values, text = _read(entry, lines, at, width)
             if values is None and not entry.is_distinct:
                 continue
-            key = (entry.name, None if values is None else tuple(sorted(values.items())))
+            key = (entry.name, repr(values and sorted(values.items())))
             if key in found:
                 found[key] = replace(found[key], times=found[key].times + 1, last=line.number)
             elif counts.get(entry.name, 0) < MAX_REPEATS:
@@ -100,6 +100,9 @@ def _read(
 ) -> tuple[dict[str, Any] | None, str]:
     """Return values of the message whose `begins` is here, at least partly, and their text."""
     text = lines[at].text
+    if entry.is_command:  # one line, or several that backslashes join
+        text = command_at(lines, at)
+        return entry.read(text), text
     after = "".join(continuation(lines, at, 1))
     is_cut = bool(after) and (
         (width is not None and len(text.rstrip()) >= width - 1)

@@ -4,17 +4,22 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 from typing import Any
 
 from workbench.core.plan import Plan
 from workbench.scenario import FIELDS
 
+HALF_A_HUNDREDTH_GIB = 2**30 // 200
+"""How far a number of GiB with two decimals can be from the bytes."""
 Values = Mapping[str, Any]
 TEXTS = frozenset({"version"})
 """Values that stay text, even if they look like numbers."""
 OUTCOMES = frozenset({"block_size", "backend"})
 """Values that are usually what vLLM made of the fields of these names."""
 NUMBER = re.compile(r"-?[\d,]*\d(?:\.\d+)?")
+SIZES = re.compile(r"[\[(][\d,\s]*\d,?[\])]")
+"""A printed list or tuple of integers."""
 KEY_WORDS = re.compile(r"`([^`]+)`")
 
 
@@ -36,8 +41,14 @@ class Compare:
     is_size: bool = False
     """The value follows from model, dtypes and backend alone, so it can be looked for in other
     scenarios."""
+    is_target: bool = False
+    """The value is looked for in other scenarios; all of `is_size` are."""
     otherwise: Callable[[Plan, Any], str | None] = lambda _plan, _value: None
     """What else the log's value may be; None where that does not fit either."""
+    before: Callable[[Plan], Any] | None = None
+    """The value as older versions counted it."""
+    fits: Callable[[Plan, Any, int | None], bool] = lambda _plan, _value, _blocks: False
+    """Whether a pool that differs by at most so many blocks gives the value; None: any pool."""
 
     def expected(self, plan: Plan) -> Any:
         """Return the plan's value; None if the memory for it is unknown."""
@@ -48,6 +59,16 @@ class Compare:
             for name in (self.of or self.value).split("."):
                 value = None if value is None else getattr(value, name)
         return value if value is None or self.digits is None else round(value, self.digits)
+
+    def has(self, plan: Plan, said: Any) -> bool:
+        """Return whether the plan has the value, as this or as older versions count it."""
+        expected = self.expected(plan)
+        if expected is None:
+            return self.fits(plan, said, None)
+        older = self.before(plan) if self.before is not None else None
+        if self.agrees(said, expected) or self.agrees(said, older):
+            return True
+        return self.rounded and self.fits(plan, said, _rounded_blocks(plan))
 
     def agrees(self, said: Any, expected: Any) -> bool:
         """Return whether the two are equal, to the precision that the log prints."""
@@ -80,7 +101,8 @@ class Message:
     """The whole message, its values as named groups (integers and decimals become numbers)."""
     means: str
     """In our own words, like `advice`."""
-    advice: str = ""
+    advice: str | Callable[[Values, Values], str] = ""
+    """What to change; a function of the values and of what the scenario decides."""
     fields: Mapping[str, Any] | Callable[[Values], Mapping[str, Any]] = field(default_factory=dict)
     """Scenario fields that the line gives in addition to the values that are named like one; None
     is nothing."""
@@ -92,10 +114,17 @@ class Message:
     """Nothing else holds `begins`."""
     is_dump: bool = False
     """Ends in a printed configuration, which may be hundreds of lines when wrapped."""
+    is_command: bool = False
+    """A command line, whose lines end in a backslash where it goes on."""
     is_explicit: bool = False
     """The fields are what the user set, not what vLLM made of it."""
     is_fatal: bool = False
     """The start ends with this message."""
+
+    def advise(self, values: Values, scenario: Values) -> tuple[str, ...]:
+        """Return what to change. scenario: fields, as the rules decide them where they do."""
+        advice = self.advice(values, scenario) if callable(self.advice) else self.advice
+        return (advice,) if advice else ()
 
     def matches_problem(self, code: str, vllm_text: str | None) -> bool:
         """Return whether a problem or a refusal of the rules is this message."""
@@ -127,7 +156,13 @@ class Message:
         return {name: value for name, value in {**named, **more}.items() if value is not None}
 
 
-def message(name: str, pattern: str, means: str, advice: str = "", **more: Any) -> Message:
+def message(
+    name: str,
+    pattern: str,
+    means: str,
+    advice: str | Callable[[Values, Values], str] = "",
+    **more: Any,
+) -> Message:
     """Return a message whose pattern has the words that find it in backticks.
 
     The pattern has single spaces: any white space matches them.
@@ -148,8 +183,18 @@ fatal = partial(message, is_fatal=True)
 """A message with which a start ends."""
 
 
+def _rounded_blocks(plan: Plan) -> int:
+    """Return by how many blocks the pool may differ, as its memory is printed rounded."""
+    cache = plan.cache
+    if cache is None or not cache.num_blocks or not cache.available_bytes:
+        return 0
+    return ceil(HALF_A_HUNDREDTH_GIB * cache.num_blocks / cache.available_bytes)
+
+
 def _value(text: str) -> Any:
     if NUMBER.fullmatch(text):
         plain = text.replace(",", "")
         return float(plain) if "." in plain else int(plain)
+    if SIZES.fullmatch(text):
+        return [int(number) for number in re.findall(r"\d+", text)]
     return text

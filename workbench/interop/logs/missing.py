@@ -5,21 +5,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from workbench.core.batch_defaults import LLM
-from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
-from workbench.core.platforms import PLATFORMS
 from workbench.core.trace import show
-from workbench.core.versions import RULE_SETS
-from workbench.interop.logs.candidates import CHANGES, FEW, CandidateScenario
+from workbench.interop.logs.candidates import FEW, LIKELY, OF_THE_MACHINE, CandidateScenario
 from workbench.interop.logs.failure import FatalEntry
 from workbench.interop.logs.report import DIFFERS, Failure, LogReport
 from workbench.interop.logs.scenario import LogReading, Resolve, resolved
-from workbench.scenario import FIELDS, Settings
+from workbench.models import load_model
+from workbench.scenario import FIELDS, Scenario
 
-OF_THE_MACHINE = frozenset(
-    {"kv_cache_memory_bytes", "num_gpu_blocks_override", "max_num_batched_tokens", "max_num_seqs"}
-)
-"""Fields whose value the machine decides if no argument does."""
 SMALL_SIZES = (0, *(2**power for power in range(20, 37)))
 
 
@@ -101,43 +94,28 @@ def _scene(
 def _is_free(name: str, reading: LogReading) -> bool:
     """Return whether the log leaves a field open: its arguments are known only where printed."""
     is_printed = FIELDS[name].flag.startswith("--") and name not in OF_THE_MACHINE
-    return name not in reading.from_lines and not (is_printed and reading.has_arguments)
+    is_known = name in reading.from_lines or name in {"model", "rules"}
+    return not is_known and not (is_printed and reading.has_arguments)
 
 
 def _values(reading: LogReading, ending: FatalEntry) -> Mapping[str, tuple[Any, ...]]:
     """Return the values to try for every free field, the numbers of the error itself first."""
-    rules = RULE_SETS[reading.fields["rules"]]
-    platform = PLATFORMS[reading.fields.get("platform", Settings().platform)]
-    tried: dict[str, tuple[Any, ...]] = {
-        **CHANGES,
-        "platform": tuple(PLATFORMS),
-        "compute_capability": platform.capabilities,
-        "backend": tuple(rules.backends),
-        "kv_cache_dtype": rules.kv_cache_dtypes,
-        "mamba_cache_mode": rules.cache_modes,
-        "dtype": MODEL_DTYPES,
-        "mamba_cache_dtype": STATE_DTYPES,
-        "mamba_ssm_cache_dtype": STATE_DTYPES,
-        "tensor_parallel": tuple(range(1, 17)),
-        "batch_invariant": (True,),
-        "kv_cache_layout": ("NHD", "HND"),
-        "trtllm_kernels": (True,),
-        "torch_version": ("2.8",),
-        "entry_point": (LLM,),
-        "disable_hybrid_kv_cache_manager": (True,),
-        "hidden_state_layers": (1,),
-        "mamba_block_size": (128, 1024),
-        "max_num_batched_tokens": (2048,),
-        "max_num_seqs": (256, 1024),
-        "kv_cache_memory_bytes": SMALL_SIZES,
-        "num_gpu_blocks_override": (),
-    }
+    base = {name: value for name, value in reading.compared.items() if name in FIELDS}
+    settings = Scenario.from_dict({**base, "model": reading.fields["model"]})
+    model = load_model(reading.fields["model"])
     given = dict(ending.found.values or {}) if ending.found is not None else {}
     given["num_gpu_blocks_override"] = given.pop("num_blocks", None)
-    own = {
-        name: (value, *tried.get(name, ()))
-        for name, value in given.items()
-        if name in FIELDS and value is not None
+    free = {name: field for name, field in FIELDS.items() if _is_free(name, reading)}
+    tried = {
+        name: SMALL_SIZES
+        if name == "kv_cache_memory_bytes"
+        else tuple(field.tried_values(settings, model))
+        for name, field in free.items()
     }
-    both = {**own, **{name: values for name, values in tried.items() if name not in own}}
-    return {name: values for name, values in both.items() if _is_free(name, reading)}
+    own = {
+        name: (value, *tried[name])
+        for name, value in given.items()
+        if name in tried and value is not None
+    }
+    likely = {name: tried[name] for name in LIKELY if name in tried}
+    return {name: values for name, values in {**own, **likely, **tried, **own}.items() if values}

@@ -87,6 +87,9 @@ class LogReport:
     failure: Failure | None = None
     """The fatal error with which it ends, if it does."""
 
+    servers: tuple["LogReport", ...] = ()
+    """Every server of a log with several, of which this is the last."""
+
     @property
     def scenario(self) -> dict[str, Any] | None:
         """Return the reconstructed fields."""
@@ -115,4 +118,5 @@ class LogReport:
             "candidates": [asdict(scene) for scene in self.scenes],
             "lines": [line.to_dict() for line in self.lines],
             "total_lines": self.total_lines,
+            "servers": [server.to_dict() for server in self.servers],
         }

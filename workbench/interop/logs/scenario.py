@@ -17,7 +17,12 @@ Resolve = Callable[[Mapping[str, Any]], Plan]
 """Scenario fields -> plan; WorkbenchError if there is none."""
 
 ARGUMENTS = "typed_arguments"
+COMMANDS = frozenset({"serve_command", "docker_command", "python_command"})
 SETTLED = "engine_config"
+NO_ARGUMENTS = (
+    "The log contains neither all arguments nor the command: what it does not name is a default "
+    "here."
+)
 BACKENDS = ("backend", "rocm_backend", "backend_in_words")
 """Messages whose fields are handled separately: see `_with_backend`."""
 
@@ -49,8 +54,10 @@ class LogReading:
         return self.plan is not None or self.refusal is not None
 
 
-def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
-    """Return the scenario of a log, and its plan."""
+def reconstruct(
+    found: Iterable[LoggedMessage], resolve: Resolve, model: str | None = None
+) -> LogReading:
+    """Return the scenario of a log, and its plan. model: instead of the one that the log names."""
     seen = [one for one in found if one.values is not None]
     version = _first(seen, "version")
     rules, note = rules_for(version)
@@ -61,16 +68,34 @@ def reconstruct(found: Iterable[LoggedMessage], resolve: Resolve) -> LogReading:
         from_lines=from_lines,
         notes=(*filter(None, (note,)), *notes),
         architecture=_first(seen, "architecture"),
-        has_arguments=any(one.message.name == ARGUMENTS for one in seen),
+        has_arguments=any(map(_has_arguments, seen)),
     )
-    if "model" not in fields:
+    if model is None and "model" not in fields:
         return reading
-    name, note = known_model(str(fields["model"]))
+    logged = fields.get("model", "no model")
+    if model is None:
+        name, note = known_model(str(logged))
+    else:
+        name, note = model, f"Compared with {model}, as requested; the log names {logged}."
     reading = replace(reading, notes=(*reading.notes, *filter(None, (note,))))
     if name is None:
         return reading
+    if not reading.has_arguments:
+        reading = replace(reading, notes=(*reading.notes, NO_ARGUMENTS))
     known = replace(reading, fields={**reading.fields, "model": name})
     return _with_backend(resolved(known, resolve), seen, resolve)
+
+
+def _has_arguments(one: LoggedMessage) -> bool:
+    """Return whether a message contains all arguments; a printed dict can be cut off."""
+    if one.message.name == ARGUMENTS and one.values is not None:
+        printed = str(one.values["arguments"])
+        return printed.count("{") <= printed.count("}")
+    return one.message.name in COMMANDS and bool(_given(one))
+
+
+def _given(one: LoggedMessage) -> Mapping[str, Any]:
+    return one.message.given(one.values or {})
 
 
 def _first(seen: list[LoggedMessage], value: str) -> str | None:
@@ -88,7 +113,7 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
         assert one.values is not None
         if one.message.name in BACKENDS:
             continue
-        for name, value in one.message.given(one.values).items():
+        for name, value in _given(one).items():
             if fields.get(name, "auto") == "auto":
                 fields[name], from_lines[name] = value, one.line.number
         for dump in ("arguments", "config"):
@@ -97,13 +122,15 @@ def _fields(seen: list[LoggedMessage]) -> tuple[dict[str, Any], dict[str, int], 
     return fields, from_lines, notes
 
 
-def _trust(one: LoggedMessage) -> tuple[int, float, int]:
+def _trust(one: LoggedMessage) -> tuple[float, float, int]:
     """Return the sort key: the user's settings, the engine's, single lines, then implied values.
 
     Of the memory of several ranks the smallest counts.
     """
     assert one.values is not None
-    order = 1 if one.message.name == SETTLED else 2
+    order: float = 1 if one.message.name == SETTLED else 2
+    if one.message.name in COMMANDS:
+        order = 0.5
     if one.message.name == ARGUMENTS or one.message.is_explicit:
         order = 0
     elif one.message.is_fatal:
@@ -157,7 +184,7 @@ def _with_backend(reading: LogReading, seen: list[LoggedMessage], resolve: Resol
     one = next((one for one in seen if one.message.name in BACKENDS), None)
     if reading.plan is None or one is None or one.values is None or "backend" in reading.fields:
         return reading
-    named = one.message.given(one.values)
+    named = _given(one)
     if reading.plan.backend == named["backend"]:
         return reading
     device = {name: value for name, value in named.items() if name == "compute_capability"}

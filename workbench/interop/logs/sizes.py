@@ -1,12 +1,16 @@
 """The messages about sizes of blocks, memory and what fits, in the order of a start."""
 
+from math import ceil, lcm
 from typing import Any
 
+from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.plan import Plan
 from workbench.interop.logs.errors import NUM_BLOCKS
 from workbench.interop.logs.message import Compare, message
 
 GIB = 2**30
+HUNDREDTH = 0.011
+"""A hundredth, and what adding it to a decimal loses."""
 ALIGNMENT = (
     "mamba_page_size_bytes",
     "attention_bytes_per_token",
@@ -17,20 +21,57 @@ ALIGNMENT = (
 PADDING = ("mamba_page_size_bytes", "attention_bytes_per_token", "mamba_page_size_padded")
 
 
-def _old_tokens(plan: Plan, reported: Any) -> str | None:
-    """Return the number printed before 0.20, which divided the blocks among the groups."""
+def tokens_before_0_20(plan: Plan) -> int | None:
+    """Return the tokens as vLLM before 0.20 printed them, the blocks divided among the groups."""
     cache = plan.cache
     if cache is None or cache.num_blocks is None or not cache.groups:
         return None
-    smallest = min(group.spec.block_size for group in cache.groups)
-    old = cache.num_blocks // len(cache.groups) * smallest
-    if abs(old - reported) > max(old, reported) / 50:
+    return cache.num_blocks // len(cache.groups) * min(one.spec.block_size for one in cache.groups)
+
+
+def _old_tokens(plan: Plan, reported: Any) -> str | None:
+    old, cache = tokens_before_0_20(plan), plan.cache
+    if old != reported or cache is None:
         return None
     return (
-        f"It is {cache.num_blocks:,} blocks // {len(cache.groups)} groups * {smallest:,} tokens = "
-        f"{old:,}: how vLLM before 0.20 counted, which is far too low for hybrids (vllm#40691). "
-        "Use concurrency * longest request instead."
+        f"It is {cache.num_blocks:,} blocks // {len(cache.groups)} groups * "
+        f"{min(one.spec.block_size for one in cache.groups):,} tokens = {old:,}: how vLLM before "
+        "0.20 counted, which is far too low for hybrids (vllm#40691). Use concurrency * longest "
+        "request instead."
     )
+
+
+def fits_tokens(plan: Plan, tokens: int, blocks: int | None) -> bool:
+    """Return whether a pool that differs by at most so many blocks prints these tokens."""
+    cache = plan.cache
+    if cache is None or not cache.blocks_per_request:
+        return False
+    length, request = cache.max_model_len, cache.blocks_per_request
+    near = round(tokens / length * request)
+    pools = [pool for pool in (near, near + 1) if int(pool / request * length) == tokens]
+    return any(_is_near(cache, pool, blocks) for pool in pools)
+
+
+def _fits_concurrency(plan: Plan, concurrency: float, blocks: int | None) -> bool:
+    cache = plan.cache
+    if cache is None or not (request := cache.blocks_per_request):
+        return False
+    low, high = ceil((concurrency - HUNDREDTH) * request), int((concurrency + HUNDREDTH) * request)
+    present = cache.num_blocks or low
+    return low <= high and _is_near(cache, min(max(present, low), high), blocks)
+
+
+def _is_near(cache: CachePlan, pool: int, blocks: int | None) -> bool:
+    return blocks is None or cache.num_blocks is None or abs(pool - cache.num_blocks) <= blocks
+
+
+def _group_sizes(plan: Plan) -> list[int] | None:
+    return None if plan.cache is None else [one.spec.block_size for one in plan.cache.groups]
+
+
+def _lcm_of_groups(plan: Plan) -> int | None:
+    sizes = _group_sizes(plan)
+    return lcm(*sizes) if sizes else None
 
 
 def _preferred(plan: Plan) -> Any:
@@ -42,6 +83,7 @@ PADDING_LAYERS = Compare(
     "padding_layers",
     of=lambda plan: plan.cache and sum(group.padding_layers for group in plan.cache.groups),
     rules=("num_blocks",),
+    is_target=True,
 )
 BLOCK = Compare("block_size", rules=ALIGNMENT, unit="tokens", is_size=True)
 CONCURRENCY = Compare(
@@ -50,8 +92,10 @@ CONCURRENCY = Compare(
     rules=("num_blocks",),
     unit="x",
     digits=2,
-    tolerance=0.011,
+    tolerance=HUNDREDTH,
     rounded=True,
+    is_target=True,
+    fits=_fits_concurrency,
 )
 TOKENS = Compare(
     "tokens",
@@ -59,6 +103,9 @@ TOKENS = Compare(
     rules=("num_blocks",),
     unit="tokens",
     rounded=True,
+    is_target=True,
+    before=tokens_before_0_20,
+    fits=fits_tokens,
     otherwise=_old_tokens,
 )
 
@@ -132,8 +179,34 @@ SIZES = (
         "Memory of the captured graphs.",
     ),
     message(
+        "graph_profiling",
+        r"`CUDA graph memory profiling is enabled` .*?utilization="
+        r"(?P<gpu_memory_utilization>[\d.]+) is equivalent to "
+        r"--gpu-memory-utilization=(?P<equivalent>[\d.]+) without",
+        "Graphs are estimated before the cache is sized, and the cache gets so much less: from "
+        "0.21 on the cache is smaller at the same --gpu-memory-utilization.",
+        "For the cache of before, raise --gpu-memory-utilization as the line says.",
+    ),
+    message(
+        "graphs_not_profiled",
+        r"`CUDA graph memory profiling` (?:is disabled|will be enabled)",
+        "The cache takes memory that the captured graphs need as well; this was so before 0.21.",
+        "Lower --gpu-memory-utilization if the capture runs out of memory.",
+        is_distinct=False,
+    ),
+    message(
+        "graphs_estimated",
+        r"`Estimated CUDA graph memory`: (?P<graphs_gib>-?[\d.]+) GiB total",
+        "What the graphs will take, measured on a few; from 0.21 on the cache gets so much less.",
+    ),
+    message(
+        "profiling_blocks",
+        r"`Overriding num_gpu_blocks=0 with` num_gpu_blocks_override=(?P<profiling_blocks>\d+)",
+        "vLLM's own small cache for estimating graphs (0.17 to 0.19); the real one comes later.",
+    ),
+    message(
         "override",
-        r"`Overriding num_gpu_blocks=`(?P<num_blocks>\d+) with "
+        r"`Overriding num_gpu_blocks=`(?P<num_blocks>[1-9]\d*) with "
         r"num_gpu_blocks_override=(?P<num_gpu_blocks_override>\d+)",
         "The measured number of blocks is replaced by the user-set one.",
         "One block is the null block and never holds a request.",
@@ -150,6 +223,25 @@ SIZES = (
         "Groups have equal numbers of layers, so the last one is filled up with empty slots.",
         "Informational; tab `Groups and capacity` shows the slots.",
         compares=(PADDING_LAYERS,),
+    ),
+    message(
+        "window_groups",
+        r"`Sliding-window bucket\(s\) are the smallest`; using group_size (?P<group_size>\d+)",
+        "The other layers set the size of a group, and the sliding windows of a drafter are filled "
+        "up to it: some builds of 0.27 and 0.28 only, which these rules do not have.",
+    ),
+    message(
+        "group_sizes",
+        r"`kv cache group sizes` (?P<group_sizes>[\[(][\d, ]+[\])])",
+        "The block of every group of layers, with its share of context parallelism.",
+        compares=(Compare("group_sizes", of=_group_sizes, rules=("num_blocks",), unit="tokens"),),
+    ),
+    message(
+        "lcm_block",
+        r"`kv lcm block sizes` (?P<lcm_block>\d+)",
+        "The scheduler's unit: the least common multiple of the groups' blocks.",
+        "A prefill step and a prefix hit end at a multiple of it.",
+        compares=(Compare("lcm_block", of=_lcm_of_groups, rules=("num_blocks",), unit="tokens"),),
     ),
     message(
         "tokens_and_concurrency",
@@ -173,6 +265,12 @@ SIZES = (
         "Requests of full length that fit at once: blocks of the pool / blocks of one request.",
         "More: a smaller --max-model-len, an fp8 cache, more memory.",
         compares=(CONCURRENCY,),
+    ),
+    message(
+        "estimated_length",
+        r"`the estimated maximum model length is` (?P<estimated>\d+)",
+        "The longest request that the cache holds, found by halving.",
+        lambda values, _scenario: f"Set --max-model-len {values['estimated']}.",
     ),
     message(
         "auto_fit",

@@ -3,9 +3,11 @@
 import re
 from typing import Any
 
+from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
+from workbench.interop.commands.command_line import read_command
 from workbench.interop.logs.facts import entries, logged_fields
-from workbench.interop.logs.message import BACKEND, Compare, Values, message
+from workbench.interop.logs.message import BACKEND, Compare, Message, Values, message
 
 BACKENDS = {
     "Flash Attention": "FLASH_ATTN",
@@ -35,7 +37,33 @@ PRINTED_GDN_KERNELS = {"FlashInfer": True, "Triton/FLA": False, "CuteDSL": False
 """Kernel as vLLM prints it -> `gdn_flashinfer_prefill`; other devices have others."""
 
 
+def _command_fields(values: Values) -> dict[str, Any]:
+    """Return the fields of a command; nothing of text that only mentions one."""
+    try:
+        fields = read_command(str(values["command"])).fields
+    except WorkbenchError:
+        return {}
+    # what a shell would have replaced is unknown
+    return {name: value for name, value in fields.items() if "$" not in str(value)}
+
+
+def _command(name: str, pattern: str) -> Message:
+    return message(
+        name,
+        rf"(?P<command>(?:[A-Z_][A-Z0-9_]*=\S* )*{pattern})",
+        "The command that started the server; what the log prints itself wins over it.",
+        fields=_command_fields,
+        is_command=True,
+        is_distinct=False,
+    )
+
+
 START = (
+    _command("serve_command", r"[^\s\x60'\"]*`vllm serve` (?=\S*[-/.\d$])[^\x60]+"),
+    _command(
+        "docker_command", r"(?:(?:docker|podman|nerdctl) run .*?)?\S*`vllm-openai`\S* [^\x60]+"
+    ),
+    _command("python_command", r"\S*python[\d.]* -m `vllm.entrypoints`[\w.]* -[^\x60]+"),
     message(
         "version",
         r"(?:vLLM (?:API )?server|▀▄▀ █ ) ?`version `(?P<version>\d+\.[\w.+-]+)",
@@ -62,6 +90,18 @@ START = (
         r"`Automatically detected platform` (?P<platform>\w+)",
         "The platform that picks the attention backend.",
         is_explicit=True,  # ROCm's device_config says cuda
+    ),
+    message(
+        "listed_device",
+        r"`GPU 0: `(?P<device>[\w.-]+(?: [\w.-]+)*)",
+        "The device, as `nvidia-smi -L` and vLLM's collect_env list it.",
+        is_distinct=False,
+    ),
+    message(
+        "moe_device",
+        r"`device_name=`(?P<device>[\w-]+?)(?:,|\.json)",
+        "The device for which a tuned configuration of the MoE kernels is looked for.",
+        is_distinct=False,
     ),
     message(
         "architecture",

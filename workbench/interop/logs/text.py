@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ MAX_REPEATS = 40
 """One message is explained at most this often with different numbers; ranks repeat messages."""
 
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|(?:\^\[)?\[\d{1,3}(?:;\d{1,3})*m")
+COMPOSED = re.compile(r"\s*(?:([\w.@/-]+)\s+\||\[(?=pod/)([^\]]+)\])")
+"""The service before a line of docker compose, and the pod before one of kubectl."""
 CARRIER = re.compile(
     r"""\s*(?:
         [\w.@/-]+\s+\|                                   # docker compose and swarm: vllm-1  |
@@ -64,6 +66,11 @@ class Line(NamedTuple):
     text: str
 
 
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Return the lines of a text with their numbers, from 1."""
+    return enumerate(text.splitlines(), 1)
+
+
 def decoded(data: bytes) -> str:
     """Return the text in the bytes of a log file: UTF-8, or UTF-16 if it begins with its mark.
 
@@ -79,7 +86,9 @@ def decoded(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def lines_of(text: str) -> list[Line]:
+def lines_of(
+    text: str, physical_lines: Callable[[str], Iterable[tuple[int, str]]] = numbered_lines
+) -> list[Line]:
     """Return the lines, without colours. Errors: ScenarioError for an empty or a binary text."""
     if "\0" in text[:PROBE]:
         raise _binary()
@@ -87,12 +96,11 @@ def lines_of(text: str) -> list[Line]:
         what = "Paste the lines that vLLM printed while it started"
         message = f"There is nothing to explain. {what}, from {PASTED}."
         raise ScenarioError("log_empty", message, field="log")
-    if "\x1b[" in text or "[0m" in text or "^[[" in text:
-        text = COLOUR.sub("", text)
+    numbered = physical_lines(text.rstrip())
     found: list[Line] = []
     goes_on = False
-    for at, physical in enumerate(text.rstrip().splitlines(), 1):
-        carrier, line, is_part = _carried(physical)
+    for at, physical in numbered:
+        carrier, line, is_part = _carried(COLOUR.sub("", physical))
         if goes_on:
             found[-1] = Line(found[-1].number, found[-1].text + line)
         else:

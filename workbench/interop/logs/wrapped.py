@@ -49,6 +49,16 @@ def dumps(lines: list[Line], at: int) -> Iterator[str]:
         yield words.join(parts[:2]) + "".join(parts[2:])
 
 
+def command_at(lines: list[Line], at: int) -> str:
+    """Return a command line with the lines before and after it that backslashes join."""
+    first, last = at, at
+    while first and lines[first - 1].text.rstrip().endswith("\\"):
+        first -= 1
+    while last + 1 < len(lines) and lines[last].text.rstrip().endswith("\\"):
+        last += 1
+    return " ".join(line.text.rstrip().removesuffix("\\") for line in lines[first : last + 1])
+
+
 def _joins(parts: list[str]) -> Iterator[str]:
     """Join as if cut at a column, as if broken at spaces, and as if cut with the spaces lost."""
     width = max(len(part.rstrip()) for part in parts[:-1])

@@ -12,7 +12,7 @@ from workbench.interop.commands.code import scenario_code
 from workbench.interop.commands.command_line import read_command
 from workbench.scenario import Scenario
 from workbench.ui.panels.panel import Panel
-from workbench.ui.pieces import apply_button, line, replace_children
+from workbench.ui.pieces import apply_button, line, replace_children, text_box
 from workbench.ui.session import Session
 from workbench.views.html import document, refusal_html
 from workbench.views.logs.table import failure_html, log_html, scenario_html
@@ -40,11 +40,16 @@ class LogPanel(Panel):
             tooltip="Paste vLLM's start-up log or a command line.",
             layout={"width": "100%", "height": "160px"},
         )
+        self.model = text_box(
+            "Model",
+            hint="the log's",
+            tip="Catalog name or path to compare with, instead of the model that the log names.",
+        )
         self.explain = apply_button("Explain", "Explain every known line of this log.")
         self.clear = apply_button("Clear", "Clear the text and the table.")
         self._use, self._scenario, self._lines = line(), widgets.HTML(), widgets.HTML()
         below = (self._use, self._scenario, self._lines)
-        self.fill(self.text, line(self.explain, self.clear), *below)
+        self.fill(self.text, line(self.explain, self.clear, self.model), *below)
         self.press(self.explain, self._explain)
         self.press(self.clear, self._clear)
 
@@ -75,7 +80,7 @@ class LogPanel(Panel):
         self._offer({"Use this scenario": found.scenario})
 
     def _show_log(self, text: str) -> None:
-        report = explain_log(text)
+        report = explain_log(text, self.model.value.strip() or None)
         published = report.to_dict()
         self._lines.value = log_html(published)
         self._scenario.value = scenario_html(published)
@@ -100,7 +105,7 @@ class LogPanel(Panel):
 
     def _clear(self) -> None:
         with self._lock:
-            self.text.value = ""
+            self.text.value = self.model.value = ""
             self._empty()
 
     def _empty(self) -> None:

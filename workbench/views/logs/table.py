@@ -22,6 +22,8 @@ BECAUSE = "because:"
 
 def log_text(report: Mapping[str, Any]) -> str:
     """Return headline, scenario, every known line with its reasons, and what is missing."""
+    if report["servers"]:
+        return "\n\n".join(f"{title}\n{log_text(server)}" for title, server in _servers(report))
     failure = report["failure"]
     parts = [headline(report)]
     if failure is not None:
@@ -36,6 +38,14 @@ def log_text(report: Mapping[str, Any]) -> str:
     for line in report["lines"]:
         parts += ["", *_line(line)]
     return "\n".join(parts)
+
+
+def _servers(report: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Return a title for every server of a log, and its report."""
+    count = len(report["servers"])
+    for at, server in enumerate(report["servers"], 1):
+        first, last = server["lines"][0]["line"], server["lines"][-1]["line"]
+        yield f"Server {at} of {count}, lines {first} to {last}", server
 
 
 def headline(report: Mapping[str, Any]) -> str:
@@ -69,6 +79,10 @@ def _line(line: Mapping[str, Any]) -> list[str]:
 
 def log_html(report: Mapping[str, Any]) -> str:
     """Return the same as HTML; everything from the log is escaped."""
+    if report["servers"]:
+        return "".join(
+            document(tag("h4", title)) + log_html(server) for title, server in _servers(report)
+        )
     notes = [*report["notes"], *(f"Missing: {what}." for what in _missing(report))]
     scenarios = [scene["text"] for scene in report["candidates"]]
     found = [tag("p", "Scenarios with these sizes:"), tag("div", _list(scenarios))]

@@ -1,0 +1,70 @@
+"""Find the catalog model of a checkpoint by its name: quantized, fine-tuned, or released later."""
+
+import json
+import re
+from functools import cache
+from importlib import resources
+from typing import NamedTuple
+
+from workbench.models.catalog import catalog_names, repository
+
+HUB_CACHE = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
+WORDS = re.compile(r"[-_\s]+")
+QUANTIZED = re.compile(
+    r"(?:nv|mx)?fp\d+|b?f(?:loat)?16|u?int\d+|\d+bits?|w\d+a\d+(?:fp\d)?|gs?\d{2,3}|b\d{3}"
+    r"|awq|gptq|bnb|autoround|hqq|marlin|modelopt|quark|ptpc|rtn|smoothquant|quantized|quant"
+    r"|auto|round|dynamic|static|block|tensor|tensors|channel|per|compressed|mixed|sym|asym|ct|hf"
+)
+TUNED = re.compile(
+    r"instruct|thinking|it|chat|sft|dpo|grpo|fine-?tuned?|abliterated|heretic|uncensored"
+    r"|nvidia|meta|redhatai|unsloth"
+)
+"""Words of a name that say how a checkpoint was trained or packed: config.json keeps its sizes."""
+
+
+class SameModel(NamedTuple):
+    """A catalog model with the sizes of a checkpoint, and how that is known."""
+
+    name: str
+    why: str
+
+
+def same_model(reference: str) -> SameModel | None:
+    """Return the catalog model whose sizes a checkpoint has; None where that is not certain.
+
+    It is certain where the names differ in words about quantization and fine-tuning only. The
+    repository or folder counts by its last part, and what the Hub's cache calls one.
+    """
+    return _checkpoints().get(_core(reference))
+
+
+def similar_model(reference: str) -> str | None:
+    """Return the catalog model with whose name a checkpoint's begins; it can have other sizes."""
+    core = _core(reference)
+    names = {name: name for name in catalog_names()}
+    names |= {known: one.name for known, one in _checkpoints().items()}
+    begun = [known for known in names if core.startswith(known)]
+    return names[max(begun, key=len)] if begun else None
+
+
+@cache
+def _checkpoints() -> dict[str, SameModel]:
+    """Return the catalog model of every checkpoint whose config.json was read, by its name."""
+    known = {}
+    for name in catalog_names():
+        hub_id = repository(name) or name
+        known[_core(hub_id)] = SameModel(name, hub_id)
+    text = (resources.files("workbench.models") / "same_models.json").read_text(encoding="utf-8")
+    for hub_id, same in json.loads(text).items():
+        known[_core(hub_id)] = SameModel(same["model"], same["source"])
+    return known
+
+
+def _core(reference: str) -> str:
+    """Return the last part of a name without the words that leave the sizes as they are."""
+    cached = HUB_CACHE.search(reference)
+    path = f"{cached[1]}/{cached[2]}" if cached else reference.replace("\\", "/")
+    # ModelScope writes "___" for a dot.
+    last = path.rstrip("/").rpartition("/")[2].casefold().replace("___", ".")
+    words = WORDS.split(last)
+    return "-".join(w for w in words if not (QUANTIZED.fullmatch(w) or TUNED.fullmatch(w)))
