@@ -139,12 +139,13 @@ def matters(found: Chunks) -> bool:
 def notes(found: Chunks) -> tuple[str, ...]:
     """Return what holds of the connector whatever the engines are."""
     name, said = found.connector.name, []
-    if found.connector.stores:
+    shows_cost = bool(shown_sizes(found)) and any(member.is_legal for member in found.members)
+    if shows_cost:
         said.append(
             "Stored bytes are the most: one prompt, prefill only, nothing evicted. Only whole "
             "chunks are stored; the tail is computed again."
         )
-    if found.connector.stores and any(one.is_state for m in found.members for one in m.pieces):
+    if shows_cost and any(one.is_state for m in found.members for one in m.pieces):
         said.append(
             "hit: how many prompts of about this length get anything back when they are sent "
             "again. A state must be kept where a chunk ends; vLLM 0.23 keeps one per step of the "
