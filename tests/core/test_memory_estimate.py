@@ -18,6 +18,7 @@ STARTS = [
 ]
 GRAPHS_SUBTRACTED = (0, 21)
 """First release that takes its estimate of the graphs from the cache."""
+MTP = {"model": "qwen3.5-4b", "num_speculative_tokens": 1, "speculative_method": "mtp"}
 H100 = {"model": "qwen3-8b", "device": "H100"}
 
 
@@ -118,6 +119,7 @@ def test_explicit_bytes_win():
     ("scenario", "field"),
     [
         ({"model": "qwen3-8b"}, "device"),
+        ({**MTP, "device": "H200"}, "weights_bytes"),
         ({"model": "qwen3-8b", "device": "MI300X"}, "kv_cache_memory_bytes"),
     ],
 )
@@ -126,6 +128,11 @@ def test_what_is_missing_is_said(scenario, field):
     assert (answer.starts, answer.cache_bytes) == ("unknown", None)
     assert answer.missing.field == field
     assert answer.missing.reason in repr(answer)
+
+
+def test_drafts_without_a_model_take_no_weights():
+    ngram = {**MTP, "speculative_method": "ngram"}
+    assert wb.resolve(**ngram, device="H200").memory().starts == "yes"
 
 
 def test_unknown_weights_say_why():

@@ -15,6 +15,7 @@ from workbench.core.capacity.memory_budget import (
     memory_budget,
 )
 from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.speculation import NGRAM, SUFFIX
 from workbench.core.weights import COLUMN, Part
 
 if TYPE_CHECKING:
@@ -131,11 +132,19 @@ def missing(plan: Plan) -> Unestimated | None:
         return Unestimated("kv_cache_memory_bytes", reason)
     if plan.settings.weights_bytes is None and model.weights.unknown:
         return Unestimated("weights_bytes", model.weights.unknown)
+    if plan.settings.weights_bytes is None and _loads_drafter(plan):
+        reason = "the weights of a drafter are not counted: give those of both models"
+        return Unestimated("weights_bytes", reason)
     part = model.weights.undivided(ranks)
     if plan.settings.weights_bytes is None and part is not None:
         reason = f"{ranks} ranks cannot divide {part.name} evenly"
         return Unestimated("tensor_parallel", reason)
     return None
+
+
+def _loads_drafter(plan: Plan) -> bool:
+    method = plan.speculative_method or NGRAM
+    return plan.settings.num_speculative_tokens > 0 and method not in {NGRAM, SUFFIX}
 
 
 def _activations(plan: Plan) -> int:
