@@ -43,6 +43,9 @@ CHANGES = {
     "max_num_batched_tokens": "8192",
     "num_speculative_tokens": 2,
     "speculative_method": "ngram",
+    "draft_model": "qwen3-8b",
+    "draft_tensor_parallel": "1",
+    "draft_attention_backend": "TRITON_ATTN",
     "kv_cache_memory_bytes": "20 GiB",
     "num_gpu_blocks_override": "100",
     "max_num_seqs": "512",
@@ -67,6 +70,7 @@ CHANGES = {
     "rules": "before-37467",
 }
 MEANS = {
+    "draft_tensor_parallel": 1,
     "kv_cache_dtype_skip_layers": ("0", "5"),
     "block_size": 32,
     "mamba_block_size": 1024,
