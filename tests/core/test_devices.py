@@ -214,12 +214,3 @@ def test_only_cdna_3_and_later_have_aiter(rules):
         assert plan.backend == ("ROCM_AITER_UNIFIED_ATTN" if has_aiter else "TRITON_ATTN"), name
         plan = plan_of(name, rules=rules, backend="ROCM_AITER_FA")
         assert bool(plan.errors) != has_aiter, name
-
-
-def test_triton_reads_fp8_from_ada_on():
-    fp8 = {"kv_cache_dtype": "fp8", "backend": "TRITON_ATTN"}
-    for device, refused in (("A100-80GB", True), ("RTX 3090", True), ("L4", False), ("T4", True)):
-        codes = [problem.code for problem in plan_of(device, rules="0.33", **fp8).errors]
-        assert codes == ["layers_cannot_be_built"] * refused
-        assert plan_of(device, rules="0.23", **fp8).errors == ()
-    assert plan_of("MI300X", rules="0.33", **fp8).errors == ()
