@@ -747,8 +747,9 @@ def test_a_list_of_windows_names_the_layers():
     model = read_model(llama(sliding_window=[64, None], num_hidden_layers=4), "x")
     assert [layer.kind for layer in model.layers] == [SLIDING, FULL] * 2
     assert model.attention.window_tokens == 64
-    with pytest.raises(ConfigError, match="windows of one size"):
-        read_model(llama(sliding_window=[64, 128]), "x")
+    for windows in ([64, 128], [[None], None], [True]):
+        with pytest.raises(ConfigError, match="windows of one size"):
+            read_model(llama(sliding_window=windows), "x")
 
 
 def test_layers_that_are_run_again_keep_a_cache_each_time():

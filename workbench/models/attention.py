@@ -153,8 +153,8 @@ def window_list(fields: Fields) -> list[int | None] | None:
         value = fields.raw(key)
         if not isinstance(value, list) or not value:
             continue
-        sizes = {size for size in value if size is not None}
-        if len(sizes) > 1 or not all(isinstance(size, int) and size > 0 for size in sizes):
+        sizes = [size for size in value if size is not None]
+        if not all(type(size) is int and size == sizes[0] > 0 for size in sizes):
             raise fields.wrong(key, value, "null, or windows of one size")
         return [value[index % len(value)] for index in range(fields.layer_count())]
     return None

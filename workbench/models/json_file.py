@@ -16,8 +16,8 @@ expert 2.8 MB (MiniMax-M3-NVFP4)."""
 MAX_DEPTH = 32
 """Deepest accepted nesting; real ones have four levels."""
 
-MAX_ENTRIES = 60_000
-"""Most values and fields; real ones have hundreds, and that list of experts 45,000."""
+MAX_ENTRIES = 75_000
+"""Most values and fields; real ones have hundreds, and that list of experts 67,000."""
 
 USE = FileUse("config.json", MAX_BYTES, "model")
 CONTAINERS = (dict, list, tuple, Mapping)
@@ -26,7 +26,7 @@ CONTAINERS = (dict, list, tuple, Mapping)
 def parse_config(text: str | bytes, source: str) -> dict[str, Any]:
     """Return the object in `text`, or raise ConfigError naming `source`.
 
-    Refuses more than 4 MiB or 60,000 entries, not UTF-8, not JSON, not an object, duplicate
+    Refuses more than 4 MiB or 75,000 entries, not UTF-8, not JSON, not an object, duplicate
     keys, nesting deeper than 32. NaN and Infinity pass: published files have them
     ("time_step_limit": [0.0, Infinity]), and a field that is read is checked when it is read.
     """
