@@ -137,7 +137,11 @@ def test_an_argument_is_in_the_scenario(argument, field, value):
     ("line", "field", "value"),
     [
         ("Using fp8 data type to store kv cache. It reduces", "kv_cache_dtype", "fp8"),
-        ("Defaulting max_num_batched_tokens to 8192 for X", "max_num_batched_tokens", 8192),
+        (
+            "Defaulting max_num_batched_tokens to 8192 for LLM_CLASS usage context",
+            "max_num_batched_tokens",
+            8192,
+        ),
         ("Defaulting max_num_seqs to 256 for LLM_CLASS usage", "max_num_seqs", 256),
         ("Using FlashInfer GDN prefill kernel (requested=auto)", "gdn_flashinfer_prefill", True),
         (
