@@ -19,8 +19,8 @@ from workbench.scenario import Scenario
 FIELDS = {"tensor_parallel_size": "tensor_parallel"}
 
 
-def recorded():
-    with gzip.open(DATA / "cache_groups.jsonl.gz", "rt", encoding="utf-8") as file:
+def recorded(name="cache_groups.jsonl.gz"):
+    with gzip.open(DATA / name, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 

@@ -80,8 +80,8 @@ def test_preferred_block_size(backend, platform, block_size):
         ("DEEPSEEK_V32_INDEXER", "cuda", 64),
         ("DEEPSEEK_V32_INDEXER", "rocm", 16),
         ("DEEPSEEK_V4_INDEXER", "cuda", 256),
-        ("DEEPSEEK_V4_SPARSE", "cuda", 256),
-        ("SPARSE_SWA", "cuda", 64),
+        ("DEEPSEEK_V4_COMPRESSOR", "cuda", 16),
+        ("SPARSE_SWA", "cuda", 256),
     ],
 )
 def test_helpers_are_declared_and_never_chosen(helper, platform, preferred):

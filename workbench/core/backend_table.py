@@ -20,7 +20,7 @@ class BackendTable(Registry[Backend]):
     def __init__(self, own: tuple[Backend, ...], inherited: tuple[Backend, ...] = ()) -> None:
         super().__init__("backend", "backend")
         self._heirs: list[tuple[BackendTable, Change]] = []
-        self._tried: dict[tuple[str, bool], tuple[Backend, ...]] = {}
+        self._tried: dict[tuple[str, bool, bool], tuple[Backend, ...]] = {}
         self._found: dict[Hashable, Any] = {}
         self.own = frozenset(record.name for record in own)
         for record in (*inherited, *own):
@@ -73,12 +73,13 @@ class BackendTable(Registry[Backend]):
 
     def _candidates(self, query: LayerQuery) -> tuple[Backend, ...]:
         """Return the backends with a rank on the platform; remembered, since layers ask often."""
-        key = query.platform, query.attention.use_mla
+        key = query.platform, query.attention.use_mla, query.attention.is_compressed
         if key not in self._tried:
             self._tried[key] = tuple(
                 backend
                 for backend in self.values()
-                if any(
+                if key[2] == backend.is_compressed
+                and any(
                     rank.platform == key[0]
                     and key[1] == (backend.is_mla if rank.mla is None else rank.mla)
                     for rank in backend.ranks

@@ -57,7 +57,7 @@ class LayerQuery(NamedTuple):
             heads_per_rank=attention.num_heads // settings.tensor_parallel,
             model_dtype=plan.model_dtype,
             kv_cache_dtype=plan.kv_cache_dtype,
-            block_size=settings.block_size,
+            block_size=None if attention.is_compressed else settings.block_size,
             batch_invariant=settings.batch_invariant,
             # TRT-LLM kernels are not batch-invariant, so FlashInfer does not load them then
             trtllm_kernels=settings.trtllm_kernels and not settings.batch_invariant,
@@ -120,6 +120,8 @@ class Backend:
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
+    is_compressed: bool = False
+    """Reads compressed attention, and nothing else."""
     is_helper: bool = False
     """Keeps a cache alongside another backend's and is never chosen itself."""
     ranks: tuple[Rank, ...] = ()
@@ -143,6 +145,8 @@ class Backend:
     supports_mm_prefix: Condition = never
     own_reason: Callable[[LayerQuery], str | None] | None = None
     """A refusal that only this backend has."""
+    fails_when_built: Callable[[LayerQuery], str | None] | None = None
+    """Why its layers cannot be built although it is chosen: the beginning of vLLM's text."""
     cuda_graphs: str = "NEVER"
     """Level of support for CUDA graphs."""
     cuda_graphs_where: tuple[str, Condition] | None = None
@@ -162,6 +166,8 @@ class Backend:
     """KV-cache dtype -> bytes of one token's keys, values and scales of one head."""
     stored_kv_cache_dtypes: Mapping[str, str] = field(default_factory=dict)
     """KV-cache dtype -> the packed format that its layers keep instead."""
+    stored_where: Condition = always
+    """Where they do."""
     reported_name: str | None = None
     """The name in vLLM's log, where it differs."""
 
@@ -244,7 +250,8 @@ class Backend:
 
         `supported` is the list that holds for the model (see `supported_for`).
         """
-        attention = query.attention
+        attention, capability = query.attention, query.capability
+        runs_here = capability is None or self.capabilities.accepts(capability)
         tests = (
             (self.accepts_head_size(query), "head_size not supported"),
             (query.model_dtype in self.dtypes, "dtype not supported"),
@@ -266,7 +273,8 @@ class Backend:
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
-            (self._accepts(query.capability), "compute capability not supported"),
+            (self.is_compressed == attention.is_compressed, "compressed attention, or only that"),
+            (runs_here, "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),
         )
@@ -274,10 +282,6 @@ class Backend:
         if self.own_reason is not None and (own := self.own_reason(query)) is not None:
             reasons.append(own)
         return reasons
-
-    def _accepts(self, capability: tuple[int, int] | None) -> bool:
-        # platforms without compute capabilities do not test them
-        return capability is None or self.capabilities.accepts(capability)
 
 
 __all__ = [

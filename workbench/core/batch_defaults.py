@@ -92,9 +92,9 @@ def batch_sizes(plan: Plan, tier: BatchTier) -> BatchSizes:
     settings, defaults = plan.settings, tier.defaults(plan)
     # A step needs no more tokens than all sequences have, and no more sequences than tokens.
     sequences = settings.max_num_seqs or defaults.max_num_seqs
-    tokens = settings.max_num_batched_tokens or min(
-        sequences * plan.max_model_len, defaults.max_num_batched_tokens
-    )
+    # An image or a video whose tokens see each other is not cut: it raises the default.
+    budget = max(defaults.max_num_batched_tokens, plan.model.largest_item_tokens or 0)
+    tokens = settings.max_num_batched_tokens or min(sequences * plan.max_model_len, budget)
     return BatchSizes(tokens, settings.max_num_seqs or min(sequences, tokens))
 
 

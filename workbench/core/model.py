@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from workbench.core.states import State
@@ -18,12 +19,35 @@ DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
 
 
+LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
+"""How a `CompressedCache` stores a vector: as the KV-cache dtype says, in float32, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedCache:
+    """One of the caches that a layer of compressed attention keeps: vectors of one kind."""
+
+    part: str
+    """Its place in the layer, as vLLM's name of it ends, such as "swa_cache"."""
+    elements: int
+    """Of one vector; bytes, scales included, of the key of an indexer."""
+    stored: str = LATENT
+    """LATENT, FLOAT32_STATE or INDEX_KEY."""
+    tokens_per_state: int = 1
+    """Tokens in one vector."""
+    window_tokens: int | None = None
+    """Tokens that are kept, None for all."""
+    block_size: int | None = None
+    """Tokens of a block, None for the manager block of the model."""
+
+
 class Layer(NamedTuple):
     """One cache-keeping part of the layer `number` (from 0): `kind` is one of LAYER_KINDS.
 
-    A layer that has both attention and a state space gives two entries, attention first.
-    num_kv_heads, head_size: of this layer alone, None where it is as `Attention` says. drafted: how
-    the name of a drafter's layer begins in vLLM; empty for the model's own.
+    A layer that has both attention and a state space gives two entries, attention first; a layer
+    of compressed attention one for each cache. num_kv_heads, head_size: of this layer alone, None
+    where it is as `Attention` says. cache: of compressed attention, else None. drafted: how the
+    name of a drafter's layer begins in vLLM; empty for the model's own.
     """
 
     number: int
@@ -31,6 +55,7 @@ class Layer(NamedTuple):
     num_kv_heads: int | None = None
     head_size: int | None = None
     drafted: str = ""
+    cache: CompressedCache | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +103,8 @@ class Attention:
     """Elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim."""
     use_mla: bool = False
     is_sparse: bool = False
+    is_compressed: bool = False
+    """Every layer keeps several caches, in `Layer.cache`: windows, compressed tokens, states."""
     has_sinks: bool = False
     has_mm_prefix: bool = False
     """Images are seen whole."""
@@ -85,11 +112,21 @@ class Attention:
     """Soft cap of attention scores, None without."""
     window_tokens: int | None = None
     """Window of sliding layers, None without any."""
+    has_mixed_head_sizes: bool = False
+    """Some layers have heads of another size; vLLM may then choose one backend for all."""
+    shares_caches: bool = False
+    """The last layers keep no cache and read that of an earlier one."""
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
     indexer: Indexer | None = None
     """The token choice of sparse attention, else None."""
+
+    def of_layer(self, layer: Layer) -> Attention:
+        """Return the geometry of one layer, which may have heads of its own."""
+        if layer.num_kv_heads is None and layer.head_size is None:
+            return self
+        return _with_heads(self, layer.num_kv_heads, layer.head_size)
 
     def kv_heads_per_rank(self, tensor_parallel: int) -> int:
         """Return KV heads that one rank stores: 1 for MLA, else rounded down and at least 1."""
@@ -97,6 +134,15 @@ class Attention:
             return 1
         # fewer KV heads than ranks are replicated: ModelConfig.get_num_kv_heads
         return max(1, self.num_kv_heads // tensor_parallel)
+
+
+@lru_cache(maxsize=1024)
+def _with_heads(attention: Attention, kv_heads: int | None, head_size: int | None) -> Attention:
+    return replace(
+        attention,
+        num_kv_heads=kv_heads or attention.num_kv_heads,
+        head_size=head_size or attention.head_size,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +197,8 @@ class Model:
     """All layers, also those that keep no cache: pipeline stages are cut of them."""
     quantization: str | None = None
     """The method that the checkpoint's weights are stored with, or None."""
+    largest_item_tokens: int | None = None
+    """Tokens of the largest image or video, where one must fit into a step; else None."""
     names_attention_layers: bool = True
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
@@ -169,6 +217,18 @@ class Model:
 
     def __hash__(self) -> int:
         return hash((self.name, self.architecture))  # enough to find a model, and quick
+
+    @property
+    def largest_attention(self) -> Attention | None:
+        """Return the most KV heads and the largest head of any layer: what vLLM has for all."""
+        if self.attention is None:
+            return None
+        found = {self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM}
+        return _with_heads(
+            self.attention,
+            max(one.num_kv_heads for one in found),
+            max(one.head_size for one in found),
+        )
 
     @property
     def attention_layers(self) -> int:

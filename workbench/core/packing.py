@@ -11,6 +11,10 @@ Packing = Callable[[int], int]
 """Head size in elements -> bytes of one token's keys, values and scales of one head."""
 SCALE_BYTES: Final = 4
 FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
+FP8_DS_COMPRESSED_BYTES: Final = 584
+"""Of a vector of compressed attention: 448 in fp8, 64 in 16 bits, 8 of scales."""
+FP8_DS_ALIGNMENT_BYTES: Final = 576
+"""What pages of that format are rounded up to."""
 NVFP4_GROUP: Final = 16
 """Elements that share a scale byte in nvfp4."""
 ULTRAQUANT_GROUP: Final = 32

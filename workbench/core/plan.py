@@ -13,6 +13,7 @@ from workbench.core.devices import Device, device_memory_of, device_of, platform
 from workbench.core.drafter import Drafter
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.grouping import Grouping
+from workbench.core.groups.layer_classes import LayerVariant
 from workbench.core.model import Model
 from workbench.core.plan_answers import PlanAnswers
 from workbench.core.platforms import PLATFORMS, Platform, capability_of
@@ -157,8 +158,8 @@ class Plan(PlanAnswers, Published):
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
         'of the backend: exact sizes, or "MultipleOf(n)"', "tokens", default=()
     )
-    plain_supported: tuple[BlockSize, ...] = decided(
-        "kernel block sizes of the plain backend", "tokens", published=False, default=()
+    layer_backends: tuple[tuple[LayerVariant, str, tuple[BlockSize, ...]], ...] = decided(
+        "backend and kernel block sizes by kind of layer", published=False, default=()
     )
     drafter: Drafter | None = decided("what drafts with layers of its own", published=False)
     draft_supported: tuple[BlockSize, ...] = decided(

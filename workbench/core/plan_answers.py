@@ -30,6 +30,16 @@ class PlanAnswers:
     def _plan(self) -> Plan:
         return cast("Plan", self)
 
+    @property
+    def attention_backends(self) -> tuple[str, ...]:
+        """Return the backends of all attention layers, `backend` first; none without a valid one.
+
+        The drafter's is the last; those of caches alongside the attention are not among them.
+        """
+        plan = self._plan
+        others = (name for _variant, name, _sizes in plan.layer_backends)
+        return tuple(dict.fromkeys(filter(None, (plan.backend, *others, plan.draft_backend))))
+
     def figure(self, theme: str = "auto") -> Any:
         """Return the plotly figure of an attention page and a state page, to scale.
 

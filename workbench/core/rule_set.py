@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.core.architectures import ModelRegistry
 from workbench.core.backend_table import BackendTable
+from workbench.core.backends import LayerQuery
 from workbench.core.batch_defaults import BatchTier
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.layouts.shapes import LayoutRules
@@ -22,6 +23,16 @@ Stage = Callable[[Any], None]
 """Takes the `WorkingPlan`, which knows the rules and so is not known here."""
 TokenBytes = Callable[[Attention, int, str, str, str | None], tuple[int, str]]
 """(attention, KV heads per rank, KV dtype, model dtype, backend) -> (bytes of a token, formula)."""
+
+
+def never_imposed(_query: LayerQuery) -> None:
+    """Return None: the layers choose."""
+    return
+
+
+def never_named(_name: str) -> bool:
+    """Return False: every name counts."""
+    return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +59,9 @@ class RuleSet:
     """What the alignment counts for one token."""
     layer_token_bytes: TokenBytes
     """What the layer's page has of one token."""
-    companions: Callable[[Attention], tuple[str, ...]]
-    """Backends of caches alongside the attention, built before it."""
+    companions: Callable[[Attention], Mapping[str, str]]
+    """Kind of a cache alongside the attention, built before it -> its backend: INDEX_KEY,
+    FLOAT32_STATE, or SLIDING for windows of compressed attention."""
     groups: GroupRules
     """How layers are grouped."""
     layouts: LayoutRules
@@ -73,6 +85,10 @@ class RuleSet:
     packed_layers_mix_on: frozenset[str] = frozenset()
     """Platforms on which the plain layers of a packed cache get a backend of their own that reads
     the same layout, whatever is set explicitly."""
+    backend_for_mixed_heads: Callable[[LayerQuery], str | None] = never_imposed
+    """The backend of all layers where their heads differ in size and none is explicit."""
+    ignored_for_compressed: Callable[[str], bool] = never_named
+    """Whether compressed attention takes no notice of this explicit backend."""
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False

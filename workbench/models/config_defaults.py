@@ -13,6 +13,7 @@ from typing import Any
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
 HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
 SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
+SHARED = "num_kv_shared_layers"
 ORIGINAL = "original_max_position_embeddings"
 WIDTHS = frozenset({"num_hidden_layers", HEADS, "hidden_size"})
 GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}
@@ -21,6 +22,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     **{name: {LENGTH: 2048} for name in ("deepseek_v2", "hunyuan_v1_dense", "llama")},
     **{name: {LENGTH: 2048} for name in ("granite", "granitemoe", "olmo2", "olmo3")},
     **{name: {LENGTH: 4096} for name in ("deepseek_v3", "deepseek_v32", "kimi_k2", "phi3")},
+    "deepseek_v4": {LENGTH: 1048576, WINDOW: 128, HEADS: 64, HEAD: 512, "index_head_dim": 128},
     **{name: {LENGTH: 202752} for name in ("glm4_moe_lite", "glm_moe_dsa")},
     **{name: {LENGTH: 128000, KV_HEADS: 8} for name in ("lfm2", "lfm2_moe")},
     "bamba": {LENGTH: 262144, KV_HEADS: 8, MAMBA_CHUNK: 256},
@@ -32,6 +34,8 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "gemma": {LENGTH: 8192, KV_HEADS: 16, HEAD: 256},
     "gemma2": {LENGTH: 8192, KV_HEADS: 4, HEAD: 256, WINDOW: 4096},
     "gemma3_text": {LENGTH: 131072, KV_HEADS: 4, HEAD: 256, WINDOW: 4096, HEADS: 8},
+    "gemma3n_text": {LENGTH: 32768, KV_HEADS: 2, HEAD: 256, WINDOW: 512, SHARED: 15, HEADS: 8},
+    "gemma4_text": {LENGTH: 131072, KV_HEADS: 4, HEAD: 256, WINDOW: 512, HEADS: 8},
     "glm4": {LENGTH: 131072, KV_HEADS: 2, HEAD: 128},
     "glm4_moe": {LENGTH: 131072, KV_HEADS: 8},
     "gpt_oss": {LENGTH: 131072, KV_HEADS: 8, HEAD: 64, WINDOW: 128, ROPE: GPT_OSS_ROPE},
@@ -61,6 +65,10 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
 
 WRAPPERS = {
     "gemma3": "gemma3_text",
+    "gemma3n": "gemma3n_text",
+    "gemma4": "gemma4_text",
+    "gemma4_unified": "gemma4_text",
+    "gemma4_unified_text": "gemma4_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "lfm2_vl": "lfm2",

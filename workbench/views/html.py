@@ -120,8 +120,7 @@ def plan_html(plan: Plan) -> str:
 
 def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
-    names = (plan.backend, plan.plain_backend, plan.draft_backend)
-    backends = " + ".join(dict.fromkeys(filter(None, names)))
+    backends = " + ".join(plan.attention_backends)
     parallel = f"TP {plan.settings.tensor_parallel}"
     where = " · ".join(filter(None, (plan.platform.name, backends, parallel)))
     # Without attention there are no pages to align, so it is not the size of a block.

@@ -1,11 +1,10 @@
 """Which layers are built, in which order, and which of them a quantized cache omits."""
 
 from workbench.core.dtypes import PACKED_DTYPES
-from workbench.core.groups.layer_classes import with_indexers
+from workbench.core.groups.layer_classes import AS_THE_MODEL, with_indexers
 from workbench.core.model import SLIDING, SSM, Layer
 from workbench.core.plan import Plan
 
-AS_THE_MODEL = "auto"
 WINDOWS = "sliding_window"
 """What names all sliding layers at once."""
 UNQUANTIZED_ENDS = 2

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from workbench.core.arithmetic import round_up
 from workbench.core.model import CHUNKED, FULL, SLIDING
 
 MAMBA_SPEC = "MambaSpec"
@@ -46,6 +47,10 @@ class GroupRules:
     one_allocation: bool = False
     """All groups are in one buffer, each from byte 0, and `layouts` says in which order; without it
     every slot has a tensor."""
+    latent_alignment_bytes: int = 1
+    """What pages of compressed attention are rounded up to, unless they hold the packed format."""
+    aligns_index_keys: bool = False
+    """Pages of its indexers always are as those of the packed format."""
     compares_mla: bool = False
     """MLA layers of one group must agree in every field, not only in what is stored."""
     promotes_block_size: bool = False
@@ -96,6 +101,10 @@ class CacheSpec(NamedTuple):
     padding_bytes: int = 0
     computed_window_tokens: int | None = None
     """A window of the computation whose tokens are all kept."""
+    tokens_per_state: int = 1
+    """Tokens in one stored vector."""
+    alignment_bytes: int = 1
+    """What the page is a multiple of, whatever its block is."""
     num_head_slots: int | None = None
     """Parts into which a page is cut, if not one per KV head (0.33)."""
 
@@ -126,11 +135,11 @@ class CacheSpec(NamedTuple):
 
     @property
     def view_shape(self) -> tuple[int, int, int]:
-        """Return (heads, tokens, content in bytes) of one unpadded block in a view of 0.33."""
+        """Return (heads, vectors, content in bytes) of one unpadded block in a view of 0.33."""
         if self.is_mamba:
             return 1, 1, self.page_size_bytes
-        cells = self.num_heads * self.block_size
-        return self.num_heads, self.block_size, self.content_bytes // cells
+        vectors = max(self.block_size // self.tokens_per_state, 1)
+        return self.num_heads, vectors, self.content_bytes // (self.num_heads * vectors)
 
     def padded(self, page_size_bytes: int) -> CacheSpec:
         """Return the same content in a larger page."""
@@ -158,7 +167,7 @@ def share_one_spec(specs: Collection[CacheSpec], rules: GroupRules) -> bool:
     if first.kind == SLIDING_MLA_SPEC or (first.kind in MLA_KINDS and not rules.compares_mla):
         # `merge` of the MLA classes looks at what is stored and at the window, not at sizes.
         kinds = {SLIDING_MLA_SPEC} if first.kind == SLIDING_MLA_SPEC else MLA_KINDS
-        stored = {(spec.stored, spec.window_tokens) for spec in specs}
+        stored = {(spec.stored, spec.window_tokens, spec.tokens_per_state) for spec in specs}
         return len(stored) == 1 and all(spec.kind in kinds for spec in specs)
     # A window of the computation alone may be missing in some layers, but not differ.
     windows = {spec.computed_window_tokens for spec in specs} - {None}
@@ -230,4 +239,6 @@ def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:
     if block_size is None or block_size == spec.block_size:
         return found
     grown, page = found.with_block(block_size), spec.page_size_bytes
+    if spec.alignment_bytes > 1:
+        return grown.padded(round_up(grown.page_size_bytes, spec.alignment_bytes))
     return grown.padded(max(page, grown.page_size_bytes)) if spec.padding_bytes else grown

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from workbench.core.block_sizes import BlockSize
-from workbench.core.groups.built_layers import AS_THE_MODEL
-from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
-from workbench.core.groups.layer_classes import layer_number
+from workbench.core.groups.layer_classes import AS_THE_MODEL, LayerVariant, layer_number
+from workbench.core.groups.layer_specs import backend_of
+from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING
 from workbench.core.plan import Plan
 
 CACHE_ONLY = "CACHE_ONLY_ATTN"
@@ -36,18 +37,22 @@ def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str |
     if spec.is_indexer:
         attention = plan.model.attention if drafter is None else drafter.attention
         assert attention is not None
-        return next(iter(plan.rules.companions(attention)), None)
+        return plan.rules.companions(attention).get(INDEX_KEY)
+    if spec.kind == SLIDING_MLA_SPEC:
+        # Windows of compressed attention, and the states from which it is compressed.
+        assert plan.model.attention is not None
+        kind = FLOAT32_STATE if spec.stored == FLOAT32_STATE else SLIDING
+        return plan.rules.companions(plan.model.attention)[kind]
     if drafter is not None:
         return plan.draft_backend
-    plain = plan.plain_backend if is_plain(plan, spec) else None
-    return plain or plan.backend
+    return backend_of(plan, LayerVariant.of_spec(plan, spec))[0]
 
 
 def read_blocks(plan: Plan, group: Group) -> tuple[tuple[BlockSize, ...], ...]:
     """Return the kernel block sizes of each backend that reads attention layers of this group."""
     attention = plan.model.attention
-    one = plan.draft_backend in {None, plan.backend} and plan.plain_backend is None
-    if one and (attention is None or attention.indexer is None):
+    one = plan.draft_backend in {None, plan.backend} and not plan.layer_backends
+    if one and (attention is None or not plan.rules.companions(attention)):
         return (plan.supported_kernel_block_sizes,)
     return blocks_of_layers(plan, zip(group.layers, group.layer_specs, strict=True))
 
@@ -61,13 +66,13 @@ def blocks_of_layers(
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
         name, sizes = layer_backend(plan, spec, layer), plan.supported_kernel_block_sizes
-        if spec.is_indexer:
+        if spec.is_indexer or spec.kind == SLIDING_MLA_SPEC:
             # The blocks of an indexer depend on the platform alone.
             assert name is not None
             sizes = plan.rules.backends[name].supported_for(platform=plan.platform.name)
         elif is_drafted(plan, layer):
             sizes = plan.draft_supported or sizes
-        elif is_plain(plan, spec):
-            sizes = plan.plain_supported or sizes
-        read[name] = sizes
+        else:
+            sizes = backend_of(plan, LayerVariant.of_spec(plan, spec))[1]
+        read[name, sizes] = sizes
     return tuple(read.values())

@@ -1,12 +1,48 @@
 """Classes of identical layers: a resolution sizes one layer of each class."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.core.model import SSM, Layer
+from workbench.core.model import FULL, SSM, Layer
+
+if TYPE_CHECKING:
+    from workbench.core.groups.cache_spec import CacheSpec
+    from workbench.core.plan import Plan
+
+AS_THE_MODEL = "auto"
+"""The KV-cache dtype of a layer that keeps the model's."""
 
 INDEXER = "indexer"
 """Kind of the cache that a sparse attention layer keeps for its indexer."""
+
+
+class LayerVariant(NamedTuple):
+    """What the backend of a layer depends on, as both the layer and its spec show it."""
+
+    num_kv_heads: int
+    """Of one rank."""
+    head_size: int
+    slides: bool
+    is_plain: bool
+    """It keeps the model's dtype alongside a quantized cache."""
+
+    @classmethod
+    def of(cls, plan: Plan, layer: Layer, *, is_plain: bool) -> LayerVariant:
+        """Return the variant of an attention layer."""
+        assert plan.model.attention is not None
+        own = plan.model.attention.of_layer(layer)
+        ranks = plan.settings.tensor_parallel
+        return cls(own.kv_heads_per_rank(ranks), own.head_size, layer.kind != FULL, is_plain)
+
+    @classmethod
+    def of_spec(cls, plan: Plan, spec: CacheSpec) -> LayerVariant:
+        """Return the variant of the layers with this spec."""
+        slides = bool(spec.window_tokens or spec.computed_window_tokens)
+        is_plain = spec.stored == AS_THE_MODEL != plan.kv_cache_dtype
+        return cls(spec.num_kv_heads, spec.head_size, slides, is_plain)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +78,8 @@ def layer_classes(layers: tuple[Layer, ...], unquantized: frozenset[int]) -> Lay
 
 def layer_name(layer: Layer) -> str:
     """Return the name that vLLM's tables would show, such as `model.layers.3.mixer`."""
+    if layer.cache is not None:
+        return f"model.layers.{layer.number}.attn{layer.cache.part}"
     part = {SSM: "mixer", INDEXER: INDEXER}.get(layer.kind, "attn")
     return f"{layer.drafted or 'model'}.layers.{layer.number}.{part}"
 

@@ -3,21 +3,40 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from workbench.core.arithmetic import round_up
 from workbench.core.block_sizes import BlockSize, largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
-from workbench.core.groups.built_layers import AS_THE_MODEL, cache_layers, unquantized_layers
+from workbench.core.groups.built_layers import cache_layers, unquantized_layers
 from workbench.core.groups.cache_spec import (
     ATTENTION_SPECS,
     HIDDEN_SPEC,
     INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
+    SLIDING_MLA_SPEC,
     TURBOQUANT_SPEC,
     CacheSpec,
 )
-from workbench.core.groups.layer_classes import INDEXER, LayerClasses, layer_classes
+from workbench.core.groups.layer_classes import (
+    AS_THE_MODEL,
+    INDEXER,
+    LayerClasses,
+    LayerVariant,
+    layer_classes,
+)
 from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer
+from workbench.core.model import (
+    FLOAT32_STATE,
+    FULL,
+    INDEX_KEY,
+    LATENT,
+    SLIDING,
+    SSM,
+    Attention,
+    CompressedCache,
+    Layer,
+)
+from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES
 from workbench.core.plan import Plan
 
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
@@ -80,8 +99,9 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
     backend, sizes = plan.backend, plan.supported_kernel_block_sizes
     if layer.drafted:
         backend, sizes = plan.draft_backend or backend, plan.draft_supported or sizes
-    elif unquantized:
-        backend, sizes = plan.plain_backend or backend, plan.plain_supported or sizes
+    elif layer.kind != SSM:
+        is_plain = dtype != plan.kv_cache_dtype
+        backend, sizes = backend_of(plan, LayerVariant.of(plan, layer, is_plain=is_plain))
     return _Part(attention, dtype, backend, sizes)
 
 
@@ -99,20 +119,17 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
             padding_bytes=page - own,
         )
     assert part is not None
-    attention, dtype = part.attention, part.dtype
+    whole, dtype = part.attention, part.dtype
+    if layer.cache is not None:
+        return _compressed(plan, layer.cache)
     if layer.kind == INDEXER:
-        return _index_keys(plan, attention)
+        return _index_keys(plan, whole)
     assert plan.attention_page_size_bytes is not None or layer.drafted
-    own_geometry = layer.num_kv_heads is not None or layer.head_size is not None
-    if own_geometry:
-        attention = replace(
-            attention,
-            num_kv_heads=layer.num_kv_heads or attention.num_kv_heads,
-            head_size=layer.head_size or attention.head_size,
-        )
+    attention = whole.of_layer(layer)
     kv_heads = attention.kv_heads_per_rank(plan.settings.tensor_parallel)
     page = plan.attention_page_size_bytes
-    if page is None or own_geometry or layer.drafted or dtype != plan.kv_cache_dtype:
+    own_page = page is None or attention is not whole or layer.drafted
+    if page is None or own_page or dtype != plan.kv_cache_dtype:
         name = part.backend if dtype == plan.kv_cache_dtype else None
         token, _formula = plan.rules.layer_token_bytes(
             attention, kv_heads, dtype, plan.model_dtype, name
@@ -147,6 +164,14 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     return spec if shared is None or shared < spec.page_size_bytes else spec.padded(shared)
 
 
+def backend_of(plan: Plan, variant: LayerVariant) -> tuple[str | None, tuple[BlockSize, ...]]:
+    """Return the backend and the kernel block sizes of the layers of one variant."""
+    for own, name, sizes in plan.layer_backends:
+        if own == variant:
+            return name, sizes
+    return plan.backend, plan.supported_kernel_block_sizes
+
+
 def _window_block(plan: Plan, token_bytes: int, sizes: tuple[BlockSize, ...]) -> int:
     """Return the largest block of a sliding layer that its backend takes within the page (0.33)."""
     budget = plan.skip_page_size_padded or token_bytes * plan.block_size
@@ -169,6 +194,37 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
         head_size=token,
         stored=INDEX_KEYS,
     )
+
+
+def _compressed(plan: Plan, cache: CompressedCache) -> CacheSpec:
+    """Return the spec of a cache of compressed attention, the same on every rank."""
+    # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
+    # CompressorStateCache, 0.23 and 0.33.
+    assert plan.model.attention is not None
+    rules, packed = plan.rules.groups, plan.kv_cache_dtype == "fp8_ds_mla"
+    stored = plan.kv_cache_dtype if cache.stored == LATENT else cache.stored
+    vector = cache.elements
+    if cache.stored == LATENT:
+        own = replace(plan.model.attention, head_size=vector)
+        vector, _formula = plan.rules.layer_token_bytes(own, 1, stored, plan.model_dtype, None)
+    elif cache.stored == FLOAT32_STATE:
+        vector *= FLOAT_BYTES[FLOAT32_STATE]
+    block = cache.block_size or plan.block_size
+    content = block // cache.tokens_per_state * vector
+    as_packed = packed or (cache.stored == INDEX_KEY and rules.aligns_index_keys)
+    unit = FP8_DS_ALIGNMENT_BYTES if as_packed else rules.latent_alignment_bytes
+    spec = CacheSpec(
+        kind=MLA_SPEC if cache.window_tokens is None else SLIDING_MLA_SPEC,
+        block_size=block,
+        page_size_bytes=content,
+        window_tokens=cache.window_tokens,
+        num_kv_heads=1,
+        head_size=cache.elements,
+        stored=stored,
+        tokens_per_state=cache.tokens_per_state,
+        alignment_bytes=unit,
+    )
+    return spec.padded(round_up(content, unit))
 
 
 def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:

@@ -63,7 +63,7 @@ def _suiting(orders: tuple[str, ...], specs: tuple[CacheSpec, ...]) -> tuple[str
     shapes = {
         (1, 1, spec.page_size_bytes)
         if spec.is_mamba
-        else (spec.num_heads, spec.block_size, spec.page_size_bytes)
+        else (*spec.view_shape[:2], spec.page_size_bytes)
         for spec in specs
     }
     if len(shapes) > 1:
@@ -80,8 +80,10 @@ def layouts_read_by(plan: Plan, backend: str) -> tuple[str, ...]:
 def layouts_of_backends(plan: Plan) -> tuple[tuple[str, ...], ...]:
     """Return the declarations of the backends, or vLLM's preference if there is none (0.33)."""
     default = plan.rules.groups.layouts
-    names = dict.fromkeys((plan.backend, plan.plain_backend, plan.draft_backend))
-    declared = (layouts_read_by(plan, name) for name in names if name is not None)
+    attention = plan.model.attention
+    besides = () if attention is None else plan.rules.companions(attention).values()
+    names = dict.fromkeys((*plan.attention_backends, *besides))
+    declared = (layouts_read_by(plan, name) for name in names)
     return tuple(orders for orders in declared if orders is not default) or (default,)
 
 

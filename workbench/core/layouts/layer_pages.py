@@ -8,8 +8,21 @@ from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.plan import Plan
 
 
+def check_is_modelled(plan: Plan) -> None:
+    """Check that the views of the model's layers are known. Errors: LayoutError."""
+    attention = plan.model.attention
+    if attention is not None and attention.is_compressed:
+        raise LayoutError(
+            "compressed_views",
+            "The views of compressed attention are not modelled: a page holds packed vectors, keys "
+            "of an indexer or states, each with a format of its own. Groups, pages and blocks are.",
+            field="model",
+        )
+
+
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     """Return the geometry that an attention layer with this spec requests."""
+    check_is_modelled(plan)
     kept = stored_as(plan, spec)
     # In 0.23 the backend of a layer left in the model's dtype gets the dtype of the others.
     given = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype

@@ -81,7 +81,7 @@ def plan_layout(
 
 def _name(plan: Plan, layout: str | None, connector: str | None) -> LayoutName:
     # One backend that forces a name does so for the layers of the other, too.
-    names = dict.fromkeys(filter(None, (plan.backend, plan.plain_backend, plan.draft_backend)))
+    names = plan.attention_backends
     return layout_name(
         [plan.rules.backends[name] for name in names],
         plan.platform.name,

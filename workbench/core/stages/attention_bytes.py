@@ -12,6 +12,8 @@ from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.groups.built_layers import unquantized_layers
+from workbench.core.groups.cache_spec import MLA_SPEC
+from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -58,6 +60,15 @@ def attention_page(run: WorkingPlan) -> None:
     attention = run.model.attention
     if attention is None:
         return
+    if attention.is_compressed:
+        if run.backend is not None:
+            _check_vectors(run)
+        # The largest page of a cache with every token; a compressed one has fewer vectors.
+        pages = {spec.kind: spec.page_size_bytes for spec in layer_specs(run).of_kinds}
+        run.attention_page_size_bytes = max(
+            (page for kind, page in pages.items() if kind == MLA_SPEC), default=max(pages.values())
+        )
+        return
     per_token, _formula = run.rules.layer_token_bytes(
         attention,
         attention.kv_heads_per_rank(run.settings.tensor_parallel),
@@ -66,6 +77,21 @@ def attention_page(run: WorkingPlan) -> None:
         run.backend,
     )
     run.attention_page_size_bytes = run.block_size * per_token
+
+
+def _check_vectors(run: WorkingPlan) -> None:
+    """Refuse blocks that hold no vector of compressed tokens; vLLM divides by their number."""
+    caches = (layer.cache for layer in run.model.layers if layer.cache is not None)
+    tokens = max(cache.tokens_per_state for cache in caches)
+    if run.block_size < tokens:
+        raise Refused(
+            "block_without_vectors",
+            f"Invalid block_size {run.block_size}. Expected at least {tokens}: the model keeps one "
+            f"vector of {tokens} tokens, and a block has whole vectors. Leave it to the engine.",
+            field="block_size",
+            operands={"block_size": run.block_size, "tokens_per_vector": tokens},
+            candidates=[{"block_size": None}, {"block_size": 256}],
+        )
 
 
 COMMON_TOKEN_BYTES = Rule(
@@ -135,7 +161,7 @@ def shared_page(run: WorkingPlan) -> None:
 
 
 def _plain_token_bytes(run: WorkingPlan) -> int:
-    attention = run.model.attention
+    attention = run.model.largest_attention
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     return kv_heads * 2 * attention.head_size * FLOAT_BYTES[run.model_dtype]
@@ -143,7 +169,7 @@ def _plain_token_bytes(run: WorkingPlan) -> int:
 
 def _quantized_token_bytes(run: WorkingPlan) -> int:
     """Return the bytes of one quantized token, as the first backend packs a plain layer."""
-    attention, (backend, _sizes) = run.model.attention, run.first_backend
+    attention, (backend, _sizes) = run.model.largest_attention, run.first_backend
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
     return run.rules.layer_token_bytes(

@@ -67,6 +67,16 @@ def valid_backends(run: WorkingPlan, query: LayerQuery) -> tuple[str, ...]:
     )
 
 
+def requested_backend(run: WorkingPlan) -> str | None:
+    """Return the explicit backend, or the one that vLLM sets for heads of several sizes."""
+    explicit, attention = run.settings.backend, run.model.attention
+    if explicit is not None and attention is not None and attention.is_compressed:
+        return None if run.rules.ignored_for_compressed(explicit) else explicit
+    if explicit is not None or attention is None or not attention.has_mixed_head_sizes:
+        return explicit
+    return run.rules.backend_for_mixed_heads(LayerQuery.of(run))
+
+
 def backend_choice(run: WorkingPlan) -> None:
     """Set `run.backend` and the kernel block sizes that it supports for this model."""
     if run.model.attention is None:
@@ -74,13 +84,13 @@ def backend_choice(run: WorkingPlan) -> None:
             run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
     query = LayerQuery.of(run)
-    if run.settings.backend is None:
+    if (requested := requested_backend(run)) is None:
         _choose(run, query)
     else:
-        _check(run, query, run.settings.backend)
+        _check(run, query, requested)
     chosen = run.backend_record
     if chosen is not None:
-        names = (*run.rules.companions(run.model.attention), chosen.name)
+        names = (*run.rules.companions(run.model.attention).values(), chosen.name)
         run.backends = tuple(
             [(name, supported_sizes(run, query, run.rules.backends[name])) for name in names]
         )
@@ -91,10 +101,13 @@ def backend_choice(run: WorkingPlan) -> None:
 def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
     """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
     stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
-    if stored is None:
+    if stored is None or not backend.stored_where(LayerQuery.of(run)):
         return
     run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)
     run.kv_cache_dtype = stored
+    if backend.is_compressed:
+        run.log(f"Using DeepSeek's {stored} KV cache format.")
+        return
     run.log(
         f"Using {stored} KV cache format for {backend.name} backend."
         if run.rules.names_stored_dtype
@@ -201,6 +214,9 @@ def _none_valid(run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[
 
 
 def _said(run: WorkingPlan, query: LayerQuery) -> str:
+    if query.attention.is_compressed:
+        # Its layers choose among their own classes, and check the KV-cache dtype themselves.
+        return "DeepseekV4 "
     if run.platform.name == "xpu":
         return "Invalid attention backend for"
     if run.platform.name != "cpu":
@@ -219,7 +235,7 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
     run.step(
         BACKEND,
         name,
-        "requested",
+        "requested" if run.settings.backend else "set for all layers: heads of several sizes",
         platform=run.platform.name,
         compute_capability=_capability(run),
         reasons_against=reasons,
@@ -242,7 +258,11 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"block_size": None},
         ),
         # Raised by get_attn_backend_cls of the platform
-        vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:",
+        vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:"
+        if not query.attention.is_compressed
+        else _said(run, query)
+        if run.rules.backends[name].is_compressed
+        else f"{name} is not a DeepSeek V4 attention backend. ",
     )
 
 

@@ -46,7 +46,7 @@ def draft_backend(run: WorkingPlan) -> None:
     if chosen is None:
         return
     run.draft_backend = chosen
-    names = (*run.rules.companions(attention), chosen)
+    names = (*run.rules.companions(attention).values(), chosen)
     found = [(one, supported_sizes(run, query, run.rules.backends[one])) for one in names]
     run.draft_supported = found[-1][1]
     run.backends = tuple({**dict(run.backends), **dict(found), **dict(run.backends)}.items())

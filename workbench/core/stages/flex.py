@@ -30,13 +30,14 @@ MASK_BLOCK = Rule(
 
 
 def flex_construction(run: WorkingPlan) -> None:
-    """Check what the layers refuse while they are built: a soft cap, then tiles."""
+    """Check what the layers refuse while they are built: a soft cap, shared caches, then tiles."""
     # Under batch invariance explicit tiles are compared with the block size before alignment, since
     # by the time that the mask is built the block has grown. A quantized cache never comes so far:
     # the backend is refused for it before.
     if run.backend != FLEX:
         return
     _no_soft_cap(run)
+    _no_shared_cache(run)
     if not run.settings.batch_invariant:
         return
     fields = fields_of(run.settings)
@@ -66,6 +67,22 @@ def _no_soft_cap(run: WorkingPlan) -> None:
         operands={"logits_soft_cap": attention.logits_soft_cap},
         # Raised by FlexAttentionImpl.__init__
         vllm_text="FlexAttention does not support logits soft cap yet.",
+        candidates=_OTHERS[:2],
+    )
+
+
+def _no_shared_cache(run: WorkingPlan) -> None:
+    """Refuse layers that read the cache of an earlier one (0.23 and 0.33)."""
+    attention = run.model.attention
+    if attention is None or not attention.shares_caches:
+        return
+    run.problem(
+        "flex_shared_cache",
+        "backend",
+        f"The last layers of the model read the cache of earlier ones, and {FLEX} cannot. Take "
+        "another backend.",
+        # Raised by FlexAttentionImpl.__init__
+        vllm_text="FlexAttention does not support kv sharing yet.",
         candidates=_OTHERS[:2],
     )
 

@@ -10,7 +10,7 @@ from workbench.core.groups.of_plan import (
     common_layouts,
     grouping_of,
     layout_refusal_text,
-    layouts_of_backends,
+    layouts_read_by,
     possible_layouts,
 )
 from workbench.core.groups.unification import PagesNotUnifiableError
@@ -113,7 +113,7 @@ def hidden_states(run: WorkingPlan) -> None:
 
 def cache_layout_choice(run: WorkingPlan) -> None:
     """Refuse an explicit layout that the backend cannot read or that some layer excludes (0.33)."""
-    if run.plain_backend is not None and run.rules.groups.layouts and not common_layouts(run):
+    if len(run.attention_backends) > 1 and run.rules.groups.layouts and not common_layouts(run):
         _no_common_layout(run)
     requested = run.settings.kv_cache_layout
     if requested is None:
@@ -133,10 +133,8 @@ def cache_layout_choice(run: WorkingPlan) -> None:
 
 
 def _no_common_layout(run: WorkingPlan) -> None:
-    assert run.backend is not None
-    assert run.plain_backend is not None
-    lists = [list(orders) for orders in layouts_of_backends(run)]
-    names = (run.backend, run.plain_backend)
+    names = run.attention_backends
+    lists = [list(layouts_read_by(run, name)) for name in names]
     read = "; ".join(
         f"{name} reads {', '.join(orders)}" for name, orders in zip(names, lists, strict=True)
     )

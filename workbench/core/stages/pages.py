@@ -110,7 +110,7 @@ def _attention_groups(run: WorkingPlan) -> list[tuple[int, tuple[tuple[BlockSize
     """Return block and kernel block sizes of the groups if some layers have another backend."""
     # The group of the other layers comes first. Nothing where all layers have one backend.
     grouping = run.grouping
-    one = run.plain_backend is None and run.draft_backend in {None, run.backend}
+    one = not run.layer_backends and run.draft_backend in {None, run.backend}
     if one or grouping is None:
         return []
     groups = [
@@ -177,7 +177,7 @@ def _no_common_block(
     sizes = dict.fromkeys(entry for entries in supported for entry in entries)
     bases = sorted({base_of(entry) for entry in sizes})
     multiple = lcm(*(smallest_base(entries) for entries in supported), run.settings.block_size or 1)
-    names = dict.fromkeys(name for name in (run.backend, run.plain_backend) if name)
+    names = run.attention_backends
     who = f"{' and '.join(names)} support" + ("s" if len(names) == 1 else "")
     run.problem(
         "no_common_block_size",

@@ -13,7 +13,7 @@ from workbench.core.stages import (
     draft_backend,
     flex,
     hybrid_alignment,
-    plain_backend,
+    layer_backends,
 )
 from workbench.core.trace import Citation
 from workbench.core.versions.v0_23 import V0_23
@@ -45,7 +45,7 @@ BEFORE_37467 = replace(
         hybrid_alignment.align_without_backend,
         block_size.cpu_block_size,
         backend_choice.backend_choice,
-        plain_backend.plain_backend,
+        layer_backends.layer_backends,
         draft_backend.draft_backend,
         flex.flex_construction,
         block_size.xpu_default_block_size,

@@ -3,6 +3,6 @@
 To add a family: write a module that calls `register`, and import it here.
 """
 
-from workbench.models.families import linear, mamba, searched
+from workbench.models.families import compressed, linear, mamba, searched, shared_layers
 
-__all__ = ["linear", "mamba", "searched"]
+__all__ = ["compressed", "linear", "mamba", "searched", "shared_layers"]

@@ -28,6 +28,8 @@ from workbench.core.speculation import (
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
+from workbench.core.versions.v0_23.compressed import ignored_for_compressed
+from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import MROPE, OLMO
@@ -128,7 +130,8 @@ V0_23 = RuleSet(
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     companions=companions,
-    groups=GroupRules(),
+    ignored_for_compressed=ignored_for_compressed,
+    groups=GroupRules(aligns_index_keys=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),
     prefill=PrefillRules(),
@@ -141,6 +144,7 @@ V0_23 = RuleSet(
         f"{name}ForConditionalGeneration" for name in ("Bagel", "Gemma3", "PaliGemma")
     ),
     citations=CITATIONS,
+    backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(70 * GIB, BatchSizes(8192, 1024), BatchSizes(16384, 1024), frozenset({A100})),
         SMALL,

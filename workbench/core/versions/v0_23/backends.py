@@ -21,6 +21,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
+from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
@@ -179,4 +180,4 @@ _SSM = tuple(
     )
 )
 
-BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *HELPERS, *_SSM))
+BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *COMPRESSED_MLA, *HELPERS, *_SSM))

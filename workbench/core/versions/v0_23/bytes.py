@@ -6,6 +6,7 @@ Source: `page_size_bytes` of the specs in `vllm/v1/kv_cache_interface.py`, 0.23.
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS, kv_element_bytes
 from workbench.core.model import Attention
 from workbench.core.packing import (
+    FP8_DS_COMPRESSED_BYTES,
     FP8_DS_MLA_BYTES_PER_TOKEN,
     SCALE_BYTES,
     nvfp4,
@@ -24,6 +25,8 @@ def token_bytes(
     # 0.23 queries no backend. MLA is tested first: a packed dtype then counts one byte per element.
     scales = 2 * kv_heads * SCALE_BYTES if kv_cache_dtype in PER_TOKEN_HEAD_DTYPES else 0
     size = attention.head_size
+    if attention.is_compressed:
+        return layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
     if attention.use_mla:
         plain = size * kv_element_bytes(kv_cache_dtype, model_dtype)
         return plain + scales, "head_size * bytes" + (" + 8 of scales" if scales else "")
@@ -49,6 +52,8 @@ def layer_token_bytes(
     # per-token-head scales.
     if not attention.use_mla:
         return token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
+    if kv_cache_dtype == "fp8_ds_mla" and attention.is_compressed:
+        return FP8_DS_COMPRESSED_BYTES, f"packed vector of {FP8_DS_COMPRESSED_BYTES}"
     if kv_cache_dtype == "fp8_ds_mla":
         return FP8_DS_MLA_BYTES_PER_TOKEN, "packed latent of 656"
     return attention.head_size * kv_element_bytes(kv_cache_dtype, model_dtype), "head_size * bytes"

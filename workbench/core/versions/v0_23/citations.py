@@ -14,11 +14,11 @@ from workbench.core.stages import (
     draft_backend,
     flex,
     hybrid_alignment,
+    layer_backends,
     layer_checks,
     memory,
     model_dtype,
     pages,
-    plain_backend,
     refusals,
     speculation,
     state_pages,
@@ -77,7 +77,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
     backend_choice.STORED_DTYPE: _read(
         "model_executor/layers/attention/mla_attention.py", "MLAAttention.__init__"
     ),
-    plain_backend.PLAIN_BACKEND: _read(
+    layer_backends.PLAIN_BACKEND: _read(
         "model_executor/layers/attention/attention.py",
         "Attention.__init__",
         note="a layer selects its backend with the dtype of its own cache",
@@ -86,6 +86,11 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
         "v1/spec_decode/llm_base_proposer.py",
         "SpecDecodeBaseProposer._create_draft_vllm_config",
         note="load_eagle_model in v1/worker/gpu/spec_decode/eagle/utils.py for the second runner",
+    ),
+    layer_backends.OTHER_HEADS_BACKEND: _read(
+        "model_executor/layers/attention/attention.py",
+        "Attention.__init__",
+        note="a layer selects its backend with its own head size",
     ),
     flex.CONSTRUCTION: _read(_FLEX, "FlexAttentionImpl.__init__", note="#41252"),
     flex.MASK_BLOCK: _read(_FLEX, "FlexAttentionMetadataBuilder._get_block_sizes", note="#41252"),

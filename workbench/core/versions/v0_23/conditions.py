@@ -86,6 +86,13 @@ def plain_on_xpu(query: LayerQuery) -> bool:
     return xpu and not query.attention.use_mla and query.model_dtype != "float32"
 
 
+def backend_for_mixed_heads(query: LayerQuery) -> str | None:
+    """Return Triton for heads of several sizes above 256, of which FlashAttention refuses some."""
+    # Gemma4Config.verify_and_update_config, 0.23; the CPU ignores a backend that is set.
+    large = query.attention.head_size > 256 and query.platform != "cpu"
+    return "TRITON_ATTN" if large else None
+
+
 def sparse_on_xpu(query: LayerQuery) -> bool:
     """Return whether sparse attention runs on XPU without TurboQuant."""
     return query.attention.is_sparse and not packed_by_turboquant(query)

@@ -3,6 +3,7 @@
 Sources: the backend classes in `vllm/v1/attention/backends/mla/` of 0.23.
 """
 
+from collections.abc import Mapping
 from functools import partial
 
 from workbench.core.backends import (
@@ -17,7 +18,7 @@ from workbench.core.backends import (
     MultipleOf,
     Rank,
 )
-from workbench.core.model import Attention
+from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING, Attention
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.layouts import LATENT
 
@@ -183,10 +184,22 @@ SPARSE_MLA = (
 )
 
 
-def companions(attention: Attention) -> tuple[str, ...]:
+def companions(attention: Attention) -> Mapping[str, str]:
     """Return the backends of caches that a layer keeps alongside its attention, built before it."""
-    # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33).
-    return ("DEEPSEEK_V32_INDEXER",) if attention.is_sparse and attention.use_mla else ()
+    # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33), and
+    # DeepseekV4Attention, where the window is built first in a layer without an indexer.
+    if attention.is_compressed:
+        return _COMPRESSED
+    return _INDEXER if attention.is_sparse and attention.use_mla else _NONE
+
+
+_NONE: Mapping[str, str] = {}
+_INDEXER = {INDEX_KEY: "DEEPSEEK_V32_INDEXER"}
+_COMPRESSED = {
+    SLIDING: "SPARSE_SWA",
+    INDEX_KEY: "DEEPSEEK_V4_INDEXER",
+    FLOAT32_STATE: "DEEPSEEK_V4_COMPRESSOR",
+}
 
 
 HELPER = partial(
@@ -208,7 +221,7 @@ HELPERS = (
         cache=LATENT,
     ),
     HELPER("DEEPSEEK_V4_INDEXER", supported=(256,)),
-    HELPER("DEEPSEEK_V4_SPARSE", supported=(256,), is_mla=True),
-    HELPER("SPARSE_SWA", supported=(MultipleOf(64),)),
+    HELPER("DEEPSEEK_V4_COMPRESSOR", supported=M1, cuda_graphs="ALWAYS"),
+    HELPER("SPARSE_SWA", supported=(MultipleOf(64),), preferred_at_least={"cuda": 256}),
 )
 """Caches that DeepSeek's sparse models keep alongside their attention."""

@@ -25,6 +25,7 @@ from workbench.core.versions.v0_23 import V0_23
 from workbench.core.versions.v0_33.backends import BACKENDS
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
+from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, ignored_for_compressed
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import FOLLOWER
@@ -35,6 +36,8 @@ GROUPS = GroupRules(
     pads_pages=True,
     merges_buckets=True,
     one_allocation=True,
+    latent_alignment_bytes=512,
+    aligns_index_keys=False,
     compares_mla=True,
     promotes_block_size=True,
     windows_choose_blocks=True,
@@ -105,6 +108,8 @@ V0_33 = V0_23.successor(
     "0.33",
     weight_copies={FOLLOWER: 0},
     cache_modes=("none", "align"),
+    ignored_for_compressed=ignored_for_compressed,
+    backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),
         BatchTier(

@@ -75,6 +75,7 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
         "packs": layouts.NVFP4,
     },
     "TRITON_ATTN": {
+        "fails_when_built": conditions.triton_reads_no_fp8,
         "kv_cache_dtypes": (*UNQUANTIZED, *FP8_ANY, *PER_TOKEN_HEAD_DTYPES, INT4_HEADS),
         "ranks": (
             Rank("cuda", 40),
@@ -138,7 +139,20 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "ROCM_AITER_MLA_SPARSE": {"supported": (1, *M16), "orders": ("LBNHC", "LBHNC", "BLHNC")},
     "CACHE_ONLY_ATTN": {"cache": layouts.HIDDEN_STATES},
     "DEEPSEEK_V32_INDEXER": {"supported_on": {"rocm": (1, *M16)}, "cache": layouts.LATENT},
-    "SPARSE_SWA": {"supported": M32, "preferred": 256},
+    "DEEPSEEK_V4_INDEXER": {"orders": ("BLHNC", "BLNHC")},
+    "SPARSE_SWA": {"supported": M32},
+    "FLASHMLA_SPARSE_DSV4": {
+        "kv_cache_dtypes": ("auto", *FP8_ANY, "fp8_ds_mla"),
+        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *FP8_ANY), "fp8_ds_mla"),
+    },
+    "FLASHINFER_MLA_SPARSE_DSV4": {
+        "capabilities": Capabilities(majors=(10, 12)),
+        "kv_cache_dtypes": ("auto", "bfloat16", *FP8_ANY),
+        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *FP8_ANY), "fp8_ds_mla"),
+        "stored_where": conditions.on_sm12x,
+        "own_reason": conditions.packed_for_compressed,
+        "ranks": (Rank("cuda", 20, conditions.on_sm12x),),
+    },
 }
 """Name -> the fields that differ from 0.23."""
 

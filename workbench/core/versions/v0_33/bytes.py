@@ -27,6 +27,8 @@ def token_bytes(
     """Return the bytes per token, layer and rank that the alignment counts, and the formula."""
     # The packed formats of TurboQuant and UltraQuant are counted whatever the backend is.
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
+    if attention.is_compressed:
+        return layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype, backend)
     if attention.use_mla:
         return attention.head_size * element, "head_size * bytes"
     packer = PACKERS.get(kv_cache_dtype, backend)

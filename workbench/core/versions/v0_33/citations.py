@@ -18,11 +18,11 @@ from workbench.core.stages import (
     flex,
     gdn_prefill,
     hybrid_alignment,
+    layer_backends,
     layer_checks,
     memory,
     model_dtype,
     pages,
-    plain_backend,
     refusals,
     speculation,
     state_pages,
@@ -90,7 +90,7 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
         "model_executor/layers/attention/mla_attention.py",
         "_canonicalize_sparse_mla_kv_cache_dtype",
     ),
-    plain_backend.PLAIN_BACKEND: _read(
+    layer_backends.PLAIN_BACKEND: _read(
         "model_executor/layers/attention/attention.py",
         "Attention.__init__",
         note="a layer selects its backend with the dtype of its own cache",
@@ -100,6 +100,11 @@ CITATIONS: Final[Mapping[Rule, Citation]] = {
         "config/speculative.py",
         "SpeculativeConfig.apply_draft_overrides",
         note="DFlash and DSpark never take the target's backend",
+    ),
+    layer_backends.OTHER_HEADS_BACKEND: _read(
+        "model_executor/layers/attention/attention.py",
+        "Attention.__init__",
+        note="a layer selects its backend with its own head size",
     ),
     flex.CONSTRUCTION: _read(_FLEX, "FlexAttentionImpl.__init__"),
     flex.MASK_BLOCK: _read(_FLEX, "FlexAttentionMetadataBuilder._get_block_sizes"),

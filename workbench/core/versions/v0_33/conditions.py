@@ -6,6 +6,9 @@ classes, 0.33. What is not described here is as in 0.23.
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
+from workbench.core.versions.v0_23.compressed import (
+    ignored_for_compressed as ignored_in_0_23,
+)
 from workbench.core.versions.v0_23.conditions import (
     FEW_HEADS,
     dense_on_xpu,
@@ -150,6 +153,34 @@ def mla_on_cpu(query: LayerQuery) -> bool:
     return query.platform == "cpu" and query.attention.use_mla and not query.attention.is_sparse
 
 
+def backend_for_mixed_heads(query: LayerQuery) -> str | None:
+    """Return Triton for heads of several sizes without FlashAttention 4, except on XPU and CPU."""
+    # Gemma4Config.verify_and_update_config, 0.33; the CPU ignores a backend that is set.
+    flash = has_flash_attention_4(query) and query.attention.head_size <= WIDE_HEAD
+    return None if flash or query.platform in {"xpu", "cpu"} else "TRITON_ATTN"
+
+
+def triton_reads_no_fp8(query: LayerQuery) -> str | None:
+    """Return what stops an fp8 cache on CUDA before compute capability 8.9."""
+    fp8, capability = query.kv_cache_dtype.startswith("fp8"), query.capability
+    if query.platform != "cuda" or not fp8 or capability is None or capability >= (8, 9):
+        return None
+    return "FP8 KV cache is not supported by the Triton attention backend on"
+
+
+def ignored_for_compressed(name: str) -> bool:
+    """Return whether compressed attention takes no notice of a backend: some are refused."""
+    refused = {"FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
+    return name not in refused and ignored_in_0_23(name)
+
+
+def packed_for_compressed(query: LayerQuery) -> str | None:
+    """Return why SM12x refuses a cache that is not fp8, where it keeps the packed format."""
+    if query.major != 12 or query.kv_cache_dtype in {"auto", *FP8_TYPES}:
+        return None
+    return "kv_cache_dtype not supported"
+
+
 def flash_attention_version(query: LayerQuery) -> int:
     """Return the FlashAttention that runs a head size on CUDA: 3 on Hopper, 4 on SM10x, else 2."""
     # Hopper takes 4 above 256. SM10x has 4 up to 128, and for 256 with pages of 128 tokens where
@@ -157,7 +188,9 @@ def flash_attention_version(query: LayerQuery) -> int:
     # not batch-invariant there. Source: vLLM 0.33, get_flash_attn_version.
     attention, major = query.attention, query.major
     if major == 9:
-        return 3 if attention.head_size <= 256 else 4
+        # With heads of several sizes version 4 is set for all, unless the cache is fp8.
+        all_4 = attention.has_mixed_head_sizes and not query.kv_cache_dtype.startswith("fp8")
+        return 3 if attention.head_size <= 256 and not all_4 else 4
     if major != 10 or query.batch_invariant:
         return 2
     if attention.head_size == 256:

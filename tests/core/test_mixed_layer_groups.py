@@ -1,0 +1,39 @@
+"""Groups of models whose layers keep caches of several kinds, as vLLM makes them.
+
+`tests/data/mixed_groups.jsonl.gz` holds what `tools/record_cache_groups.py` recorded.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.test_drafter_groups import label, planned, published, recorded, refusals_of
+
+RECORDED = recorded("mixed_groups.jsonl.gz")
+BUILT = [answer for answer in RECORDED if "refused" not in answer]
+REFUSED = [answer for answer in RECORDED if "refused" in answer]
+
+
+@pytest.mark.parametrize("answer", BUILT, ids=label)
+def test_groups_blocks_and_concurrency_are_vllms(answer):
+    plan = planned(answer)
+    assert plan.errors == ()
+    cache = plan.built_cache()
+    reported = [
+        [group["kind"], group["block_size"], group["page_size_bytes"],
+         sum(layers[-1] for layers in group["layers"])]
+        for group in answer["groups"]
+    ]  # fmt: skip
+    assert sorted(map(published, cache.groups)) == sorted(reported)
+    assert plan.block_size == answer["block_size"]
+    assert cache.num_blocks == answer["num_blocks"]
+    assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)
+
+
+@pytest.mark.parametrize("answer", REFUSED, ids=label)
+def test_what_vllm_refuses_is_refused(answer):
+    found = refusals_of(answer)
+    assert found
+    assert (found[0].vllm_text or "") in answer["refused"]["message"].replace(
+        "AttentionBackendEnum.", ""
+    )

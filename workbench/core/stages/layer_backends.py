@@ -1,0 +1,201 @@
+"""The backends of layers that differ from the rest: in the dtype of their cache or in their heads.
+
+Every layer requests a backend with its own head size and the dtype of its own cache, so not all
+layers of a model may get the same one. Source: `Attention.__init__` of 0.23 and 0.33,
+`RocmPlatform.get_attn_backend_cls` of 0.33.
+"""
+
+from workbench.core.backends import Backend, LayerQuery
+from workbench.core.block_sizes import BlockSize
+from workbench.core.dtypes import PACKED_DTYPES
+from workbench.core.groups.built_layers import cache_layers, unquantized_layers
+from workbench.core.groups.layer_classes import (
+    AS_THE_MODEL,
+    INDEXER,
+    LayerVariant,
+    layer_classes,
+)
+from workbench.core.groups.of_plan import layouts_read_by
+from workbench.core.model import SSM, Attention
+from workbench.core.stages.backend_choice import (
+    reasons_against,
+    requested_backend,
+    supported_sizes,
+)
+from workbench.core.trace import Rule
+from workbench.core.working_plan import WorkingPlan
+
+PLAIN_BACKEND = Rule(
+    "plain_backend",
+    "Backend of the unquantized layers",
+    "the same choice, made with the model's dtype",
+)
+OTHER_HEADS_BACKEND = Rule(
+    "other_heads_backend",
+    "Backend of the layers with other heads",
+    "the same choice, made with the heads of those layers",
+)
+Chosen = tuple[str, tuple[BlockSize, ...]]
+"""A backend and its kernel block sizes."""
+
+
+def layer_backends(run: WorkingPlan) -> None:
+    """Set the backends of the layers that are unquantized or have other heads than the rest."""
+    main, attention = run.backend_record, run.model.attention
+    if main is None or attention is None:
+        return
+    unquantized = _own_unquantized(run)
+    classes = layer_classes(cache_layers(run), unquantized).kinds
+    kept = {SSM, INDEXER}
+    layers = [entry for entry in classes if entry[0].kind not in kept and not entry[0].drafted]
+    if not unquantized and all(attention.of_layer(layer) is attention for layer, _ in layers):
+        return
+    chosen: dict[tuple[Attention, bool], Chosen] = {
+        (attention, False): (main.name, run.supported_kernel_block_sizes)
+    }
+    found = {}
+    for layer, plain in layers:
+        key = attention.of_layer(layer), plain
+        if key not in chosen:
+            chosen[key] = _chosen(run, main, *key)
+        found[LayerVariant.of(run, layer, is_plain=plain)] = chosen[key]
+    run.layer_backends = tuple((variant, *one) for variant, one in found.items())
+    plain_one = chosen.get((attention, True))
+    if unquantized:
+        run.plain_backend = (plain_one or next(chosen[key] for key in chosen if key[1]))[0]
+    used = [chosen[attention.of_layer(layer), plain] for layer, plain in layers]
+    run.backends = _in_layer_order(run, used)
+
+
+def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: bool) -> Chosen:
+    """Return the backend of such layers, with a problem where there is none."""
+    query = LayerQuery.of(run)._replace(attention=attention)
+    if is_plain:
+        query = query._replace(kv_cache_dtype=AS_THE_MODEL)
+    explicit = requested_backend(run)
+    # Only where the plain layers of a packed cache are served apart is another one looked for.
+    mixes = (
+        is_plain
+        and run.kv_cache_dtype in PACKED_DTYPES
+        and run.platform.name in run.rules.packed_layers_mix_on
+    )
+    reasons = reasons_against(run, query, main) if explicit is not None else []
+    if explicit is not None and (not reasons or not mixes):
+        chosen: Backend | None = main
+    else:
+        chosen = _first_valid(run, query, main if mixes else None)
+    found = chosen or main
+    dtype = AS_THE_MODEL if is_plain else run.kv_cache_dtype
+    numbers = _numbers(run, attention, is_plain)
+    run.step(
+        PLAIN_BACKEND if is_plain else OTHER_HEADS_BACKEND,
+        found.name,
+        "" if chosen is not main or explicit is None else "requested",
+        layers=numbers,
+        head_size=attention.head_size,
+        kv_cache_dtype=dtype,
+        backend_of_the_others=main.name,
+    )
+    if chosen is None or (reasons and chosen is main):
+        _refused(run, main, reasons, numbers, dtype if is_plain else None)
+    return found.name, supported_sizes(run, query, found)
+
+
+def _own_unquantized(run: WorkingPlan) -> frozenset[int]:
+    """Return the unquantized layers of the model; a drafter chooses its backend by itself."""
+    own = run.model.num_hidden_layers
+    return frozenset(number for number in unquantized_layers(run) if number < own)
+
+
+def _numbers(run: WorkingPlan, attention: Attention, is_plain: bool) -> list[int]:
+    assert run.model.attention is not None
+    unquantized = _own_unquantized(run)
+    return sorted(
+        layer.number
+        for layer in run.model.layers
+        if layer.kind != SSM
+        and (layer.number in unquantized) == is_plain
+        and run.model.attention.of_layer(layer) == attention
+    )
+
+
+def _in_layer_order(run: WorkingPlan, used: list[Chosen]) -> tuple[Chosen, ...]:
+    """Return every backend with its sizes, as the layers are built; phase 1 takes the first.
+
+    Phase 1 reads the sizes for the largest heads of the model, not for those of the layer.
+    """
+    # Those of caches alongside the attention come before it.
+    assert run.backend is not None
+    companions = [entry for entry in run.backends if entry[0] != run.backend]
+    whole = {run.backend: run.supported_kernel_block_sizes}
+    names = dict.fromkeys(name for name, _sizes in (*companions, *used))
+    sizes = {**dict(used), **dict(companions), **whole}
+    return tuple((name, sizes[name]) for name in names)
+
+
+def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None) -> Backend | None:
+    """Return the first of the platform's list without a reason against it.
+
+    companion: a backend whose cache layout it must read as well, where the platform looks at that.
+    """
+    for name in run.rules.backends.order(query):
+        backend = run.rules.backends[name]
+        shares = companion is None or set(layouts_read_by(run, backend.name)) & set(
+            layouts_read_by(run, companion.name)
+        )
+        if shares and not reasons_against(run, query, backend):
+            return backend
+    return None
+
+
+def _refused(
+    run: WorkingPlan,
+    main: Backend,
+    reasons: list[str],
+    numbers: list[int],
+    plain_dtype: str | None,
+) -> None:
+    refusal, way_out = f"no backend of {run.platform.title} takes them", ""
+    if reasons:
+        refusal = f"{main.name} does not take them: {', '.join(reasons)}"
+        way_out = " Leave the backend to the engine: then every layer gets one of its own."
+    differ = (
+        f"keep the model's dtype alongside kv_cache_dtype = {run.kv_cache_dtype}"
+        if plain_dtype
+        else "have other heads than the rest"
+    )
+    run.problem(
+        "plain_layers_refused" if plain_dtype else "other_heads_refused",
+        "backend",
+        f"The layers {', '.join(map(str, numbers))} {differ}, and {refusal}.{way_out}",
+        operands={"backend": main.name, "layers": numbers, "reasons": reasons},
+        # Raised by get_attn_backend_cls of the platform
+        vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"
+        if reasons
+        else "No valid attention backend found for",
+        candidates=(
+            {"backend": None},
+            {"kv_cache_dtype_skip_layers": None},
+            {"kv_cache_dtype": "fp8"},
+            {"kv_cache_dtype": "auto"},
+        ),
+    )
+
+
+def layers_built(run: WorkingPlan) -> None:
+    """Refuse what the chosen backend only finds when its layers are built."""
+    record = run.backend_record
+    if record is None or record.fails_when_built is None:
+        return
+    capability = None if run.capability is None else ".".join(map(str, run.capability))
+    text = record.fails_when_built(LayerQuery.of(run))
+    if text is not None:
+        run.problem(
+            "layers_cannot_be_built",
+            "kv_cache_dtype",
+            f"{record.name} is chosen, and its layers refuse kv_cache_dtype = {run.kv_cache_dtype} "
+            f"on compute capability {capability} when they are built. Leave it at auto.",
+            operands={"backend": record.name, "compute_capability": capability},
+            candidates=({"kv_cache_dtype": "auto"}, {"backend": None}),
+            vllm_text=text,
+        )

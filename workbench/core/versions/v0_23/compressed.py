@@ -1,0 +1,42 @@
+"""The backends of compressed attention (DeepSeek-V4) in vLLM 0.23, one record each.
+
+Its layers choose among their own classes, not from the list of a platform. Sources:
+`_select_dsv4_attn_cls` and `_resolve_dsv4_kv_cache_dtype` in `vllm/models/deepseek_v4/`, 0.23.
+"""
+
+from functools import partial
+
+from workbench.core.backends import FP8_ANY, Capabilities, HeadSizes, Rank, always
+from workbench.core.versions.v0_23.mla import SM10X, SPARSE
+
+COMPRESSED = partial(
+    SPARSE,
+    is_compressed=True,
+    supported=(256,),
+    head_sizes=HeadSizes(exact=(512,)),
+    dtypes=("bfloat16",),
+    supports_sinks=always,
+)
+
+COMPRESSED_MLA = (
+    COMPRESSED(
+        "FLASHMLA_SPARSE_DSV4",
+        kv_cache_dtypes=(*FP8_ANY, "fp8_ds_mla"),
+        stored_kv_cache_dtypes=dict.fromkeys(FP8_ANY, "fp8_ds_mla"),
+        capabilities=Capabilities(majors=(9, 10)),
+        ranks=(Rank("cuda", 10),),
+    ),
+    COMPRESSED(
+        "FLASHINFER_MLA_SPARSE_DSV4",
+        kv_cache_dtypes=("auto", "bfloat16", *FP8_ANY),
+        capabilities=SM10X,
+    ),
+)
+"""The backends of compressed attention, which its layers choose themselves."""
+
+OWN_NAMES = frozenset(record.name for record in COMPRESSED_MLA)
+
+
+def ignored_for_compressed(name: str) -> bool:
+    """Return whether a backend is not one of these: the layers then take no notice of it."""
+    return name not in OWN_NAMES

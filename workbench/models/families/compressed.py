@@ -1,0 +1,126 @@
+"""DeepSeek-V4: every layer keeps the last tokens; most keep others compressed, 4 or 128 in one.
+
+Compressed tokens are made of states of their own; a layer that compresses 4 has an indexer, which
+compresses, too. Sources: `DeepseekV4Attention`, `DeepseekV4Indexer` and `CompressorStateCache` of
+0.23 and 0.33, `DeepseekV4Config` of transformers 5.
+"""
+
+from workbench.core.model import (
+    FLOAT32_STATE,
+    FULL,
+    INDEX_KEY,
+    SLIDING,
+    Attention,
+    CompressedCache,
+    Layer,
+)
+from workbench.models.family import register
+from workbench.models.fields import Fields
+
+RATIOS, RATES, KINDS = "compress_ratios", "compress_rates", "layer_types"
+LITTLE, MUCH, NOT = "compressed_sparse_attention", "heavily_compressed_attention", SLIDING
+RATE_OF_KIND = {LITTLE: 4, MUCH: 128, NOT: 0}
+WITH_INDEXER = 4
+"""Tokens in one vector of the layers that choose what they read."""
+STATE_BLOCKS = {4: 4, 128: 8}
+"""Tokens in one vector -> tokens of a block of the states that it is made of."""
+WINDOW_BLOCK = 64
+SCALES = 4
+"""Bytes of the scale of an indexer's key."""
+
+
+def _ratios(fields: Fields) -> tuple[int, ...]:
+    """Return how many tokens each layer compresses into one, 0 for none; MTP layers omitted."""
+    count = fields.layer_count()
+    if fields.has(KINDS):
+        kinds = fields.layer_list(KINDS, {kind: kind for kind in RATE_OF_KIND}) or ()
+        rates = fields.child(RATES) if fields.has(RATES) else None
+        found = tuple(_rate(rates, kind) for kind in kinds)
+    elif fields.has(RATIOS):
+        words = {1: "0", **{ratio: str(ratio) for ratio in (0, *STATE_BLOCKS)}}
+        found = tuple(map(int, fields.layer_list(RATIOS, words) or ()))
+    else:
+        found = tuple(4 if at % 2 and at > 1 else 128 for at in range(count))
+    if len(found) < count:
+        raise fields.contradiction(
+            "num_hidden_layers", f"{count} layers, but only {len(found)} compress ratios"
+        )
+    return found[:count]
+
+
+def _rate(rates: Fields | None, kind: str) -> int:
+    if rates is None or kind == NOT:
+        return RATE_OF_KIND[kind]
+    rate = rates.integer(kind, RATE_OF_KIND[kind])
+    if rate not in STATE_BLOCKS:
+        raise rates.wrong(kind, rate, f"one of {', '.join(map(str, STATE_BLOCKS))}")
+    return rate
+
+
+def _states(part: str, elements: int, ratio: int) -> CompressedCache:
+    """Return the values and scores that one vector is made of, in float32.
+
+    With four tokens in one vector two runs of them overlap, so there are twice as many.
+    """
+    runs = 2 if ratio == WITH_INDEXER else 1
+    return CompressedCache(
+        part=f"{part}.compressor.state_cache",
+        elements=2 * runs * elements,
+        stored=FLOAT32_STATE,
+        window_tokens=runs * ratio,
+        block_size=STATE_BLOCKS[ratio],
+    )
+
+
+def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
+    """Return the caches of a layer, in the order in which they are built."""
+    size, window = fields.integer("head_dim"), fields.integer("sliding_window")
+    last = CompressedCache(
+        part=".swa_cache", elements=size, window_tokens=window, block_size=WINDOW_BLOCK
+    )
+    if not ratio:
+        return (last,)
+    whole = CompressedCache(part="", elements=size, tokens_per_state=ratio)
+    own = (last, whole, _states("", size, ratio))
+    if ratio != WITH_INDEXER:
+        return own
+    key = fields.integer("index_head_dim")
+    keys = CompressedCache(
+        part=".indexer.k_cache",
+        elements=key + key // 128 * SCALES,
+        stored=INDEX_KEY,
+        tokens_per_state=ratio,
+    )
+    return (keys, _states(".indexer", key, ratio), *own)
+
+
+def _layers(fields: Fields) -> tuple[Layer, ...]:
+    ratios = _ratios(fields)
+    caches = {ratio: _caches(fields, ratio) for ratio in set(ratios)}
+    return tuple(
+        Layer(number, FULL if cache.window_tokens is None else SLIDING, cache=cache)
+        for number, ratio in enumerate(ratios)
+        for cache in caches[ratio]
+    )
+
+
+def _attention(fields: Fields) -> Attention:
+    return Attention(
+        num_heads=fields.integer("num_attention_heads", name="num_heads"),
+        num_kv_heads=1,
+        head_size=fields.integer("head_dim", name="head_size"),
+        use_mla=True,
+        is_sparse=True,
+        is_compressed=True,
+        has_sinks=True,
+        window_tokens=fields.integer("sliding_window", name="window_tokens"),
+    )
+
+
+register(
+    "compressed",
+    {"deepseek_v4": ("DeepseekV4ForCausalLM",)},
+    _layers,
+    attention=_attention,
+    is_hybrid=False,
+)

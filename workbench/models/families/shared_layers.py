@@ -1,0 +1,120 @@
+"""Gemma 3n and Gemma 4: the last layers read the cache of earlier ones; two sizes of heads.
+
+Sources: `Gemma3nAttention`, `Gemma4DecoderLayer` and `Gemma4Attention` of 0.23 and 0.33, and
+`Gemma4TextConfig` of transformers 5.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from workbench.core.model import FULL, SLIDING, Attention, Layer
+from workbench.models.attention import read_attention
+from workbench.models.families.decoder import WORDS
+from workbench.models.family import register
+from workbench.models.fields import Fields
+from workbench.models.layer_lists import first_list
+
+SHARED, PER_LAYER = "num_kv_shared_layers", "per_layer_config"
+GLOBAL_HEAD, GLOBAL_KV_HEADS = "global_head_dim", "num_global_key_value_heads"
+VIDEO_TOKENS = 32 * (70 + 2 + 6)
+"""Of a video of Gemma 4: frames, each with its tokens, two marks and a time stamp."""
+
+
+def _kinds(fields: Fields, period: int) -> list[str]:
+    kinds = first_list(fields, {"layer_types": WORDS})
+    if kinds is not None:
+        return list(kinds)
+    return [FULL if (at + 1) % period == 0 else SLIDING for at in range(fields.layer_count())]
+
+
+def _own(fields: Fields, kinds: list[str]) -> list[str]:
+    """Return the kinds of the layers with a cache: all but the last, which share one."""
+    count = fields.integer(SHARED, 0, minimum=0, maximum=len(kinds))
+    own = kinds[: len(kinds) - count]
+    if not set(kinds) <= set(own):
+        raise fields.contradiction(
+            SHARED, f"{count} shared layers, and none of their kind before them"
+        )
+    return own
+
+
+def _gemma3n_layers(fields: Fields) -> tuple[Layer, ...]:
+    return tuple(Layer(at, kind) for at, kind in enumerate(_own(fields, _kinds(fields, 5))))
+
+
+def _gemma3n_attention(fields: Fields) -> Attention:
+    return replace(read_attention(fields), shares_caches=bool(fields.raw(SHARED)))
+
+
+def _gemma4_layers(fields: Fields) -> tuple[Layer, ...]:
+    kinds = _kinds(fields, 6)
+    kinds[-1] = FULL  # the configuration class forces it
+    whole = _global_heads(fields, plain := read_attention(fields))
+    heads = None if plain.num_kv_heads == whole.num_kv_heads else plain.num_kv_heads
+    size = None if plain.head_size == whole.head_size else plain.head_size
+    sliding = partial(Layer, kind=SLIDING, num_kv_heads=heads, head_size=size)
+    return tuple(
+        Layer(at, FULL) if kind == FULL else sliding(at)
+        for at, kind in enumerate(_own(fields, kinds))
+    )
+
+
+def _global_heads(fields: Fields, attention: Attention) -> Attention:
+    """Return the geometry of full attention; its own KV heads are read where keys are values."""
+    kv_heads = attention.num_kv_heads
+    if fields.has(PER_LAYER):
+        # Later transformers save what a full layer has of its own; it is the same for all.
+        layers = fields.child(PER_LAYER)
+        own = layers.child(next(iter(layers.text), ""))
+        return replace(
+            attention,
+            num_kv_heads=own.integer("num_key_value_heads", kv_heads, name="num_kv_heads"),
+            head_size=own.integer("head_dim", attention.head_size, name="head_size"),
+        )
+    if fields.raw("attention_k_eq_v") is True and fields.has(GLOBAL_KV_HEADS):
+        kv_heads = fields.integer(GLOBAL_KV_HEADS, name="num_kv_heads")
+    size = fields.integer(GLOBAL_HEAD, 512, name="head_size")
+    return replace(attention, num_kv_heads=kv_heads, head_size=size)
+
+
+def _gemma4_attention(fields: Fields) -> Attention:
+    whole = _global_heads(fields, sliding := read_attention(fields))
+    bidirectional, window = fields.raw("use_bidirectional_attention"), sliding.window_tokens
+    return replace(
+        whole,
+        has_mixed_head_sizes=sliding.head_size != whole.head_size,
+        has_mm_prefix=bidirectional == "vision",
+        shares_caches=bool(fields.raw(SHARED)),
+        window_tokens=window // 2 + 1 if window and bidirectional == "all" else window,
+    )
+
+
+def _video(fields: Fields) -> int | None:
+    """Return the tokens of the largest item where images and videos are seen whole."""
+    if not fields.prefix or fields.raw("use_bidirectional_attention") != "vision":
+        return None
+    return VIDEO_TOKENS
+
+
+register(
+    "gemma3n",
+    {
+        "gemma3n": ("Gemma3nForConditionalGeneration",),
+        "gemma3n_text": ("Gemma3nForCausalLM",),
+    },
+    _gemma3n_layers,
+    attention=_gemma3n_attention,
+    is_hybrid=False,
+)
+register(
+    "gemma4",
+    {
+        "gemma4": ("Gemma4ForConditionalGeneration",),
+        "gemma4_text": ("Gemma4ForCausalLM",),
+        "gemma4_unified": ("Gemma4UnifiedForConditionalGeneration",),
+    },
+    _gemma4_layers,
+    attention=_gemma4_attention,
+    largest_item_tokens=_video,
+    is_hybrid=False,
+)
