@@ -1,4 +1,4 @@
-"""Families whose layers keep caches of several kinds: Gemma 3n, Gemma 4, DeepSeek-V4."""
+"""Families whose layers keep caches of several kinds: Gemma, DeepSeek-V4, Llama 4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.core.conformance import config as recorded_config
 from workbench.core.errors import ConfigError, Refused
-from workbench.core.model import FULL, SLIDING
+from workbench.core.model import CHUNKED, FULL, SLIDING
 from workbench.models import catalog_config, load_model, read_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
@@ -123,3 +123,29 @@ def test_a_block_has_whole_vectors():
                 model=recorded_config("deepseek_v4_flash"), kv_cache_dtype="fp8", block_size=64
             )
         )
+
+
+@given(st.lists(st.sampled_from([0, 1]), min_size=1, max_size=12))
+def test_layers_of_llama_4_with_rotated_positions_attend_in_chunks(rotated):
+    config = catalog_config("llama-4-maverick")
+    listed = {"no_rope_layers": rotated, "num_hidden_layers": len(rotated)}
+    text = {**config["text_config"], **listed}
+    model = read_model({**config, "text_config": text}, "llama-4")
+    assert [layer.kind for layer in model.layers] == [[FULL, CHUNKED][one] for one in rotated]
+    whole = read_model({**config, "text_config": {**text, "attention_chunk_size": None}}, "llama-4")
+    assert {layer.kind for layer in whole.layers} == {FULL}
+
+
+def test_drafters_of_hidden_states_turn_the_hybrid_manager_off_for_chunks():
+    given_values = {"model": "llama-4-maverick", "kv_cache_memory_bytes": 2**36}
+    kinds = {
+        method: {
+            group.spec.kind
+            for group in resolve(
+                Scenario(**given_values, speculative_method=method, num_speculative_tokens=2)
+            ).cache.groups
+        }
+        for method in ("ngram", "eagle")
+    }
+    assert kinds["ngram"] == {"FullAttentionSpec", "ChunkedLocalAttentionSpec"}
+    assert kinds["eagle"] == {"FullAttentionSpec"}

@@ -13,6 +13,8 @@ from workbench.core.drafter import Drafter
 from workbench.core.model import Model
 
 MTP, NGRAM, SUFFIX, DRAFT_MODEL = "mtp", "ngram", "suffix", "draft_model"
+OF_HIDDEN_STATES = frozenset({MTP, "eagle", "eagle3", "dflash", "dspark"})
+"""Drafters that read the hidden states of the target: `use_eagle`."""
 HIDDEN_STATES = "extract_hidden_states"
 """The method of `hidden_state_layers`, which is how a scenario requests it."""
 

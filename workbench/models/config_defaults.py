@@ -13,7 +13,7 @@ from typing import Any
 LENGTH, KV_HEADS, WINDOW = "max_position_embeddings", "num_key_value_heads", "sliding_window"
 HEADS, HEAD, ROPE = "num_attention_heads", "head_dim", "rope_parameters"
 SLIDES, MAMBA_CHUNK = "use_sliding_window", "mamba_chunk_size"
-SHARED = "num_kv_shared_layers"
+SHARED, CHUNK = "num_kv_shared_layers", "attention_chunk_size"
 ORIGINAL = "original_max_position_embeddings"
 WIDTHS = frozenset({"num_hidden_layers", HEADS, "hidden_size"})
 GPT_OSS_ROPE = {"rope_type": "yarn", "factor": 32.0, ORIGINAL: 4096}
@@ -41,6 +41,7 @@ CONFIG_DEFAULTS: dict[str, Mapping[str, Any]] = {
     "gpt_oss": {LENGTH: 131072, KV_HEADS: 8, HEAD: 64, WINDOW: 128, ROPE: GPT_OSS_ROPE},
     "granitemoehybrid": {LENGTH: 2048, MAMBA_CHUNK: 256},
     "jamba": {LENGTH: 262144, KV_HEADS: 8},
+    "llama4_text": {LENGTH: 131072, KV_HEADS: 8, HEAD: 128, HEADS: 40, CHUNK: 8192},
     "longcat_flash": {LENGTH: 131072},
     "mamba2": {"chunk_size": 256},
     "minimax": {LENGTH: 131072, KV_HEADS: 8},
@@ -69,6 +70,7 @@ WRAPPERS = {
     "gemma4": "gemma4_text",
     "gemma4_unified": "gemma4_text",
     "gemma4_unified_text": "gemma4_text",
+    "llama4": "llama4_text",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "lfm2_vl": "lfm2",

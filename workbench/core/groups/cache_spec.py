@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from workbench.core.arithmetic import round_up
+from workbench.core.dtypes import FLOAT_BYTES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.model import CHUNKED, FULL, SLIDING
+from workbench.core.packing import SCALE_BYTES
 
 MAMBA_SPEC = "MambaSpec"
 MLA_SPEC = "MLAAttentionSpec"
@@ -53,6 +55,8 @@ class GroupRules:
     """Pages of its indexers always are as those of the packed format."""
     compares_mla: bool = False
     """MLA layers of one group must agree in every field, not only in what is stored."""
+    chunks_forget_quantization: bool = False
+    """Chunks treated as full attention lose the mode of their quantization, and its scales."""
     promotes_block_size: bool = False
     """A window treated as full attention takes full attention's block."""
     windows_choose_blocks: bool = False
@@ -103,6 +107,8 @@ class CacheSpec(NamedTuple):
     """A window of the computation whose tokens are all kept."""
     tokens_per_state: int = 1
     """Tokens in one stored vector."""
+    forgets_quantization: bool = False
+    """It is not the spec of the same layer that says how it is quantized."""
     alignment_bytes: int = 1
     """What the page is a multiple of, whatever its block is."""
     num_head_slots: int | None = None
@@ -204,6 +210,8 @@ def promoted(specs: Mapping[str, CacheSpec], rules: GroupRules) -> dict[str, Cac
         for name, spec in specs.items():
             takes_block = rules.promotes_block_size or spec.kind == SLIDING_MLA_SPEC
             changed[name] = _promoted(spec, block if takes_block else None)
+            if rules.chunks_forget_quantization and spec.kind == ATTENTION_SPECS[CHUNKED]:
+                changed[name] = _without_mode(changed[name])
         _check_windows(specs, changed, rules)
     if not share_one_spec(changed.values(), rules) and not are_one_type(changed.values(), rules):
         raise NoSingleTypeError(rules.promotion_refused)
@@ -227,6 +235,16 @@ def _check_windows(
             raise NoSingleTypeError(
                 "All attention layers in the same KV cache group must have the same window size."
             )
+
+
+def _without_mode(spec: CacheSpec) -> CacheSpec:
+    """Return a spec as if its cache were stored without scales; floats have no mode to lose."""
+    # unify_hybrid_kv_cache_specs of 0.23 does not pass kv_quant_mode on for chunks.
+    if spec.stored == "auto" or spec.stored in FLOAT_BYTES:
+        return spec
+    scaled = spec.stored in PER_TOKEN_HEAD_DTYPES
+    scales = 2 * SCALE_BYTES * spec.num_kv_heads * spec.block_size if scaled else 0
+    return spec._replace(page_size_bytes=spec.page_size_bytes - scales, forgets_quantization=True)
 
 
 def _promoted(spec: CacheSpec, block_size: int | None) -> CacheSpec:

@@ -6,7 +6,9 @@ from workbench.core.groups.cache_spec import CacheSpec, GroupRules
 from workbench.core.groups.decision import group_layers
 from workbench.core.groups.grouping import Grouping
 from workbench.core.groups.layer_specs import LayerSpecs, layer_specs
+from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
+from workbench.core.speculation import OF_HIDDEN_STATES
 
 OLD_NAMES = {"NHD": "LBNHC", "HND": "LBHNC"}
 """The two old layout names, and what they mean since 0.33."""
@@ -16,8 +18,17 @@ OWN_ORDER = ("LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC")
 
 def grouping_of(plan: Plan) -> Grouping:
     """Return the groups of a resolved model. Errors: PagesNotUnifiableError, NoSingleTypeError."""
-    specs, hybrid_manager = layer_specs(plan), not plan.settings.disable_hybrid_kv_cache_manager
+    specs = layer_specs(plan)
+    hybrid_manager = not (plan.settings.disable_hybrid_kv_cache_manager or _chunks_drafted(plan))
     return _grouping(specs, plan.rules.groups, cache_layout(plan, specs), hybrid_manager)
+
+
+def _chunks_drafted(plan: Plan) -> bool:
+    """Return whether a drafter of hidden states works alongside layers that attend in chunks."""
+    # VllmConfig.__post_init__ turns the hybrid manager off for them, 0.23 and 0.33.
+    if plan.speculative_method not in OF_HIDDEN_STATES:
+        return False
+    return any(layer.kind == CHUNKED for layer in plan.model.layers)
 
 
 @lru_cache(maxsize=1024)

@@ -131,7 +131,7 @@ V0_23 = RuleSet(
     layer_token_bytes=layer_token_bytes,
     companions=companions,
     ignored_for_compressed=ignored_for_compressed,
-    groups=GroupRules(aligns_index_keys=True),
+    groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),
     prefill=PrefillRules(),

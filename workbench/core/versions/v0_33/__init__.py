@@ -37,7 +37,6 @@ GROUPS = GroupRules(
     merges_buckets=True,
     one_allocation=True,
     latent_alignment_bytes=512,
-    aligns_index_keys=False,
     compares_mla=True,
     promotes_block_size=True,
     windows_choose_blocks=True,
