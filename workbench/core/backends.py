@@ -211,10 +211,8 @@ class Backend:
     def preferred_block_size(
         self, default: int, platform: str, supported: tuple[BlockSize, ...]
     ) -> int:
-        """Return the block size that phase 1 takes: `default` if supported, else the smallest base.
-
-        Source: AttentionBackend.get_preferred_block_size, 0.23 (#37467).
-        """
+        """Return the block size of phase 1: `default` if supported, else the smallest base."""
+        # AttentionBackend.get_preferred_block_size, 0.23 (#37467)
         # such a backend returns max(default, its smallest) without looking at what it supports
         if platform in self.preferred_at_least:
             return max(default, self.preferred_at_least[platform])
