@@ -103,7 +103,7 @@ def _head(
 
 def _after(model: Model, kinds: Sequence[str], name: str) -> tuple[Layer, ...]:
     first = model.num_hidden_layers
-    return tuple(Layer(first + at, kind, drafted=name) for at, kind in enumerate(kinds))
+    return tuple(Layer(number=first + at, kind=kind, drafted=name) for at, kind in enumerate(kinds))
 
 
 def _windowed(model: Model, drafter: Drafter) -> Drafter:

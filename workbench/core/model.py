@@ -42,20 +42,24 @@ class CompressedCache:
 
 
 class Layer(NamedTuple):
-    """One cache-keeping part of the layer `number` (from 0): `kind` is one of LAYER_KINDS.
+    """One cache-keeping part of a layer.
 
     A layer that has both attention and a state space gives two entries, attention first; a layer
-    of compressed attention one for each cache. num_kv_heads, head_size: of this layer alone, None
-    where it is as `Attention` says. cache: of compressed attention, else None. drafted: how the
-    name of a drafter's layer begins in vLLM; empty for the model's own.
+    of compressed attention one for each cache.
     """
 
     number: int
+    """From 0."""
     kind: str
+    """One of LAYER_KINDS."""
     num_kv_heads: int | None = None
+    """Of this layer alone, None where it is as `Attention` says."""
     head_size: int | None = None
+    """Of this layer alone, None where it is as `Attention` says."""
     drafted: str = ""
+    """How the name of a drafter's layer begins in vLLM; empty for the model's own."""
     cache: CompressedCache | None = None
+    """Of compressed attention, else None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
         family="drafter",
         model_type=fields.model_type,
         architecture=architecture,
-        layers=tuple(Layer(number, FULL) for number in range(count)),
+        layers=tuple(Layer(number=number, kind=FULL) for number in range(count)),
         attention=attention,
         state=None,
         is_hybrid=False,

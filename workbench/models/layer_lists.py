@@ -15,7 +15,9 @@ def to_layers(kinds: Sequence[str]) -> tuple[Layer, ...]:
     """Return one entry per cache-keeping part; BOTH gives attention first, NEITHER none."""
     parts = {BOTH: (FULL, SSM), NEITHER: ()}
     return tuple(
-        Layer(index, part) for index, kind in enumerate(kinds) for part in parts.get(kind, (kind,))
+        Layer(number=index, kind=part)
+        for index, kind in enumerate(kinds)
+        for part in parts.get(kind, (kind,))
     )
 
 

@@ -36,7 +36,7 @@ def _one_each(
         count = fields.integer(key, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
     return Mtp(
         model_type=model_type,
-        layers=tuple(Layer(first + index, FULL) for index in range(count)),
+        layers=tuple(Layer(number=first + index, kind=FULL) for index in range(count)),
         first_index=0 if is_named_apart else first,
         predictions=count if is_declared else None,
         is_nested=bool(fields.prefix),
@@ -54,7 +54,11 @@ def _nemotron(fields: Fields, model_type: str, first: int) -> Mtp | None:
         raise fields.wrong("mtp_layers_block_type", kinds, "a list with a word per layer")
     return Mtp(
         model_type=model_type,
-        layers=tuple(Layer(first + at, FULL) for at, kind in enumerate(kinds) if kind in ATTENTION),
+        layers=tuple(
+            Layer(number=first + at, kind=FULL)
+            for at, kind in enumerate(kinds)
+            if kind in ATTENTION
+        ),
         first_index=0,
         predictions=count,
         max_predictions=1,
@@ -67,7 +71,7 @@ def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
     count = fields.integer(COUNT, 1, name="mtp_layers", maximum=MAX_LAYERS)
     return Mtp(
         model_type=model_type,
-        layers=(Layer(first, FULL),),
+        layers=(Layer(number=first, kind=FULL),),
         first_index=first,
         predictions=count,
         chained=count,

@@ -90,7 +90,7 @@ def with_indexers(layers: tuple[Layer, ...], followers: frozenset[int]) -> tuple
     found: list[Layer] = []
     for layer in layers:
         if layer.number not in followers:
-            found.append(Layer(layer.number, INDEXER, drafted=layer.drafted))
+            found.append(Layer(number=layer.number, kind=INDEXER, drafted=layer.drafted))
         found.append(layer)
     return tuple(found)
 

@@ -98,7 +98,7 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     ratios = _ratios(fields)
     caches = {ratio: _caches(fields, ratio) for ratio in set(ratios)}
     return tuple(
-        Layer(number, FULL if cache.window_tokens is None else SLIDING, cache=cache)
+        Layer(number=number, kind=FULL if cache.window_tokens is None else SLIDING, cache=cache)
         for number, ratio in enumerate(ratios)
         for cache in caches[ratio]
     )

@@ -48,7 +48,7 @@ def _searched_layers(fields: Fields) -> tuple[Layer, ...]:
     found = _block_kv_heads(fields)
     first = next((heads for heads in found if heads is not None), None)
     return tuple(
-        Layer(number, FULL, None if heads == first else heads)
+        Layer(number=number, kind=FULL, num_kv_heads=None if heads == first else heads)
         for number, heads in enumerate(found)
         if heads is not None
     )

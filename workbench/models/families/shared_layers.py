@@ -39,7 +39,9 @@ def _own(fields: Fields, kinds: list[str]) -> list[str]:
 
 
 def _gemma3n_layers(fields: Fields) -> tuple[Layer, ...]:
-    return tuple(Layer(at, kind) for at, kind in enumerate(_own(fields, _kinds(fields, 5))))
+    return tuple(
+        Layer(number=at, kind=kind) for at, kind in enumerate(_own(fields, _kinds(fields, 5)))
+    )
 
 
 def _gemma3n_attention(fields: Fields) -> Attention:
@@ -54,7 +56,7 @@ def _gemma4_layers(fields: Fields) -> tuple[Layer, ...]:
     size = None if plain.head_size == whole.head_size else plain.head_size
     sliding = partial(Layer, kind=SLIDING, num_kv_heads=heads, head_size=size)
     return tuple(
-        Layer(at, FULL) if kind == FULL else sliding(at)
+        Layer(number=at, kind=FULL) if kind == FULL else sliding(number=at)
         for at, kind in enumerate(_own(fields, kinds))
     )
 
