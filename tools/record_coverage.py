@@ -171,7 +171,7 @@ def _answer(row: dict[str, Any], played: Any, recorder: Any) -> dict[str, Any]:
     question = {"config": row["config"], "arguments": row["arguments"]}
     given = recorder._recorded(answer(recorder.probe_question(question), played))  # noqa: SLF001
     if "groups" not in given:
-        return {"refused": str(given.get("refused") or given.get("unanswered"))[:SHORT]}
+        return {"refused": _why(given.get("refused") or given.get("unanswered"))[:SHORT]}
     groups = sorted(
         [group["kind"], group["block_size"], group["page_size_bytes"],
          sum(layers[-1] for layers in group["layers"])]
@@ -179,6 +179,11 @@ def _answer(row: dict[str, Any], played: Any, recorder: Any) -> dict[str, Any]:
     )  # fmt: skip
     numbers = {name: given[name] for name in ("block_size", "num_blocks")}
     return {**numbers, "groups": groups}
+
+
+def _why(error: object) -> str:
+    """Return the text of an error without the temporary folder of the model."""
+    return re.sub(r"/[^'\"\s]*workbench-vllm-\w+", "the folder", str(error))
 
 
 def _within_limit(ask: Any) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def _within_limit(ask: Any) -> dict[str, Any]:
         try:
             answer = ask()
         except BaseException as error:  # noqa: BLE001  (a refusal by vLLM is also an answer)
-            text = str(error).strip().splitlines() or [""]
+            text = _why(error).strip().splitlines() or [""]
             answer = {"refused": f"{type(error).__name__}: {text[0][:200]}"}
         os.write(write, json.dumps(answer).encode())
         os._exit(0)

@@ -130,7 +130,7 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
         chunk_size=0,
         num_hidden_layers=count,
         mtp=read_mtp(fields, count),
-        vocab_size=fields.integer("vocab_size") if fields.has("vocab_size") else None,
+        vocab_size=fields.size_if_valid("vocab_size"),
     )
     return replace(head, origins=dict(fields.origins))
 

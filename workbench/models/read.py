@@ -73,7 +73,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         num_hidden_layers=_layer_count(fields, layers),
         mtp=read_mtp(fields, _layer_count(fields, layers)),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
-        vocab_size=fields.integer("vocab_size") if fields.has("vocab_size") else None,
+        vocab_size=fields.size_if_valid("vocab_size"),
         largest_item_tokens=family.largest_item_tokens(fields),
         names_attention_layers=family.names_attention_layers and has_attention,
         notes=_notes(fields),

@@ -53,5 +53,6 @@ def read_weights(fields: Fields, model: Model) -> Weights:
     return Weights(
         parts=tuple(found.counts.items()),
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
-        experts_per_token=experts,
+        # transformers 5 writes the defaults of experts for models that have none.
+        experts_per_token=experts if any(part.experts > 1 for part in found.counts) else 0,
     )
