@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import workbench.core
+from tests.core.conformance import config
 from tests.models.configs import (
     deepseek_v3,
     granitemoehybrid,
@@ -22,6 +23,7 @@ from tests.models.configs import (
 )
 from workbench.core.errors import Refused
 from workbench.core.problems import WARNING
+from workbench.models import catalog_config
 from workbench.resolution import remedies_of_refusal, resolve
 from workbench.scenario import Scenario
 
@@ -29,6 +31,14 @@ NO_REMEDY = {}
 """Nothing but another model helps."""
 
 ALIGN = {"enable_prefix_caching": True, "mamba_cache_mode": "align"}
+
+
+def shared_caches():
+    """Gemma 4 whose last layers read the cache of earlier ones, without seeing images whole."""
+    gemma = catalog_config("gemma-4-26b-a4b")
+    changes = {"num_kv_shared_layers": 5, "use_bidirectional_attention": None}
+    return {**gemma, "text_config": {**gemma["text_config"], **changes}}
+
 
 DRAFT = llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"])
 DRAFTED = {
@@ -152,6 +162,43 @@ PROBLEMS = [
         "CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
         {"kv_cache_dtype": "auto"},
         id="quantized-hidden-states",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "rules": "0.33",
+            "compute_capability": "8.0",
+            "kv_cache_dtype": "fp8",
+            "backend": "TRITON_ATTN",
+        },
+        "layers_cannot_be_built",
+        "FP8 KV cache is not supported by the Triton attention backend on",
+        {"kv_cache_dtype": "auto"},
+        id="fp8-of-triton-before-ada",
+    ),
+    pytest.param(
+        {
+            "model": llama(quantization_config={"quant_method": "fp8"}),
+            "kv_cache_dtype": "fp8_e5m2",
+        },
+        "e5m2_with_checkpoint_scales",
+        "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+        {"kv_cache_dtype": "fp8"},
+        id="e5m2-with-scales",
+    ),
+    pytest.param(
+        {"model": "gemma-4-31b", "backend": "FLASHINFER"},
+        "other_heads_refused",
+        "Selected backend FLASHINFER is not valid for this configuration. Reason:",
+        {"backend": None},
+        id="backend-for-other-heads",
+    ),
+    pytest.param(
+        {"model": shared_caches(), "backend": "FLEX_ATTENTION"},
+        "flex_shared_cache",
+        "FlexAttention does not support kv sharing yet.",
+        {"backend": None},
+        id="flex-reads-no-shared-cache",
     ),
     pytest.param(
         {"model": llama(), "kv_cache_dtype": "turboquant_k8v4", "backend": "TURBOQUANT"},
@@ -528,6 +575,13 @@ WARNINGS = {
 
 REFUSALS = [
     pytest.param(
+        {"model": config("deepseek_v4_flash"), "kv_cache_dtype": "fp8", "block_size": 64},
+        "block_without_vectors",
+        None,
+        {"block_size": None},
+        id="block-without-vectors",
+    ),
+    pytest.param(
         {"model": kimi_linear(), "rules": "0.33", "platform": "cpu", "backend": "CPU_MLA"},
         "cpu_mla_without_prefix_caching",
         "--mamba-block-size can only be set with --enable-prefix-caching",
@@ -792,8 +846,9 @@ def codes_in(call, position):
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if name == call and isinstance(node.args[position], ast.Constant):
-                found.add(node.args[position].value)
+            code = node.args[position] if name == call else None
+            codes = (code.body, code.orelse) if isinstance(code, ast.IfExp) else (code,)
+            found |= {one.value for one in codes if isinstance(one, ast.Constant)}
     return found
 
 

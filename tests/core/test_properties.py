@@ -33,11 +33,11 @@ from workbench.core.stages import (
     gdn_prefill,
     grouping,
     hybrid_alignment,
+    layer_backends,
     layer_checks,
     memory,
     model_dtype,
     pages,
-    plain_backend,
     prefix_hits,
     refusals,
     speculation,
@@ -359,11 +359,12 @@ NEEDS = {
         refusals.kv_cache_dtype,
         state_pages.state_dtype_field,
     },
-    plain_backend.plain_backend: {
+    layer_backends.layer_backends: {
         backend_choice.backend_choice,
         speculation.speculative_method,
     },
-    draft_backend.draft_backend: {plain_backend.plain_backend},
+    layer_backends.layers_built: {backend_choice.backend_choice},
+    draft_backend.draft_backend: {layer_backends.layer_backends},
     block_size.preferred_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     block_size.common_block_size: {draft_backend.draft_backend, cache_mode.cache_mode},
     state_pages.cpu_state_dtype: {state_pages.state_dtype_field},
@@ -374,7 +375,7 @@ NEEDS = {
         backend_choice.backend_choice,
     },
     hybrid_alignment.hybrid_alignment: {
-        plain_backend.plain_backend,
+        layer_backends.layer_backends,
         state_pages.states,
         block_size.cpu_block_size,
         block_size.preferred_block_size,
@@ -408,6 +409,11 @@ NEEDS = {
     pages.packed_split: {grouping.groups},
     layer_checks.mamba_block_advice: {cache_mode.cache_mode, refusals.max_model_len},
     layer_checks.cpu_prefix_caching: {cache_mode.cache_mode},
+    layer_checks.drafted_states: {
+        hybrid_alignment.hybrid_alignment,
+        after_alignment.xpu_gdn_rounding,
+        state_pages.states,
+    },
     memory.requests: {
         grouping.groups,
         batch_sizes.token_budget,

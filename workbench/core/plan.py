@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from operator import attrgetter
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +17,7 @@ from workbench.core.model import Model
 from workbench.core.plan_answers import PlanAnswers
 from workbench.core.platforms import PLATFORMS, Platform, capability_of
 from workbench.core.problems import ERROR, Problem, PublishedProblem
-from workbench.core.published import Published, decided, frozen_record, published
+from workbench.core.published import Published, decided, digest, frozen_record, published
 from workbench.core.rule_set import RuleSet
 from workbench.core.speculation import SpeculativeMethod
 from workbench.core.states import Shape
@@ -240,8 +239,7 @@ class Plan(PlanAnswers, Published):
     @property
     def fingerprint(self) -> str:
         """Return eight hex digits that differ whenever the model or a setting differs."""
-        text = f"{self.model!r}{self.settings!r}"
-        return sha256(text.encode()).hexdigest()[:8]
+        return digest(self.model, self.settings)
 
     def __repr__(self) -> str:
         nothing = "no attention" if self.model.attention is None else "no valid backend"

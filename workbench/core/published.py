@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
+from hashlib import sha256
 from operator import attrgetter
 from types import NoneType, SimpleNamespace, UnionType
 from typing import (
@@ -257,3 +258,15 @@ def _returned(function: Callable[..., Any]) -> Any:
 
 def _name(kind: type) -> str:
     return kind.__name__.removeprefix("Published").lower()
+
+
+def digest(*records: Any) -> str:
+    """Return eight hex digits of the values that differ from their defaults."""
+    # Without the others, so that a field that is added later changes no digest.
+    given = [
+        (one.name, value)
+        for record in records
+        for one in fields(record)
+        if (value := getattr(record, one.name)) != one.default
+    ]
+    return sha256(repr(given).encode()).hexdigest()[:8]

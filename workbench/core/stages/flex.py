@@ -81,6 +81,7 @@ def _no_shared_cache(run: WorkingPlan) -> None:
         "backend",
         f"The last layers of the model read the cache of earlier ones, and {FLEX} cannot. Take "
         "another backend.",
+        operands={"backend": FLEX},
         # Raised by FlexAttentionImpl.__init__
         vllm_text="FlexAttention does not support kv sharing yet.",
         candidates=_OTHERS[:2],
