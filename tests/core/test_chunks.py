@@ -26,6 +26,7 @@ from workbench.core.errors import ScenarioError
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.offload.pool import layer_bytes
 from workbench.core.problems import WARNING
+from workbench.resolution import resolve
 
 STORES = [name for name, one in CONNECTORS.items() if one.stores]
 
@@ -272,3 +273,12 @@ def test_engines_are_named_by_what_differs():
     assert labels == ["llama-3.1-8b TP 1", "llama-3.1-8b TP 2", "llama-3.1-8b TP 2 #2"]
     named = chunks({"prefill": plans[0], "decode": plans[1]}).members
     assert [member.label for member in named] == ["prefill", "decode"]
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+def test_offloading_sets_no_size_where_groups_have_several(rules):
+    plan = resolve(model="gemma-4-26b-a4b", rules=rules)
+    found = chunks([plan], connector="OffloadingConnector")
+    assert found.legal_sizes == (32,)
+    asked = chunks([plan], connector="OffloadingConnector", chunk_tokens=64)
+    assert [problem.code for problem in asked.problems] == ["chunk_not_settable"]

@@ -25,6 +25,7 @@ from tests.models.configs import (
 from workbench.core.backends import Backend, MultipleOf
 from workbench.core.block_sizes import common_kernel_block
 from workbench.core.errors import Refused
+from workbench.core.model import INDEX_KEY
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.resolution import resolve
 from workbench.scenario import FIELDS, Scenario
@@ -242,7 +243,7 @@ def mixed(monkeypatch):
             "TOY", platforms=("cuda",), supported=supported, is_helper=True, exact_block_size=exact
         )
         V0_33.backends.add("TOY", toy)
-        rules = replace(V0_33, companions=lambda _attention: ("TOY",))
+        rules = replace(V0_33, companions=lambda _attention: {INDEX_KEY: "TOY"})
         monkeypatch.setitem(RULE_SETS, "0.33", rules)
 
     yield mix

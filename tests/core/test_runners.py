@@ -98,7 +98,10 @@ def test_layers_of_one_group_may_have_two_backends(rules):
 def test_a_kernel_block_suits_all_backends_of_a_group():
     """TURBOQUANT takes 16 to 128, FLASH_ATTN multiples of 16: 192 is cut into 64s for both."""
     plan = plan_of(**TURBOQUANT, block_size=192)
-    assert plan.supported_kernel_block_sizes != plan.plain_supported
+    ((_variant, _name, plain_sizes),) = [
+        entry for entry in plan.layer_backends if entry[1] == plan.plain_backend
+    ]
+    assert plan.supported_kernel_block_sizes != plain_sizes
     assert plan.cache.kernel_block_sizes == (64,)
 
 

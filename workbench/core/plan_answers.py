@@ -35,6 +35,9 @@ class PlanAnswers:
         """Return the backends of all attention layers, `backend` first; none without a valid one.
 
         The drafter's is the last; those of caches alongside the attention are not among them.
+
+        >>> plan.attention_backends
+        ('FLASH_ATTN',)
         """
         plan = self._plan
         others = (name for _variant, name, _sizes in plan.layer_backends)

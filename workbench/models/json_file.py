@@ -1,7 +1,7 @@
 """Read an untrusted config.json: small, strict, and always a typed error."""
 
-from collections import Counter
 from collections.abc import Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ def _refused(reason: str, message: str, field: str = "") -> ConfigError:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        twice = next(key for key, count in counts.items() if count > 1)
+        # `result` has every key once, in order: the first that is not next is there again.
+        twice = next(key for (key, _), own in zip_longest(pairs, result) if key != own)
         raise _refused("duplicate_key", f"The key {shown(twice)} appears twice.", f"/{twice[:80]}")
     return result

@@ -23,12 +23,13 @@ def size_problems(found: "Chunks") -> Iterator[Problem]:
         return
     near = " or ".join(f"{one:,}" for one in found.nearest(size))
     hint = f"Nearest legal: {near}." if near else "No size is legal for all engines."
-    if connector.sizes == OWN:
+    if any(member.sets_no_size for member in found.members):
+        where = "" if connector.sizes == OWN else ", where these have several sizes"
         yield stops(
             "chunk_not_settable",
             "block_size",
-            f"{connector.name} has no chunk size of its own: it keeps the blocks of the groups, "
-            f"and hits end on multiples of {unit:,} tokens. --block-size changes these.",
+            f"{connector.name} has no chunk size of its own{where}: it keeps the blocks of the "
+            f"groups, and hits end on multiples of {unit:,} tokens. --block-size changes these.",
             chunk_tokens=size,
         )
         return

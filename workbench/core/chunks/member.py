@@ -67,10 +67,18 @@ class Member:
         return 1 if self.connector.sizes == ANY else lcm(*(one.tokens for one in self.pieces))
 
     @property
+    def sets_no_size(self) -> bool:
+        """Return whether the connector stores the engine's own blocks, and nothing else."""
+        # OffloadingConnectorScheduler: a size of its own needs groups of one block size.
+        blocks = {piece.tokens for piece in self.pieces}
+        several = self.connector.name == OFFLOADING and len(blocks) > 1
+        return self.connector.sizes == OWN or several
+
+    @property
     def longest_chunk(self) -> int | None:
         """Return the largest legal chunk, None without a limit."""
         limits = (piece.longest_chunk for piece in self.pieces)
-        own = self.unit_tokens if self.connector.sizes == OWN else None
+        own = self.unit_tokens if self.sets_no_size else None
         return min((one for one in (own, *limits) if one is not None), default=None)
 
     def cost(self, chunk_tokens: int, prompt_tokens: int) -> ChunkCost:
@@ -80,7 +88,9 @@ class Member:
         found = self._offload(chunk_tokens)
         whole = sum(piece.chunk_bytes(chunk_tokens) * piece.copies for piece in self.pieces)
         if found is not None:
-            whole = (found.bytes_per_cpu_block or 0) * len(self.pieces)
+            one = found.factor or 1
+            blocks = sum(chunk_tokens // (piece.tokens * one) for piece in self.pieces)
+            whole = (found.bytes_per_cpu_block or 0) * blocks
         return ChunkCost(
             chunk_tokens=chunk_tokens,
             chunk_bytes=whole,
@@ -97,7 +107,8 @@ class Member:
         """Return the offload of vLLM with this chunk; None with another connector."""
         if self.connector.name != OFFLOADING:
             return None
-        request = OffloadRequest(block_size=chunk_tokens, cpu_bytes_to_use=ENOUGH_BYTES)
+        size = None if self.sets_no_size else chunk_tokens
+        request = OffloadRequest(block_size=size, cpu_bytes_to_use=ENOUGH_BYTES)
         return offload(self.plan, request)
 
     def _stored_bytes(self, chunk_tokens: int, prompt_tokens: int, found: Offload | None) -> int:
