@@ -280,5 +280,5 @@ def test_offloading_sets_no_size_where_groups_have_several(rules):
     plan = resolve(model="gemma-4-26b-a4b", rules=rules)
     found = chunks([plan], connector="OffloadingConnector")
     assert found.legal_sizes == (32,)
-    asked = chunks([plan], connector="OffloadingConnector", chunk_tokens=64)
-    assert [problem.code for problem in asked.problems] == ["chunk_not_settable"]
+    requested = chunks([plan], connector="OffloadingConnector", chunk_tokens=64)
+    assert [problem.code for problem in requested.problems] == ["chunk_not_settable"]
