@@ -7,6 +7,7 @@ Source: `_create_draft_vllm_config` of the proposers in `v1/spec_decode`, and th
 from collections.abc import Mapping
 
 from workbench.core.backends import LayerQuery
+from workbench.core.runner import model_runner
 from workbench.core.speculation import ON_V2, OWN, TARGETS
 from workbench.core.stages.backend_choice import first_valid, reasons_against, supported_sizes
 from workbench.core.trace import Rule
@@ -58,10 +59,8 @@ def _requested(run: WorkingPlan) -> str | None:
     assert method is not None
     own, targets, how = run.settings.draft_attention_backend, run.settings.backend, method.backend
     if how == ON_V2:
-        v2 = run.rules.speculation.v2_architectures or ()
-        # The second runner of 0.23 builds the heads of few plain targets.
-        plain = run.model.architecture in v2 and run.model.quantization is None
-        how = TARGETS if plain else OWN
+        # The second runner builds the drafter with the configuration of its target.
+        how = TARGETS if model_runner(run) == "v2" else OWN
     if how == OWN:
         return own
     return targets if how == TARGETS else own or targets
