@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.conformance import DATA
+from tests.core.test_drafter_groups import recorded
 from tests.models.configs import gpt_oss, llama, qwen3_next
 from workbench import from_vllm_command
 from workbench.core.errors import Refused
@@ -47,12 +45,7 @@ HEAD = {
 }
 
 
-def recorded():
-    with gzip.open(DATA / "draft_groups.jsonl.gz", "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-RECORDED = recorded()
+RECORDED = recorded("draft_groups.jsonl.gz")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
 REFUSED = [answer for answer in RECORDED if "refused" in answer]
 

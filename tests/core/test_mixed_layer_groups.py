@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.test_drafter_groups import label, planned, published, recorded, refusals_of
+from tests.core.test_drafter_groups import (
+    expect_vllms_cache,
+    label,
+    planned,
+    recorded,
+    refusals_of,
+)
 
 RECORDED = recorded("mixed_groups.jsonl.gz")
 BUILT = [answer for answer in RECORDED if "refused" not in answer]
@@ -16,18 +22,7 @@ REFUSED = [answer for answer in RECORDED if "refused" in answer]
 
 @pytest.mark.parametrize("answer", BUILT, ids=label)
 def test_groups_blocks_and_concurrency_are_vllms(answer):
-    plan = planned(answer)
-    assert plan.errors == ()
-    cache = plan.built_cache()
-    reported = [
-        [group["kind"], group["block_size"], group["page_size_bytes"],
-         sum(layers[-1] for layers in group["layers"])]
-        for group in answer["groups"]
-    ]  # fmt: skip
-    assert sorted(map(published, cache.groups)) == sorted(reported)
-    assert plan.block_size == answer["block_size"]
-    assert cache.num_blocks == answer["num_blocks"]
-    assert cache.max_concurrency == pytest.approx(answer["max_concurrency"], rel=1e-12)
+    expect_vllms_cache(planned(answer), answer)
 
 
 @pytest.mark.parametrize("answer", REFUSED, ids=label)

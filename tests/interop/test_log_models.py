@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
+from tests.interop.test_log_explain import line_of
 from workbench.core.devices import device_named
 from workbench.core.errors import ConfigError
 from workbench.exchange import explain_log
@@ -21,10 +22,6 @@ LOGS = Path(__file__).parents[1] / "data" / "logs"
 START = (LOGS / "whole_start_0_23.log").read_text(encoding="utf-8")
 HEAD = "INFO 11-20 10:00:00 [loggers.py:127] "
 NOISE = f"{HEAD}Engine 000: Avg prompt throughput: 1.0 tokens/s, GPU KV cache usage: 0.3%\n"
-
-
-def line_of(report, message):
-    return next(line for line in report.lines if line.message == message)
 
 
 @pytest.mark.parametrize(

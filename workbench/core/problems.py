@@ -1,6 +1,6 @@
 """Problems: start-up failures and silent losses that a configuration would meet, as values."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, Final, Literal, TypedDict
@@ -60,3 +60,8 @@ class Problem:
             "operands": dict(self.operands),
             "vllm_text": self.vllm_text,
         }
+
+
+def has_error(problems: Iterable[Problem]) -> bool:
+    """Return whether one of the problems stops the start."""
+    return any(problem.severity == ERROR for problem in problems)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.chunks.connectors import Connector
 from workbench.core.chunks.member import ChunkCost, Member
-from workbench.core.problems import ERROR, Problem
+from workbench.core.problems import Problem, has_error
 
 if TYPE_CHECKING:
     from workbench.core.chunks.fleet import Pair
@@ -85,7 +85,7 @@ class Chunks:
     @property
     def is_legal(self) -> bool:
         """Return whether every engine starts with the connector and the requested size."""
-        return not any(problem.severity == ERROR for problem in self.problems)
+        return not has_error(self.problems)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -12,7 +12,7 @@ from workbench.core.chunks.rules import ENOUGH_BYTES
 from workbench.core.offload.plan import OffloadRequest, offload
 from workbench.core.plan import Plan
 from workbench.core.prefix.hits import caching_of
-from workbench.core.problems import ERROR, Problem
+from workbench.core.problems import Problem, has_error
 
 if TYPE_CHECKING:
     from workbench.core.offload.plan import Offload
@@ -57,7 +57,7 @@ class Member:
     @property
     def is_legal(self) -> bool:
         """Return whether the engine starts with the connector, and some chunk is legal."""
-        return bool(self.pieces) and not any(one.severity == ERROR for one in self.problems)
+        return bool(self.pieces) and not has_error(self.problems)
 
     @property
     def unit_tokens(self) -> int | None:

@@ -23,7 +23,7 @@ from workbench.core.offload.transfer_ranks import (
     unequal_states,
 )
 from workbench.core.plan import Plan
-from workbench.core.problems import ERROR, WARNING, Problem
+from workbench.core.problems import WARNING, Problem, has_error
 
 CONNECTOR_WISH = "LBHNC"
 """The order that the NIXL connector requests (0.33), where the backends can read it."""
@@ -46,7 +46,7 @@ class Transfer:
     @property
     def is_legal(self) -> bool:
         """Return whether the handshake passes."""
-        return not any(problem.severity == ERROR for problem in self.problems)
+        return not has_error(self.problems)
 
     @property
     def verdict(self) -> str:
