@@ -151,9 +151,12 @@ def report_of(
     notes: str = "",
     *,
     warnings: Sequence[str] = (),
-    figures: bool = True,
+    figures: bool = False,
 ) -> str:
-    """Return one HTML page about a plan, without a kernel or a network; 5 MB with figures."""
+    """Return one HTML page about a plan that needs neither a kernel nor a network.
+
+    figures: add plotly's figures, which take 5 MB.
+    """
     from workbench.views.report import Page, report_html
 
     page = Page(

@@ -40,7 +40,7 @@ NAMED_ONLY = {"core": {"scenario"}, "views": {"kernels"}}
 
 SHOWS_ITSELF = {
     "core/plan.py": {
-        "_repr_html_": {"workbench.views.html"},
+        "_repr_html_": {"workbench.views.summary"},
         "to_vllm_args": {"workbench.interop.commands.vllm_args"},
         "to_vllm_command": {"workbench.interop.commands.vllm_args"},
         "to_code": {"workbench.interop.commands.code"},

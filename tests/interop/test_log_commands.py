@@ -68,11 +68,10 @@ def test_a_report_and_its_design_lead_to_the_same_page(tmp_path):
         page,
         "--design",
         design,
-        "--no-figures",
     )
     assert first.exit_code == 0
     assert "kB, qwen3.5-4b" in first.output
-    assert run("report", design, "-o", again, "--no-figures").exit_code == 0
+    assert run("report", design, "-o", again).exit_code == 0
     assert again.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")
 
 
@@ -80,7 +79,7 @@ def test_a_report_about_an_old_design_warns_on_the_page_and_on_the_terminal(tmp_
     design, page = tmp_path / "d.json", tmp_path / "p.html"
     wb.save_design(Scenario(model="qwen3.5-4b"), design)
     design.write_text(design.read_text().replace('"block_size": 528', '"block_size": 512'))
-    ended = run("report", design, "-o", page, "--no-figures")
+    ended = run("report", design, "-o", page)
     assert ended.exit_code == 0
     assert "block_size was 512 and is 528 now" in ended.output
     assert "block_size was 512 and is 528 now" in page.read_text(encoding="utf-8")
@@ -100,5 +99,5 @@ def test_a_newer_design_is_refused(tmp_path):
 )
 def test_a_report_that_cannot_be_written_ends_with_2(arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("report", *arguments, "--no-figures").exit_code == 2
+    assert run("report", *arguments).exit_code == 2
     assert list(tmp_path.iterdir()) == []

@@ -25,6 +25,7 @@ from workbench.scenario import Scenario
 from workbench.views import html
 from workbench.views.pages.sizes_figure import grid_html
 from workbench.views.rows import plan_facts, sensitivity_rows
+from workbench.views.summary import plan_html
 from workbench.views.text import plan_text
 
 VOID = {"br", "img", "input", "hr"}
@@ -86,7 +87,7 @@ def evil_sources(name=EVIL):
         Rule(name, name, name, name), {name: name}, name, name, Citation(name, name, (name,), name)
     )
     return {
-        "plan": html.plan_html(plan),
+        "plan": plan_html(plan),
         "plan repr": plan._repr_html_(),
         "trace": html.trace_html(plan.steps),
         "a planted step": html.trace_html((step,)),
@@ -122,7 +123,7 @@ def test_an_unknown_name_is_escaped_in_the_refusal():
 
 def test_every_plan_gives_well_formed_html():
     for plan in all_plans():
-        page = Page(html.plan_html(plan))
+        page = Page(plan_html(plan))
         assert page.count("style") == 1
         value = page.with_attribute("data-value")
         assert list(value) == [str(plan.block_size)], plan
@@ -142,7 +143,7 @@ def test_the_headline_names_every_backend_of_attention():
 
 def test_facts_carry_their_published_name():
     plan = plan_of(model="nemotron-3-nano-30b-a3b")
-    facts = Page(html.plan_html(plan)).with_attribute("data-fact")
+    facts = Page(plan_html(plan)).with_attribute("data-fact")
     published = plan.to_dict()
     assert set(facts) <= set(published)
     assert {"kernel_block_size", "padding_percent", "mamba_page_size_bytes"} <= set(facts)
@@ -204,7 +205,7 @@ def test_no_log_no_element():
 
 
 def test_html_is_the_same_every_time():
-    assert html.plan_html(large()) == html.plan_html(large())
+    assert plan_html(large()) == plan_html(large())
 
 
 def test_the_style_uses_the_variables_of_the_page_around_it():

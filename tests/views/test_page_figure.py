@@ -19,9 +19,9 @@ from workbench.views.pages.figure import (
     page,
     page_layout,
     page_title,
-    page_token_bytes,
     page_traces,
 )
+from workbench.views.pages.parts import page_token_bytes
 from workbench.views.palette import THEMES
 
 KINDS = ["bar"] * 5 + ["scatter"] * 3

@@ -18,7 +18,7 @@ def report(
     title: str = option("Heading of the page.", default=""),
     notes: str = option("A paragraph below the heading.", default=""),
     design: Path | None = option("Also write the design file of this scenario."),
-    figures: bool = option("Include figures: 5 MB, since plotly is embedded.", default=True),
+    figures: bool = option("Add figures: 5 MB, since plotly is embedded.", default=False),
 ) -> None:
     """Write one HTML page about a scenario; the page needs neither a kernel nor a network.
 

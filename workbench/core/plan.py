@@ -254,7 +254,7 @@ class Plan(PlanAnswers, Published):
         return ", ".join(words)
 
     def _repr_html_(self) -> str:
-        from workbench.views.html import plan_html
+        from workbench.views.summary import plan_html
 
         return plan_html(self)
 

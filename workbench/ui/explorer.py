@@ -35,6 +35,7 @@ from workbench.ui.tabs import Tabs
 from workbench.views import html
 from workbench.views.pages.figure import page
 from workbench.views.rows import plan_facts
+from workbench.views.summary import plan_html
 
 RESETS_BACKEND = frozenset({"model", "platform", "device", "compute_capability", "rules"})
 """Fields that, when changed, reset a backend that is no longer available, with a notice."""
@@ -149,7 +150,7 @@ class Explorer:
             bundle["text/html"] = html.document(html.refusal_html(self.error))
         elif self.plan is not None:
             bundle["text/plain"] = repr(self.plan)
-            bundle["text/html"] = html.plan_html(self.plan)
+            bundle["text/html"] = plan_html(self.plan)
         return bundle
 
     @guarded

@@ -10,7 +10,7 @@ from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.problems import Problem
 from workbench.core.trace import Step, show
-from workbench.views.rows import PlanFact, outcome_row, plan_facts, result_text
+from workbench.views.rows import PlanFact, outcome_row, result_text
 from workbench.views.units import percent_text
 
 
@@ -106,18 +106,6 @@ def document(*parts: str) -> Html:
     return Html(style() + tag("div", *map(Html, parts), class_="wb"))
 
 
-def plan_html(plan: Plan) -> str:
-    """Return a plan's summary: headline, numbers, problems, log lines, and the trace to unfold."""
-    return document(
-        headline_html(plan),
-        facts_html(plan_facts(plan)),
-        *map(problem_html, plan.problems),
-        log_html(plan.log_lines),
-        fold(f"Why: {len(plan.steps)} steps", trace_table(plan.steps)),
-        fold("Where the model's numbers come from", origins_html(plan)),
-    )
-
-
 def headline_html(plan: Plan) -> Html:
     """Return the block size in large type, with the model that it belongs to."""
     backends = " + ".join(plan.attention_backends)
@@ -126,12 +114,16 @@ def headline_html(plan: Plan) -> Html:
     # Without attention there are no pages to align, so it is not the size of a block.
     owner = "in a block of " if plan.model.attention else "configured, without any attention, for "
     size = f"{plan.block_size:,} tokens"
+    # The spaces are for a page that drops the style sheet.
     return tag(
         "div",
-        tag("span", size, class_="wb-block-size", data_value=plan.block_size),
-        tag("span", owner, tag("b", plan.model.name)),
-        tag("b", "✕ would not start", class_="wb-verdict") if plan.errors else "",
-        faint(f"{where} · rules {plan.settings.rules} · plan {plan.fingerprint}"),
+        join(
+            tag("span", size, class_="wb-block-size", data_value=plan.block_size),
+            tag("span", owner, tag("b", plan.model.name)),
+            tag("b", "✕ would not start", class_="wb-verdict") if plan.errors else "",
+            faint(f"{where} · rules {plan.settings.rules} · plan {plan.fingerprint}"),
+            between=" ",
+        ),
         class_="wb-headline",
     )
 
@@ -139,7 +131,8 @@ def headline_html(plan: Plan) -> Html:
 def facts_html(facts: Iterable[PlanFact]) -> Html:
     """Return labelled numbers, side by side."""
     items = (
-        tag("div", faint(fact.label), tag("span", fact.text, data_fact=fact.name)) for fact in facts
+        tag("div", faint(f"{fact.label}: "), tag("span", fact.text, data_fact=fact.name))
+        for fact in facts
     )
     return tag("div", *items, class_="wb-facts")
 

@@ -17,7 +17,7 @@ from workbench.views.capacity.html import pool_html
 from workbench.views.capacity.memory_figure import PARTS, memory_bar, prompt_lengths, reserved_bytes
 from workbench.views.hits.figure import hits_html
 from workbench.views.html import Html, join, tag
-from workbench.views.pages.figure import page
+from workbench.views.pages.drawing import page_drawing
 from workbench.views.rows import assumptions, plan_facts
 
 PROMPT_TOKENS = 4096
@@ -44,8 +44,9 @@ class Page:
     """Title -> the text to paste."""
     made_with: Mapping[str, str] = field(default_factory=dict)
     """Name -> version."""
-    figures: bool = True
-    """False leaves them and plotly out; every figure comes with its numbers as a table."""
+    figures: bool = False
+    """Whether plotly's figures and its script, 5 MB, are in it; their numbers are there as tables
+    anyhow."""
 
 
 def report_html(
@@ -88,7 +89,7 @@ def _sections(
     pasted = page_of.commands.items()
     commands = [join(tag("h3", name), html.code_block(text)) for name, text in pasted]
     yield "commands", "Commands", commands
-    yield "page", "A page, byte by byte", _figures(page_of, page(plan))
+    yield "page", "A page, byte by byte", [page_drawing(plan)]
     if plan.cache is not None:
         prompt = min(PROMPT_TOKENS, plan.max_model_len)
         drawn = [groups(plan)]

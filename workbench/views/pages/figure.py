@@ -1,13 +1,11 @@
 """The page-alignment figure: attention page and mamba page to scale, padding and kernel blocks."""
 
-from math import prod
-
 import plotly.graph_objects as go
 
-from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.plan import Plan
 from workbench.views import palette
 from workbench.views.frame import bar, frame
+from workbench.views.pages.parts import KV, LOOKS, Look, PagePart, page_parts, page_token_bytes
 from workbench.views.units import bytes_text, percent_text, tokens_text
 
 MAMBA_ROW, ATTENTION_ROW, BEFORE = range(3)
@@ -28,28 +26,10 @@ def page(plan: Plan, theme: str = "auto") -> go.Figure:
 
 def page_traces(plan: Plan, theme: str = "auto") -> list[go.Bar | go.Scatter]:
     """Return the eight traces of the figure, always all of them; empty if a plan lacks the part."""
-    states, none = _states(plan), (None, "")
-    attention = plan.model.attention
+    parts = page_parts(plan)
     return [
         _before(plan),
-        _bar(
-            "latent KV" if attention and attention.use_mla else "K and V",
-            ATTENTION_ROW,
-            palette.ATTENTION,
-            plan.attention_page_size_bytes,
-            f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes = "
-            f"{bytes_text(plan.attention_page_size_bytes)}",
-        ),
-        _bar("conv state", MAMBA_ROW, palette.CONV, *states.get("conv", none)),
-        _bar("recurrent state", MAMBA_ROW, palette.RECURRENT, *states.get("recurrent", none)),
-        _bar(
-            "padding",
-            MAMBA_ROW,
-            palette.PADDING,
-            plan.padding_bytes or None,
-            f"{bytes_text(plan.padding_bytes)}: {percent_text(plan.padding_percent)} of the state",
-            pattern="/",
-        ),
+        *(_part(name, look, parts.get(name)) for name, look in LOOKS.items()),
         _kernel_rules(plan, theme),
         _state_end(plan),
         go.Scatter(x=[0], y=[None], xaxis="x2", showlegend=False, hoverinfo="skip"),
@@ -125,25 +105,11 @@ def page_title(plan: Plan) -> str:
     return ", ".join(words)
 
 
-def page_token_bytes(plan: Plan) -> int | None:
-    """Return the bytes of one token in the attention page, None without attention.
-
-    Not always what the alignment counts: fp8_ds_mla packs 656 bytes where that counts 576.
-    """
-    page_bytes = plan.attention_page_size_bytes
-    return None if page_bytes is None else page_bytes // plan.block_size
-
-
-def _states(plan: Plan) -> dict[str, tuple[int, str]]:
-    """Return part of a state -> its bytes in one page, and its shape and dtype in words."""
-    parts = plan.model.state.parts if plan.model.state else ()
-    states = zip(parts, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
-    found = {}
-    for part, shape, dtype in states:
-        size = prod(shape) * FLOAT_BYTES[dtype]
-        words = f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(size)}"
-        found[part] = size, words
-    return found
+def _part(name: str, look: Look, part: PagePart | None) -> go.Bar:
+    row = ATTENTION_ROW if name == KV else MAMBA_ROW
+    if part is None:
+        return _bar(look.label, row, look.colour, None, "", look.pattern)
+    return _bar(part.label, row, look.colour, part.size_bytes, part.words, look.pattern)
 
 
 def _bar(

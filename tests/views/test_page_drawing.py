@@ -1,0 +1,98 @@
+"""The page picture as inline SVG: its rectangles are the bytes, and its text needs no style."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
+from tests.views.test_log_table import Balance
+from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing, page_picture
+from workbench.views.pages.number_steps import equation, number_steps
+from workbench.views.pages.parts import KV, page_parts
+
+
+class Drawing(HTMLParser):
+    """Rectangles by part, the numbers of steps, and the text, with a space where a tag was."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.parts, self.steps, self.labels, self.words, self.rules = {}, [], [], "", 0
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        if tag == "rect" and "data-part" in found:
+            self.parts[found["data-part"]] = float(found["x"]), float(found["width"])
+        if "data-step" in found:
+            self.steps.append((int(found["data-step"]), found["data-parts"].split()))
+        if tag == "svg":
+            assert found["role"] == "img"
+            self.labels.append(found["aria-label"])
+        if tag == "path" and found.get("stroke") == "#ffffff":
+            self.rules = found["d"].count("M")
+
+    def handle_data(self, data):
+        self.words += data
+
+
+@pytest.mark.parametrize("plan", all_plans(), ids=repr)
+def test_bars_are_to_scale_and_end_where_the_next_begins(plan):
+    source = page_drawing(plan)
+    balance = Balance()
+    balance.feed(source)
+    assert (balance.open, balance.wrong) == ([], [])
+    drawn, parts = Drawing(source), page_parts(plan)
+    assert set(drawn.parts) == set(parts)
+    longest = max(plan.attention_page_size_bytes or 0, plan.final_mamba_page_size_bytes or 0)
+    end = 0
+    for name, part in parts.items():
+        start, width = drawn.parts[name]
+        assert width == pytest.approx(part.size_bytes * WIDTH / longest, abs=0.001)
+        assert part.words in drawn.words
+        assert any(part.words in label for label in drawn.labels)
+        if name != KV:
+            assert start == pytest.approx(end, abs=0.002)
+            end = start + width
+
+
+@pytest.mark.parametrize("plan", all_plans(), ids=repr)
+def test_a_step_is_that_of_the_trace_and_names_parts_that_are_drawn_or_absent(plan):
+    steps = number_steps(plan)
+    assert 1 <= len(steps) <= 5
+    assert Drawing(page_drawing(plan)).steps == [(one.number, list(one.parts)) for one in steps]
+    numbers = [one.number for one in steps]
+    assert all(1 <= number <= len(plan.steps) for number in numbers)
+    assert any(name in page_parts(plan) for one in steps for name in one.parts)
+
+
+def test_the_steps_of_an_aligned_block_lead_to_it():
+    plan = plan_of(model="qwen3.5-4b")
+    titles = [step.title for step in number_steps(plan)]
+    assert titles == ["state", "one token", "divide", "round up", "equal pages"]
+    assert f"{plan.mamba_page_size_bytes:,} / {plan.attention_bytes_per_token:,}" in equation(plan)
+    assert f"{plan.block_size:,} tokens" in equation(plan)
+    assert f"{plan.final_mamba_page_size_bytes:,} B" in equation(plan)
+
+
+def test_a_model_without_a_state_has_one_row_and_no_division():
+    plan = stateless()
+    assert len(Drawing(page_drawing(plan)).labels) == 1
+    assert "divide" not in equation(plan)
+
+
+def test_a_block_of_many_kernel_blocks_is_ruled_up_to_a_limit():
+    for plan in all_plans():
+        ratio = plan.kernel_blocks_per_block or 1
+        expected = ratio - 1 if ratio <= MAX_RULES else 0
+        assert Drawing(page_drawing(plan)).rules == expected, plan
+
+
+def test_the_text_has_spaces_where_a_style_sheet_is_dropped():
+    words = Drawing(large()._repr_html_()).words
+    assert f"{large().block_size:,} tokens in a block of {large().model.name} " in words
+
+
+def test_names_are_escaped():
+    assert "<img" not in page_picture(evil_plan(EVIL))

@@ -1,0 +1,64 @@
+"""The parts of an attention page and of a state page: their bytes, colours and words."""
+
+from math import prod
+from typing import NamedTuple
+
+from workbench.core.dtypes import FLOAT_BYTES
+from workbench.core.plan import Plan
+from workbench.views import palette
+from workbench.views.units import bytes_text, percent_text, tokens_text
+
+KV, CONV, RECURRENT, PADDING = "kv", "conv", "recurrent", "padding"
+
+
+class Look(NamedTuple):
+    """How a part is drawn: its name, and a colour and a pattern that differ from all others."""
+
+    label: str
+    colour: str
+    pattern: str = ""
+
+
+LOOKS = {
+    KV: Look("K and V", palette.ATTENTION),
+    CONV: Look("conv state", palette.CONV),
+    RECURRENT: Look("recurrent state", palette.RECURRENT),
+    PADDING: Look("padding", palette.PADDING, "/"),
+}
+
+
+class PagePart(NamedTuple):
+    """One part of a page. words: its operands, and its size in bytes."""
+
+    label: str
+    size_bytes: int
+    words: str
+
+
+def page_parts(plan: Plan) -> dict[str, PagePart]:
+    """Return the parts that the pages of `plan` have, in the order of their bytes."""
+    parts = {}
+    if size := plan.attention_page_size_bytes:
+        attention = plan.model.attention
+        label = "latent KV" if attention and attention.use_mla else LOOKS[KV].label
+        words = f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes"
+        parts[KV] = PagePart(label, size, f"{words} = {bytes_text(size)}")
+    states = plan.model.state.parts if plan.model.state else ()
+    shapes = zip(states, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
+    for name, shape, dtype in shapes:
+        size = prod(shape) * FLOAT_BYTES[dtype]
+        words = f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(size)}"
+        parts[name] = PagePart(LOOKS[name].label, size, words)
+    if size := plan.padding_bytes:
+        share = f"{percent_text(plan.padding_percent)} of the state"
+        parts[PADDING] = PagePart(LOOKS[PADDING].label, size, f"{bytes_text(size)}: {share}")
+    return parts
+
+
+def page_token_bytes(plan: Plan) -> int | None:
+    """Return the bytes of one token in the attention page, None without attention.
+
+    Not always what the alignment counts: fp8_ds_mla packs 656 bytes where that counts 576.
+    """
+    page_bytes = plan.attention_page_size_bytes
+    return None if page_bytes is None else page_bytes // plan.block_size
