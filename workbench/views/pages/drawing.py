@@ -102,7 +102,7 @@ def _hatch_name(plan: Plan) -> str:
 
 
 def _hatching(plan: Plan) -> Html:
-    """Return the pattern of padding, so that it is not told by its colour alone."""
+    """Return the pattern of padding, so that it is not known by its colour alone."""
     colour = LOOKS[PADDING].colour
     back = tag("rect", width=8, height=8, fill=colour, fill_opacity=0.25)
     stripe = tag("path", d="M0 8L8 0", stroke=colour, stroke_width=2)

@@ -12,7 +12,7 @@ Operands = Mapping[str, Any]
 
 
 class StepInWords(NamedTuple):
-    """How a step is told: its heading, the parts of the picture, and its sentence."""
+    """How a step is shown: its heading, the parts of the picture, and its sentence."""
 
     title: str
     parts: tuple[str, ...]
@@ -58,12 +58,12 @@ def number_steps(plan: Plan) -> tuple[NumberStep, ...]:
     """Return at most five steps that lead to the block size; none without a trace."""
     taken = {step.rule.name: (number, step) for number, step in enumerate(plan.steps, 1)}
     is_aligned = "tokens_needed" in taken
-    told = [
-        _told(words, *taken[name])
+    shown = [
+        _in_words(words, *taken[name])
         for name, words in (ALIGNED if is_aligned else PLAIN).items()
         if name in taken and taken[name][1].result is not None
     ]
-    return tuple([*told, *_last(plan, taken)] if is_aligned else told)
+    return tuple([*shown, *_last(plan, taken)] if is_aligned else shown)
 
 
 def equation(plan: Plan) -> str:
@@ -71,7 +71,7 @@ def equation(plan: Plan) -> str:
     return "; ".join(f"{step.title}: {step.text}" for step in number_steps(plan))
 
 
-def _told(words: StepInWords, number: int, step: Step) -> NumberStep:
+def _in_words(words: StepInWords, number: int, step: Step) -> NumberStep:
     return NumberStep(words.title, words.text(step.operands, step.result), words.parts, number)
 
 
