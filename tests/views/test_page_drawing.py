@@ -8,9 +8,10 @@ import pytest
 
 from tests.views.plans import EVIL, all_plans, evil_plan, large, plan_of, stateless
 from tests.views.test_log_table import Balance
-from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing, page_picture
+from workbench.views.pages.drawing import MAX_RULES, WIDTH, page_drawing
 from workbench.views.pages.number_steps import equation, number_steps
 from workbench.views.pages.parts import KV, page_parts
+from workbench.views.summary import page_picture
 
 
 class Drawing(HTMLParser):

@@ -17,3 +17,8 @@ def plan_html(plan: Plan) -> str:
         html.fold(f"Why: {len(plan.steps)} steps", html.trace_table(plan.steps)),
         html.fold("Where the model's numbers come from", html.origins_html(plan)),
     )
+
+
+def page_picture(plan: Plan) -> str:
+    """Return both pages alone, with the style."""
+    return html.document(page_drawing(plan))

@@ -6,7 +6,7 @@ The text is outside of the SVG, so that it does not shrink with the bars on a na
 from collections.abc import Iterable, Mapping
 
 from workbench.core.plan import Plan
-from workbench.views.html import Html, document, join, tag
+from workbench.views.html import Html, join, tag
 from workbench.views.pages.number_steps import NumberStep, number_steps
 from workbench.views.pages.parts import (
     KV,
@@ -24,13 +24,11 @@ MAX_RULES = 120
 """More kernel blocks than this are not ruled one by one: the lines would merge into a wash."""
 
 
-def page_picture(plan: Plan) -> Html:
-    """Return both pages, their parts, and the steps that make the block size, with the style."""
-    return document(page_drawing(plan))
-
-
 def page_drawing(plan: Plan) -> Html:
-    """Return the picture without the style; `data-part` and `data-step` name what it shows."""
+    """Return both pages, their parts, and the steps that make the block size, without the style.
+
+    `data-part` and `data-step` name what an element shows.
+    """
     parts = page_parts(plan)
     state = {name: part for name, part in parts.items() if name != KV}
     keys = {KV: parts[KV]} if KV in parts else {}
