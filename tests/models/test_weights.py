@@ -5,6 +5,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.core.conformance import DATA
 from tests.models.configs import FAMILIES, llama
+from workbench.core.published import digest
 from workbench.core.versions import RULE_SETS
-from workbench.core.weights import Format, Part
+from workbench.core.weights import NO_WEIGHTS, Format, Part
 from workbench.models import catalog_names, load_model
 from workbench.models.read import read_model
 
@@ -67,6 +69,21 @@ def test_weights_of_the_catalog_are_known_or_say_why_not(name):
     weights = load_model(name).weights
     assert bool(weights.unknown) == (name in UNKNOWN)
     assert bool(weights.parts) != bool(weights.unknown)
+
+
+def test_weights_are_read_once_from_the_config_as_it_was():
+    config = {**llama(), "vocab_size": 512, "intermediate_size": 512}
+    model = read_model(config, "x")
+    config["vocab_size"] = 1024
+    assert model.weights.vocabulary == 512
+    assert replace(model, name="y").weights is model.weights
+
+
+def test_a_plan_has_the_same_fingerprint_whatever_its_weights():
+    model = load_model("qwen3-8b")
+    other = replace(model, unread_weights=NO_WEIGHTS)
+    assert other == model
+    assert digest(other) == digest(model)
 
 
 def test_a_family_without_a_description_says_so():

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from workbench.core.states import State
-from workbench.core.weights import NO_WEIGHTS, Weights
+from workbench.core.weights import NO_WEIGHTS, UnreadWeights, Weights
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -207,8 +207,8 @@ class Model:
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
     """The layers of its MTP drafter, None where vLLM knows of none."""
-    weights: Weights = field(default=NO_WEIGHTS, repr=False, compare=False)
-    """Its parameters, or why they are not known."""
+    unread_weights: UnreadWeights = field(default=NO_WEIGHTS, repr=False, compare=False)
+    """What reads `weights`."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
     head: Head | None = None
@@ -221,6 +221,11 @@ class Model:
 
     def __hash__(self) -> int:
         return hash((self.name, self.architecture))  # enough to find a model, and quick
+
+    @property
+    def weights(self) -> Weights:
+        """Return its parameters, or why they are not known."""
+        return self.unread_weights.found
 
     @property
     def largest_attention(self) -> Attention | None:

@@ -261,12 +261,12 @@ def _name(kind: type) -> str:
 
 
 def digest(*records: Any) -> str:
-    """Return eight hex digits of the values that differ from their defaults."""
+    """Return eight hex digits of the compared values that differ from their defaults."""
     # Without the others, so that a field that is added later changes no digest.
     given = [
         (one.name, value)
         for record in records
         for one in fields(record)
-        if (value := getattr(record, one.name)) != one.default
+        if one.compare and (value := getattr(record, one.name)) != one.default
     ]
     return sha256(repr(given).encode()).hexdigest()[:8]

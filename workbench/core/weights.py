@@ -6,8 +6,8 @@ Nothing depends on a kernel: what a kernel repacks after loading keeps its size,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache, partial
 from math import ceil, gcd
 from typing import NamedTuple
 
@@ -135,7 +135,19 @@ class Weights(NamedTuple):
         return next((part for part, _ in self.parts if not part.fits(ranks)), None)
 
 
-NO_WEIGHTS = Weights(unknown="nothing describes them")
+class UnreadWeights:
+    """Weights that are read on first use, since most answers need none."""
+
+    def __init__(self, read: Callable[[], Weights]) -> None:
+        self._read = read
+
+    @cached_property
+    def found(self) -> Weights:
+        """Return the weights; they are read once."""
+        return self._read()
+
+
+NO_WEIGHTS = UnreadWeights(partial(Weights, unknown="nothing describes them"))
 
 
 @lru_cache(maxsize=256)

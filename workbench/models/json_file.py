@@ -85,6 +85,20 @@ def check_depth(value: object, source: str) -> None:
     raise _refused("too_deep", f"{source} is nested too deeply.")
 
 
+def plain_copy(value: Any, copied: dict[int, Any] | None = None) -> Any:
+    """Return objects and lists anew, which no caller can change; `check_depth` has passed them."""
+    if not isinstance(value, CONTAINERS):
+        return value
+    copied = {} if copied is None else copied
+    if id(value) not in copied:  # An object that is there twice must not double with every level.
+        if isinstance(value, Mapping):
+            made: Any = {key: plain_copy(one, copied) for key, one in value.items()}
+        else:
+            made = [plain_copy(one, copied) for one in value]
+        copied[id(value)] = made
+    return copied[id(value)]
+
+
 def _too_large(source: str, limit: str) -> ConfigError:
     return _refused("too_large", f"{source} has more than {limit}, the limit for a config.json.")
 

@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError, shown
 from workbench.core.model import SSM, Layer, Model
+from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
 from workbench.models.config_defaults import class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
 from workbench.models.fields import Fields
-from workbench.models.json_file import check_depth
+from workbench.models.json_file import check_depth, plain_copy
 from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
 from workbench.models.quantization import checkpoint_kv_cache_dtype, quantization_method
@@ -79,8 +81,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         notes=_notes(fields),
     )
     # Fields of its own: what is read for weights is not among the origins.
-    weights = read_weights(Fields(config), model)
-    return replace(model, origins=dict(fields.origins), weights=weights)
+    unread = UnreadWeights(partial(read_weights, Fields(plain_copy(config)), model))
+    return replace(model, origins=dict(fields.origins), unread_weights=unread)
 
 
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:

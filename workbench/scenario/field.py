@@ -42,6 +42,8 @@ class Field:
     """Whether the picker omits values that the plan refuses."""
     is_read: Callable[[Any], bool] | None = None
     """Whether vLLM reads the field with these settings; if not, any value of its type passes."""
+    of_drafter: bool = False
+    """Whether it says what drafts, or how: without drafts it has its default."""
     examples: Sequence[Any] | Examples = ()
     """Values of random scenarios, the likely ones repeated; without them the default stays."""
     sweep: tuple[Any, ...] = ()

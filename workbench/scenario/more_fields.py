@@ -172,6 +172,7 @@ class MoreFields:
         flag="--speculative-config.method",
         also=("--spec-method",),
         none="mtp if the checkpoint has it, else ngram",
+        of_drafter=True,
         examples=_drafted,
     )
     draft_model: str | dict[str, Any] | None = declare(  # noqa: RUF009  (a field, as the others)
@@ -183,6 +184,7 @@ class MoreFields:
         also=("--spec-model",),
         none="none, or the target itself",
         is_read=lambda settings: settings.num_speculative_tokens > 0,
+        of_drafter=True,
     )
     draft_tensor_parallel: int | None = declare(
         None,
@@ -190,6 +192,7 @@ class MoreFields:
         "Draft ranks",
         "{flag}: 1 or the target's tensor parallel size",
         flag="--speculative-config.draft_tensor_parallel_size",
+        of_drafter=True,
         none="as the target",
     )
     draft_attention_backend: str | None = declare(
@@ -201,6 +204,7 @@ class MoreFields:
         "Draft backend",
         "{flag} of the drafter's layers",
         flag="--speculative-config.attention_backend",
+        of_drafter=True,
     )
     num_gpu_blocks_override: int | None = declare(
         None, Integer(unit="blocks"), "GPU blocks override", "{flag}"

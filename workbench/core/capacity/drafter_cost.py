@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import cycle, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.core.groups.cache_spec import GroupingError
 from workbench.core.groups.decision import group_layers
@@ -14,6 +14,9 @@ from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.groups.of_plan import cache_layout
 from workbench.core.plan import Plan
 from workbench.core.resolve import resolve
+
+if TYPE_CHECKING:
+    from workbench.scenario.fields import Settings
 
 MOST_LAYERS = 32
 """Numbers of drafter layers that are tried."""
@@ -79,7 +82,7 @@ def drafter_cost(plan: Plan) -> DrafterCost | None:
     """Return what the drafter costs; None where nothing drafts with layers of its own."""
     if plan.drafter is None or plan.cache is None:
         return None
-    alone = resolve(plan.model, replace(plan.settings, **_NO_DRAFTS), trace=False)
+    alone = resolve(plan.model, _without_drafts(plan.settings), trace=False)
     cache, before = plan.cache, alone.built_cache()
     empty = _empty_bytes(before.grouping)
     return DrafterCost(
@@ -96,13 +99,14 @@ def drafter_cost(plan: Plan) -> DrafterCost | None:
     )
 
 
-_NO_DRAFTS: dict[str, Any] = {
-    "num_speculative_tokens": 0,
-    "speculative_method": None,
-    "draft_model": None,
-    "draft_tensor_parallel": None,
-    "draft_attention_backend": None,
-}
+def _without_drafts(settings: Settings) -> Settings:
+    """Return the settings of the same engine that drafts nothing."""
+    unset: dict[str, Any] = {
+        one.name: one.default
+        for one in fields(settings)
+        if "field" in one.metadata and one.metadata["field"].of_drafter
+    }
+    return replace(settings, num_speculative_tokens=0, **unset)
 
 
 def _empty_bytes(grouping: Grouping) -> int:

@@ -25,8 +25,8 @@ HIDDEN_STATE_IDS = "eagle_aux_hidden_state_layer_ids"
 UNKNOWN_MODEL = "<hub id or folder of the draft model>"
 NGRAM_TOKENS = 5
 """vLLM's own window for ngram drafts, written out because some versions require it."""
-OF_THE_DRAFTER = ("draft_tensor_parallel", "draft_attention_backend")
-"""Fields whose keys are read as they are."""
+INTERPRETED = frozenset({"method", "model"})
+"""Keys of which both decide what their fields are."""
 WITHOUT_MODEL = frozenset({NGRAM, "ngram_gpu", SUFFIX, "custom_class", HIDDEN_STATES})
 """Methods whose "model" is not a checkpoint."""
 PRINTED_METHOD = re.compile(r"\bmethod['\"]?\s*[=:]\s*['\"]([\w\[\]]+)['\"]")
@@ -101,7 +101,9 @@ def draft_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     found = {}
     for field in FIELDS.values():
         into, key = field.argument
-        if into == SPECULATION and field.name in OF_THE_DRAFTER and values.get(key) is not None:
+        if into != SPECULATION or not field.of_drafter or key in INTERPRETED:
+            continue
+        if values.get(key) is not None:
             found[field.name] = field.kind.read(values[key])
     return found
 
