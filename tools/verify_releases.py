@@ -14,9 +14,10 @@ import json
 import sys
 from pathlib import Path
 
+from workbench.core.errors import ConfigError
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.verification import nearest_rules
-from workbench.models import catalog_names
+from workbench.models import catalog_names, load_model
 from workbench.scenario import Scenario
 from workbench.scenario.scenario import random_scenarios
 from workbench.verify import installed_version, verify
@@ -58,9 +59,19 @@ def _sets(rules: str, options: argparse.Namespace) -> dict[str, tuple[Scenario, 
         "random, catalog": random_scenarios(count, seed, rules),
     }
     if options.configs is not None:
-        configs = [str(path) for path in sorted(options.configs.glob("*.json"))]
+        configs = [str(path) for path in sorted(options.configs.glob("*.json")) if _is_read(path)]
         sets["random, folder"] = random_scenarios(count, seed, rules, configs)
     return sets
+
+
+def _is_read(path: Path) -> bool:
+    """Return whether there is a reader for this config.json; print why not."""
+    try:
+        load_model(path)
+    except ConfigError as error:
+        print(f"{path.name} is skipped: {error}")
+        return False
+    return True
 
 
 def _default(model: str, rules: str) -> Scenario:

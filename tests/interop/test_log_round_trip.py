@@ -10,6 +10,7 @@ import workbench as wb
 from tests.interop.start_logs import ARGUMENTS, start_log
 from workbench.core.errors import ConfigError, Refused
 from workbench.exchange import explain_log
+from workbench.scenario import FIELDS
 from workbench.scenario.scenario import random_scenarios
 
 COUNT = 150
@@ -24,12 +25,9 @@ STATED = (
 )
 DEFAULTS = wb.Scenario()
 NOT_STATED = {
-    "compute_capability": None,
-    "device": None,
-    "device_memory_bytes": None,
-    "entry_point": "serve",
+    name: field.default for name, field in FIELDS.items() if name not in {*STATED, "rules"}
 }
-"""Fields that no line of a start states, and their defaults."""
+"""Fields that no line of these starts states, and their defaults."""
 
 
 def failing(rules, seed, count=COUNT):

@@ -228,6 +228,21 @@ def test_random_scenarios_are_the_same_for_a_seed_and_reach_everything(rules):
     assert {one.mamba_cache_mode for one in some} == {None, *RULE_SETS[rules].cache_modes}
 
 
+@pytest.mark.parametrize("rules", RULE_SETS.releases)
+def test_random_scenarios_set_every_field_that_a_question_can_set(rules):
+    plain = Scenario(model="qwen3-8b", rules=rules).to_dict()
+    drawn = [one.to_dict() for one in random_scenarios(1500, 1, rules)]
+    never = {name for name in plain if all(one[name] == plain[name] for one in drawn)}
+    # The installed torch decides.
+    assert never == {"rules", "torch_version"}
+    drafted = {(one["speculative_method"], one["draft_model"] is None) for one in drawn}
+    methods = RULE_SETS[rules].speculation.methods
+    assert {("eagle3", False), ("dflash", False), ("mtp", True), ("ngram", True)} <= drafted
+    assert not {
+        name for name, is_alone in drafted if is_alone and name and methods[name].needs_model
+    }
+
+
 def test_only_explicit_settings_of_a_scenario_are_reported():
     scenario = Scenario(model="qwen3-8b", tensor_parallel=2)
     assert explicit_fields(scenario) == {"model": "qwen3-8b", "tensor_parallel": 2}

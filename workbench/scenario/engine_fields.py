@@ -1,15 +1,14 @@
 """The fields that most people pick: model, place, dtypes, blocks."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from workbench.core.devices import DEVICES
 from workbench.core.platforms import PLATFORMS
-from workbench.core.versions import DEFAULT, RULE_SETS, RuleSet
+from workbench.core.versions import DEFAULT, RULE_SETS
 from workbench.core.what_if.choices import tensor_parallel_sizes
-from workbench.models import catalog_names, load_model
-from workbench.scenario.field import Field, any_word, declare, dtype_field, mostly
+from workbench.models import catalog_names
+from workbench.scenario import examples
+from workbench.scenario.field import Field, any_word, declare, dtype_field
 from workbench.scenario.kinds import (
     DeviceName,
     ModelReference,
@@ -34,29 +33,6 @@ MODEL = Field(
 """The field that is not one of the settings."""
 
 
-def _backends_of_model(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
-    """Return the backends of the platform for the model's kind of attention."""
-    attention = load_model(chosen["model"]).attention
-    names = [
-        name
-        for name, backend in rules.backends.items()
-        if attention is not None
-        and backend.is_selectable
-        and chosen["platform"] in backend.platforms
-        and backend.is_mla == attention.use_mla
-        and not backend.is_sparse
-    ]
-    return mostly(None, names, 0.3)
-
-
-def _devices_of_platform(
-    _field: Field, chosen: Mapping[str, Any], _rules: RuleSet
-) -> Sequence[Any]:
-    """Return devices of the platform that was chosen before."""
-    names = [one.name for one in DEVICES.values() if one.platform == chosen["platform"]]
-    return mostly(None, names, 0.7)
-
-
 @dataclass(frozen=True)
 class EngineFields:
     """The fields of the section that is always open."""
@@ -76,7 +52,7 @@ class EngineFields:
         "Name of the device, for example H100: sets platform, capability and memory",
         also=("device_name", "gpu", "gpu_name"),
         none="not named",
-        examples=_devices_of_platform,
+        examples=examples.devices_of_platform,
     )
     backend: str | None = declare(
         None,
@@ -89,7 +65,7 @@ class EngineFields:
         flag="--attention-backend",
         also=("--attention-config.backend", "VLLM_ATTENTION_BACKEND"),
         only_legal=True,
-        examples=_backends_of_model,
+        examples=examples.backends_of_model,
     )
     tensor_parallel: int = declare(
         1,
@@ -100,7 +76,7 @@ class EngineFields:
         also=("tp",),
         offer=lambda _settings, model: (1,) if model is None else tensor_parallel_sizes(model),
         only_legal=True,
-        examples=(1, 1, 2, 4, 8),
+        examples=(1, 2, 2, 2, 4, 4, 4, 8, 8, 3),
         sweep=(1, 2, 4, 8),
         tried=range(1, 17),
     )
@@ -115,7 +91,7 @@ class EngineFields:
         Tokens(step=16),
         "Block size",
         "{flag}, in tokens (alignment granularity, not a cap)",
-        examples=(None, None, None, 16, 32, 64, 128, 256, 528),
+        examples=(None, None, None, None, 16, 32, 64, 128, 256, 528, 48, 1056),
         sweep=(None, 16, 32, 64, 128, 256),
     )
     enable_prefix_caching: bool | None = declare(
@@ -142,7 +118,7 @@ class EngineFields:
         "Max model len",
         "{flag}, in tokens; -1 for the longest that fits into the memory",
         also=("max_seq_len",),
-        examples=(None, 2048, 4096),
+        examples=(None, None, 2048, 4096, 32768, -1),
     )
     kv_cache_memory_bytes: int | None = declare(
         None,

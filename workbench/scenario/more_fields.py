@@ -1,6 +1,5 @@
 """The fields that a tuning session needs now and then; bytes are per rank."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +8,9 @@ from workbench.core.capacity.memory_budget import DEFAULT_GPU_MEMORY_UTILIZATION
 from workbench.core.dtypes import MODEL_DTYPES, STATE_DTYPES
 from workbench.core.groups.of_plan import OLD_NAMES
 from workbench.core.platforms import PLATFORMS
-from workbench.core.speculation import SUFFIX
-from workbench.core.versions import RuleSet
-from workbench.scenario.field import Field, declare, dtype_field, mostly
+from workbench.scenario import examples
+from workbench.scenario.examples import GIB
+from workbench.scenario.field import any_word, declare, dtype_field
 from workbench.scenario.kinds import (
     Capability,
     Layers,
@@ -24,16 +23,8 @@ from workbench.scenario.kinds import (
 from workbench.scenario.numbers import MAX_TOKENS, Bytes, BytesPerRank, Integer, Share, Tokens
 from workbench.scenario.sizes import SMALLEST_BARE
 
-GIB = 2**30
 ENTRY_POINTS = {context: name for name, context in USAGE_CONTEXTS.items()}
 """vLLM's name of an entry point -> ours."""
-
-
-def _drafted(_field: Field, chosen: Mapping[str, Any], rules: RuleSet) -> Sequence[Any]:
-    """Return methods that need nothing else, where tokens are drafted."""
-    methods = rules.speculation.methods
-    names = [n for n in rules.speculation.names if n != SUFFIX and not methods[n].needs_model]
-    return mostly(None, names) if chosen["num_speculative_tokens"] else ()
 
 
 @dataclass(frozen=True)
@@ -48,21 +39,44 @@ class MemoryFields:
         examples=(None, 24 * GIB, 80 * GIB, 192 * GIB),
     )
     gpu_memory_utilization: float | None = declare(
-        None, Share(), "Utilisation", f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default"
+        None,
+        Share(),
+        "Utilisation",
+        f"{{flag}}, {DEFAULT_GPU_MEMORY_UTILIZATION} by default",
+        examples=(None, None, None, 0.5, 0.95),
     )
     weights_bytes: int | None = declare(
-        None, Bytes(), "Weights", "Weights on one rank: about the safetensors divided by TP"
+        None,
+        Bytes(),
+        "Weights",
+        "Weights on one rank: about the safetensors divided by TP",
+        examples=(None, 8 * GIB),
     )
     activation_bytes: int | None = declare(
-        None, Bytes(), "Activations", "Peak activation memory per step, plus non-torch allocations"
+        None,
+        Bytes(),
+        "Activations",
+        "Peak activation memory per step, plus non-torch allocations",
+        examples=(None, 2 * GIB),
     )
     cuda_graph_bytes: int | None = declare(
-        None, Bytes(), "Graph reserve", "Memory that vLLM estimates for CUDA graphs"
+        None,
+        Bytes(),
+        "Graph reserve",
+        "Memory that vLLM estimates for CUDA graphs",
+        examples=(None, GIB),
     )
 
 
 def _attention_size(label: str, tip: str) -> Any:
-    return declare(None, Tokens(low=-MAX_TOKENS), label, tip, flag="--attention-config.")
+    return declare(
+        None,
+        Tokens(low=-MAX_TOKENS),
+        label,
+        tip,
+        flag="--attention-config.",
+        examples=(*[None] * 9, 16, 32, 24),
+    )
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ class FlexFields:
         "VLLM_BATCH_INVARIANT=1",
         flag="VLLM_BATCH_INVARIANT",
         also=("use_batch_invariant",),
+        examples=(*[False] * 9, True),
     )
     torch_version: str | None = declare(
         None,
@@ -105,11 +120,7 @@ class MoreFields:
         "CUDA compute capability; other platforms do not read it",
         none=f"the device's, else {PLATFORMS['cuda'].default_capability}",
         is_read=lambda settings: settings.platform == "cuda",
-        examples=lambda _field, chosen, _rules: (
-            ("9.0", "10.0", "8.0", "12.0")
-            if chosen["platform"] == "cuda" and chosen["device"] is None
-            else ()
-        ),
+        examples=examples.capabilities,
     )
     dtype: str = dtype_field(
         MODEL_DTYPES, "Model dtype", "{flag} of weights and activations; auto is the checkpoint's"
@@ -133,7 +144,7 @@ class MoreFields:
         Tokens(),
         "Token budget",
         "{flag} of one scheduler step",
-        examples=(None, None, 2048, 4096, 8192),
+        examples=(None, None, None, 1024, 2048, 4096, 8192),
         tried=(2048,),
     )
     max_num_seqs: int | None = declare(
@@ -160,7 +171,7 @@ class MoreFields:
         flag="--speculative-config.num_speculative_tokens",
         also=("--spec-tokens", "speculative_tokens"),
         offer=lambda _settings, _model: range(9),
-        examples=(0, 0, 0, 1, 2, 3, 5),
+        examples=(0, 0, 0, 1, 2, 3, 5, 7),
         sweep=(0, 1, 3),
         tried=range(17),
     )
@@ -173,7 +184,7 @@ class MoreFields:
         also=("--spec-method",),
         none="mtp if the checkpoint has it, else ngram",
         of_drafter=True,
-        examples=_drafted,
+        examples=examples.methods,
     )
     draft_model: str | dict[str, Any] | None = declare(  # noqa: RUF009  (a field, as the others)
         None,
@@ -185,6 +196,7 @@ class MoreFields:
         none="none, or the target itself",
         is_read=lambda settings: settings.num_speculative_tokens > 0,
         of_drafter=True,
+        examples=examples.draft_models,
     )
     draft_tensor_parallel: int | None = declare(
         None,
@@ -194,6 +206,7 @@ class MoreFields:
         flag="--speculative-config.draft_tensor_parallel_size",
         of_drafter=True,
         none="as the target",
+        examples=examples.draft_ranks,
     )
     draft_attention_backend: str | None = declare(
         None,
@@ -205,21 +218,28 @@ class MoreFields:
         "{flag} of the drafter's layers",
         flag="--speculative-config.attention_backend",
         of_drafter=True,
+        examples=examples.backends_of_drafter,
     )
     num_gpu_blocks_override: int | None = declare(
-        None, Integer(unit="blocks"), "GPU blocks override", "{flag}"
+        None,
+        Integer(unit="blocks"),
+        "GPU blocks override",
+        "{flag}",
+        examples=(*[None] * 9, 512),
     )
     kv_cache_memory_bytes_by_rank: tuple[int, ...] | None = declare(
         None,
         BytesPerRank(),
         "Memory per rank",
         "Per-rank sizes if ranks differ, e.g. 20 GiB, 18 GiB",
+        examples=examples.unequal_ranks,
     )
     disable_hybrid_kv_cache_manager: bool = declare(
         False,
         Switch(),
         "Disable hybrid manager",
         "{flag}: sliding-window layers are treated as full attention",
+        examples=(*[False] * 7, True),
     )
     kv_cache_layout: str | None = declare(
         None,
@@ -227,6 +247,7 @@ class MoreFields:
         "Cache layout",
         "VLLM_KV_CACHE_LAYOUT; affects sizes only in 0.33 and later",
         flag="VLLM_KV_CACHE_LAYOUT",
+        examples=any_word,
     )
     hidden_state_layers: int = declare(
         0,
@@ -236,10 +257,15 @@ class MoreFields:
         "states are kept in the cache",
         flag="--speculative-config.draft_model_config",
         offer=lambda _settings, _model: range(9),
+        examples=examples.hidden_states,
         tried=(1,),
     )
     kv_cache_dtype_skip_layers: tuple[str, ...] | None = declare(
-        None, Layers(), "Unquantized layers", "{flag}: numbers, or sliding_window"
+        None,
+        Layers(),
+        "Unquantized layers",
+        "{flag}: numbers, or sliding_window",
+        examples=examples.unquantized_layers,
     )
     gdn_flashinfer_prefill: bool | None = declare(
         None,
@@ -255,4 +281,5 @@ class MoreFields:
         "TRT-LLM kernels",
         "TRT-LLM kernels are available to FlashInfer (SM10x); enables pages above 64 "
         "tokens in 0.33",
+        examples=examples.on_cuda,
     )

@@ -166,8 +166,8 @@ def random_scenarios(
     """Return `count` scenarios over the platforms and the backends of `rules`.
 
     models: names, paths or objects to choose from; those of the catalog by default. A backend is of
-    the model's kind (MLA or not) and of the platform; the rest is free, so some scenarios are
-    refused, which is an answer too.
+    the model's kind (MLA or not) and of the platform, a drafter of the method; the rest is free, so
+    some scenarios are refused, which is an answer too. Scenarios differ in how much they set.
     """
     random = Random(seed)  # noqa: S311  (a choice of examples, not of secrets)
     return tuple(_random_scenario(random, RULE_SETS[rules], models) for _ in range(count))
@@ -176,9 +176,14 @@ def random_scenarios(
 def _random_scenario(
     random: Random, rules: RuleSet, models: Sequence[str | dict[str, Any]]
 ) -> Scenario:
-    chosen: dict[str, Any] = {"rules": rules.name}
+    chosen: dict[str, Any] = {}
+    # Few settings reach the groups and the sizes; many reach the refusals.
+    share = random.uniform(0.2, 0.9)
     for name, field in FIELDS.items():
         given = models if field is MODEL else ()
-        if values := given or field.example_values(chosen, rules):
-            chosen[name] = random.choice(values)
-    return Scenario(**chosen)
+        values = given or field.example_values(chosen, rules)
+        # Values without the default are needed: the checkpoint of a method that drafts with one.
+        needed = field is MODEL or field.default not in values
+        is_set = values and (needed or random.random() < share)
+        chosen[name] = random.choice(values) if is_set else field.default
+    return Scenario(**chosen | {"rules": rules.name})

@@ -24,7 +24,10 @@ DEVICE_MEMORY_BYTES = 80 * 2**30
 PLATFORM_CLASSES = {"cuda": "Cuda", "rocm": "Rocm", "xpu": "XPU", "cpu": "Cpu"}
 CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
-OPTIONAL_PACKAGES = {"cuda": ("b12x", "flashinfer", "tokenspeed_mla"), "xpu": ("vllm_xpu_kernels",)}
+OPTIONAL_PACKAGES = {
+    "cuda": ("b12x", "flashinfer", "hpc", "tokenspeed_mla"),
+    "xpu": ("vllm_xpu_kernels",),
+}
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
 GFX = "gfx942"
 """Architecture of an AMD device, unless the host names one."""
@@ -120,6 +123,9 @@ def play(host: dict[str, Any]) -> Machine:
     vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
     machine.stand_ins["the device"] = f"vLLM's {class_name} with its capability pinned"
     _kernel_packages(machine)
+    if name == "xpu":
+        # It describes the operators that torch has: later every name would look like one.
+        importlib.import_module("vllm._xpu_ops")
     device.play_operators(machine.stand_ins)
     return machine
 
@@ -188,9 +194,11 @@ class _Nothing:
         return
 
 
-def _name_of_nothing(name: str) -> type:
+def _name_of_nothing(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name.endswith("_bytes"):
+        return lambda *_, **__: 0  # scratch memory of kernels, which no question covers
     return type(name, (_Nothing,), {})
 
 
