@@ -119,7 +119,7 @@ def test_explicit_bytes_win():
     ("scenario", "field"),
     [
         ({"model": "qwen3-8b"}, "device"),
-        ({**MTP, "device": "H200"}, "weights_bytes"),
+        ({**MTP, "device": "H200", "speculative_method": "eagle"}, "weights_bytes"),
         ({"model": "qwen3-8b", "device": "MI300X"}, "kv_cache_memory_bytes"),
     ],
 )

@@ -225,7 +225,7 @@ class Model:
     @property
     def weights(self) -> Weights:
         """Return its parameters, or why they are not known."""
-        return self.unread_weights.found
+        return self.unread_weights.of()
 
     @property
     def largest_attention(self) -> Attention | None:

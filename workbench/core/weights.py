@@ -7,7 +7,7 @@ Nothing depends on a kernel: what a kernel repacks after loading keeps its size,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache
 from math import ceil, gcd
 from typing import NamedTuple
 
@@ -18,6 +18,16 @@ COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
 MROPE, OLMO, FOLLOWER = "mrope", "olmo_hybrid", "follower"
 """Kinds of parts that versions have other numbers of: positions of images, positions of OLMo's
 hybrids, indexers of layers that take the token choice of an earlier one."""
+FLOAT_CORRECTION, PLAIN_CORRECTION = "correction in float32", "correction in the model's dtype"
+"""Kinds of corrections of a router, of which a version has one (Kimi Linear)."""
+PER_DRAFT = "per drafted token"
+"""Kind of parts that a drafter has one of for every token of a draft."""
+PRUNED_MAP, MASK = "map of a whole vocabulary", "embedding of masked tokens"
+"""Kinds of a drafter's parts that versions have other numbers of."""
+MTP_PART = "mtp"
+EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
+"""Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
+"""
 FLOAT = 4
 """Bytes of a scale that a tensor has one of."""
 
@@ -122,6 +132,8 @@ class Weights(NamedTuple):
     vocabulary: int = 0
     """Rows of the embedding, padded: each token's logits."""
     experts_per_token: int = 0
+    shared: tuple[Part, ...] = ()
+    """Of a drafter: the vocabularies that it may have in common with its target."""
 
     def size(self, ranks: int, dtype: str, copies: Copies) -> int | None:
         """Return the bytes on one rank; None where they are not known, or ranks cannot divide.
@@ -138,16 +150,25 @@ class Weights(NamedTuple):
 class UnreadWeights:
     """Weights that are read on first use, since most answers need none."""
 
-    def __init__(self, read: Callable[[], Weights]) -> None:
+    def __init__(self, read: Callable[[str], Weights]) -> None:
         self._read = read
+        self._found: dict[str, Weights] = {}
 
-    @cached_property
-    def found(self) -> Weights:
-        """Return the weights; they are read once."""
-        return self._read()
+    def of(self, part: str = "") -> Weights:
+        """Return the weights of a checkpoint, or of one part; they are read once.
+
+        part: `MTP_PART`, or the class of the head that a drafter's checkpoint is loaded as.
+        """
+        if part not in self._found:
+            self._found[part] = self._read(part)
+        return self._found[part]
 
 
-NO_WEIGHTS = UnreadWeights(partial(Weights, unknown="nothing describes them"))
+def _nothing(_part: str) -> Weights:
+    return Weights(unknown="nothing describes them")
+
+
+NO_WEIGHTS = UnreadWeights(_nothing)
 
 
 @lru_cache(maxsize=256)

@@ -6,19 +6,22 @@ model files of the heads read the rest. Which of them a version has is in `core/
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from workbench.core.architectures import versions_with
 from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Head, Layer, Model
+from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
 from workbench.models.catalog import labelled_config, load_model
 from workbench.models.fields import Fields
+from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths
 from workbench.models.mtp import read_mtp
 from workbench.models.read import model_dtype, read_model
+from workbench.models.weights.read import read_weights
 
 SPECULATORS = {
     "eagle3": ("eagle3", "Eagle3LlamaForCausalLM"),
@@ -28,6 +31,12 @@ SPECULATORS = {
     "dspark": ("dspark", "Qwen3DSparkModel"),
 }
 """speculators_model_type -> the method, and the model class where config.json names none."""
+AUXILIARY_LAYERS = "aux_hidden_state_layer_ids"
+OF_WEIGHTS = (
+    *("draft_vocab_size", "target_hidden_size", "norm_before_fc", "fc_norm", "markov_rank"),
+    *("eagle_aux_hidden_state_layer_ids", "enable_confidence_head", "confidence_head_with_markov"),
+)
+"""Fields of a speculators file that its drafter is built with, in addition to its layers."""
 KINDS = {FULL: FULL, SLIDING: SLIDING}
 
 
@@ -98,8 +107,10 @@ def _unwrapped(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None
     if kind in SPECULATORS and isinstance(inner, Mapping):
         method, architecture = SPECULATORS[kind]
         causal = config.get("sliding_window_non_causal") is False
-        own = {"architectures": [architecture], "dflash_config": {"causal": causal}}
-        return {"model_type": "llama", **inner, **own}, method
+        flash = {"causal": causal, "target_layer_ids": config.get(AUXILIARY_LAYERS)}
+        own = {"architectures": [architecture], "dflash_config": flash}
+        weights = {key: config[key] for key in OF_WEIGHTS if config.get(key) is not None}
+        return {"model_type": "llama", **inner, **own, **weights}, method
     inner = config.get("model")
     if config.get("model_type") == "eagle" and isinstance(inner, Mapping):
         return inner, None
@@ -132,7 +143,10 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
         mtp=read_mtp(fields, count),
         vocab_size=fields.size_if_valid("vocab_size"),
     )
-    return replace(head, origins=dict(fields.origins))
+    # Fields of its own: what is read for weights is not among the origins.
+    own = Fields(plain_copy(fields.top))
+    unread = UnreadWeights(partial(read_weights, own, head))
+    return replace(head, origins=dict(fields.origins), unread_weights=unread)
 
 
 def _head(fields: Fields, method: str | None) -> Head:

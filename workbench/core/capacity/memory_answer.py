@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.capacity.cache_plan import CachePlan
+from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes
 from workbench.core.capacity.memory_estimate import (
     Unestimated,
     budget_of,
@@ -109,10 +110,12 @@ def _terms(plan: Plan) -> tuple[MemoryTerm, ...]:
         return estimated if explicit is None else "explicit"
 
     weights = "config.json" if settings.weights_bytes is None else "explicit"
-    if weights != "explicit" and budget.weights_bytes != weights_of(plan):
+    drafter = 0 if weights == "explicit" else (draft_bytes(plan) or DraftBytes()).size
+    if weights != "explicit" and budget.weights_bytes != (weights_of(plan) or 0) + drafter:
         weights = "config.json, and padding estimated"
     terms = (
-        MemoryTerm("weights", budget.weights_bytes, weights),
+        MemoryTerm("weights", budget.weights_bytes - drafter, weights),
+        MemoryTerm("weights of the drafter", drafter, "config.json"),
         MemoryTerm("activations", budget.activation_bytes, source(settings.activation_bytes)),
         MemoryTerm("CUDA graphs", budget.cuda_graph_bytes, source(settings.cuda_graph_bytes)),
         MemoryTerm("outside torch", budget.other_bytes, estimated),

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from workbench.core.capacity.draft_weights import DraftBytes, draft_bytes, draft_weights
 from workbench.core.capacity.memory_budget import (
     DEFAULT_GPU_MEMORY_UTILIZATION,
     MemoryBudget,
     memory_budget,
 )
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.speculation import NGRAM, SUFFIX
 from workbench.core.weights import COLUMN, Part
 
 if TYPE_CHECKING:
@@ -77,12 +77,12 @@ def estimate_margin(plan: Plan) -> int | None:
 
 def estimate(plan: Plan) -> MemoryBudget | None:
     """Return the estimated budget of the named device; None where `missing` has a reason."""
-    weights, device = weights_of(plan), plan.device_memory_bytes
-    if missing(plan) is not None or weights is None or device is None:
+    weights, device, drafter = weights_of(plan), plan.device_memory_bytes, _drafter_of(plan)
+    if missing(plan) is not None or weights is None or device is None or drafter is None:
         return None
     settings = plan.settings
     activations, graphs, other = _activations(plan), graph_bytes(plan), _other(plan)
-    margin = SURE
+    margin = SURE + drafter.uncertain
     if _is_padded(plan):
         margin += int(SHARE_OF_PADDING * weights)
         weights += int(PADDING * weights)
@@ -99,7 +99,7 @@ def estimate(plan: Plan) -> MemoryBudget | None:
     return MemoryBudget(
         device_bytes=device,
         utilization=settings.gpu_memory_utilization or DEFAULT_GPU_MEMORY_UTILIZATION,
-        weights_bytes=weights,
+        weights_bytes=weights + drafter.size,
         activation_bytes=activations,
         cuda_graph_bytes=graphs,
         other_bytes=other,
@@ -122,29 +122,34 @@ def weights_of(plan: Plan) -> int | None:
     return plan.model.weights.size(ranks, dtype, plan.rules.weight_copies)
 
 
+def _drafter_of(plan: Plan) -> DraftBytes | None:
+    """Return what the drafter has; explicit weights are those of both models."""
+    return DraftBytes() if plan.settings.weights_bytes is not None else draft_bytes(plan)
+
+
 def missing(plan: Plan) -> Unestimated | None:
     """Return what keeps the memory from being estimated, None if nothing does."""
-    model, ranks = plan.model, plan.settings.tensor_parallel
     if plan.device_memory_bytes is None:
         return Unestimated("device", "no device is named: set device, for example H100")
     if plan.platform.name != ESTIMATED_PLATFORM:
         reason = f"start-up memory was compared on CUDA only, and this is {plan.platform.name}"
         return Unestimated("kv_cache_memory_bytes", reason)
-    if plan.settings.weights_bytes is None and model.weights.unknown:
-        return Unestimated("weights_bytes", model.weights.unknown)
-    if plan.settings.weights_bytes is None and _loads_drafter(plan):
-        reason = "the weights of a drafter are not counted: give those of both models"
-        return Unestimated("weights_bytes", reason)
-    part = model.weights.undivided(ranks)
-    if plan.settings.weights_bytes is None and part is not None:
-        reason = f"{ranks} ranks cannot divide {part.name} evenly"
-        return Unestimated("tensor_parallel", reason)
+    return None if plan.settings.weights_bytes is not None else _unknown_weights(plan)
+
+
+def _unknown_weights(plan: Plan) -> Unestimated | None:
+    """Return why the weights of the model or of its drafter are not known."""
+    settings, drafted = plan.settings, draft_weights(plan)
+    of_model = (plan.model.weights, settings.tensor_parallel)
+    of_drafter = (drafted, settings.draft_tensor_parallel or settings.tensor_parallel)
+    for weights, ranks in (of_model, of_drafter):
+        if weights is not None and weights.unknown:
+            return Unestimated("weights_bytes", weights.unknown)
+        part = None if weights is None else weights.undivided(ranks)
+        if part is not None:
+            reason = f"{ranks} ranks cannot divide {part.name} evenly"
+            return Unestimated("tensor_parallel", reason)
     return None
-
-
-def _loads_drafter(plan: Plan) -> bool:
-    method = plan.speculative_method or NGRAM
-    return plan.settings.num_speculative_tokens > 0 and method not in {NGRAM, SUFFIX}
 
 
 def _activations(plan: Plan) -> int:

@@ -36,6 +36,8 @@ class Moe:
     shared_gate: bool = False
     correction: bool | str = False
     """The router has a correction of its scores per expert; or what says so, as `flag` reads it."""
+    correction_kinds: tuple[tuple[str, str | None], ...] = (("", "float32"),)
+    """Kind and dtype of that correction, in every version."""
     router_dtype: str | None = None
     router_is_linear: bool = False
     """The router is quantized as other layers are, unless a checkpoint excludes it."""
@@ -54,7 +56,10 @@ class Moe:
         gate = whole(f"{name}.gate", count, inputs=config.hidden, **options)
         parts = [gate, *experts(config, f"{name}.experts", count, inner)]
         if config.flag(self.correction):
-            parts.append(whole(f"{name}.correction", count, dtype="float32"))
+            parts += [
+                whole(f"{name}.correction", count, dtype=dtype, kind=kind)
+                for kind, dtype in self.correction_kinds
+            ]
         shared = config.size(*self.shared, default=0) if self.shared else 0
         if self.shared_gate and (shared or config.model.model_type == "qwen2_moe"):
             parts.append(whole(f"{name}.shared_expert_gate", 1, inputs=config.hidden))
@@ -197,7 +202,7 @@ DECODERS: dict[str, Decoder] = {
 }
 MLA = ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa")
 DECODERS |= dict.fromkeys(MLA, Decoder(moe=DEEPSEEK))
-DECODERS["glm4_moe_lite"] = Decoder(moe=replace(DEEPSEEK, router_dtype="float32"))
+DECODERS["glm4_moe_lite"] = Decoder(moe=replace(DEEPSEEK, router_dtype="float32", correction=True))
 LAYERS: dict[str, Block] = {name: found.layer for name, found in DECODERS.items()}
 LAYERS["gpt_oss"] = _gpt_oss
 TIED = frozenset(

@@ -2,7 +2,8 @@
 
 from math import ceil
 
-from workbench.core.weights import Part
+from workbench.core.weights import FLOAT_CORRECTION, PLAIN_CORRECTION, Part
+from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
 from workbench.models.weights.parts import (
     Block,
@@ -51,6 +52,7 @@ def _kimi(config: Config, number: int) -> list[Part]:
             every="moe_layer_freq",
             shared=("num_shared_experts",),
             correction=True,
+            correction_kinds=((FLOAT_CORRECTION, "float32"), (PLAIN_CORRECTION, None)),
         )
     )
     mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
@@ -143,15 +145,21 @@ def _pure(config: Config, _number: int) -> list[Part]:
 
 
 def _nemotron(config: Config, number: int) -> list[Part]:
-    bias = config.flag("mlp_bias")
-    if config.attends(number):
+    if config.has_state(number):
+        return [*mamba2(config, "mixer"), *norms(config, 1)]
+    kind = "attention" if config.attends(number) else _nemotron_kind(config, number)
+    return nemotron_layer(config, kind)
+
+
+def nemotron_layer(config: Config, kind: str) -> list[Part]:
+    """Return a layer of Nemotron-H without states, by its letter or its word."""
+    if kind in ATTENTION:
         parts = attention(config, "mixer", bias="attention_bias", out_bias="attention_bias")
-    elif config.has_state(number):
-        parts = mamba2(config, "mixer")
-    elif _nemotron_kind(config, number) in {"E", "moe"}:
+    elif kind in {"E", "moe"}:
         parts = _nemotron_experts(config)
     else:
-        parts = mlp(config, "mixer", config.size("intermediate_size"), gated=False, bias=bias)
+        inner, bias = config.size("intermediate_size"), config.flag("mlp_bias")
+        parts = mlp(config, "mixer", inner, gated=False, bias=bias)
     return [*parts, *norms(config, 1)]
 
 

@@ -106,6 +106,11 @@ class Config:
         found = self.fields.raw(key)
         return default if found is None else found
 
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """Return an object inside of the file, empty where there is none."""
+        found = self.fields.raw(key)
+        return found if isinstance(found, Mapping) else {}
+
 
 class Collected:
     """Parts of a model, in the formats of its checkpoint."""
@@ -180,9 +185,10 @@ def attention(
     return parts
 
 
-def latent(config: Config, number: int) -> list[Part]:
+def latent(config: Config, number: int, *, inputs: int | None = None) -> list[Part]:
     """Return the layers of multi-head latent attention, with an indexer if the layer has one."""
     found, hidden, name = config.attention, config.hidden, "self_attn"
+    inputs = inputs or hidden
     rank = config.size("kv_lora_rank")
     rope, nope = found.qk_rope_head_dim or 0, found.qk_nope_head_dim or 0
     value, heads = found.v_head_dim or 0, found.num_heads
@@ -190,14 +196,14 @@ def latent(config: Config, number: int) -> list[Part]:
     queries = (heads, nope + rope)
     if q_rank:
         parts = [
-            whole(f"{name}.fused_qkv_a_proj", q_rank, rank + rope, inputs=hidden, is_linear=True),
+            whole(f"{name}.fused_qkv_a_proj", q_rank, rank + rope, inputs=inputs, is_linear=True),
             whole(f"{name}.q_a_layernorm", q_rank),
             column(f"{name}.q_b_proj", queries, inputs=q_rank),
         ]
     else:
         parts = [
-            column(f"{name}.q_proj", queries, inputs=hidden),
-            whole(f"{name}.kv_a_proj_with_mqa", rank + rope, inputs=hidden, is_linear=True),
+            column(f"{name}.q_proj", queries, inputs=inputs),
+            whole(f"{name}.kv_a_proj_with_mqa", rank + rope, inputs=inputs, is_linear=True),
         ]
     return [
         *parts,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.weights import MROPE, OLMO, Part
+from workbench.core.weights import MROPE, OLMO, TABLE, Part
 from workbench.models.config_defaults import ORIGINAL
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.parts import Config, whole
@@ -12,6 +12,8 @@ LOCAL = frozenset({"gemma3", "gemma3_text", "olmo3"})
 """model_types whose sliding layers turn by angles of their own."""
 
 
+ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "mrope"})
+"""Kinds of scaling whose angles do not depend on the longest position."""
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 
 
@@ -49,21 +51,26 @@ def _rotates(config: Config) -> bool:
 
 def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     longest = config.size("max_position_embeddings", default=8192)
-    kind = rope.get("rope_type", rope.get("type", "default"))
+    scaling = rope.get("rope_type", rope.get("type", "default"))
     original = rope.get(ORIGINAL) or config.raw(ORIGINAL, longest)
     factor = rope.get("factor") or 1
     dtype = None
-    if kind in {"yarn", "deepseek_yarn"}:
+    if scaling in {"yarn", "deepseek_yarn"}:
         longest = int(original * factor)
         # The kernel of FlashInfer, which has these sizes, reads what is not rounded.
         is_precise = config.attention.use_mla and size in FLASHINFER_SIZES
         dtype = "float32" if is_precise or config.model.model_type == "gpt_oss" else None
-    elif kind == "linear":
+    elif scaling == "linear":
         longest = int(longest * factor)
-    elif kind == "longrope":
+    elif scaling == "longrope":
         longest += int(original)
     share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", 1.0))
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
     kind = config.model.model_type if config.model.model_type == OLMO else ""
     kind = MROPE if "mrope_section" in rope else kind
-    return whole("cos_sin_cache", longest, inputs=width, dtype=dtype, kind=kind)
+    # One table serves all layers with the same angles.
+    angles = {"rope_theta": config.raw("rope_theta"), **rope}
+    numbers = {key: float(one) for key, one in angles.items() if isinstance(one, int | float)}
+    words = sorted(f"{key}={one}" for key, one in {**angles, **numbers}.items() if one is not None)
+    name = " ".join([TABLE if scaling in ONLY_LONGER else f"scaled {TABLE}", *words])
+    return whole(name, longest, inputs=width, dtype=dtype, kind=kind)

@@ -5,6 +5,7 @@ from workbench.core.model import Model
 from workbench.core.weights import Weights
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
+from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
 from workbench.models.weights.parts import Collected, Config, norms, vocabulary, whole
 from workbench.models.weights.positions import positions
@@ -18,38 +19,49 @@ NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
 
-def read_weights(fields: Fields, model: Model) -> Weights:
-    """Return the parameters that `fields` describe, or what keeps them from being known."""
-    kind = fields.model_type or model.model_type
-    layer = LAYERS.get(kind) or HYBRIDS.get(kind)
-    if layer is None:
-        return Weights(unknown=f"the weights of {kind} are not described")
+def read_weights(fields: Fields, model: Model, part: str = "") -> Weights:
+    """Return the parameters that `fields` describe, or what keeps them from being known.
+
+    part: see `UnreadWeights.of`.
+    """
     try:
-        scheme = read_scheme(fields)
-        config = Config(fields, model)
-        found = Collected(scheme)
-        for number in range(model.num_hidden_layers):
-            found.add(f"model.layers.{number}.", layer(config, number))
-        if kind.startswith("gemma"):
-            found.add("", [whole("normalizer", 1)])
-        rows = config.size("vocab_size")
-        experts = config.size(*EXPERTS_PER_TOKEN, default=0)
-        found.add(
-            "",
-            [
-                vocabulary("embed_tokens", rows, config.hidden),
-                *norms(config, 1, bias=kind in NORM_BIAS),
-            ],
-        )
-        if not config.flag("tie_word_embeddings", kind in TIED):
-            found.add("", [vocabulary("lm_head", rows, config.hidden)])
-        found.add("", positions(config))
-        tower = vision(config)
-        if tower is None:
-            raise Unknown(f"the tower for images of {model.architecture} is not described")
-        found.add("", tower)
+        config, found = Config(fields, model), Collected(read_scheme(fields))
+        return _drafted(config, found, part) if part else _whole(config, found)
     except UNREADABLE as error:
         return Weights(unknown=str(error) or type(error).__name__)
+
+
+def _drafted(config: Config, found: Collected, part: str) -> Weights:
+    drafter = drafted(config, part, _kind(config))
+    for prefix, parts in drafter.parts.items():
+        found.add(prefix, parts)
+    found.add("", positions(config))
+    return Weights(parts=tuple(found.counts.items()), shared=drafter.shared)
+
+
+def _kind(config: Config) -> str:
+    return config.fields.model_type or config.model.model_type
+
+
+def _whole(config: Config, found: Collected) -> Weights:
+    kind, model = _kind(config), config.model
+    layer = LAYERS.get(kind) or HYBRIDS.get(kind)
+    if layer is None:
+        raise Unknown(f"the weights of {kind} are not described")
+    for number in range(model.num_hidden_layers):
+        found.add(f"model.layers.{number}.", layer(config, number))
+    if kind.startswith("gemma"):
+        found.add("", [whole("normalizer", 1)])
+    rows = config.size("vocab_size")
+    vocabularies = [vocabulary("embed_tokens", rows, config.hidden)]
+    if not config.flag("tie_word_embeddings", kind in TIED):
+        vocabularies.append(vocabulary("lm_head", rows, config.hidden))
+    tower = vision(config)
+    if tower is None:
+        raise Unknown(f"the tower for images of {model.architecture} is not described")
+    last = norms(config, 1, bias=kind in NORM_BIAS)
+    found.add("", [*vocabularies, *last, *positions(config), *tower])
+    experts = config.size(*EXPERTS_PER_TOKEN, default=0)
     return Weights(
         parts=tuple(found.counts.items()),
         vocabulary=vocabulary("", rows, 1).outputs[0][0],

@@ -1,0 +1,72 @@
+"""The weights of what drafts: the second checkpoint, or the MTP layers of the first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
+from workbench.core.weights import EMBEDDING, MTP_PART, PER_DRAFT, TABLE, Part, Weights
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+NOT_GIVEN = "no draft model is given"
+
+
+class DraftBytes(NamedTuple):
+    """What the drafter adds to the weights of one rank."""
+
+    size: int = 0
+    uncertain: int = 0
+    """Of the vocabularies: taken as shared, which only the checkpoint's tensors show."""
+
+
+def draft_weights(plan: Plan) -> Weights | None:
+    """Return the parameters of the drafter; None where nothing that has any drafts."""
+    name, model, rules = plan.speculative_method, plan.model, plan.rules.speculation
+    if name is None or not plan.settings.num_speculative_tokens:
+        return None
+    method, draft = rules.methods[name], model.drafter
+    if name == MTP:
+        return (draft or model).unread_weights.of(MTP_PART)
+    if not method.needs_model:
+        return None
+    if draft is None:
+        return Weights(unknown=NOT_GIVEN)
+    if name == DRAFT_MODEL:
+        return draft.weights
+    return draft.unread_weights.of(class_of_head(draft, method, rules))
+
+
+def draft_bytes(plan: Plan) -> DraftBytes | None:
+    """Return the bytes of the drafter on one rank; None where they are not known.
+
+    A vocabulary like the target's is shared, as `load_eagle_model` and `_maybe_share_embeddings` do
+    where the checkpoint has none of its own, or an equal one. Equal tables of positions are one.
+    """
+    weights = draft_weights(plan)
+    if weights is None:
+        return DraftBytes()
+    ranks = plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
+    dtype, copies = plan.model_dtype, plan.rules.weight_copies
+    copies = {**copies, PER_DRAFT: plan.settings.num_speculative_tokens}
+    if weights.unknown or weights.undivided(ranks) is not None:
+        return None
+    target = {part for part, _ in plan.model.weights.parts}
+    rows = {(part.outputs, part.inputs) for part in target if part.name == EMBEDDING}
+    parts = [(_stretched(plan, part), count) for part, count in weights.parts]
+    own = [(part, count) for part, count in parts if TABLE not in part.name or part not in target]
+    own += [(part, 1) for part in weights.shared if (part.outputs, part.inputs) not in rows]
+    known = Weights(tuple(own)).size(ranks, dtype, copies) or 0
+    like = [part for part in weights.shared if (part.outputs, part.inputs) in rows]
+    return DraftBytes(known, sum(part.size(ranks, dtype) for part in like))
+
+
+def _stretched(plan: Plan, part: Part) -> Part:
+    """Return a table of positions as long as the target's requests, from 0.33 on."""
+    # SpeculativeConfig._maybe_override_draft_max_position_embeddings
+    reaches = plan.rules.speculation.reaches_positions and plan.speculative_method != DRAFT_MODEL
+    if not reaches or not part.name.startswith(TABLE):
+        return part
+    [(longest, size)] = part.outputs
+    return part._replace(outputs=((max(longest, plan.max_model_len), size),))
