@@ -35,8 +35,7 @@ def predictor(model: Model) -> Drafter | None:
     source = model.drafter or model
     if source.mtp is None or source.attention is None or not source.mtp.layers:
         return None
-    layers = _after(model, [layer.kind for layer in source.mtp.layers], HEAD)
-    return Drafter(layers, source.attention, source.mtp.first_index)
+    return Drafter(_after(model, source.mtp.layers), source.attention, source.mtp.first_index)
 
 
 def decoder(model: Model) -> Drafter | None:
@@ -72,6 +71,9 @@ def full_head(model: Model) -> Drafter | None:
 
 def flash_head(model: Model) -> Drafter | None:
     """Return the layers of DFlash or DSpark from 0.33 on: windows are causal, others are not."""
+    if model.drafter is None and model.dspark and model.attention is not None:
+        # Its layers know their backend, whatever their masks are.
+        return Drafter(_after(model, model.dspark), model.attention, model.num_hidden_layers)
     if (file := _file_of(model)) is None:
         return None
     # _dflash_layer_causal: one layer that is not causal decides for the backend of all.
@@ -98,12 +100,14 @@ def _head(
         window_tokens=draft.head.window_tokens,
     )
     first = model.num_hidden_layers
-    return _windowed(model, Drafter(_after(model, kinds, HEAD), attention, first, is_causal))
+    layers = _after(model, [Layer(number=0, kind=kind) for kind in kinds])
+    return _windowed(model, Drafter(layers, attention, first, is_causal))
 
 
-def _after(model: Model, kinds: Sequence[str], name: str) -> tuple[Layer, ...]:
+def _after(model: Model, layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """Return the layers of a head, numbered after the target's."""
     first = model.num_hidden_layers
-    return tuple(Layer(number=first + at, kind=kind, drafted=name) for at, kind in enumerate(kinds))
+    return tuple(layer._replace(number=first + at, drafted=HEAD) for at, layer in enumerate(layers))
 
 
 def _windowed(model: Model, drafter: Drafter) -> Drafter:

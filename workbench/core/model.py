@@ -207,6 +207,8 @@ class Model:
     """Its per-layer list has entries that mean attention (TurboQuant needs one)."""
     mtp: Mtp | None = None
     """The layers of its MTP drafter, None where vLLM knows of none."""
+    dspark: tuple[Layer, ...] = ()
+    """The layers of the DSpark drafter that the checkpoint brings, none where it has none."""
     unread_weights: UnreadWeights = field(default=NO_WEIGHTS, repr=False, compare=False)
     """What reads `weights`."""
     vocab_size: int | None = None

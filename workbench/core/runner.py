@@ -1,6 +1,7 @@
-"""Which model runner serves a plan by default, and whether its steps overlap."""
+"""Which model runner serves a plan by default, and what its steps have in common."""
 
 from workbench.core.plan import Plan
+from workbench.core.speculation import MTP
 
 
 def model_runner(plan: Plan) -> str:
@@ -18,3 +19,12 @@ def is_async(plan: Plan) -> bool:
     # VllmConfig.__post_init__, and CpuPlatform.check_and_update_config, which switches it off.
     waits = plan.speculative_method in plan.rules.speculation.v1_waits
     return plan.platform.name != "cpu" and not (waits and model_runner(plan) == "v1")
+
+
+def lookahead_tokens(plan: Plan) -> int:
+    """Return how far a drafter of hidden states reads past a position."""
+    # One token, or the whole draft of a chain of MTP layers (num_prefill_lookahead_tokens and
+    # use_multi_module_mtp, 0.33).
+    mtp, tokens = (plan.model.drafter or plan.model).mtp, plan.settings.num_speculative_tokens
+    chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
+    return tokens if chained and tokens > 1 else 1

@@ -41,7 +41,9 @@ class SpeculativeMethod:
     unknown_layers: str = ""
     """Layers that no config.json describes, which a plan does not count."""
     needs_model: bool = False
-    """The command must name a second checkpoint."""
+    """The command must name a second checkpoint, unless the target brings the layers itself."""
+    without_model: str = "num_speculative_tokens was provided but without speculative model."
+    """What vLLM raises otherwise, in `SpeculativeConfig.__post_init__` or the V2 runner."""
     has_class: bool = True
     """The version has the drafter's model class, not its name alone."""
     backend: str = OWN

@@ -41,6 +41,8 @@ class Family:
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing
     """What vLLM uses in place of an "auto" state dtype."""
     is_ordinary: Callable[[Fields], bool] = lambda _fields: False
+    dspark: Callable[[Fields], Layers] = lambda _fields: ()
+    """The layers of a DSpark drafter in the checkpoint."""
     largest_item_tokens: Callable[[Fields], int | None] = nothing
     """Tokens of the largest image or video that a step must hold whole."""
 

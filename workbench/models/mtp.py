@@ -15,7 +15,11 @@ ATTENTION = frozenset({"*", "attention", "full_attention"})
 """Nemotron-H's names of a layer with attention, in its pattern and in its list."""
 
 
-def _one_each(
+def _full(_fields: Fields) -> Layer:
+    return Layer(number=0, kind=FULL)
+
+
+def one_each(
     fields: Fields,
     model_type: str,
     first: int,
@@ -23,11 +27,12 @@ def _one_each(
     key: str = COUNT,
     default: int = 0,
     is_named_apart: bool = False,
+    layer: Callable[[Fields], Layer] = _full,
 ) -> Mtp:
-    """Return one layer with full attention per prediction, numbered from `first`.
+    """Return one layer per prediction, numbered from `first`.
 
     key: the field with their number; default: its value if absent. is_named_apart: vLLM numbers
-    them from 0 again, instead of after the model's own.
+    them from 0 again, instead of after the model's own. layer: builds one, of any number.
     """
     if key == COUNT and not fields.has(key) and fields.has("num_mtp_layers"):
         key = "num_mtp_layers"  # another name of it in transformers
@@ -36,7 +41,7 @@ def _one_each(
         count = fields.integer(key, name="mtp_layers", minimum=0, maximum=MAX_LAYERS)
     return Mtp(
         model_type=model_type,
-        layers=tuple(Layer(number=first + index, kind=FULL) for index in range(count)),
+        layers=tuple(layer(fields)._replace(number=first + index) for index in range(count)),
         first_index=0 if is_named_apart else first,
         predictions=count if is_declared else None,
         is_nested=bool(fields.prefix),
@@ -78,26 +83,26 @@ def _longcat(fields: Fields, model_type: str, first: int) -> Mtp:
     )
 
 
-_qwen = partial(_one_each, key=QWEN_COUNT, default=1, is_named_apart=True)
+_qwen = partial(one_each, key=QWEN_COUNT, default=1, is_named_apart=True)
 READERS: dict[str, Callable[[Fields, str, int], Mtp | None]] = {
-    "bailing_hybrid": _one_each,
-    "deepseek_v3": _one_each,
-    "deepseek_v32": _one_each,
-    "ernie4_5_moe": _one_each,
-    "glm4_moe": _one_each,
-    "glm4_moe_lite": _one_each,
-    "glm_moe_dsa": _one_each,
+    "bailing_hybrid": one_each,
+    "deepseek_v3": one_each,
+    "deepseek_v32": one_each,
+    "ernie4_5_moe": one_each,
+    "glm4_moe": one_each,
+    "glm4_moe_lite": one_each,
+    "glm_moe_dsa": one_each,
     "intern_s2_preview": _qwen,
     "interns2_mobius": _qwen,
     "longcat_flash": _longcat,
     "nemotron_h": _nemotron,
     "nemotron_h_puzzle": _nemotron,
-    "pangu_ultra_moe": _one_each,
+    "pangu_ultra_moe": one_each,
     "qwen3_5": _qwen,
     "qwen3_5_moe": _qwen,
     "qwen3_5_moe_text": _qwen,
     "qwen3_5_text": _qwen,
-    "qwen3_next": partial(_one_each, default=1, is_named_apart=True),
+    "qwen3_next": partial(one_each, default=1, is_named_apart=True),
 }
 """model_type of the whole file -> its reader."""
 

@@ -74,6 +74,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         chunk_size=_chunk_size(fields),
         num_hidden_layers=_layer_count(fields, layers),
         mtp=read_mtp(fields, _layer_count(fields, layers)),
+        dspark=family.dspark(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
         vocab_size=fields.size_if_valid("vocab_size"),
         largest_item_tokens=family.largest_item_tokens(fields),

@@ -21,7 +21,7 @@ from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.several_pages import layers_a_page
 from workbench.core.model import CHUNKED
 from workbench.core.plan import Plan
-from workbench.core.runner import is_async
+from workbench.core.runner import is_async, lookahead_tokens
 from workbench.core.stages.gdn_prefill import flashinfer_prefill
 
 if TYPE_CHECKING:
@@ -104,10 +104,16 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
     # A window need not begin at the start of a block: with blocks of 4 tokens, [XXCD][EF] holds a
     # window of 4 in two (SlidingWindowSpec.max_memory_usage_bytes).
     if spec.kind in SLIDING_KINDS and window is not None:
-        return cdiv(min(window - 1 + budget, length), spec.block_size) + 1
+        return cdiv(min(window - 1 + _read_again(plan) + budget, length), spec.block_size) + 1
     if spec.kind == ATTENTION_SPECS[CHUNKED] and window is not None:
         return cdiv(min(window + budget, length), spec.block_size)
     return cdiv(length, spec.block_size)
+
+
+def _read_again(plan: Plan) -> int:
+    """Return the tokens before a window that a chain of MTP layers reads once more."""
+    # extra_retained_tokens of get_global_kv_cache_groups, 0.33.
+    return lookahead_tokens(plan) - 1 if plan.rules.groups.retains_drafted_tokens else 0
 
 
 def tokens_in_flight(plan: Plan) -> int:

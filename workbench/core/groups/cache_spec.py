@@ -59,6 +59,8 @@ class GroupRules:
     """Chunks treated as full attention lose the mode of their quantization, and its scales."""
     promotes_block_size: bool = False
     """A window treated as full attention takes full attention's block."""
+    retains_drafted_tokens: bool = False
+    """Windows keep the tokens that a chain of MTP layers reads again."""
     windows_choose_blocks: bool = False
     """A sliding layer takes the largest block that its backend reads unsplit."""
     skips_mla_layers: bool = False

@@ -15,7 +15,7 @@ from workbench.core.errors import check_integer
 from workbench.core.plan import Plan
 from workbench.core.prefix.prefill import ALIGN, Prefill, prefill
 from workbench.core.prefix.sparse import Sparse
-from workbench.core.speculation import MTP
+from workbench.core.runner import lookahead_tokens
 
 LONGEST = "max_model_len"
 
@@ -110,17 +110,8 @@ def caching_of(plan: Plan) -> Caching:
         max_model_len=plan.max_model_len,
         keeps_few=rules.keeps_few_states,
         keeps_inside=checkpoint_blocks(plan) > 0,
-        lookahead_tokens=_lookahead_tokens(plan) if drafts and rules.hashes_look_ahead else 0,
+        lookahead_tokens=lookahead_tokens(plan) if drafts and rules.hashes_look_ahead else 0,
     )
-
-
-def _lookahead_tokens(plan: Plan) -> int:
-    """Return how far the drafter reads past a position."""
-    # One token, or the whole draft of a chain of MTP layers (num_prefill_lookahead_tokens and
-    # use_multi_module_mtp, 0.33).
-    mtp, tokens = (plan.model.drafter or plan.model).mtp, plan.settings.num_speculative_tokens
-    chained = mtp is not None and mtp.chained > 1 and plan.speculative_method == MTP
-    return tokens if chained and tokens > 1 else 1
 
 
 def prefix_hit(caching: Caching, prompt_tokens: int, shared_tokens: int) -> Hit:

@@ -33,6 +33,8 @@ def draft_backend(run: WorkingPlan) -> None:
     else:
         against = reasons_against(run, query, run.rules.backends[requested])
         chosen, reasons = requested, {requested: against} if against else {}
+    if chosen is not None and attention.is_compressed:
+        reasons = {**reasons, **_other_format(run, chosen)}
     run.step(
         DRAFT_BACKEND,
         chosen,
@@ -42,7 +44,7 @@ def draft_backend(run: WorkingPlan) -> None:
         layers=len(drafter.layers),
         refused={name: "; ".join(why) for name, why in reasons.items()},
     )
-    if chosen is None or requested in reasons:
+    if chosen is None or chosen in reasons:
         _refused(run, requested, reasons)
     if chosen is None:
         return
@@ -57,13 +59,24 @@ def _requested(run: WorkingPlan) -> str | None:
     """Return the requested backend that reaches the drafter's layers."""
     method = run.speculation
     assert method is not None
+    compressed = run.model.attention is not None and run.model.attention.is_compressed
     own, targets, how = run.settings.draft_attention_backend, run.settings.backend, method.backend
     if how == ON_V2:
         # The second runner builds the drafter with the configuration of its target.
         how = TARGETS if model_runner(run) == "v2" else OWN
-    if how == OWN:
-        return own
-    return targets if how == TARGETS else own or targets
+    found = own if how == OWN else targets if how == TARGETS else own or targets
+    ignored = compressed and found is not None and run.rules.ignored_for_compressed(found)
+    return None if ignored else found
+
+
+def _other_format(run: WorkingPlan, chosen: str) -> dict[str, list[str]]:
+    """Return why a backend of compressed attention does not suit the target's layers."""
+    # It would write its packed format into the configuration that both share, and the pages of
+    # one cache would differ.
+    stored = run.rules.backends[chosen].stored_kv_cache_dtypes.get(run.kv_cache_dtype)
+    if stored in {None, run.kv_cache_dtype} or chosen == run.backend:
+        return {}
+    return {chosen: [f"it keeps {stored}, the layers of the target {run.kv_cache_dtype}"]}
 
 
 def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list[str]]) -> None:
@@ -80,7 +93,9 @@ def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list
             {"kv_cache_dtype": "auto"},
             {"speculative_method": "ngram", "draft_model": None},
         ),
-        vllm_text="No valid attention backend found for"
+        vllm_text=None
+        if run.drafter is not None and run.drafter.attention.is_compressed
+        else "No valid attention backend found for"
         if requested is None
         else f"Selected backend {requested} is not valid for this configuration. Reason:",
     )

@@ -20,7 +20,7 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
     draft, record = run.model.drafter, run.rules.speculation.methods[method]
     if method == MTP:
         check_mtp(run, draft or run.model)
-    elif draft is None and record.needs_model and not record.unknown_layers:
+    elif draft is None and record.needs_model and not (record.unknown_layers or run.drafter):
         _without_model(run, method)
     elif draft is not None and not record.reads_model:
         _not_read(run, method, draft)
@@ -41,8 +41,7 @@ def _without_model(run: WorkingPlan, method: str) -> None:
         "sizes are those of the target model alone. Set draft_model to its catalog name, the path "
         "of its config.json, its hub id or the config object.",
         operands={"speculative_method": method},
-        # Raised by SpeculativeConfig.__post_init__
-        vllm_text="num_speculative_tokens was provided but without speculative model.",
+        vllm_text=run.rules.speculation.methods[method].without_model,
         candidates=(WITHOUT, {"num_speculative_tokens": 0}),
     )
 

@@ -57,9 +57,9 @@ def speculative_method(run: WorkingPlan) -> None:
         return
     method = method_for(run.model, settings, rules)
     assert method is not None
+    run.drafter = rules.drafter(run.model, method)
     check_drafter(run, method)
     run.speculative_method = method
-    run.drafter = rules.drafter(run.model, method)
     run.step(
         SPECULATIVE_METHOD,
         method,

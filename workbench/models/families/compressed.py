@@ -5,6 +5,8 @@ compresses, too. Sources: `DeepseekV4Attention`, `DeepseekV4Indexer` and `Compre
 0.23 and 0.33, `DeepseekV4Config` of transformers 5.
 """
 
+from functools import partial
+
 from workbench.core.model import (
     FLOAT32_STATE,
     FULL,
@@ -15,7 +17,8 @@ from workbench.core.model import (
     Layer,
 )
 from workbench.models.family import register
-from workbench.models.fields import Fields
+from workbench.models.fields import MAX_LAYERS, Fields
+from workbench.models.mtp import READERS, one_each
 
 RATIOS, RATES, KINDS = "compress_ratios", "compress_rates", "layer_types"
 LITTLE, MUCH, NOT = "compressed_sparse_attention", "heavily_compressed_attention", SLIDING
@@ -27,6 +30,8 @@ STATE_BLOCKS = {4: 4, 128: 8}
 WINDOW_BLOCK = 64
 SCALES = 4
 """Bytes of the scale of an indexer's key."""
+DSPARK_LAYERS = 3
+"""Of DSpark's drafter, where config.json does not say how many."""
 
 
 def _ratios(fields: Fields) -> tuple[int, ...]:
@@ -72,14 +77,34 @@ def _states(part: str, elements: int, ratio: int) -> CompressedCache:
     )
 
 
+def _window(fields: Fields) -> CompressedCache:
+    """Return the cache of the last tokens, which every layer has and a drafter's has alone."""
+    return CompressedCache(
+        part=".swa_cache",
+        elements=fields.integer("head_dim"),
+        window_tokens=fields.integer("sliding_window"),
+        block_size=WINDOW_BLOCK,
+    )
+
+
+def _drafted(fields: Fields) -> Layer:
+    return Layer(number=0, kind=SLIDING, cache=_window(fields))
+
+
+def _dspark(fields: Fields) -> tuple[Layer, ...]:
+    """Return the layers of `DSparkDeepseekV4Model`, which reads hidden states of these layers."""
+    if not all(map(fields.has, ("dspark_target_layer_ids", "dspark_noise_token_id"))):
+        return ()
+    count = fields.integer("n_mtp_layers", DSPARK_LAYERS, minimum=0, maximum=MAX_LAYERS)
+    return (_drafted(fields),) * (count or DSPARK_LAYERS)
+
+
 def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
     """Return the caches of a layer, in the order in which they are built."""
-    size, window = fields.integer("head_dim"), fields.integer("sliding_window")
-    last = CompressedCache(
-        part=".swa_cache", elements=size, window_tokens=window, block_size=WINDOW_BLOCK
-    )
+    last = _window(fields)
     if not ratio:
         return (last,)
+    size = last.elements
     whole = CompressedCache(part="", elements=size, tokens_per_state=ratio)
     own = (last, whole, _states("", size, ratio))
     if ratio != WITH_INDEXER:
@@ -119,8 +144,10 @@ def _attention(fields: Fields) -> Attention:
 
 register(
     "compressed",
-    {"deepseek_v4": ("DeepseekV4ForCausalLM",)},
+    {"deepseek_v4": ("DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration")},
     _layers,
     attention=_attention,
+    dspark=_dspark,
     is_hybrid=False,
 )
+READERS["deepseek_v4"] = partial(one_each, layer=_drafted)

@@ -272,6 +272,7 @@ def _kernel_packages(machine: Machine) -> None:
     machine.pin(importlib.import_module("vllm.utils.import_utils"), "has_deep_gemm", True)
     # It looks at the signature of a kernel that the empty package lacks; sparse models read it.
     machine.pin(flashinfer, "has_flashinfer_sm90_nope_mla", True)
+    machine.pin(flashinfer, "has_flashinfer_sparse_mla_sm120_config", True)
     utils = importlib.import_module("vllm.triton_utils")
     if not utils.HAS_TRITON:
         # vLLM's placeholder for Triton, used without a GPU, accepts every data type.

@@ -73,6 +73,7 @@ SPECULATION = SpeculationRules(
         {
             "deepseek_v3",
             "deepseek_v32",
+            "deepseek_v4",
             "ernie4_5_moe",
             "glm4_moe",
             "glm4_moe_lite",

@@ -6,9 +6,12 @@ Its layers choose among their own classes, not from the list of a platform. Sour
 
 from functools import partial
 
-from workbench.core.backends import FP8_ANY, Capabilities, HeadSizes, Rank, always
+from workbench.core.backends import Capabilities, HeadSizes, Rank, always
+from workbench.core.dtypes import FP8_DTYPES
 from workbench.core.versions.v0_23.mla import SM10X, SPARSE
 
+NAMED_FP8 = (*FP8_DTYPES, "fp8_per_token_head")
+"""Its layers look at the beginning of the name only."""
 COMPRESSED = partial(
     SPARSE,
     is_compressed=True,
@@ -21,14 +24,14 @@ COMPRESSED = partial(
 COMPRESSED_MLA = (
     COMPRESSED(
         "FLASHMLA_SPARSE_DSV4",
-        kv_cache_dtypes=(*FP8_ANY, "fp8_ds_mla"),
-        stored_kv_cache_dtypes=dict.fromkeys(FP8_ANY, "fp8_ds_mla"),
+        kv_cache_dtypes=(*NAMED_FP8, "fp8_ds_mla"),
+        stored_kv_cache_dtypes=dict.fromkeys(NAMED_FP8, "fp8_ds_mla"),
         capabilities=Capabilities(majors=(9, 10)),
         ranks=(Rank("cuda", 10),),
     ),
     COMPRESSED(
         "FLASHINFER_MLA_SPARSE_DSV4",
-        kv_cache_dtypes=("auto", "bfloat16", *FP8_ANY),
+        kv_cache_dtypes=("auto", "bfloat16", *NAMED_FP8),
         capabilities=SM10X,
     ),
 )

@@ -39,6 +39,7 @@ GROUPS = GroupRules(
     latent_alignment_bytes=512,
     compares_mla=True,
     promotes_block_size=True,
+    retains_drafted_tokens=True,
     windows_choose_blocks=True,
     skips_mla_layers=True,
     shares_indexers=True,
@@ -85,7 +86,11 @@ SPECULATION = SpeculationRules(
             **_OLD,
             DRAFT_MODEL: replace(_OLD[DRAFT_MODEL], backend=TARGETS),
             "dflash": _DFLASH,
-            "dspark": replace(_DFLASH, class_name=dspark_class),
+            "dspark": replace(
+                _DFLASH,
+                class_name=dspark_class,
+                without_model="Model config must specify `dflash_config.mask_token_id`",
+            ),
         }
     ),
     mtp_model_types=V0_23.speculation.mtp_model_types

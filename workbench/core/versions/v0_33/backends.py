@@ -23,6 +23,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
+from workbench.core.versions.v0_23.compressed import NAMED_FP8
 from workbench.core.versions.v0_23.conditions import (
     newer_flash_attention,
     on_sm10x,
@@ -142,13 +143,14 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "DEEPSEEK_V4_INDEXER": {"orders": ("BLHNC", "BLNHC")},
     "SPARSE_SWA": {"supported": M32},
     "FLASHMLA_SPARSE_DSV4": {
-        "kv_cache_dtypes": ("auto", *FP8_ANY, "fp8_ds_mla"),
-        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *FP8_ANY), "fp8_ds_mla"),
+        "kv_cache_dtypes": ("auto", *NAMED_FP8, "fp8_ds_mla"),
+        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
     },
     "FLASHINFER_MLA_SPARSE_DSV4": {
         "capabilities": Capabilities(majors=(10, 12)),
-        "kv_cache_dtypes": ("auto", "bfloat16", *FP8_ANY),
-        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *FP8_ANY), "fp8_ds_mla"),
+        "kv_cache_dtypes": ("auto", "bfloat16", *NAMED_FP8),
+        "extra_kv_cache_dtypes": (("fp8_ds_mla",), conditions.on_sm12x),
+        "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
         "stored_where": conditions.on_sm12x,
         "own_reason": conditions.packed_for_compressed,
         "ranks": (Rank("cuda", 20, conditions.on_sm12x),),

@@ -176,7 +176,8 @@ def ignored_for_compressed(name: str) -> bool:
 
 def packed_for_compressed(query: LayerQuery) -> str | None:
     """Return why SM12x refuses a cache that is not fp8, where it keeps the packed format."""
-    if query.major != 12 or query.kv_cache_dtype in {"auto", *FP8_TYPES}:
+    dtype = query.kv_cache_dtype
+    if query.major != 12 or dtype == "auto" or dtype.startswith("fp8"):
         return None
     return "kv_cache_dtype not supported"
 
