@@ -1,7 +1,6 @@
 """What drafts with layers of its own: which layers those are, and the geometry of their caches.
 
-Source: `SpeculativeConfig` for the class of a drafter, and the model files of the drafters, 0.23
-and 0.33.
+Source: `SpeculativeConfig` for the class of a drafter, and the drafters' model files, 0.23 and 0.33.
 """
 
 from __future__ import annotations
@@ -58,8 +57,7 @@ def decoder(model: Model) -> Drafter | None:
 
 def head(model: Model) -> Drafter | None:
     """Return the layers of a head such as EAGLE's; sliding ones are those that its file lists."""
-    file = _file_of(model)
-    return None if file is None else _head(model, file.kinds)
+    return None if (file := _file_of(model)) is None else _head(model, file.kinds)
 
 
 def full_head(model: Model) -> Drafter | None:
@@ -99,9 +97,8 @@ def _head(
         has_mm_prefix=own is not None and own.has_mm_prefix,
         window_tokens=draft.head.window_tokens,
     )
-    first = model.num_hidden_layers
     layers = _after(model, [Layer(number=0, kind=kind) for kind in kinds])
-    return _windowed(model, Drafter(layers, attention, first, is_causal))
+    return _windowed(model, Drafter(layers, attention, model.num_hidden_layers, is_causal))
 
 
 def _after(model: Model, layers: Sequence[Layer]) -> tuple[Layer, ...]:
@@ -115,10 +112,10 @@ def _windowed(model: Model, drafter: Drafter) -> Drafter:
     own = model.attention
     if own is None or own.window_tokens is None or own.use_mla:
         return drafter
-    if any(layer.kind not in {SLIDING, SSM} for layer in model.layers):
-        return drafter
-    if drafter.attention.use_mla or any(layer.kind != FULL for layer in drafter.layers):
+    others = (layer.kind for layer in model.layers if layer.kind not in {SLIDING, SSM})
+    kinds = (layer.kind for layer in drafter.layers if layer.kind != FULL)
+    if drafter.attention.use_mla or any(others) or any(kinds):
         return drafter
     layers = tuple(layer._replace(kind=SLIDING) for layer in drafter.layers)
-    attention = replace(drafter.attention, window_tokens=own.window_tokens)
-    return replace(drafter, layers=layers, attention=attention)
+    window = replace(drafter.attention, window_tokens=own.window_tokens)
+    return replace(drafter, layers=layers, attention=window)
