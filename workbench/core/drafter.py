@@ -1,6 +1,6 @@
 """What drafts with layers of its own: which layers those are, and the geometry of their caches.
 
-Source: `SpeculativeConfig` for the class of a drafter, and the drafters' model files, 0.23 and 0.33.
+Source: `SpeculativeConfig` for a drafter's class, and the drafters' model files, 0.23 and 0.33.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from workbench.core.model import FULL, SLIDING, SSM, Attention, Head, Layer, Model
+from workbench.core.model import FULL, SLIDING, SSM, Attention, Layer, Model
 
 HEAD, DECODER = "model", "draft_model"
 """How the name of a drafter's layer begins: a head continues the numbers of the target."""
@@ -57,12 +57,13 @@ def decoder(model: Model) -> Drafter | None:
 
 def head(model: Model) -> Drafter | None:
     """Return the layers of a head such as EAGLE's; sliding ones are those that its file lists."""
-    return None if (file := _file_of(model)) is None else _head(model, file.kinds)
+    file = model.draft_head
+    return None if file is None else _head(model, file.kinds)
 
 
 def full_head(model: Model) -> Drafter | None:
     """Return the layers of DFlash in 0.23: full attention, causal only where its file says so."""
-    if (file := _file_of(model)) is None:
+    if (file := model.draft_head) is None:
         return None
     return _head(model, [FULL for _kind in file.kinds], is_causal=file.is_causal is True)
 
@@ -72,16 +73,12 @@ def flash_head(model: Model) -> Drafter | None:
     if model.drafter is None and model.dspark and model.attention is not None:
         # Its layers know their backend, whatever their masks are.
         return Drafter(_after(model, model.dspark), model.attention, model.num_hidden_layers)
-    if (file := _file_of(model)) is None:
+    if (file := model.draft_head) is None:
         return None
     # _dflash_layer_causal: one layer that is not causal decides for the backend of all.
     by_kind = all(kind == SLIDING for kind in file.kinds)
     is_causal = by_kind if file.is_causal is None else file.is_causal
     return _head(model, file.kinds, has_sinks=file.has_sinks, is_causal=is_causal)
-
-
-def _file_of(model: Model) -> Head | None:
-    return None if model.drafter is None else model.drafter.head
 
 
 def _head(

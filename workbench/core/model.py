@@ -242,6 +242,11 @@ class Model:
         )
 
     @property
+    def draft_head(self) -> Head | None:
+        """Return what the file of the second checkpoint says of layers that only a drafter has."""
+        return None if self.drafter is None else self.drafter.head
+
+    @property
     def attention_layers(self) -> int:
         """Return the number of attention layers."""
         return sum(layer.kind != SSM for layer in self.layers)
