@@ -4,6 +4,9 @@ Only what a configuration decides is recorded, and no cache depends on a tensor'
 """
 
 import json
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 
@@ -27,6 +30,48 @@ def without_data() -> None:
 
     torch.Tensor.to = to
     _plain_classes()
+    _tokenizers()
+    _towers()
+
+
+class _Tokenizer:
+    """A tokenizer in which every token is number 0: no cache depends on a token."""
+
+    def __init__(self) -> None:
+        self.vocab: dict[str, int] = defaultdict(int)
+
+    def encode(self, *_given: Any, **_options: Any) -> list[int]:
+        return [0]
+
+    def get_vocab(self) -> dict[str, int]:
+        return self.vocab
+
+    def convert_tokens_to_ids(self, tokens: str | list[str]) -> int | list[int]:
+        return 0 if isinstance(tokens, str) else [0 for _ in tokens]
+
+
+def _tokenizers() -> None:
+    """Give models that look for special tokens while they are built a tokenizer without files."""
+    from vllm import tokenizers
+
+    for module in (tokenizers, tokenizers.registry):
+        module.cached_tokenizer_from_config = lambda *_, **__: _Tokenizer()
+
+
+def _towers() -> None:
+    """Let a tower that cannot be built be absent: its layers keep no cache."""
+    from vllm.model_executor.models.interfaces import SupportsMultiModal
+
+    real = SupportsMultiModal._mark_tower_model  # noqa: SLF001
+
+    @contextmanager
+    def mark(self: Any, *given: Any, targets: Any = None, **options: Any) -> Iterator[None]:
+        with real(self, *given, targets=targets, **options):
+            # A context with targets may have the language model, too.
+            with nullcontext() if targets else suppress(Exception):
+                yield
+
+    SupportsMultiModal._mark_tower_model = mark  # noqa: SLF001
 
 
 def _zeros(real: Any, name: str) -> Any:
