@@ -66,10 +66,10 @@ def _towers() -> None:
 
     @contextmanager
     def mark(self: Any, *given: Any, targets: Any = None, **options: Any) -> Iterator[None]:
-        with real(self, *given, targets=targets, **options):
-            # A context with targets may have the language model, too.
-            with nullcontext() if targets else suppress(Exception):
-                yield
+        # A context with targets may have the language model, too.
+        unbuilt = nullcontext() if targets else suppress(Exception)
+        with real(self, *given, targets=targets, **options), unbuilt:
+            yield
 
     SupportsMultiModal._mark_tower_model = mark  # noqa: SLF001
 

@@ -2,10 +2,11 @@
 
     ~/vllm-0.33/bin/python tools/record_coverage.py [ARCHITECTURE ...]
 
-Run by the Python of that vLLM, on any machine, with `mistral_common` installed. The configuration
-of an architecture is what its configuration class has by default (in transformers, or in vLLM);
-tools/coverage_configs.json completes defaults that cannot be built, and has a whole one where the
-class is in a hub repository. Every model is built by a process of its own, with a time limit.
+Run by the Python of that vLLM, on any machine, with `mistral_common[image]` and `timm` installed.
+The configuration of an architecture is what its configuration class has by default (in
+transformers, or in vLLM); tools/coverage_configs.json completes defaults that cannot be built, and
+has a whole one where the class is in a hub repository, or the name of an architecture like it.
+Every model is built by a process of its own, with a time limit.
 Then tools/write_coverage.py compares the answers with the plans.
 """
 
@@ -76,6 +77,9 @@ def served(release: str) -> dict[str, str]:
 
 def configuration_of(name: str, module: str) -> tuple[dict[str, Any], str] | None:
     """Return the configuration of an architecture, and where it is from; None without any."""
+    if other := OWN["like"].get(name):
+        found = configuration_of(other, module)
+        return found and ({**found[0], "architectures": [name]}, found[1])
     if name in OWN["written"]:
         return OWN["written"][name], "a configuration written for it"
     kind = _class_of(name, module)

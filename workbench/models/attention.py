@@ -15,10 +15,11 @@ MLA_MODEL_TYPES = frozenset(
     {
         *("AXK1", "axk1", "bailing_hybrid", "deepseek_mtp", "deepseek_v2", "deepseek_v3"),
         *("deepseek_v32", "deepseek_v4", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear"),
-        *("longcat_flash", "pangu_ultra_moe"),
+        *("longcat_flash", "pangu_ultra_moe", "sarvam_mla"),
     }
 )
-"""`is_deepseek_mla`; other types with the same fields keep ordinary heads."""
+"""`is_deepseek_mla`, and what `SarvamMLAAttention` builds as such without being counted; other
+types with the same fields keep ordinary heads."""
 EXPANDED = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
 """Fields of latent attention; a type that vLLM does not count as MLA expands it."""
 SINK_MODEL_TYPES = frozenset({"gpt_oss"})
@@ -118,8 +119,10 @@ def _has_one_kv_head(fields: Fields) -> bool:
 
 
 def _head_size(fields: Fields, heads: int) -> int:
+    # Without any part of MLA's heads `DeepseekV2DecoderLayer` takes `DeepseekAttention`.
+    has_no_parts = [fields.raw(key) for key in EXPANDED[1:]] == [0, 0]
     for key in ("head_dim", "hidden_size_per_head", "kv_channels"):
-        if fields.has(key):
+        if fields.has(key) and not has_no_parts:
             return fields.integer(key, name="head_size")
     hidden = fields.integer("hidden_size")
     if hidden < heads:

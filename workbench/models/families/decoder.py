@@ -35,7 +35,12 @@ KNOWN_WORDS = frozenset(
     {
         *("sliding_window", "use_sliding_window", "max_window_layers", "sliding_window_pattern"),
         *("attention_chunk_size", "chunk_size_feed_forward", "decoder_sparse_step"),
-        *("indexer_types", "indexer_rope_interleave", "prefix_dense_sliding_window_pattern"),
+        *(
+            "indexer_types",
+            "indexer_rope_interleave",
+            "audio_chunk_length",
+            "prefix_dense_sliding_window_pattern",
+        ),
         *("_sliding_window_pattern", "n_recurrent_layers", "recurrent_kv_cache_mode"),
         *(PERIOD_FIELD, "interleaved_sliding_window"),
     }
@@ -45,7 +50,7 @@ OTHER_CACHES = "its layers keep other caches than the default reader knows."
 REFUSALS: dict[str, str] = dict.fromkeys(
     (
         *("diffusion_gemma", "gemma3n", "gemma3n_mm", "gemma4", "gemma4_mm"),
-        *("gemma4_unified", "llama4", "mllama4", "SarvamMLAForCausalLM"),
+        *("gemma4_unified", "llama4", "mllama4"),
         *("vllm.models.deepseek_v4", "vllm.models.deepseek_v41"),
         *("vllm.models.dots3_note", "vllm.models.glm5next", "vllm.models.hy_v4"),
         *("vllm.models.inkling", "vllm.models.kimi_k3", "vllm.models.minimax_m3"),
@@ -53,7 +58,7 @@ REFUSALS: dict[str, str] = dict.fromkeys(
     ),
     OTHER_CACHES,
 ) | dict.fromkeys(
-    ("cohere_asr", "fireredasr2", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
+    ("cohere_asr", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
     "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
 )
 REFUSALS |= dict.fromkeys(

@@ -162,7 +162,11 @@ def _bailing_state(fields: Fields) -> LinearAttention | KimiDeltaAttention:
     return replace(state, mla_head_dim=fields.integer("qk_rope_head_dim", 64, name="mla_head"))
 
 
-MINICPM = ("MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration")
+MINICPM = (
+    *("MiniCPMV4_6ForConditionalGeneration", "MiniCPMV4_7ForConditionalGeneration"),
+    "MiniCPMOcrForConditionalGeneration",
+)
+INTERN = ("InternS2PreviewForConditionalGeneration", "InternS2MobiusForConditionalGeneration")
 """They build Qwen3.5 themselves."""
 _delta_state = partial(
     read_state,
@@ -183,7 +187,7 @@ register(
         "qwen3_5": ("Qwen3_5ForConditionalGeneration",),
         "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration",),
         "qwen3_5_text": ("Qwen3_5ForCausalLM", *MINICPM),
-        "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM",),
+        "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", *INTERN),
     },
     listed(LISTED, lambda fields: _every(fields, fields.integer("full_attention_interval", 4))),
     _delta_state,

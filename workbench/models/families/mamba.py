@@ -7,6 +7,7 @@ from functools import partial
 from workbench.core.dtypes import STATE_DTYPES
 from workbench.core.model import FULL, SSM, Attention, Layer
 from workbench.core.states import Mamba1, Mamba2, State
+from workbench.models.architecture import listed_name
 from workbench.models.attention import read_attention
 from workbench.models.family import Part, nothing, read_state, register
 from workbench.models.fields import Fields
@@ -22,6 +23,10 @@ from workbench.models.layer_lists import (
 
 WORDS: Words = {"mamba": SSM, "attention": FULL}
 NEMOTRON_WORDS: Words = {**WORDS, "moe": NEITHER, "mlp": NEITHER}
+WITH_STATE_DTYPE = (
+    *("NemotronHForCausalLM", "NemotronHPuzzleForCausalLM", "NemotronH_Nano_VL_V2", None),
+)
+"""Architectures in vLLM's `MODELS_CONFIG_MAP`, which writes a dtype of their states."""
 NEMOTRON_PATTERN: Words = {"M": SSM, "*": FULL, "-": NEITHER, "E": NEITHER}
 ZAMBA_WORDS: Words = {"mamba": SSM, "hybrid": BOTH}
 ZAMBA_LAYERS = 54
@@ -131,8 +136,10 @@ def _nemotron_state(fields: Fields) -> Mamba2:
     return _mamba2(fields, heads * head_dim, heads, head_dim, *rest)
 
 
-def _nemotron_state_dtype(fields: Fields) -> str:
-    """Return float32 unless the checkpoint says otherwise."""
+def _nemotron_state_dtype(fields: Fields) -> str | None:
+    """Return float32 unless the checkpoint says otherwise; None for wrappers without this rule."""
+    if listed_name(fields.top, "") not in WITH_STATE_DTYPE:
+        return None
     requested = fields.word("mamba_ssm_cache_dtype", STATE_DTYPES)
     if requested is None:
         fields.note("mamba_ssm_cache_dtype", "float32", "the family's default")

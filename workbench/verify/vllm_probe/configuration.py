@@ -3,10 +3,11 @@
 import json
 import os
 import tempfile
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
+from . import processors
 from .machine import CannotAnswer, Machine
 
 ALWAYS = (
@@ -25,7 +26,7 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
     from vllm.usage.usage_lib import UsageContext
 
     _inspect_in_this_process()
-    _limits_without_processor(machine)
+    processors.limits_without_files(machine)
     machine.device_memory_bytes = question["device_memory_bytes"]
     machine.device_name = question["device_name"]
     _set_environment(question["environment"])
@@ -97,24 +98,6 @@ def _register_type(model_type: str, machine: Machine) -> None:
     except ValueError:  # the type is known
         return
     machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, without defaults"
-
-
-def _limits_without_processor(machine: Machine) -> None:
-    """Take a multimodal model to accept images where the files of its processor would say so."""
-    from vllm.multimodal.processing import BaseProcessingInfo
-
-    real = BaseProcessingInfo.__dict__["supported_mm_limits"]
-    if not isinstance(real, cached_property):
-        return
-
-    def limits(self: Any) -> Any:
-        try:
-            return real.func(self)
-        except Exception:  # noqa: BLE001  (whatever a processor raises without its files)
-            machine.stand_ins["the processor of images"] = "not asked: images are accepted"
-            return {"image": None}
-
-    BaseProcessingInfo.supported_mm_limits = property(limits)
 
 
 def _inspect_in_this_process() -> None:
