@@ -15,15 +15,12 @@ from workbench.core.dtypes import FLOAT_BYTES
 
 COLUMN, ROW, WHOLE = "outputs", "inputs", "nothing"
 """What of a layer the ranks divide among themselves."""
-MROPE, OLMO, FOLLOWER = "mrope", "olmo_hybrid", "follower"
-"""Kinds of parts that versions have other numbers of: positions of images, positions of OLMo's
-hybrids, indexers of layers that take the token choice of an earlier one."""
-FLOAT_CORRECTION, PLAIN_CORRECTION = "correction in float32", "correction in the model's dtype"
-"""Kinds of corrections of a router, of which a version has one (Kimi Linear)."""
-PER_DRAFT = "per drafted token"
-"""Kind of parts that a drafter has one of for every token of a draft."""
-PRUNED_MAP, MASK = "map of a whole vocabulary", "embedding of masked tokens"
-"""Kinds of a drafter's parts that versions have other numbers of."""
+EARLIER, LATER = "earlier", "later"
+"""Kinds of parts that versions until 0.23 build and later ones do not, and the reverse."""
+MROPE = "mrope"
+"""Kind of a table of positions of images."""
+LENGTH, PER_DRAFT = "per token of the longest request", "per drafted token"
+"""Kinds of parts of which there are as many: rows of a table, heads of a drafter."""
 MTP_PART = "mtp"
 EMBEDDING, TABLE = "embed_tokens", "cos_sin_cache"
 """Names of parts: the vocabulary of the input, and a table of positions, which may have more words.
@@ -57,7 +54,9 @@ class Format(NamedTuple):
         found = rows * inputs * self.bits // 8 + self.scalars * FLOAT * len(outputs)
         if self.block is not None:
             high, wide = self.block[0] or rows, self.block[1] or inputs
-            blocks = ceil(rows / high) * ceil(inputs / wide)
+            # Groups of inputs are counted whole; squares at the edges are scales of their own.
+            across = inputs // wide if self.block[0] == 1 else ceil(inputs / wide)
+            blocks = ceil(rows / high) * across
             found += blocks * self.scale_bytes + blocks * self.zero_bits // 8
         return found + rows * self.row_bytes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from workbench.core.speculation import DRAFT_MODEL, MTP, class_of_head
-from workbench.core.weights import EMBEDDING, MTP_PART, PER_DRAFT, TABLE, Part, Weights
+from workbench.core.weights import EMBEDDING, LENGTH, MTP_PART, PER_DRAFT, TABLE, Part, Weights
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -48,8 +48,8 @@ def draft_bytes(plan: Plan) -> DraftBytes | None:
     if weights is None:
         return DraftBytes()
     ranks = plan.settings.draft_tensor_parallel or plan.settings.tensor_parallel
-    dtype, copies = plan.model_dtype, plan.rules.weight_copies
-    copies = {**copies, PER_DRAFT: plan.settings.num_speculative_tokens}
+    dtype, per_draft = plan.model_dtype, {PER_DRAFT: plan.settings.num_speculative_tokens}
+    copies = {**plan.rules.weight_copies, **per_draft, LENGTH: plan.max_model_len}
     if weights.unknown or weights.undivided(ranks) is not None:
         return None
     target = {part for part, _ in plan.model.weights.parts}

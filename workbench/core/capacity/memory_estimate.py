@@ -16,7 +16,7 @@ from workbench.core.capacity.memory_budget import (
     memory_budget,
 )
 from workbench.core.dtypes import FLOAT_BYTES
-from workbench.core.weights import COLUMN, Part
+from workbench.core.weights import COLUMN, LENGTH, Part
 
 if TYPE_CHECKING:
     from workbench.core.plan import Plan
@@ -119,7 +119,8 @@ def weights_of(plan: Plan) -> int | None:
     if explicit is not None:
         return explicit
     ranks, dtype = plan.settings.tensor_parallel, plan.model_dtype
-    return plan.model.weights.size(ranks, dtype, plan.rules.weight_copies)
+    copies = {**plan.rules.weight_copies, LENGTH: plan.max_model_len}
+    return plan.model.weights.size(ranks, dtype, copies)
 
 
 def _drafter_of(plan: Plan) -> DraftBytes | None:

@@ -7,7 +7,7 @@ and 0.33.
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from workbench.core.weights import EMBEDDING, MASK, MTP_PART, PER_DRAFT, PRUNED_MAP, Part
+from workbench.core.weights import EARLIER, EMBEDDING, LATER, MTP_PART, PER_DRAFT, Part
 from workbench.models.weights.decoders import DECODERS, LLAMA, Decoder
 from workbench.models.weights.hybrids import QWEN_LAYER, nemotron_layer
 from workbench.models.weights.parts import (
@@ -61,7 +61,7 @@ def _map(config: Config) -> list[Part]:
             count,
             inputs=2,
             dtype="float32",
-            kind=PRUNED_MAP if count == rows else "",
+            kind=EARLIER if count == rows else "",
         )
     ]
 
@@ -133,7 +133,7 @@ def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
         bias = "attention_bias"
         parts = attention(config, bias=bias, out_bias=bias, norm="head")
         if flash.get("attention_sink_bias", config.flag("add_swa_attention_sink_bias")):
-            parts.append(cut("sinks", config.attention.num_heads, kind=MASK))
+            parts.append(cut("sinks", config.attention.num_heads, kind=LATER))
         return [*parts, *mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 2)]
 
     listed = (
@@ -142,7 +142,7 @@ def _flash(config: Config, *, bonus: list[Part] | None = None) -> Drafted:
     ids = next(filter(None, listed), ())
     count = len(ids) or config.model.num_hidden_layers
     width = config.size("target_hidden_size", default=config.hidden)
-    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=MASK), *(bonus or ())]
+    rest = [*norms(config, 2), whole("mask_embedding", config.hidden, kind=LATER), *(bonus or ())]
     if {**config.mapping("eagle_config"), **flash}.get("use_aux_hidden_state", True):
         rest.append(whole("fc", config.hidden, inputs=count * width, is_linear=True))
     rows = config.size("vocab_size")

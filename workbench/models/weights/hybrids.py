@@ -2,7 +2,7 @@
 
 from math import ceil
 
-from workbench.core.weights import FLOAT_CORRECTION, PLAIN_CORRECTION, Part
+from workbench.core.weights import EARLIER, LATER, Part
 from workbench.models.mtp import ATTENTION
 from workbench.models.weights.decoders import QWEN, Decoder, Moe
 from workbench.models.weights.parts import (
@@ -52,7 +52,7 @@ def _kimi(config: Config, number: int) -> list[Part]:
             every="moe_layer_freq",
             shared=("num_shared_experts",),
             correction=True,
-            correction_kinds=((FLOAT_CORRECTION, "float32"), (PLAIN_CORRECTION, None)),
+            correction_kinds=((EARLIER, None), (LATER, "float32")),
         )
     )
     mixer = latent(config, number) if config.attends(number) else kimi_delta(config)
@@ -225,6 +225,53 @@ def _zamba(config: Config, number: int) -> list[Part]:
     ]
 
 
+def _minimax(config: Config, number: int) -> list[Part]:
+    """Return a layer of MiniMax-Text-01, with lightning attention or softmax."""
+    hidden, wide = config.hidden, config.attention.num_heads * config.attention.head_size
+    if config.attends(number):
+        mixer = attention(config)
+    else:
+        mixer = [
+            column("self_attn.qkv_proj", wide, wide, wide, inputs=hidden),
+            column("self_attn.output_gate", wide, inputs=hidden),
+            row("self_attn.out_proj", wide, hidden),
+            cut("self_attn.norm", wide),
+        ]
+    count, inner = config.size("num_local_experts", default=1), config.size("intermediate_size")
+    if count == 1:
+        feed = mlp(config, "mlp", inner)
+    else:
+        name = "block_sparse_moe"
+        gate = whole(f"{name}.gate", count, inputs=hidden, dtype="float32")
+        feed = [gate, *experts(config, f"{name}.experts", count, inner)]
+    listed = config.raw("shared_intermediate_size", 0)
+    shared = listed[number] if isinstance(listed, list) else listed
+    if shared:
+        feed += [*mlp(config, "shared_mlp", shared), whole("coefficient", 1, inputs=hidden)]
+    return [*mixer, *feed, *norms(config, 2)]
+
+
+def _plamo(config: Config, number: int) -> list[Part]:
+    feed = [*mlp(config, "mlp", config.size("intermediate_size")), *norms(config, 4)]
+    if config.attends(number):
+        return [*attention(config, "mixer", norm="cut"), *feed]
+    state, steps = config.state, max(64, config.hidden // 16)
+    inner, heads = state.intermediate_size, (state.num_heads, 1)
+    return [
+        column("mixer.in_proj", inner, inner, inputs=config.hidden),
+        row("mixer.bcdt_proj", inner, steps + 2 * state.state_size),
+        column("mixer.dt_proj", heads, inputs=steps),
+        row("mixer.out_proj", inner, config.hidden),
+        cut("mixer.conv1d", inner, inputs=state.conv_kernel),
+        cut("mixer.A", heads, dtype="float32"),
+        cut("mixer.D", heads),
+        cut("mixer.dt_bias", heads),
+        whole("mixer.dt_norm", steps),
+        *(whole("mixer.norm", state.state_size) for _ in range(2)),
+        *feed,
+    ]
+
+
 HYBRIDS: dict[str, Block] = {
     "qwen3_next": _qwen,
     "qwen3_5_text": _qwen,
@@ -242,6 +289,8 @@ HYBRIDS: dict[str, Block] = {
     "falcon_mamba": _pure,
     "nemotron_h": _nemotron,
     "zamba2": _zamba,
+    "minimax_text_01": _minimax,
+    "plamo2": _plamo,
 }
 WITHOUT_POSITIONS = frozenset({"jamba", "nemotron_h", "kimi_linear"})
 """model_types whose attention has no rotary embedding."""

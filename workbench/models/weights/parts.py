@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from workbench.core.model import SSM, Attention, Model
-from workbench.core.weights import COLUMN, FOLLOWER, ROW, WHOLE, Format, Part
+from workbench.core.weights import COLUMN, EARLIER, ROW, WHOLE, Format, Part
 from workbench.models.fields import Fields
 from workbench.models.weights.scheme import Scheme, paths
 
@@ -123,7 +123,8 @@ class Collected:
         """Count parts whose names begin with `prefix`; equal parts are one, whatever the name."""
         for part in parts:
             stored = self._format(f"{prefix}{part.name}", part)
-            multiple = self.scheme.multiple if part.experts > 1 and stored else 1
+            padded = self.scheme.multiple if part.experts > 1 and stored else 1
+            multiple = max(part.multiple, padded)
             self.counts[part._replace(stored=stored, multiple=multiple)] += 1
             for end, scales in self.scheme.cache_scales.items():
                 if part.name.endswith(end):
@@ -158,13 +159,14 @@ def attention(
     gate: int = 1,
     inputs: int | None = None,
     out: str = "o_proj",
+    heads: Attention | None = None,
 ) -> list[Part]:
     """Return queries, keys and values in one layer, and the output.
 
-    norm: of queries and keys, "head" by head, "cut" or "whole" over all heads. gate: 2 where
-    queries have a gate as wide as they are.
+    heads: of this layer, where it has others. norm: of queries and keys, "head" by head, "cut" or
+    "whole" over all heads. gate: 2 where queries have a gate as wide as they are.
     """
-    found, hidden = config.attention, config.hidden
+    found, hidden = heads or config.attention, config.hidden
     q, kv, size = found.num_heads, found.num_kv_heads, found.head_size
     parts = [
         column(
@@ -220,7 +222,7 @@ def _indexer(config: Config, number: int, q_rank: int) -> list[Part]:
     if indexer is None:
         return []
     heads, size, name = config.size("index_n_heads"), indexer.head_dim, "self_attn.indexer"
-    kind = FOLLOWER if number in indexer.followers else ""
+    kind = EARLIER if number in indexer.followers else ""
     return [
         whole(f"{name}.wq_b", heads * size, inputs=q_rank, is_linear=True, kind=kind),
         whole(f"{name}.wk_weights_proj", size + heads, inputs=config.hidden, kind=kind),

@@ -3,8 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.weights import MROPE, OLMO, TABLE, Part
+from workbench.core.model import FULL
+from workbench.core.weights import LATER, LENGTH, MROPE, TABLE, Part
 from workbench.models.config_defaults import ORIGINAL
+from workbench.models.weights.compressed import ratios
 from workbench.models.weights.hybrids import WITHOUT_POSITIONS
 from workbench.models.weights.parts import Config, whole
 
@@ -14,6 +16,9 @@ LOCAL = frozenset({"gemma3", "gemma3_text", "olmo3"})
 
 ONLY_LONGER = frozenset({"default", "linear", "llama3", "ntk", "proportional", "mrope"})
 """Kinds of scaling whose angles do not depend on the longest position."""
+AS_SERVED = {"minimax_text_01": "float32", "plamo2": None}
+"""model_types whose table is as long as the longest request -> its dtype, None for the model's."""
+OLMO = "olmo_hybrid"
 FLASHINFER_SIZES = frozenset({64, 128, 256, 512})
 
 
@@ -22,16 +27,34 @@ def positions(config: Config) -> list[Part]:
     attention = config.model.attention
     if attention is None or not _rotates(config):
         return []
+    if attention.is_compressed:
+        return _compressed(config)
     size = (attention.qk_rope_head_dim if attention.use_mla else None) or attention.head_size
     settings = config.raw("rope_parameters") or config.raw("rope_scaling") or {}
-    nested = [one for one in settings.values() if isinstance(one, Mapping)]
-    tables = [_table(config, size, rope) for rope in nested or [settings]]
+    nested = {key: one for key, one in settings.items() if isinstance(one, Mapping)}
+    tables = [_table(config, _of_kind(config, key, size), one) for key, one in nested.items()]
+    tables = tables or [_table(config, size, settings)]
     if not nested and config.model.model_type in LOCAL and not _same_angles(config, settings):
         tables.append(_table(config, size, {}))
     # The indexer pairs other elements, and so has a table of its own.
     if attention.indexer and not config.flag("indexer_rope_interleave"):
         tables *= 2
     return tables
+
+
+def _of_kind(config: Config, kind: str, size: int) -> int:
+    """Return the size of the heads of one kind of layers; Gemma 4 has two."""
+    is_smaller = config.attention.has_mixed_head_sizes and kind != FULL
+    return config.size("head_dim", default=size) if is_smaller else size
+
+
+def _compressed(config: Config) -> list[Part]:
+    """Return the tables of DeepSeek-V4: of compressed layers, and of the others."""
+    bases = {bool(ratio) for ratio in ratios(config)}
+    settings, size = config.mapping("rope_scaling"), config.size("qk_rope_head_dim")
+    theta = config.raw("compress_rope_theta")
+    angles = [{**settings, "rope_theta": theta} if base else settings for base in bases]
+    return [_table(config, size, rope)._replace(dtype="float32") for rope in angles]
 
 
 def _same_angles(config: Config, settings: Mapping[str, Any]) -> bool:
@@ -65,12 +88,15 @@ def _table(config: Config, size: int, rope: Mapping[str, Any]) -> Part:
     elif scaling == "longrope":
         longest += int(original)
     share = rope.get("partial_rotary_factor", config.raw("partial_rotary_factor", 1.0))
+    share = 1.0 if scaling == "proportional" else share  # zeros take the place of the others
     width = config.raw("rotary_dim") or config.raw("attn_rotary_emb") or int(size * share)
-    kind = config.model.model_type if config.model.model_type == OLMO else ""
+    kind = LATER if config.model.model_type == OLMO else ""
     kind = MROPE if "mrope_section" in rope else kind
     # One table serves all layers with the same angles.
     angles = {"rope_theta": config.raw("rope_theta"), **rope}
     numbers = {key: float(one) for key, one in angles.items() if isinstance(one, int | float)}
     words = sorted(f"{key}={one}" for key, one in {**angles, **numbers}.items() if one is not None)
     name = " ".join([TABLE if scaling in ONLY_LONGER else f"scaled {TABLE}", *words])
+    if config.model.model_type in AS_SERVED:
+        kind, longest, dtype = LENGTH, 1, AS_SERVED[config.model.model_type]
     return whole(name, longest, inputs=width, dtype=dtype, kind=kind)

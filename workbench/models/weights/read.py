@@ -2,12 +2,13 @@
 
 from workbench.core.errors import Refused
 from workbench.core.model import Model
-from workbench.core.weights import Weights
+from workbench.core.weights import EMBEDDING, Weights
 from workbench.models.fields import Fields
 from workbench.models.weights.decoders import LAYERS, TIED
 from workbench.models.weights.drafters import drafted
 from workbench.models.weights.hybrids import HYBRIDS
-from workbench.models.weights.parts import Collected, Config, norms, vocabulary, whole
+from workbench.models.weights.newer import NEWER, REST
+from workbench.models.weights.parts import Collected, Config, norms, vocabulary
 from workbench.models.weights.positions import positions
 from workbench.models.weights.scheme import Unknown, read_scheme
 from workbench.models.weights.vision import vision
@@ -15,6 +16,8 @@ from workbench.models.weights.vision import vision
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """A field that only weights read has another type or value than vLLM could use."""
 EXPERTS_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk")
+FLOAT_HEAD = frozenset({"minimax_text_01"})
+"""model_types whose head is in float32."""
 NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
@@ -45,17 +48,17 @@ def _kind(config: Config) -> str:
 
 def _whole(config: Config, found: Collected) -> Weights:
     kind, model = _kind(config), config.model
-    layer = LAYERS.get(kind) or HYBRIDS.get(kind)
+    layer = LAYERS.get(kind) or HYBRIDS.get(kind) or NEWER.get(kind)
     if layer is None:
         raise Unknown(f"the weights of {kind} are not described")
     for number in range(model.num_hidden_layers):
         found.add(f"model.layers.{number}.", layer(config, number))
-    if kind.startswith("gemma"):
-        found.add("", [whole("normalizer", 1)])
+    found.add("", REST[kind](config) if kind in REST else ())
     rows = config.size("vocab_size")
-    vocabularies = [vocabulary("embed_tokens", rows, config.hidden)]
+    vocabularies = [vocabulary(EMBEDDING, rows, config.hidden)]
     if not config.flag("tie_word_embeddings", kind in TIED):
-        vocabularies.append(vocabulary("lm_head", rows, config.hidden))
+        head = vocabulary("lm_head", rows, config.hidden)
+        vocabularies.append(head._replace(dtype="float32" if kind in FLOAT_HEAD else None))
     tower = vision(config)
     if tower is None:
         raise Unknown(f"the tower for images of {model.architecture} is not described")

@@ -32,6 +32,7 @@ NVFP4 = Format(4, block=(1, 16), scale_bytes=1, scalars=2)
 MXFP4 = Format(4, block=(1, 32), scale_bytes=1)
 
 
+DEEPSEEK_V4 = "deepseek_v4"
 MAX_ENTRIES, MAX_STARS = 20_000, 4
 WILD = re.compile(r"[*?\[]")
 SIMPLE = re.compile(r"(?:\w|\\?\.\*?|[|^$-]|\((?:\?:)?[\w.|-]*\))*")
@@ -67,7 +68,18 @@ def read_scheme(fields: Fields) -> Scheme:
     reader = METHODS.get(method)
     if reader is None:
         raise Unknown(f"the format of quant_method {method[:40]!r} is not described")
+    if fields.raw("model_type") == DEEPSEEK_V4:
+        return _deepseek_v4(fields, config)
     return reader(config)
+
+
+def _deepseek_v4(fields: Fields, config: Mapping[str, Any]) -> Scheme:
+    """Return the formats of DeepSeek-V4: 8 bits everywhere, the experts as the file says."""
+    # DeepseekV4FP8Config: scales of one byte, powers of two.
+    stored = Format(8, block=(128, 128), scale_bytes=1)
+    if config.get("moe_quant_algo") == "NVFP4":
+        return Scheme(stored, NVFP4)
+    return Scheme(stored, MXFP4 if fields.raw("expert_dtype") in {None, "fp4"} else stored)
 
 
 def _fp8(config: Mapping[str, Any]) -> Scheme:

@@ -108,9 +108,57 @@ def _moonvit(config: Config, size: Sizes) -> list[Part]:
     ]
 
 
+def _gemma4(config: Config, size: Sizes) -> list[Part]:
+    """Return the tower of Gemma 4, which every rank has whole."""
+    width, inner = size("hidden_size", 1152), size("intermediate_size", 4304)
+    heads, each = size("num_attention_heads", 16), size("head_dim", 72)
+    kv, patch = size("num_key_value_heads", 16), size("patch_size", 16)
+    layer = [
+        *(whole("norm", width) for _ in range(4)),
+        whole("qkv", heads * each, kv * each, kv * each, inputs=width),
+        whole("o_proj", width, inputs=heads * each),
+        *(whole("qk_norm", each) for _ in range(2)),
+        whole("gate_up", inner, inner, inputs=width),
+        whole("down_proj", width, inputs=inner),
+    ]
+    found = config.fields.top.get("vision_config") or {}
+    scales = [whole("std", width) for _ in range(2)] if found.get("standardize") else []
+    return [
+        whole("position_embedding", 2, inputs=size("position_embedding_size", 10_240) * width),
+        whole("input_proj", width, inputs=3 * patch**2),
+        *size("num_hidden_layers", 27) * layer,
+        whole("embedding_projection", config.hidden, inputs=width),
+        *scales,
+        # A table of 32-bit angles.
+        whole("inv_freq", each // 2, dtype="float32"),
+    ]
+
+
+def _llama4(config: Config, size: Sizes) -> list[Part]:
+    width, inner = size("hidden_size", 768), size("intermediate_size", 5632)
+    heads, patch = size("num_attention_heads", 16), size("patch_size", 14)
+    places = (size("image_size", 448) // patch) ** 2 + 1
+    after, out = size("projector_output_dim", 4096), size("vision_output_dim", 7680)
+    hidden = size("projector_input_dim", 4096)
+    return [
+        whole("class_embedding", width),
+        whole("positional_embedding", places, inputs=width),
+        cut("patch_embedding", width, inputs=3 * patch**2),
+        *(whole("layernorm", width, bias=True) for _ in range(2)),
+        *_block(size("num_hidden_layers", 34), width, inner, heads),
+        cut("adapter.fc1", hidden, inputs=inner),
+        row("adapter.fc2", hidden, after, is_linear=False),
+        cut("multi_modal_projector", config.hidden, inputs=out),
+        # Angles as complex numbers.
+        whole("rotary", places, inputs=2 * (width // heads // 2), dtype="float32"),
+    ]
+
+
 TOWERS: dict[str, Callable[[Config, Sizes], list[Part]]] = {
     **dict.fromkeys(("qwen3_5", "qwen3_5_moe"), _qwen),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe"), _qwen_deep),
     "gemma3": _siglip,
+    "gemma4": _gemma4,
+    "llama4": _llama4,
     "kimi_k25": _moonvit,
 }

@@ -92,12 +92,34 @@ def _register_type(model_type: str, machine: Machine) -> None:
         return
     # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
     base = getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig
-    plain = type("PlainConfig", (base,), {"model_type": model_type})
+    plain = type("PlainConfig", (base,), {"model_type": model_type, "__init__": _with_attributes})
     try:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
         return
     machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, without defaults"
+
+
+class _Attributes(dict[str, Any]):
+    """An object of a config.json whose fields a remote class makes attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def _with_attributes(self: Any, **fields: Any) -> None:
+    super(type(self), self).__init__(**{name: _attributes(one) for name, one in fields.items()})
+
+
+def _attributes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_attributes(one) for one in value]
+    if isinstance(value, dict):
+        return _Attributes({name: _attributes(one) for name, one in value.items()})
+    return value
 
 
 def _inspect_in_this_process() -> None:

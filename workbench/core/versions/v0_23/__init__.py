@@ -32,7 +32,7 @@ from workbench.core.versions.v0_23.compressed import ignored_for_compressed
 from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
-from workbench.core.weights import FLOAT_CORRECTION, MASK, MROPE, OLMO
+from workbench.core.weights import LATER, MROPE
 
 EAGLE = SpeculativeMethod(
     reads_next_token=True,
@@ -117,7 +117,7 @@ V0_23 = RuleSet(
     backends=BACKENDS,
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
     version="0.23",
-    weight_copies={MROPE: 4, OLMO: 0, MASK: 0, FLOAT_CORRECTION: 0},
+    weight_copies={MROPE: 4, LATER: 0},
     kv_cache_dtypes=(
         "auto",
         "float16",

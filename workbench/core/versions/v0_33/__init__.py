@@ -28,7 +28,7 @@ from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, ignored_for_compressed
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
-from workbench.core.weights import FOLLOWER, PLAIN_CORRECTION, PRUNED_MAP
+from workbench.core.weights import EARLIER
 
 # v1/core/kv_cache_planning.py, v1/kv_cache_layout.py and `supported_kv_cache_layouts` of the
 # backends: unequal pages are padded in one allocation, or packed side by side.
@@ -111,7 +111,7 @@ SPECULATION = SpeculationRules(
 
 V0_33 = V0_23.successor(
     "0.33",
-    weight_copies={FOLLOWER: 0, PRUNED_MAP: 0, PLAIN_CORRECTION: 0},
+    weight_copies={EARLIER: 0},
     cache_modes=("none", "align"),
     ignored_for_compressed=ignored_for_compressed,
     backend_for_mixed_heads=backend_for_mixed_heads,

@@ -1,0 +1,93 @@
+"""Weights of DeepSeek-V4: compressed attention, and streams that are mixed."""
+
+from typing import Any
+
+from workbench.core.weights import Part
+from workbench.models.weights.parts import Config, column, cut, experts, mlp, norms, row, whole
+
+COMPRESSED_INDEX, SINK_MULTIPLE = 4, 64
+"""Tokens of a vector whose layers have an indexer; heads to which sinks are padded."""
+
+
+def compressed_layer(config: Config, number: int) -> list[Part]:
+    """Return a layer of DeepSeek-V4: compressed attention, and streams that are mixed."""
+    found, hidden, streams = config.attention, config.hidden, config.size("hc_mult")
+    heads, size, rank = found.num_heads, config.size("head_dim"), config.size("q_lora_rank")
+    groups, low = config.size("o_groups"), config.size("o_lora_rank")
+    parts = [
+        whole("attn.fused_wqa_wkv", rank, size, inputs=hidden, is_linear=True),
+        column("attn.wq_b", (heads, size), inputs=rank),
+        column("attn.wo_a", (groups, low), inputs=heads * size // groups),
+        row("attn.wo_b", groups * low, hidden),
+        cut("attn.attn_sink", heads, dtype="float32")._replace(multiple=SINK_MULTIPLE),
+        whole("attn.q_norm", rank),
+        whole("attn.kv_norm", size),
+        *_compressor(config, number),
+        *norms(config, 2),
+    ]
+    width = (2 + streams) * streams
+    for _ in range(2):
+        options: dict[str, Any] = {"inputs": streams * hidden, "dtype": "float32"}
+        parts += [whole("hc_fn", width, **options), *_floats(width, 3)]
+    return [*parts, *_experts(config, number)]
+
+
+def _floats(*sizes: int) -> list[Part]:
+    return [whole("float", size, dtype="float32") for size in sizes]
+
+
+def ratios(config: Config) -> list[int]:
+    """Return how many tokens every layer compresses to one, 0 for none."""
+    listed: list[int] | None = config.raw("compress_ratios")
+    if listed is None:
+        raise config.fields.missing("compress_ratios", "the layers of compressed attention")
+    return listed[: config.model.num_hidden_layers]
+
+
+def _compressor(config: Config, number: int) -> list[Part]:
+    """Return what compresses the tokens of a layer, and its indexer."""
+    ratio, hidden = ratios(config)[number], config.hidden
+    size = config.size("head_dim")
+    if not ratio:
+        return []
+    pairs = 2 if ratio == COMPRESSED_INDEX else 1
+
+    def compressor(wide: int) -> list[Part]:
+        return [
+            whole("attn.ape", ratio, inputs=pairs * wide, dtype="float32"),
+            whole("attn.fused_wkv_wgate", 2 * pairs * wide, inputs=hidden),
+            whole("attn.compressor.norm", wide),
+        ]
+
+    if ratio != COMPRESSED_INDEX:
+        return compressor(size)
+    heads, wide = config.size("index_n_heads"), config.size("index_head_dim")
+    return [
+        *compressor(size),
+        *compressor(wide),
+        whole("attn.indexer.wq_b", heads * wide, inputs=config.size("q_lora_rank"), is_linear=True),
+        whole("attn.indexer.weights_proj", heads, inputs=hidden),
+    ]
+
+
+def _experts(config: Config, number: int) -> list[Part]:
+    count, inner = config.size("n_routed_experts"), config.size("moe_intermediate_size")
+    shared = inner * config.size("n_shared_experts", default=0)
+    if number < config.size("num_hash_layers", default=0):
+        each = config.size("num_experts_per_tok")
+        choice = whole("ffn.gate.tid2eid", config.size("vocab_size"), inputs=each, dtype="float32")
+    else:
+        choice = whole("ffn.gate.correction", count, dtype="float32")
+    return [
+        whole("ffn.gate", count, inputs=config.hidden),
+        choice,
+        *experts(config, "ffn.experts", count, inner),
+        *(mlp(config, "ffn.shared_experts", shared) if shared else ()),
+    ]
+
+
+def joined_streams(config: Config) -> list[Part]:
+    """Return what joins the streams of DeepSeek-V4 after its last layer."""
+    streams = config.size("hc_mult")
+    options: dict[str, Any] = {"inputs": streams * config.hidden, "dtype": "float32"}
+    return [whole("hc_head_fn", streams, **options), *_floats(streams, 1)]

@@ -1,0 +1,107 @@
+"""Weights of families whose layers are like no other: Llama 4, LongCat, Nemotron-NAS and more."""
+
+from collections.abc import Callable
+from math import ceil
+
+from workbench.core.weights import Part
+from workbench.models.weights.compressed import compressed_layer, joined_streams
+from workbench.models.weights.decoders import Moe
+from workbench.models.weights.gemma4 import gemma4_layer, gemma4_rest
+from workbench.models.weights.parts import (
+    Block,
+    Config,
+    attention,
+    experts,
+    latent,
+    mlp,
+    norms,
+    whole,
+)
+from workbench.models.weights.scheme import Unknown
+
+FFN_MULTIPLE = 256
+
+
+class Llama4Moe(Moe):
+    """Experts in every n-th layer, with one shared expert as large as each of them."""
+
+    def has(self, config: Config, number: int) -> bool:
+        """Return whether a layer has experts."""
+        step = config.size("interleave_moe_layer_step", default=1)
+        return step > 0 and (number + 1) % step == 0
+
+    def parts(self, config: Config, _number: int) -> list[Part]:
+        """Return router, routed experts and the shared one."""
+        count, inner = config.size("num_local_experts"), config.size("intermediate_size")
+        return [
+            whole(f"{self.name}.router", count, inputs=config.hidden),
+            *experts(config, f"{self.name}.experts", count, inner),
+            *mlp(config, f"{self.name}.shared_expert", inner),
+        ]
+
+
+def _llama4(config: Config, number: int) -> list[Part]:
+    moe, bias = Llama4Moe("feed_forward"), "attention_bias"
+    if moe.has(config, number):
+        feed = moe.parts(config, number)
+    else:
+        feed = mlp(config, "feed_forward", config.size("intermediate_size_mlp"))
+    return [*attention(config, bias=bias, out_bias=bias), *feed, *norms(config, 2)]
+
+
+def _longcat(config: Config, number: int) -> list[Part]:
+    """Return half a layer of LongCat: every second one has the experts of both."""
+    inner, hidden = config.size("ffn_hidden_size", "intermediate_size"), config.hidden
+    if config.fields.has("emb_neighbor_num"):
+        raise Unknown("the embeddings of n-grams of LongCat are not described")
+    parts = [*latent(config, number), *mlp(config, "mlps", inner), *norms(config, 2)]
+    if number % 2:
+        return parts
+    count = config.size("n_routed_experts")
+    routed = count + config.size("zero_expert_num", default=0)
+    bias = config.flag("router_bias")
+    return [
+        *parts,
+        whole("mlp.router.correction", routed, dtype="float32"),
+        whole("mlp.router", routed, inputs=hidden, bias=bias, dtype="float32"),
+        *experts(
+            config,
+            "mlp.experts",
+            count,
+            config.size("expert_ffn_hidden_size", "moe_intermediate_size"),
+        ),
+    ]
+
+
+def _searched(config: Config, number: int) -> list[Part]:
+    """Return a block of Nemotron-NAS, which may lack attention or MLP."""
+    block = config.raw("block_configs")[number]
+    feed, parts, bias = block["ffn"], [], "attention_bias"
+    if config.attends(number):
+        found = next(one for one in config.model.layers if one.number == number)
+        heads = config.attention.of_layer(found)
+        parts += [*attention(config, heads=heads, bias=bias, out_bias=bias), *norms(config, 1)]
+    if feed.get("no_op"):
+        return parts
+    if (times := feed.get("ffn_mult")) is not None:
+        inner = ceil(int(2 * times * config.hidden / 3) / FFN_MULTIPLE) * FFN_MULTIPLE
+    else:
+        inner = feed["intermediate_size"]
+    return [*parts, *mlp(config, "mlp", inner, bias=config.flag("mlp_bias")), *norms(config, 1)]
+
+
+NEWER: dict[str, Block] = {
+    **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_layer),
+    **dict.fromkeys(("llama4", "llama4_text"), _llama4),
+    "longcat_flash": _longcat,
+    "deepseek_v4": compressed_layer,
+    "nemotron-nas": _searched,
+}
+REST: dict[str, Callable[[Config], list[Part]]] = {
+    **dict.fromkeys(
+        ("gemma", "gemma2", "gemma3", "gemma3_text"), lambda _config: [whole("normalizer", 1)]
+    ),
+    **dict.fromkeys(("gemma4", "gemma4_text"), gemma4_rest),
+    "deepseek_v4": joined_streams,
+}
+"""model_type -> what it has in addition to layers and vocabularies."""
