@@ -29,6 +29,7 @@ def without_data() -> None:
             return torch.zeros(self.shape, dtype=self.dtype, device="cpu")
 
     torch.Tensor.to = to
+    torch.Tensor.cpu = lambda self: self.to("cpu")
     _plain_classes()
     _tokenizers()
     _towers()
@@ -115,13 +116,21 @@ def _plain_classes() -> None:
     configuration._register_type = register  # noqa: SLF001
 
 
+class _Block(dict[str, Any]):
+    """A part of a list of a configuration: read by attribute, and written as JSON."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+
 def _part(key: str, value: Any) -> Any:
     from transformers import CONFIG_MAPPING, PretrainedConfig
 
     if key == "block_configs":
-        return [PretrainedConfig(**{name: PretrainedConfig(**part) for name, part in one.items()})
-                for one in value]  # fmt: skip
-    if not isinstance(value, dict) or not key.endswith("_config"):
+        return [_Block({name: _Block(part) for name, part in one.items()}) for one in value]
+    if not isinstance(value, dict) or not key.endswith("_config") or "attention" in key:
         return value
     value = json.loads(json.dumps(value))
     return (

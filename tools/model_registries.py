@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 VERSIONS = ROOT / "workbench" / "core" / "versions"
 FILE = "architectures.json"
 REGISTRY = "model_executor/models/registry.py"
+HOOKS = "model_executor/models/config.py"
+HOOK_TABLE, STATE_DTYPE = "MODELS_CONFIG_MAP", "cache_config.mamba_ssm_cache_dtype ="
 SERVED_TABLES = ("_TEXT_GENERATION_MODELS", "_MULTIMODAL_MODELS", "_TRANSFORMERS_SUPPORTED_MODELS")
 """Tables of models that generate; pooling models and drafters are other tables."""
 TYPE_TABLES = (
@@ -47,6 +49,7 @@ def main() -> None:
         "model_types": model_types(package_folder("transformers"), set(served)),
         "wrappers": wrappers(package, tables["_MULTIMODAL_MODELS"]),
         "last_versions": dict(sorted(tables["_PREVIOUSLY_SUPPORTED_MODELS"].items())),
+        "with_state_dtype": with_state_dtype((package / HOOKS).read_text(encoding="utf-8")),
     }
     release = ".".join(version("vllm").split(".")[:2])
     entry["run_by_transformers"] = run_by_transformers(entry, release)
@@ -129,6 +132,25 @@ def is_hybrid(tree: ast.Module, class_name: str) -> bool:
         and node.name == class_name
         and "IsHybrid" in map(ast.unparse, node.bases)
         for node in ast.walk(tree)
+    )
+
+
+def with_state_dtype(source: str) -> list[str]:
+    """Return the architectures whose hook replaces an "auto" state dtype.
+
+    A hook sets it itself, or calls another one that does.
+    """
+    module = ast.parse(source)
+    hooks = {node.name: ast.unparse(node) for node in module.body if isinstance(node, ast.ClassDef)}
+    setting = {name for name, code in hooks.items() if STATE_DTYPE in code}
+    for _ in hooks:
+        setting |= {name for name in hooks if any(f"{one}." in hooks[name] for one in setting)}
+    tables = [node for node in module.body if isinstance(node, ast.AnnAssign)]
+    table = next(node.value for node in tables if ast.unparse(node.target) == HOOK_TABLE)
+    assert isinstance(table, ast.Dict)
+    pairs = zip(table.keys, table.values, strict=True)
+    return sorted(
+        ast.literal_eval(key) for key, value in pairs if key and ast.unparse(value) in setting
     )
 
 

@@ -4,9 +4,10 @@
 
 Run by the Python of that vLLM, on any machine, with `mistral_common[image]` and `timm` installed.
 The configuration of an architecture is what its configuration class has by default (in
-transformers, or in vLLM); tools/coverage_configs.json completes defaults that cannot be built, and
-has a whole one where the class is in a hub repository, or the name of an architecture like it.
-Every model is built by a process of its own, with a time limit.
+transformers, or in vLLM); tools/coverage_configs.json completes defaults that cannot be built, has
+a whole one where the class is in a hub repository, or the name of an architecture like it, and the
+arguments without which vLLM refuses a model. Every model is built by a process of its own, with a
+time limit.
 Then tools/write_coverage.py compares the answers with the plans.
 """
 
@@ -59,8 +60,9 @@ def main() -> None:
         if found is None:
             continue
         config, source = found
+        arguments = ARGUMENTS | OWN["arguments"].get(name, {})
         row = {"rules": release, "architecture": name, "source": source, "origin": origin,
-               "config": config, "arguments": ARGUMENTS}  # fmt: skip
+               "config": config, "arguments": arguments}  # fmt: skip
         answer = _within_limit(lambda row=row: _answer(row, played, record_cache_groups))
         rows[release, name] = {**row, **answer}
         sys.stderr.write(f"{name}: {answer.get('num_blocks', answer.get('refused'))}\n")

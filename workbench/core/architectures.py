@@ -43,6 +43,9 @@ class ModelRegistry:
     """Architecture -> last release that had it."""
     run_by_transformers: frozenset[str]
     """Not served, but the Transformers library runs them, without states."""
+    with_state_dtype: frozenset[str]
+    """Architectures whose own dtype replaces an "auto" `mamba_ssm_cache_dtype`; those of other
+    classes around the same layers stay at the model's."""
 
 
 def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
@@ -57,6 +60,7 @@ def _model_registry(version: str, entry: Mapping[str, Any]) -> ModelRegistry:
         },
         last_versions=entry["last_versions"],
         run_by_transformers=frozenset(entry["run_by_transformers"]),
+        with_state_dtype=frozenset(entry["with_state_dtype"]),
     )
 
 

@@ -41,12 +41,13 @@ STATE_PAGE = Rule(
 def state_dtype_field(run: WorkingPlan) -> None:
     """Replace an auto `mamba_ssm_cache_dtype`; an explicit value always wins."""
     # NemotronH, for one, gets float32 where its config.json names none: vLLM knows of no other
-    # dtype without accuracy issues (NemotronHForCausalLMConfig).
-    if run.mamba_ssm_cache_dtype == "auto" and run.model.ssm_cache_dtype is not None:
-        run.mamba_ssm_cache_dtype = run.model.ssm_cache_dtype
-        run.step(
-            STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, explicit="auto", family=run.model.family
-        )
+    # dtype without accuracy issues (NemotronHForCausalLMConfig). MODELS_CONFIG_MAP has it for some
+    # of the classes around such layers only.
+    own, model = run.model.ssm_cache_dtype, run.model
+    has_hook = model.architecture in run.rules.model_registry.with_state_dtype
+    if run.mamba_ssm_cache_dtype == "auto" and own is not None and has_hook:
+        run.mamba_ssm_cache_dtype = own
+        run.step(STATE_DTYPE_FIELD, run.mamba_ssm_cache_dtype, explicit="auto", family=model.family)
     run.float32_state = run.model.is_hybrid and "float32" in (
         run.mamba_cache_dtype,
         run.mamba_ssm_cache_dtype,

@@ -3,6 +3,14 @@
 To add a family: write a module that calls `register`, and import it here.
 """
 
-from workbench.models.families import chunked, compressed, linear, mamba, searched, shared_layers
+from workbench.models.families import (
+    chunked,
+    compressed,
+    linear,
+    mamba,
+    searched,
+    shared_layers,
+    windows,
+)
 
-__all__ = ["chunked", "compressed", "linear", "mamba", "searched", "shared_layers"]
+__all__ = ["chunked", "compressed", "linear", "mamba", "searched", "shared_layers", "windows"]

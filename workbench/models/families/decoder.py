@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from workbench.core.architectures import MODEL_REGISTRIES, versions_with
 from workbench.core.errors import ConfigError
 from workbench.core.model import CHUNKED, FULL, SLIDING, Layer
+from workbench.models.architecture import listed_name
 from workbench.models.attention import MLA_MODEL_TYPES, has_window, window_list
 from workbench.models.family import Family
 from workbench.models.fields import Fields
@@ -18,6 +19,8 @@ from workbench.models.layer_lists import NEITHER, Words, first_list, to_layers
 WORDS: Words = {**{kind: kind for kind in (FULL, SLIDING, CHUNKED)}, "mlp": NEITHER}
 MLA_WORDS: Words = {**WORDS, "deepseek_sparse_attention": FULL}
 """An indexer chooses tokens of a layer that caches all of them."""
+WORDS_OF: dict[str, Words] = {"Rnj1ForCausalLM": {FULL: FULL, SLIDING: FULL, CHUNKED: SLIDING}}
+"""Architectures that mean something else by the words (`rnj1.py`)."""
 STEPS = "total_ut_steps"
 """How often all layers run, each time with caches of their own (`ouro.py`)."""
 PERIOD_FIELD = "global_attn_every_n_layers"
@@ -35,12 +38,9 @@ KNOWN_WORDS = frozenset(
     {
         *("sliding_window", "use_sliding_window", "max_window_layers", "sliding_window_pattern"),
         *("attention_chunk_size", "chunk_size_feed_forward", "decoder_sparse_step"),
-        *(
-            "indexer_types",
-            "indexer_rope_interleave",
-            "audio_chunk_length",
-            "prefix_dense_sliding_window_pattern",
-        ),
+        *("indexer_types", "indexer_rope_interleave", "audio_chunk_length"),
+        *("prefix_dense_sliding_window_pattern", "spatial_conv_size", "temporal_conv_size"),
+        "use_temporal_conv",
         *("_sliding_window_pattern", "n_recurrent_layers", "recurrent_kv_cache_mode"),
         *(PERIOD_FIELD, "interleaved_sliding_window"),
     }
@@ -99,6 +99,7 @@ def _kinds(fields: Fields) -> Sequence[str]:
     if windows := window_list(fields):
         return [FULL if size is None else SLIDING for size in windows]
     words = MLA_WORDS if fields.model_type in MLA_MODEL_TYPES else WORDS
+    words = WORDS_OF.get(_class_name(fields), words)
     lists: dict[str, Words] = {"layer_types": words, "attn_type_list": {1: FULL}}
     return first_list(fields, lists) or _unlisted(fields)
 
@@ -106,9 +107,11 @@ def _kinds(fields: Fields) -> Sequence[str]:
 def _is_served_by_first_alone(fields: Fields) -> bool:
     """Return whether 0.23 alone has the class: there a list of one kind does not undo a window."""
     # is_interleaved of 0.23, and EngineArgs.create_engine_config of 0.33, which looks at the kind.
-    name = fields.top.get("architectures")
-    first = next(iter(MODEL_REGISTRIES))
-    return isinstance(name, list) and versions_with(str(name[0])) == (first,)
+    return versions_with(_class_name(fields)) == (next(iter(MODEL_REGISTRIES)),)
+
+
+def _class_name(fields: Fields) -> str:
+    return listed_name(fields.top, "") or ""
 
 
 def _unlisted(fields: Fields) -> list[str]:

@@ -204,10 +204,22 @@ register(
 )
 register(
     "kimi_linear",
-    {"kimi_linear": ("KimiLinearForCausalLM",)},
+    {"kimi_linear": ("KimiLinearForCausalLM", "KimiK3ForConditionalGeneration")},
     _kimi_layers,
     _kimi_state,
     names_attention_layers=False,
+)
+register(
+    "alice_ai",
+    {"alice_ai": ("AliceAIForCausalLM",)},
+    listed(LISTED),
+    partial(
+        read_state,
+        KimiDeltaAttention,
+        num_heads="linear_num_key_heads",
+        head_dim="linear_key_head_dim",
+        conv_kernel="linear_conv_kernel_dim",
+    ),
 )
 register(
     "lfm2",

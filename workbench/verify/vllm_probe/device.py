@@ -8,6 +8,9 @@ from typing import Any
 
 PROCESSORS = 132
 """Multiprocessors; sizes of work buffers that no question covers depend on it."""
+SPLIT_GROUPS = frozenset({"_WORLD", "_TP", "_EP", "_ETP"})
+OTHER_GROUPS = frozenset({"_EPLB", "_DP", "_PP", "_DCP", "_PCP", "_NODE_COUNT", "_ENGRAM_DP"})
+"""vLLM's groups of ranks, with as many of them as split a tensor, and with one."""
 
 
 class _Empty:
@@ -51,7 +54,10 @@ def play_tensors(stand_ins: dict[str, str]) -> None:
     from torch.utils import _device
 
     _device._device_constructors()  # noqa: SLF001  (it keeps the real ones when first called)
-    for name in ("empty", "zeros", "ones", "full", "tensor", "arange", "empty_strided"):
+    for name in (
+        *("empty", "zeros", "ones", "full", "tensor", "arange", "empty_strided"),
+        *("empty_like", "zeros_like", "ones_like"),
+    ):
         setattr(torch, name, _without_memory(getattr(torch, name)))
     stand_ins["tensors of the device"] = "tensors without memory (torch's meta device)"
     torch.cuda.current_device = lambda: torch.device("meta")
@@ -75,6 +81,9 @@ def play_operators(stand_ins: dict[str, str]) -> None:
             return _Operator()
 
     torch._ops._OpNamespace.__getattr__ = operator  # noqa: SLF001
+    # Layers call them while they are built; no cache depends on what they return.
+    torch.ops._flashkda_C.get_workspace_size = lambda *_: 0  # noqa: SLF001
+    torch.ops._C.get_cuda_view_from_cpu_tensor = lambda tensor: tensor  # noqa: SLF001
     stand_ins["compiled operators"] = "their names; calling one fails"
     stand_ins["weights"] = "none: models are built on torch's meta device, and nothing is loaded"
     stand_ins["other ranks"] = "none: rank 0 alone, which says how many there are"
@@ -123,10 +132,9 @@ def play_ranks(ranks: int) -> None:
     """Set up rank 0 of `ranks` ranks, without any communication."""
     from vllm.distributed import parallel_state
 
-    for name in ("_WORLD", "_TP", "_EP", "_EPLB", "_DP", "_PP", "_DCP", "_PCP", "_NODE_COUNT"):
+    for name in SPLIT_GROUPS | OTHER_GROUPS:
         if hasattr(parallel_state, name):
-            size = ranks if name in {"_WORLD", "_TP", "_EP"} else 1
-            setattr(parallel_state, name, _group(size))
+            setattr(parallel_state, name, _group(ranks if name in SPLIT_GROUPS else 1))
 
 
 def _group(size: int) -> Any:

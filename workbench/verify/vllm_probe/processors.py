@@ -1,6 +1,7 @@
 """What a multimodal model accepts, where the files of its processor are not here."""
 
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 from .machine import Machine
@@ -22,3 +23,20 @@ def limits_without_files(machine: Machine) -> None:
             return {"image": None}
 
     BaseProcessingInfo.supported_mm_limits = property(limits)
+    _without_image_processor(machine)
+
+
+def _without_image_processor(machine: Machine) -> None:
+    """Do the same where the description of a processor already loads its files (Kimi-K3)."""
+    from vllm.multimodal.registry import MultiModalRegistry
+
+    real = MultiModalRegistry.get_processing_info
+
+    def info(self: Any, *given: Any, **options: Any) -> Any:
+        try:
+            return real(self, *given, **options)
+        except OSError:
+            machine.stand_ins["the processor of images"] = "not queried: images are accepted"
+            return SimpleNamespace(supported_mm_limits={"image": None})
+
+    MultiModalRegistry.get_processing_info = info
