@@ -131,6 +131,8 @@ class Weights(NamedTuple):
     vocabulary: int = 0
     """Rows of the embedding, padded: each token's logits."""
     experts_per_token: int = 0
+    has_tower: bool = False
+    """It sees images, which vLLM profiles as well."""
     shared: tuple[Part, ...] = ()
     """Of a drafter: the vocabularies that it may have in common with its target."""
 

@@ -43,6 +43,8 @@ RANKS_ELSEWHERE = int(1.0 * GIB)
 almost nothing or as much as there."""
 PADDING, SHARE_OF_PADDING = 0.055, 0.03
 """Of all weights, what kernels add to experts that are padded for them, and its margin."""
+TOWER_PER_TOKEN = 180 * 1024
+"""Of a step's tokens, what the profile of images may take in addition (one start of Gemma 4)."""
 SHARE_OF_ACTIVATIONS, SHARE_OF_GRAPHS = 0.35, 0.7
 """Of the estimated parts that may be wrong, in addition to `SURE`."""
 
@@ -88,6 +90,8 @@ def estimate(plan: Plan) -> MemoryBudget | None:
         weights += int(PADDING * weights)
     if settings.tensor_parallel > 1 and plan.capability != HOPPER:
         margin += RANKS_ELSEWHERE
+    if plan.model.weights.has_tower:
+        margin += TOWER_PER_TOKEN * plan.max_num_batched_tokens
     if settings.activation_bytes is None:
         margin += int(SHARE_OF_ACTIVATIONS * activations)
     else:
@@ -109,7 +113,7 @@ def estimate(plan: Plan) -> MemoryBudget | None:
 
 def _is_padded(plan: Plan) -> bool:
     """Return whether loading pads the experts again, for the kernels: more than the model has."""
-    is_padded = any(part.multiple > 1 for part, _ in plan.model.weights.parts)
+    is_padded = any(part.multiple > 1 < part.experts for part, _ in plan.model.weights.parts)
     return plan.settings.weights_bytes is None and is_padded
 
 

@@ -15,7 +15,9 @@ from workbench.models.weights.vision import vision
 
 UNREADABLE = (Unknown, Refused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """A field that only weights read has another type or value than vLLM could use."""
-EXPERTS_PER_TOKEN = ("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk")
+EXPERTS_PER_TOKEN = (
+    *("num_experts_per_tok", "experts_per_token", "moe_k", "moe_topk", "top_k_experts"),
+)
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
 NORM_BIAS = frozenset({"starcoder2"})
@@ -68,6 +70,7 @@ def _whole(config: Config, found: Collected) -> Weights:
     return Weights(
         parts=tuple(found.counts.items()),
         vocabulary=vocabulary("", rows, 1).outputs[0][0],
+        has_tower=bool(tower),
         # transformers 5 writes the defaults of experts for models that have none.
         experts_per_token=experts if any(part.experts > 1 for part in found.counts) else 0,
     )
