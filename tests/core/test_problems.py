@@ -127,7 +127,7 @@ PROBLEMS = [
     pytest.param(
         {**DRAFTED, "model": deepseek_v3(), "backend": "FLASHMLA", "rules": "0.33"},
         "draft_backend_not_valid",
-        "Selected backend FLASHMLA is not valid for this configuration. Reason:",
+        "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
         id="backend-of-the-target-alone",
     ),
@@ -189,7 +189,7 @@ PROBLEMS = [
     pytest.param(
         {"model": "gemma-4-31b", "backend": "FLASHINFER"},
         "other_heads_refused",
-        "Selected backend FLASHINFER is not valid for this configuration. Reason:",
+        "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"backend": None},
         id="backend-for-other-heads",
     ),
@@ -203,7 +203,7 @@ PROBLEMS = [
     pytest.param(
         {"model": llama(), "kv_cache_dtype": "turboquant_k8v4", "backend": "TURBOQUANT"},
         "plain_layers_refused",
-        "Selected backend TURBOQUANT is not valid for this configuration. Reason:",
+        "Selected backend AttentionBackendEnum.TURBOQUANT is not valid",
         {"backend": None},
         id="packed-backend-for-plain-layers",
     ),
@@ -262,21 +262,21 @@ PROBLEMS = [
     pytest.param(
         {"model": llama(), "backend": "FLASHINFER", "kv_cache_dtype": "fp8_inc"},
         "backend_not_valid",
-        "Selected backend FLASHINFER is not valid for this configuration. Reason:",
+        "Selected backend AttentionBackendEnum.FLASHINFER is not valid",
         {"kv_cache_dtype": "auto"},
         id="backend-not-valid",
     ),
     pytest.param(
         {"model": llama(), "platform": "rocm", "backend": "FLASH_ATTN"},
         "backend_not_valid",
-        "Selected backend FLASH_ATTN is not valid",
+        "Selected backend AttentionBackendEnum.FLASH_ATTN is not valid",
         {"backend": None},
         id="backend-of-another-platform",
     ),
     pytest.param(
         {"model": llama(), "backend": "FLASHMLA"},
         "backend_not_valid",
-        "Selected backend FLASHMLA is not valid",
+        "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
         id="mla-backend-without-mla",
     ),

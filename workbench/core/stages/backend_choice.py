@@ -229,6 +229,11 @@ def _said(run: WorkingPlan, query: LayerQuery) -> str:
     return "MLA is not supported on CPU."
 
 
+def not_valid_text(name: str) -> str:
+    """Return the beginning of what get_attn_backend_cls raises: it prints the enum's member."""
+    return f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration."
+
+
 def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
     run.backend = name
     reasons = reasons_against(run, query, run.rules.backends[name])
@@ -258,7 +263,7 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"block_size": None},
         ),
         # Raised by get_attn_backend_cls of the platform
-        vllm_text=f"Selected backend {name} is not valid for this configuration. Reason:"
+        vllm_text=not_valid_text(name)
         if not query.attention.is_compressed
         else _said(run, query)
         if run.rules.backends[name].is_compressed

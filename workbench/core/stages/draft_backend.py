@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from workbench.core.backends import LayerQuery
 from workbench.core.runner import model_runner
 from workbench.core.speculation import ON_V2, OWN, TARGETS
-from workbench.core.stages.backend_choice import first_valid, reasons_against, supported_sizes
+from workbench.core.stages.backend_choice import (
+    first_valid,
+    not_valid_text,
+    reasons_against,
+    supported_sizes,
+)
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -97,5 +102,5 @@ def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list
         if run.drafter is not None and run.drafter.attention.is_compressed
         else "No valid attention backend found for"
         if requested is None
-        else f"Selected backend {requested} is not valid for this configuration. Reason:",
+        else not_valid_text(requested),
     )

@@ -18,6 +18,7 @@ from workbench.core.groups.layer_classes import (
 from workbench.core.groups.of_plan import layouts_read_by
 from workbench.core.model import SSM, Attention
 from workbench.core.stages.backend_choice import (
+    not_valid_text,
     reasons_against,
     requested_backend,
     supported_sizes,
@@ -170,9 +171,7 @@ def _refused(
         f"The layers {', '.join(map(str, numbers))} {differ}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
         # Raised by get_attn_backend_cls of the platform
-        vllm_text=f"Selected backend {main.name} is not valid for this configuration. Reason:"
-        if reasons
-        else "No valid attention backend found for",
+        vllm_text=not_valid_text(main.name) if reasons else "No valid attention backend found for",
         candidates=(
             {"backend": None},
             {"kv_cache_dtype_skip_layers": None},
