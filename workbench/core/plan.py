@@ -129,7 +129,12 @@ class Plan(PlanAnswers, Published):
         "of one layer, per rank, as the alignment counts them", "bytes"
     )
     attention_page_size_bytes: int | None = decided("what the attention layer needs", "bytes")
-    mamba_page_size_bytes: int | None = decided("one state block, unpadded", "bytes")
+    mamba_page_size_bytes: int | None = decided(
+        "one state block as the alignment counts it, unpadded", "bytes"
+    )
+    layer_state_bytes: int | None = decided(
+        "one state block as its layer keeps it, unpadded", "bytes"
+    )
     mamba_page_size_padded: int | None = decided(
         "one state block with its padding, null when none is recorded", "bytes"
     )
@@ -137,9 +142,8 @@ class Plan(PlanAnswers, Published):
     @published(unit="percent")
     def padding_percent(self) -> float | None:
         """Return the padding relative to the unpadded mamba page, null without an SSM layer."""
-        if not self.mamba_page_size_bytes:
-            return None
-        return 100 * self.padding_bytes / self.mamba_page_size_bytes
+        own, padded = self.mamba_page_size_bytes, self.mamba_page_size_padded
+        return 100 * ((padded or own) - own) / own if own else None
 
     kernel_block_size: int | None = decided(
         "what the attention kernel sees, null without a common size", "tokens"
@@ -151,7 +155,16 @@ class Plan(PlanAnswers, Published):
         return self.block_size // self.kernel_block_size if self.kernel_block_size else None
 
     mamba_state_shapes: tuple[Shape, ...] = decided(
-        "of the states of one SSM layer", "elements", default=(), empty_is_null=True
+        "of the states of one SSM layer, as the alignment counts them",
+        "elements",
+        default=(),
+        empty_is_null=True,
+    )
+    layer_state_shapes: tuple[Shape, ...] = decided(
+        "of the states that one SSM layer keeps; draft tokens may enlarge them alone",
+        "elements",
+        default=(),
+        empty_is_null=True,
     )
     mamba_state_dtypes: tuple[str, ...] = decided("of these", default=(), empty_is_null=True)
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
@@ -222,14 +235,14 @@ class Plan(PlanAnswers, Published):
     @property
     def final_mamba_page_size_bytes(self) -> int | None:
         """Return the bytes that one state block really takes: padded if padding is recorded."""
-        return self.mamba_page_size_padded or self.mamba_page_size_bytes
+        return self.mamba_page_size_padded or self.layer_state_bytes
 
     @property
     def padding_bytes(self) -> int:
         """Return the bytes of padding in every mamba page of every layer."""
-        if not self.mamba_page_size_bytes or self.mamba_page_size_padded is None:
+        if not self.layer_state_bytes or self.mamba_page_size_padded is None:
             return 0
-        return self.mamba_page_size_padded - self.mamba_page_size_bytes
+        return max(0, self.mamba_page_size_padded - self.layer_state_bytes)
 
     @property
     def errors(self) -> tuple[Problem, ...]:

@@ -49,8 +49,10 @@ class RuleSet:
     cpu_block_size: int
     backends: BackendTable
     draft_counting: frozenset[str]
-    """SSM kinds and families whose state shapes grow with draft tokens ("mamba2:nemotron_h",
-    "gdn:*")."""
+    """SSM kinds and families for which the alignment counts draft tokens in the state shapes
+    ("mamba2:nemotron_h", "gdn:*")."""
+    draft_keeping: frozenset[str]
+    """The same of the layers themselves, whose states may be larger than the alignment counts."""
     stages: tuple[Stage, ...]
     version: str
     """The version that sources name."""
@@ -151,9 +153,10 @@ class RuleSet:
 
         return registered, (self.name,)
 
-    def counts_drafts(self, kind: str, family: str) -> bool:
-        """Return whether draft tokens enlarge the conv state of this kind of layer."""
-        return f"{kind}:*" in self.draft_counting or f"{kind}:{family}" in self.draft_counting
+    def drafts_in_states(self, kind: str, family: str) -> tuple[bool, bool]:
+        """Return whether draft tokens enlarge a conv state for the alignment, and in its layer."""
+        names = {f"{kind}:*", f"{kind}:{family}"}
+        return not names.isdisjoint(self.draft_counting), not names.isdisjoint(self.draft_keeping)
 
 
 class RuleSets(Registry[RuleSet]):

@@ -108,7 +108,7 @@ def _part(plan: Plan, layer: Layer, *, unquantized: bool) -> _Part | None:
 def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     if layer.kind == SSM:
         assert plan.mamba_block_size is not None
-        own = plan.mamba_page_size_bytes
+        own = plan.layer_state_bytes
         page = plan.mamba_page_size_padded or own
         assert page is not None
         assert own is not None
@@ -116,7 +116,7 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
             kind=MAMBA_SPEC,
             block_size=plan.mamba_block_size,
             page_size_bytes=page,
-            padding_bytes=page - own,
+            padding_bytes=max(0, page - own),
         )
     assert part is not None
     whole, dtype = part.attention, part.dtype

@@ -37,7 +37,7 @@ def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
 def state_pages(plan: Plan, spec: CacheSpec) -> StatePages:
     """Return the states of an SSM layer."""
     assert plan.model.state is not None
-    shapes, dtypes = plan.mamba_state_shapes, plan.mamba_state_dtypes
+    shapes, dtypes = plan.layer_state_shapes, plan.mamba_state_dtypes
     return StatePages(shapes, dtypes, spec.page_size_bytes, plan.model.state.parts)
 
 

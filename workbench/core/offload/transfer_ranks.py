@@ -151,7 +151,7 @@ def unequal_states(prefill: Plan, decode: Plan) -> Problem | None:
 def _whole_states(plan: Plan) -> tuple[tuple[str, int], ...]:
     """Return (dtype, elements over all ranks) of the states of one layer."""
     ranks = plan.settings.tensor_parallel
-    pairs = zip(plan.mamba_state_dtypes, plan.mamba_state_shapes, strict=True)
+    pairs = zip(plan.mamba_state_dtypes, plan.layer_state_shapes, strict=True)
     return tuple((dtype, ranks * prod(shape)) for dtype, shape in pairs)
 
 

@@ -1,9 +1,7 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
-from math import prod
 
 from workbench.core.batch_defaults import depends_on_device
-from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.rule_set import RULE_SETS
 from workbench.core.trace import Rule
@@ -35,18 +33,13 @@ def group_replication(run: WorkingPlan) -> None:
 
 
 def drafted_states(run: WorkingPlan) -> None:
-    """Refuse states that draft tokens enlarge beyond the page that was made for them (0.23)."""
-    state, drafts = run.model.state, run.settings.num_speculative_tokens
-    page, tp = run.mamba_page_size_padded, run.settings.tensor_parallel
-    if not drafts or page is None or not getattr(state, "checks_groups", False):
+    """Refuse states that draft tokens enlarge beyond the page that was made for them."""
+    page, needed = run.mamba_page_size_padded, run.layer_state_bytes
+    # The layer counts the drafts in its convolution, and MambaSpec asserts that they fit; the
+    # alignment asks the model's class, which forgets them for some families.
+    if page is None or needed is None or needed <= page:
         return
-    assert state is not None
-    # MambaMixer2 counts the drafts in its convolution, and MambaSpec asserts that they fit; the
-    # alignment asks the model's class, which forgets them for most families.
-    shapes = zip(state.shapes(tp, drafts), run.mamba_state_dtypes, strict=True)
-    needed = sum(prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in shapes)
-    if needed <= page:
-        return
+    drafts = run.settings.num_speculative_tokens
     run.problem(
         "drafted_states_outgrow_page",
         "num_speculative_tokens",

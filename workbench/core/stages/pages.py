@@ -36,7 +36,7 @@ KERNEL_BLOCK = Rule(
 def unify_pages(run: WorkingPlan) -> None:
     """Make the pages equal of layers in several groups, which share places."""
     failure = run.grouping_error
-    attention, own = run.attention_page_size_bytes, run.mamba_page_size_bytes
+    attention, own = run.attention_page_size_bytes, run.layer_state_bytes
     if not run.model.is_hybrid or attention is None or not own:
         refuse_grouping(run, None if own == 0 else failure)
         return

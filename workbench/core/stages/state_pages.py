@@ -5,7 +5,7 @@ from math import prod
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import Refused
-from workbench.core.states import KimiDeltaAttention, LinearAttention
+from workbench.core.states import KimiDeltaAttention, LinearAttention, Shape
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
 
@@ -77,18 +77,19 @@ def states(run: WorkingPlan) -> None:
     if state is None:
         return
     tp = run.settings.tensor_parallel
-    drafts = run.settings.num_speculative_tokens
-    if not run.rules.counts_drafts(state.kind, model.family):
-        drafts = 0
+    counts, keeps = run.rules.drafts_in_states(state.kind, model.family)
+    drafts = run.settings.num_speculative_tokens if counts else 0
     if isinstance(state, LinearAttention) and run.rules.linear_state_as_mla:
         state = replace(state, head_dim=state.mla_head_dim or state.head_dim)
     run.mamba_state_shapes = state.shapes(tp, drafts)
     conv = run.model_dtype if run.mamba_cache_dtype == "auto" else run.mamba_cache_dtype
     recurrent = _recurrent_dtype(run, conv)
     run.mamba_state_dtypes = (conv, recurrent) if len(run.mamba_state_shapes) == 2 else (conv,)
-    shapes = zip(run.mamba_state_shapes, run.mamba_state_dtypes, strict=True)
-    total = sum([prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in shapes])
-    run.mamba_page_size_bytes = total
+    total = run.mamba_page_size_bytes = _state_bytes(run, run.mamba_state_shapes)
+    run.layer_state_shapes, run.layer_state_bytes = run.mamba_state_shapes, total
+    if keeps and not counts and run.settings.num_speculative_tokens:
+        run.layer_state_shapes = state.shapes(tp, run.settings.num_speculative_tokens)
+        run.layer_state_bytes = _state_bytes(run, run.layer_state_shapes)
     run.step(
         STATE_PAGE,
         total,
@@ -98,7 +99,13 @@ def states(run: WorkingPlan) -> None:
         state_dtypes=run.mamba_state_dtypes,
         tensor_parallel=tp,
         draft_tokens=drafts,
+        layer_state_bytes=run.layer_state_bytes,
     )
+
+
+def _state_bytes(run: WorkingPlan, shapes: tuple[Shape, ...]) -> int:
+    sized = zip(shapes, run.mamba_state_dtypes, strict=True)
+    return sum([prod(shape) * FLOAT_BYTES[dtype] for shape, dtype in sized])
 
 
 def _recurrent_dtype(run: WorkingPlan, conv: str) -> str:
@@ -129,5 +136,7 @@ def _ignored(run: WorkingPlan, counted_drafts: int) -> str:
     if explicit not in {"auto", run.mamba_state_dtypes[-1]}:
         notes.append(f"mamba_ssm_cache_dtype {explicit} does not reach this kind of state")
     if run.settings.num_speculative_tokens != counted_drafts:
-        notes.append("draft tokens do not change these shapes")
+        larger = run.layer_state_shapes != run.mamba_state_shapes
+        changed = "are counted by the layers alone" if larger else "do not change these shapes"
+        notes.append(f"draft tokens {changed}")
     return "; ".join(notes)

@@ -44,7 +44,7 @@ def page_parts(plan: Plan) -> dict[str, PagePart]:
         words = f"{tokens_text(plan.block_size)} x {page_token_bytes(plan)} bytes"
         parts[KV] = PagePart(label, size, f"{words} = {bytes_text(size)}")
     states = plan.model.state.parts if plan.model.state else ()
-    shapes = zip(states, plan.mamba_state_shapes, plan.mamba_state_dtypes, strict=True)
+    shapes = zip(states, plan.layer_state_shapes, plan.mamba_state_dtypes, strict=True)
     for name, shape, dtype in shapes:
         size = prod(shape) * FLOAT_BYTES[dtype]
         words = f"{' x '.join(map(str, shape))} of {dtype}, {bytes_text(size)}"

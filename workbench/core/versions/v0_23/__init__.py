@@ -115,7 +115,15 @@ V0_23 = RuleSet(
     default_block_size=16,
     cpu_block_size=128,
     backends=BACKENDS,
+    # get_mamba_state_shape_from_config of the model's class
     draft_counting=frozenset({"mamba2:nemotron_h", "mamba2:mamba2", "gdn:*"}),
+    # get_state_shape of the layer: that of MambaMixer2, which PLaMo-2 does not use
+    draft_keeping=frozenset(
+        {
+            *("mamba2:bamba", "mamba2:falcon_h1", "mamba2:granitemoehybrid", "mamba2:mamba2"),
+            *("mamba2:nemotron_h", "mamba2:zamba2", "gdn:*"),
+        }
+    ),
     version="0.23",
     weight_copies={MROPE: 4, LATER: 0},
     kv_cache_dtypes=(

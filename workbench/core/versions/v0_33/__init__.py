@@ -126,6 +126,8 @@ V0_33 = V0_23.successor(
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
+    # ShortConv.get_state_shape counts drafts, LFM2's classes do not
+    draft_keeping=frozenset({"mamba2:*", "gdn:*", "kda:*", "short_conv:*"}),
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     all_backends=True,

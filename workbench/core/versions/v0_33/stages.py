@@ -69,6 +69,7 @@ STAGES = (
     pages.packed_split,
     flex.flex_mask_block,
     layer_checks.group_replication,
+    layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,
     layer_checks.kv_head_split,
     layer_checks.mamba_block_advice,
