@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.models.configs import qwen3_5
+from tests.models.configs import deepseek_v3, qwen3_5
 from workbench.core.backends import Backend, Capabilities, LayerQuery, MultipleOf, Rank
 from workbench.core.layouts.shapes import DIMENSIONS
 from workbench.core.model import Attention
@@ -74,3 +74,28 @@ def test_limits_read_as_text():
     assert str(Capabilities(majors=(9, 10))) == "9.x, 10.x"
     assert str(Capabilities(exact=((9, 0),))) == "9.0"
     assert str(Capabilities(at_least=(8, 0), at_most=(12, 1))) == ">= 8.0, <= 12.1"
+
+
+IGNORED = [
+    # get_attn_backend_cls of XPU and CPU decides these before it looks at the request
+    ({"platform": "xpu", "kv_cache_dtype": "turboquant_4bit_nc"}, "TRITON_ATTN", "TURBOQUANT"),
+    ({"platform": "xpu", "dtype": "float32"}, "FLASH_ATTN", "TRITON_ATTN"),
+    ({"platform": "xpu", "dtype": "float32"}, "TURBOQUANT", "TRITON_ATTN"),
+    ({"platform": "cpu"}, "FLASH_ATTN", "CPU_ATTN"),
+    ({"platform": "xpu", "model": deepseek_v3(index_topk=2048)}, "TRITON_MLA", "XPU_MLA_SPARSE"),
+]
+
+
+@pytest.mark.parametrize("rules", ["0.23", "0.33"])
+@pytest.mark.parametrize(("values", "requested", "used"), IGNORED)
+def test_a_request_that_a_platform_ignores_changes_nothing(rules, values, requested, used):
+    scenario = Scenario(**{"model": "llama-3.1-8b", "rules": rules, **values})
+    plan = resolve(scenario.replace(backend=requested))
+    assert plan.backend == used == resolve(scenario).backend
+    assert "backend_not_valid" not in {problem.code for problem in plan.problems}
+    assert f"{requested} is ignored here" in plan.trace.step("backend").note
+
+
+def test_xpu_refuses_what_it_does_not_know():
+    plan = resolve(Scenario(model="llama-3.1-8b", platform="xpu", backend="TURBOQUANT"))
+    assert plan.errors[0].vllm_text.startswith("Invalid attention backend for")

@@ -30,7 +30,7 @@ def never_imposed(_query: LayerQuery) -> None:
     return
 
 
-def never_named(_name: str) -> bool:
+def never_ignored(_query: LayerQuery, _name: str) -> bool:
     """Return False: every name counts."""
     return False
 
@@ -89,8 +89,8 @@ class RuleSet:
     the same layout, whatever is set explicitly."""
     backend_for_mixed_heads: Callable[[LayerQuery], str | None] = never_imposed
     """The backend of all layers where their heads differ in size and none is explicit."""
-    ignored_for_compressed: Callable[[str], bool] = never_named
-    """Whether compressed attention takes no notice of this explicit backend."""
+    ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored
+    """Whether a layer takes no notice of this explicit backend."""
     all_backends: bool = False
     """Phase 1 queries all backends and the result suits all of them, instead of the first."""
     hybrid_prefix_caching: bool = False

@@ -67,14 +67,17 @@ def valid_backends(run: WorkingPlan, query: LayerQuery) -> tuple[str, ...]:
     )
 
 
-def requested_backend(run: WorkingPlan) -> str | None:
-    """Return the explicit backend, or the one that vLLM sets for heads of several sizes."""
-    explicit, attention = run.settings.backend, run.model.attention
-    if explicit is not None and attention is not None and attention.is_compressed:
-        return None if run.rules.ignored_for_compressed(explicit) else explicit
-    if explicit is not None or attention is None or not attention.has_mixed_head_sizes:
-        return explicit
-    return run.rules.backend_for_mixed_heads(LayerQuery.of(run))
+def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
+    """Return the explicit backend, or the one that vLLM sets for heads of several sizes.
+
+    None where neither is, and where a layer with this query takes no notice of it.
+    """
+    requested, attention = run.settings.backend, run.model.attention
+    if requested is None and attention is not None and attention.has_mixed_head_sizes:
+        requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
+    if requested is None or run.rules.ignores_backend(query, requested):
+        return None
+    return requested
 
 
 def backend_choice(run: WorkingPlan) -> None:
@@ -84,7 +87,7 @@ def backend_choice(run: WorkingPlan) -> None:
             run.step(BACKEND, None, "the model has no attention layer", explicit=explicit)
         return
     query = LayerQuery.of(run)
-    if (requested := requested_backend(run)) is None:
+    if (requested := requested_backend(run, query)) is None:
         _choose(run, query)
     else:
         _check(run, query, requested)
@@ -129,6 +132,7 @@ def _choose(run: WorkingPlan, query: LayerQuery) -> None:
     run.step(
         BACKEND,
         chosen,
+        "" if run.settings.backend is None else f"{run.settings.backend} is ignored here",
         platform=run.platform.name,
         compute_capability=_capability(run),
         head_size=query.attention.head_size,
@@ -209,11 +213,12 @@ def _none_valid(run: WorkingPlan, query: LayerQuery, reasons: Mapping[str, list[
             {"dtype": "bfloat16"},
             {"platform": "cuda", "compute_capability": None},
         ),
-        vllm_text=_said(run, query),
+        vllm_text=said(run, query),
     )
 
 
-def _said(run: WorkingPlan, query: LayerQuery) -> str:
+def said(run: WorkingPlan, query: LayerQuery) -> str:
+    """Return the beginning of what the platform raises where it has no backend for a layer."""
     if query.attention.is_compressed:
         # Its layers choose among their own classes, and check the KV-cache dtype themselves.
         return "DeepseekV4 "
@@ -229,8 +234,10 @@ def _said(run: WorkingPlan, query: LayerQuery) -> str:
     return "MLA is not supported on CPU."
 
 
-def not_valid_text(name: str) -> str:
+def not_valid_text(run: WorkingPlan, query: LayerQuery, name: str) -> str:
     """Return the beginning of what get_attn_backend_cls raises: it prints the enum's member."""
+    if not run.platform.checks_backend:
+        return said(run, query)
     return f"Selected backend AttentionBackendEnum.{name} is not valid for this configuration."
 
 
@@ -263,9 +270,9 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
             {"block_size": None},
         ),
         # Raised by get_attn_backend_cls of the platform
-        vllm_text=not_valid_text(name)
+        vllm_text=not_valid_text(run, query, name)
         if not query.attention.is_compressed
-        else _said(run, query)
+        else said(run, query)
         if run.rules.backends[name].is_compressed
         else f"{name} is not a DeepSeek V4 attention backend. ",
     )

@@ -13,6 +13,7 @@ from workbench.core.stages.backend_choice import (
     first_valid,
     not_valid_text,
     reasons_against,
+    said,
     supported_sizes,
 )
 from workbench.core.trace import Rule
@@ -32,7 +33,7 @@ def draft_backend(run: WorkingPlan) -> None:
         return
     attention = drafter.attention
     query = LayerQuery.of(run, attention)._replace(non_causal=not drafter.is_causal)
-    requested = _requested(run)
+    requested = _requested(run, query)
     if requested is None:
         chosen, reasons = first_valid(run, query)
     else:
@@ -50,7 +51,7 @@ def draft_backend(run: WorkingPlan) -> None:
         refused={name: "; ".join(why) for name, why in reasons.items()},
     )
     if chosen is None or chosen in reasons:
-        _refused(run, requested, reasons)
+        _refused(run, query, requested, reasons)
     if chosen is None:
         return
     run.draft_backend = chosen
@@ -60,17 +61,16 @@ def draft_backend(run: WorkingPlan) -> None:
     run.backends = tuple({**dict(run.backends), **dict(found), **dict(run.backends)}.items())
 
 
-def _requested(run: WorkingPlan) -> str | None:
-    """Return the requested backend that reaches the drafter's layers."""
+def _requested(run: WorkingPlan, query: LayerQuery) -> str | None:
+    """Return the requested backend that reaches the drafter's layers, if they take notice of it."""
     method = run.speculation
     assert method is not None
-    compressed = run.model.attention is not None and run.model.attention.is_compressed
     own, targets, how = run.settings.draft_attention_backend, run.settings.backend, method.backend
     if how == ON_V2:
         # The second runner builds the drafter with the configuration of its target.
         how = TARGETS if model_runner(run) == "v2" else OWN
-    found = own if how == OWN else targets if how == TARGETS else own or targets
-    ignored = compressed and found is not None and run.rules.ignored_for_compressed(found)
+    found = {OWN: own, TARGETS: targets}.get(how, own or targets)
+    ignored = found is not None and run.rules.ignores_backend(query, found)
     return None if ignored else found
 
 
@@ -84,7 +84,12 @@ def _other_format(run: WorkingPlan, chosen: str) -> dict[str, list[str]]:
     return {chosen: [f"it keeps {stored}, the layers of the target {run.kv_cache_dtype}"]}
 
 
-def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list[str]]) -> None:
+def _refused(
+    run: WorkingPlan,
+    query: LayerQuery,
+    requested: str | None,
+    reasons: Mapping[str, list[str]],
+) -> None:
     table = "; ".join(f"{name}: {', '.join(why)}" for name, why in reasons.items())
     what = "No attention backend takes" if requested is None else f"{requested} does not take"
     run.problem(
@@ -99,8 +104,8 @@ def _refused(run: WorkingPlan, requested: str | None, reasons: Mapping[str, list
             {"speculative_method": "ngram", "draft_model": None},
         ),
         vllm_text=None
-        if run.drafter is not None and run.drafter.attention.is_compressed
-        else "No valid attention backend found for"
+        if query.attention.is_compressed
+        else said(run, query)
         if requested is None
-        else not_valid_text(requested),
+        else not_valid_text(run, query, requested),
     )

@@ -21,6 +21,7 @@ from workbench.core.stages.backend_choice import (
     not_valid_text,
     reasons_against,
     requested_backend,
+    said,
     supported_sizes,
 )
 from workbench.core.trace import Rule
@@ -73,16 +74,17 @@ def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: boo
     query = LayerQuery.of(run)._replace(attention=attention)
     if is_plain:
         query = query._replace(kv_cache_dtype=AS_THE_MODEL)
-    explicit = requested_backend(run)
+    explicit = requested_backend(run, query)
+    wanted = main if explicit is None else run.rules.backends[explicit]
     # Only where the plain layers of a packed cache are served apart is another one looked for.
     mixes = (
         is_plain
         and run.kv_cache_dtype in PACKED_DTYPES
         and run.platform.name in run.rules.packed_layers_mix_on
     )
-    reasons = reasons_against(run, query, main) if explicit is not None else []
+    reasons = reasons_against(run, query, wanted) if explicit is not None else []
     if explicit is not None and (not reasons or not mixes):
-        chosen: Backend | None = main
+        chosen: Backend | None = wanted
     else:
         chosen = _first_valid(run, query, main if mixes else None)
     found = chosen or main
@@ -91,14 +93,14 @@ def _chosen(run: WorkingPlan, main: Backend, attention: Attention, is_plain: boo
     run.step(
         PLAIN_BACKEND if is_plain else OTHER_HEADS_BACKEND,
         found.name,
-        "" if chosen is not main or explicit is None else "requested",
+        "" if chosen is not wanted or explicit is None else "requested",
         layers=numbers,
         head_size=attention.head_size,
         kv_cache_dtype=dtype,
         backend_of_the_others=main.name,
     )
-    if chosen is None or (reasons and chosen is main):
-        _refused(run, main, reasons, numbers, dtype if is_plain else None)
+    if chosen is None or (reasons and chosen is wanted):
+        _refused(run, query, wanted, reasons, numbers, dtype if is_plain else None)
     return found.name, supported_sizes(run, query, found)
 
 
@@ -151,6 +153,7 @@ def _first_valid(run: WorkingPlan, query: LayerQuery, companion: Backend | None)
 
 def _refused(
     run: WorkingPlan,
+    query: LayerQuery,
     main: Backend,
     reasons: list[str],
     numbers: list[int],
@@ -171,7 +174,7 @@ def _refused(
         f"The layers {', '.join(map(str, numbers))} {differ}, and {refusal}.{way_out}",
         operands={"backend": main.name, "layers": numbers, "reasons": reasons},
         # Raised by get_attn_backend_cls of the platform
-        vllm_text=not_valid_text(main.name) if reasons else "No valid attention backend found for",
+        vllm_text=not_valid_text(run, query, main.name) if reasons else said(run, query),
         candidates=(
             {"backend": None},
             {"kv_cache_dtype_skip_layers": None},

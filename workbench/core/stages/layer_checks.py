@@ -1,6 +1,5 @@
 """What layers, scheduler and platform say once the sizes are known: refusals and advice."""
 
-
 from workbench.core.batch_defaults import depends_on_device
 from workbench.core.problems import ERROR, WARNING
 from workbench.core.rule_set import RULE_SETS

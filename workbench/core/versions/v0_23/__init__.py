@@ -25,10 +25,9 @@ from workbench.core.speculation import (
     eagle3_class,
     eagle_class,
 )
-from workbench.core.versions.v0_23.backends import BACKENDS
+from workbench.core.versions.v0_23.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
-from workbench.core.versions.v0_23.compressed import ignored_for_compressed
 from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
 from workbench.core.versions.v0_23.stages import STAGES
@@ -139,7 +138,7 @@ V0_23 = RuleSet(
     token_bytes=token_bytes,
     layer_token_bytes=layer_token_bytes,
     companions=companions,
-    ignored_for_compressed=ignored_for_compressed,
+    ignores_backend=ignores_backend,
     groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),

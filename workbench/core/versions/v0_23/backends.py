@@ -15,13 +15,14 @@ from workbench.core.backends import (
     Backend,
     Capabilities,
     HeadSizes,
+    LayerQuery,
     MultipleOf,
     Rank,
     always,
 )
 from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
-from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA
+from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, OWN_NAMES
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
@@ -181,3 +182,14 @@ _SSM = tuple(
 )
 
 BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *COMPRESSED_MLA, *HELPERS, *_SSM))
+
+
+def ignores_backend(query: LayerQuery, name: str) -> bool:
+    """Return whether a layer takes no notice of an explicit backend."""
+    # get_attn_backend_cls of XPU and CPU: they decide some things before they look at the request
+    if query.attention.is_compressed:
+        return name not in OWN_NAMES
+    if query.platform != "xpu":
+        return query.platform == "cpu" and name != "CPU_ATTN"
+    float32 = query.model_dtype == "float32" and name != "TRITON_ATTN"
+    return query.attention.use_mla or conditions.packed_by_turboquant(query) or float32

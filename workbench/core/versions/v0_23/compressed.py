@@ -38,8 +38,4 @@ COMPRESSED_MLA = (
 """The backends of compressed attention, which its layers choose themselves."""
 
 OWN_NAMES = frozenset(record.name for record in COMPRESSED_MLA)
-
-
-def ignored_for_compressed(name: str) -> bool:
-    """Return whether a backend is not one of these: the layers then take no notice of it."""
-    return name not in OWN_NAMES
+"""What they take notice of; every other backend is ignored."""

@@ -22,10 +22,10 @@ from workbench.core.speculation import (
     dspark_class,
 )
 from workbench.core.versions.v0_23 import V0_23
-from workbench.core.versions.v0_33.backends import BACKENDS
+from workbench.core.versions.v0_33.backends import BACKENDS, ignores_backend
 from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
-from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads, ignored_for_compressed
+from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import EARLIER
@@ -113,7 +113,7 @@ V0_33 = V0_23.successor(
     "0.33",
     weight_copies={EARLIER: 0},
     cache_modes=("none", "align"),
-    ignored_for_compressed=ignored_for_compressed,
+    ignores_backend=ignores_backend,
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),

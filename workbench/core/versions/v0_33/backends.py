@@ -5,7 +5,7 @@ Sources: `get_supported_kernel_block_sizes`, `get_preferred_block_size`, `suppor
 whole records are what `workbench backends --rules 0.33` prints.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,10 +23,15 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
+<<<<<<< HEAD
 from workbench.core.versions.v0_23.compressed import NAMED_FP8
+=======
+from workbench.core.versions.v0_23.compressed import OWN_NAMES
+>>>>>>> a134c09 (core: take no notice of a backend that XPU or CPU ignores)
 from workbench.core.versions.v0_23.conditions import (
     newer_flash_attention,
     on_sm10x,
+    packed_by_turboquant,
     reads_all_tokens,
 )
 from workbench.core.versions.v0_33 import conditions, layouts
@@ -174,3 +179,28 @@ def _as_in_0_33(backend: Backend) -> Backend:
 
 
 BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, NEW)
+
+
+def ignores_backend(query: LayerQuery, name: str) -> bool:
+    """Return whether a layer takes no notice of an explicit backend."""
+    counting = _counting_requests(query)
+    return counting is not None and name not in counting
+
+
+def _counting_requests(query: LayerQuery) -> Collection[str] | None:
+    """Return the backends whose request a layer takes notice of, None for all."""
+    attention = query.attention
+    if attention.is_compressed:
+        return {*OWN_NAMES, "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
+    if query.platform == "cpu":
+        return ("CPU_MLA",) if attention.use_mla else ("CPU_ATTN",)
+    if query.platform != "xpu" or conditions.dense_for_request_on_xpu(query):
+        return None
+    # XPUPlatform.get_attn_backend_cls, in its order
+    if packed_by_turboquant(query) or attention.is_sparse:
+        return ()
+    half = query.model_dtype != "float32"
+    if query.batch_invariant or attention.has_mm_prefix:
+        composite = half and not query.batch_invariant
+        return ("TRITON_ATTN", "FLASH_ATTN", *(("TRITON_FLASH_ATTN",) * composite))
+    return None if half else ("TRITON_ATTN",)

@@ -6,9 +6,6 @@ classes, 0.33. What is not described here is as in 0.23.
 
 from workbench.core.backends import FP8_E4M3, UNQUANTIZED, LayerQuery
 from workbench.core.dtypes import FP8_DTYPES, NVFP4_DTYPES
-from workbench.core.versions.v0_23.compressed import (
-    ignored_for_compressed as ignored_in_0_23,
-)
 from workbench.core.versions.v0_23.conditions import (
     FEW_HEADS,
     dense_on_xpu,
@@ -166,12 +163,6 @@ def triton_reads_no_fp8(query: LayerQuery) -> str | None:
     if query.platform != "cuda" or not fp8 or capability is None or capability >= (8, 9):
         return None
     return "FP8 KV cache is not supported by the Triton attention backend on"
-
-
-def ignored_for_compressed(name: str) -> bool:
-    """Return whether compressed attention takes no notice of a backend: some are refused."""
-    refused = {"FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
-    return name not in refused and ignored_in_0_23(name)
 
 
 def packed_for_compressed(query: LayerQuery) -> str | None:
