@@ -258,3 +258,50 @@ def test_runner_and_overlap_of_steps(rules, model, fields, runner, is_async):
     drafted = {"num_speculative_tokens": 2} if "speculative_method" in fields else {}
     plan = resolve(Scenario(model=model, rules=rules, **{**drafted, **fields}))
     assert (model_runner(plan), runner_overlaps(plan)) == (runner, is_async)
+
+
+LARGER_IN_LAYERS = [
+    # answers of vLLM: get_state_shape of the first SSM layer, and mamba_page_size of the alignment
+    ("0.23", "bamba-9b", 3, 8, (6, 1280), 277_504, 269_824),
+    ("0.23", "falcon-h1-3b", 3, 2, (6, 2560), 1_079_296, 1_063_936),
+    ("0.23", "granite-4.0-h-micro", 5, 2, (8, 2304), 1_122_304, 1_076_224),
+    ("0.23", "zamba2-2.7b", 2, 1, (5, 5248), 707_840, 686_848),
+    ("0.33", "lfm2-1.2b", 3, 1, (5, 2048), 20_480, 8_192),
+]
+
+
+@pytest.mark.parametrize(
+    ("rules", "model", "drafts", "ranks", "conv", "kept", "counted"), LARGER_IN_LAYERS
+)
+def test_a_layer_keeps_more_than_the_alignment_counts(
+    rules, model, drafts, ranks, conv, kept, counted
+):
+    plan = plan_of(
+        model,
+        rules=rules,
+        num_speculative_tokens=drafts,
+        speculative_method="ngram",
+        tensor_parallel=ranks,
+        dtype="float32" if model.startswith("granite") else "bfloat16",
+    )
+    assert (plan.layer_state_shapes[0], plan.layer_state_bytes) == (conv, kept)
+    assert plan.mamba_page_size_bytes == counted
+    assert plan.mamba_state_shapes[0][0] == conv[0] - drafts
+    spec = next(group.spec for group in plan.cache.groups if group.spec.is_mamba)
+    page = plan.mamba_page_size_padded
+    assert spec.page_size_bytes == page
+    assert spec.padding_bytes == plan.padding_bytes == max(0, page - kept)
+    outgrown = "drafted_states_outgrow_page" in {problem.code for problem in plan.errors}
+    assert outgrown == (kept > page)
+
+
+def test_states_that_outgrow_their_page_stop_lfm2_in_0_33():
+    # vLLM 0.33 stops with a bare AssertionError (MambaSpec.page_size_bytes): 45,056 > 32,768.
+    plan = plan_of(
+        "lfm2-1.2b",
+        rules="0.33",
+        num_speculative_tokens=9,
+        speculative_method="ngram",
+        block_size=16,
+    )
+    assert [one.code for one in plan.errors] == ["drafted_states_outgrow_page"]

@@ -503,3 +503,20 @@ def test_every_number_of_a_model_has_an_origin(name):
 def test_a_wrapper_without_its_own_type_takes_the_nested_one(wrapper):
     model = read_model({wrapper: nemotron_h()}, "x")
     assert (model.family, model.attention_layers, model.ssm_layers) == ("nemotron_h", 1, 1)
+
+
+@pytest.mark.parametrize("make", [plamo2, nemotron_h, minimax_text_01])
+def test_a_window_of_the_whole_model_reaches_every_attention_layer(make):
+    # vLLM 0.23 gives all of these SlidingWindowSpec, and none without the field.
+    for window, kind in ((512, "SlidingWindowSpec"), (None, "FullAttentionSpec")):
+        scenario = Scenario(model=make(sliding_window=window), rules="0.23", max_model_len=1024)
+        groups = resolve(scenario).cache.groups
+        assert {one.kind for one in groups} == {kind, "MambaSpec"}
+
+
+@pytest.mark.parametrize("make", [bamba, zamba2, jamba, lfm2, qwen3_next])
+def test_a_list_of_several_kinds_undoes_the_window_of_the_whole_model(make):
+    # is_interleaved of 0.23: the layers of these get FullAttentionSpec.
+    scenario = Scenario(model=make(sliding_window=512), rules="0.23", max_model_len=1024)
+    found = {one.kind for one in resolve(scenario).cache.groups}
+    assert found == {"FullAttentionSpec", "MambaSpec"}

@@ -38,6 +38,8 @@ class Family:
     """Whether 0.23 has cache mode "all" for it."""
     names_attention_layers: bool = True
     """The family's configuration has a per-layer list with entries that mean attention."""
+    slides: bool = False
+    """Its attention layers have the window that config.json names, all of them."""
     ssm_cache_dtype: Callable[[Fields], str | None] = nothing
     """What vLLM uses in place of an "auto" state dtype."""
     is_ordinary: Callable[[Fields], bool] = lambda _fields: False

@@ -7,10 +7,11 @@ from typing import Any
 
 from workbench.core.dtypes import FLOAT_BYTES
 from workbench.core.errors import ConfigError, shown
-from workbench.core.model import SSM, Layer, Model
+from workbench.core.model import FULL, SLIDING, SSM, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models import families  # noqa: F401  (registers every family)
 from workbench.models.architecture import read_architecture
+from workbench.models.attention import has_window
 from workbench.models.config_defaults import class_defaults
 from workbench.models.families.decoder import DEFAULT, REFUSALS
 from workbench.models.family import Family, find_family
@@ -48,6 +49,8 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         of_class = class_defaults(model_type, is_nested=bool(fields.prefix))
         fields.defaults = {**of_class, **fields.defaults}
     layers = family.layers(fields)
+    if family.slides and has_window(fields):
+        layers = tuple(one._replace(kind=SLIDING) if one.kind == FULL else one for one in layers)
     if not layers:
         raise fields.contradiction("num_hidden_layers", "no layer keeps a cache")
     ordinary = family.is_ordinary(fields)

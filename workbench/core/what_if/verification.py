@@ -18,6 +18,7 @@ COMPARED = (
     *("enable_prefix_caching", "mamba_cache_mode", "mamba_cache_dtype", "mamba_ssm_cache_dtype"),
     *("num_kv_heads_per_rank", "head_size", "backend"),
     *("mamba_backend", "mamba_state_shapes", "mamba_state_dtypes", "mamba_page_size_bytes"),
+    *("layer_state_shapes", "layer_state_bytes"),
     *("attention_bytes_per_token", "block_size", "mamba_block_size", "mamba_page_size_padded"),
     *("attention_page_size_bytes", "supported_kernel_block_sizes", "kernel_block_size"),
     *("validate_block_size_error", "log_lines", "groups", "layers", "cache_layout"),

@@ -239,6 +239,7 @@ register(
     {"minimax_text_01": ("MiniMaxText01ForCausalLM",), "minimax_m1": ("MiniMaxM1ForCausalLM",)},
     listed(LIGHTNING, lambda fields: [FULL] * fields.layer_count()),
     _lightning_state,
+    slides=True,  # CacheConfig.sliding_window is that of every layer
 )
 register(
     "minimax",

@@ -232,6 +232,8 @@ register(
     {"plamo2": ("Plamo2ForCausalLM",)},
     _plamo_layers,
     _plamo_state,
+    # CacheConfig.sliding_window is that of every layer: no list of layer types undoes it
+    slides=True,
     names_attention_layers=False,
 )
 _register_pure("mamba2", {"mamba2": ("Mamba2ForCausalLM",)}, _pure_state)
@@ -246,6 +248,8 @@ register(
         }
     ),
     _nemotron_state,
+    # NemotronHAttention hands it to every layer
+    slides=True,
     supports_all_mode=True,
     ssm_cache_dtype=_nemotron_state_dtype,
 )

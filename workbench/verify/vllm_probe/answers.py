@@ -16,7 +16,10 @@ ALIGNMENT = "_align_hybrid_block_size"
 """vLLM's function whose intermediate numbers are read when it returns."""
 NO_DEVICE = "Torch not compiled with CUDA enabled"
 """Torch's message if a real device was needed: this is not an answer of vLLM."""
-LOCALS = {"attn_page_size_1_token": "attention_bytes_per_token"}
+LOCALS = {
+    "attn_page_size_1_token": "attention_bytes_per_token",
+    "mamba_page_size": "mamba_page_size_bytes",
+}
 REFUSALS = (ValueError, AssertionError, NotImplementedError, RuntimeError, ZeroDivisionError)
 """What vLLM raises on purpose, or where a size is impossible."""
 NOT_VLLM = ("/torch/", "/triton/", "/vllm_probe/", "<frozen importlib")
@@ -149,11 +152,9 @@ def _layers(config: Any, attention: Any, state: Any, record: AnswerRecord) -> No
     shapes, dtypes = tuple(state.get_state_shape()), tuple(state.get_state_dtype())
     record.answers.update(
         mamba_backend=state.get_attn_backend().get_name(),
-        mamba_state_shapes=[list(shape) for shape in shapes],
+        layer_state_shapes=[list(shape) for shape in shapes],
         mamba_state_dtypes=[_dtype(dtype) for dtype in dtypes],
-        mamba_page_size_bytes=MambaSpec(
-            shapes=shapes, dtypes=dtypes, block_size=-1
-        ).page_size_bytes,
+        layer_state_bytes=MambaSpec(shapes=shapes, dtypes=dtypes, block_size=-1).page_size_bytes,
     )
 
 

@@ -92,12 +92,16 @@ def _register_type(model_type: str, machine: Machine) -> None:
         return
     # 0.23 names it as transformers 4 did, 0.33 as transformers 5 does.
     base = getattr(vllm_config, "PreTrainedConfig", None) or vllm_config.PretrainedConfig
-    plain = type("PlainConfig", (base,), {"model_type": model_type, "__init__": _with_attributes})
+    # What classes of a hub have by default and models read; no cache depends on it.
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    defaults = {"rope_parameters": rope, "tie_word_embeddings": True}
+    own = {"model_type": model_type, "__init__": _with_attributes, **defaults}
+    plain = type("PlainConfig", (base,), own)
     try:
         vllm_config.AutoConfig.register(model_type, plain)
     except ValueError:  # the type is known
         return
-    machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, without defaults"
+    machine.stand_ins[f"configuration class of {model_type}"] = "a plain one, with few defaults"
 
 
 class _Attributes(dict[str, Any]):

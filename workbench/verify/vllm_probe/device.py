@@ -60,9 +60,13 @@ def play_tensors(stand_ins: dict[str, str]) -> None:
     ):
         setattr(torch, name, _without_memory(getattr(torch, name)))
     stand_ins["tensors of the device"] = "tensors without memory (torch's meta device)"
-    torch.cuda.current_device = lambda: torch.device("meta")
+    torch.cuda.current_device = torch.xpu.current_device = lambda: torch.device("meta")
+    torch.xpu.get_device_properties = lambda *_: types.SimpleNamespace(
+        name="played", max_compute_units=PROCESSORS
+    )
     torch.accelerator.empty_cache = lambda: None
     torch.cuda.Stream = torch.cuda.Event = torch.Event = _Empty
+    torch.xpu.Stream = torch.xpu.Event = torch.Stream = _Empty
     stand_ins["streams and events"] = "objects that do nothing"
 
 
@@ -114,6 +118,8 @@ def play_weights() -> None:
             )
 
     base_loader.BaseModelLoader.load_model = load_model
+    # A tower that is moved to the CPU has no weights that could be copied.
+    torch.nn.Module.to = lambda self, *_, **__: self
 
 
 @contextlib.contextmanager

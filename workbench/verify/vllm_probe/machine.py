@@ -15,6 +15,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from . import device
@@ -26,9 +27,15 @@ CUDA_RUNTIME = 13
 """Major version of CUDA in vLLM's own wheels; a torch for CPUs has none."""
 OPTIONAL_PACKAGES = {
     "cuda": ("b12x", "flashinfer", "hpc", "tokenspeed_mla"),
+    # the images that vLLM publishes for ROCm bring both; VLLM_ROCM_USE_AITER stays off
+    "rocm": ("aiter", "flash_attn"),
     "xpu": ("vllm_xpu_kernels",),
 }
 """Packages of kernels, taken for installed on their platform: only what they compute is missing."""
+_NORM = "vllm.model_executor.layers.minimax_rms_norm.rms_norm_tp"
+LOOKS_FOR_OPERATORS = {"any": (_NORM,), "xpu": ("vllm._xpu_ops", _NORM)}
+"""Modules that look for operators while they are imported: later every name would look like one,
+and a norm of MiniMax would reserve memory of the device for its own."""
 GFX = "gfx942"
 """Architecture of an AMD device, unless the host names one."""
 WITHOUT_CUTLASS = {"VLLM_KIMI_K3_GEMM_AR": "0", "VLLM_ENABLE_GEMM_RS": "0"}
@@ -123,9 +130,9 @@ def play(host: dict[str, Any]) -> Machine:
     vllm.platforms._current_platform = machine.platform  # noqa: SLF001  (there is no setter)
     machine.stand_ins["the device"] = f"vLLM's {class_name} with its capability pinned"
     _kernel_packages(machine)
-    if name == "xpu":
-        # It describes the operators that torch has: later every name would look like one.
-        importlib.import_module("vllm._xpu_ops")
+    for module in LOOKS_FOR_OPERATORS.get(name, LOOKS_FOR_OPERATORS["any"]):
+        with suppress(ImportError):
+            importlib.import_module(module)
     device.play_operators(machine.stand_ins)
     return machine
 

@@ -4,6 +4,8 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+from . import models
+
 PLENTY_BYTES = 2**50
 """The memory of a question without one: nothing is refused for want of it."""
 
@@ -35,6 +37,8 @@ def plan(
         "hash_block_size": units[1],
         "max_model_len": config.model_config.max_model_len,
     }
+    if (kernel := _kernel_block(config, cache.kv_cache_groups, drafted)) is not None:
+        answers["kernel_block_size"] = kernel
     if hasattr(cache, "kv_cache_layout"):
         answers["cache_layout"] = cache.kv_cache_layout
     return answers if ranks_bytes is None else {**answers, **_sizes(config, cache)}
@@ -70,6 +74,20 @@ class _Executor:
 
     def compile_or_warm_up_model(self) -> None:
         return
+
+
+def _kernel_block(config: Any, groups: Any, drafted: set[str]) -> int | None:
+    """Return what suits every layer that shares the blocks of the first attention layer."""
+    from vllm.v1.worker.utils import select_common_block_size
+
+    layers = config.compilation_config.static_forward_context
+    first, _ = models.first_layers(config, drafted)
+    shared = next((group.layer_names for group in groups if first in group.layer_names), ())
+    backends = {layers[name].get_attn_backend() for name in shared}
+    if len(backends) < 2:  # that of one alone is known
+        return None
+    size: int = select_common_block_size(config.cache_config.block_size, list(backends))
+    return size
 
 
 def _group(group: Any, drafted: set[str]) -> dict[str, Any]:
