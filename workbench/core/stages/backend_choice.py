@@ -129,14 +129,15 @@ def first_valid(run: WorkingPlan, query: LayerQuery) -> tuple[str | None, Mappin
 def _choose(run: WorkingPlan, query: LayerQuery) -> None:
     chosen, reasons = first_valid(run, query)
     run.backend = chosen
+    explicit = {"explicit": run.settings.backend} if run.settings.backend else {}
     run.step(
         BACKEND,
         chosen,
-        "" if run.settings.backend is None else f"{run.settings.backend} is ignored here",
         platform=run.platform.name,
         compute_capability=_capability(run),
         head_size=query.attention.head_size,
         refused={name: "; ".join(why) for name, why in reasons.items()},
+        **explicit,
     )
     if chosen is None:
         _none_valid(run, query, reasons)
