@@ -23,11 +23,7 @@ from workbench.core.backends import (
 )
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
 from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
-<<<<<<< HEAD
-from workbench.core.versions.v0_23.compressed import NAMED_FP8
-=======
-from workbench.core.versions.v0_23.compressed import OWN_NAMES
->>>>>>> a134c09 (core: take no notice of a backend that XPU or CPU ignores)
+from workbench.core.versions.v0_23.compressed import NAMED_FP8, OWN_NAMES
 from workbench.core.versions.v0_23.conditions import (
     newer_flash_attention,
     on_sm10x,
