@@ -129,12 +129,8 @@ class Plan(PlanAnswers, Published):
         "of one layer, per rank, as the alignment counts them", "bytes"
     )
     attention_page_size_bytes: int | None = decided("what the attention layer needs", "bytes")
-    mamba_page_size_bytes: int | None = decided(
-        "one state block as the alignment counts it, unpadded", "bytes"
-    )
-    layer_state_bytes: int | None = decided(
-        "one state block as its layer keeps it, unpadded", "bytes"
-    )
+    mamba_page_size_bytes: int | None = decided("a state as the alignment counts it", "bytes")
+    layer_state_bytes: int | None = decided("a state as its layer keeps it", "bytes")
     mamba_page_size_padded: int | None = decided(
         "one state block with its padding, null when none is recorded", "bytes"
     )
@@ -142,8 +138,8 @@ class Plan(PlanAnswers, Published):
     @published(unit="percent")
     def padding_percent(self) -> float | None:
         """Return the padding relative to the unpadded mamba page, null without an SSM layer."""
-        own, padded = self.mamba_page_size_bytes, self.mamba_page_size_padded
-        return 100 * ((padded or own) - own) / own if own else None
+        own = self.mamba_page_size_bytes
+        return 100 * ((self.mamba_page_size_padded or own) - own) / own if own else None
 
     kernel_block_size: int | None = decided(
         "what the attention kernel sees, null without a common size", "tokens"
@@ -155,16 +151,10 @@ class Plan(PlanAnswers, Published):
         return self.block_size // self.kernel_block_size if self.kernel_block_size else None
 
     mamba_state_shapes: tuple[Shape, ...] = decided(
-        "of the states of one SSM layer, as the alignment counts them",
-        "elements",
-        default=(),
-        empty_is_null=True,
+        "of the states that the alignment counts", "elements", default=(), empty_is_null=True
     )
     layer_state_shapes: tuple[Shape, ...] = decided(
-        "of the states that one SSM layer keeps; draft tokens may enlarge them alone",
-        "elements",
-        default=(),
-        empty_is_null=True,
+        "of the states that a layer keeps", "elements", default=(), empty_is_null=True
     )
     mamba_state_dtypes: tuple[str, ...] = decided("of these", default=(), empty_is_null=True)
     supported_kernel_block_sizes: tuple[BlockSize, ...] = decided(
