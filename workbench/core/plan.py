@@ -168,9 +168,7 @@ class Plan(PlanAnswers, Published):
         "kernel block sizes of the drafter's backend", "tokens", published=False, default=()
     )
     skip_page_size_padded: int | None = decided(
-        "to which windows in the model's dtype are padded in addition to a quantized cache (0.33)",
-        "bytes",
-        published=False,
+        "to which windows outside a quantized cache are padded (0.33)", "bytes", published=False
     )
     backends: tuple[tuple[str, tuple[BlockSize, ...]], ...] = decided(
         "of all non-SSM layers with their kernel block sizes, in the order of the layers",
