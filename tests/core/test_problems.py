@@ -344,7 +344,7 @@ PROBLEMS = [
     pytest.param(
         {"model": kimi_linear(), "backend": "FLASHMLA", "block_size": 112},
         "no_common_block_size",
-        "No common block size for 1904. ",
+        "No common block size for 1904",
         None,
         id="no-common-block-size",
     ),

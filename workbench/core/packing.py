@@ -11,6 +11,8 @@ Packing = Callable[[int], int]
 """Head size in elements -> bytes of one token's keys, values and scales of one head."""
 SCALE_BYTES: Final = 4
 FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
+RECORD_DTYPES: Final = frozenset({"fp8_ds_mla"})
+"""KV-cache dtypes that store a latent vector as one packed record."""
 FP8_DS_COMPRESSED_BYTES: Final = 584
 """Of a vector of compressed attention: 448 in fp8, 64 in 16 bits, 8 of scales."""
 FP8_DS_ALIGNMENT_BYTES: Final = 576

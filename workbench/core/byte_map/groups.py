@@ -69,6 +69,8 @@ class GroupBytes:
     """In one manager block."""
     kernel_tokens: int | None = None
     """In one kernel block, None for states."""
+    tokens_per_state: int = 1
+    """Tokens in one stored vector: bytes of it belong to the first of them."""
     rewritten: bool = False
     """Whether its strides were rewritten (#37236)."""
 
@@ -113,6 +115,7 @@ class GroupBytes:
         first_bit = (stored * view.itemsize + byte % view.itemsize) * BYTE
         inside = tuple(index[axis] for axis in part.value_axes) if self.is_state else ()
         token, head = place.get(TOKENS), place.get(HEADS)
+        token = None if token is None else token * self.tokens_per_state
         # One matrix for each head, so the first number is the head.
         if len(inside) == STATE_HEAD_DIMENSIONS:
             head = inside[0]
@@ -160,7 +163,8 @@ class GroupBytes:
         for known in self.parts:
             if part not in {None, known.name}:
                 continue
-            named = {TOKENS: token, HEADS: head}
+            vector = None if token is None else token // self.tokens_per_state
+            named = {TOKENS: vector, HEADS: head}
             if self.is_state:
                 named = {known.view.axes[1]: head} if _has_heads(known) else {}
             fixed = {axis: n for axis, n in named.items() if n is not None}

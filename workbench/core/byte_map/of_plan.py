@@ -19,10 +19,10 @@ from workbench.core.byte_map.tensors import ByteMap, TensorBytes
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import stored_as
 from workbench.core.layouts.error import LayoutError, require_positive
+from workbench.core.layouts.layer_pages import cache_geometry
 from workbench.core.layouts.layer_views import V1
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import LayerPlace, layer_places, named_layout, place_views
-from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.layouts.shared_tensor import CacheViews
 from workbench.core.plan import Plan
 
@@ -106,12 +106,11 @@ def _layer_bytes(
     assert views.kernel_block_size is not None
     attention = plan.model.attention
     rope = None if attention is None or spec.is_indexer else attention.qk_rope_head_dim
-    geometry = CacheGeometry(
-        views.kernel_block_size, spec.num_kv_heads, spec.head_size, stored_as(plan, spec)
-    )
+    geometry = cache_geometry(spec, stored_as(plan, spec))
     return replace(
         found,
         parts=attention_parts(views.attention, geometry, rope),
+        tokens_per_state=spec.tokens_per_state,
         kernel_blocks=views.kernel_blocks_per_block,
         kernel_tokens=views.kernel_block_size,
         rewritten=views.rewritten,

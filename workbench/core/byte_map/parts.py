@@ -5,9 +5,9 @@ differ where a backend packs values, keeps scales in the page, or reads a page i
 own.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Final
 
 from workbench.core.arithmetic import cdiv
@@ -27,10 +27,15 @@ from workbench.core.groups.layer_specs import INDEX_SCALE_ELEMENTS
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.shapes import HEADS, KV, NUM_BLOCKS, TOKENS, CacheGeometry
 from workbench.core.layouts.view import View
-from workbench.core.packing import SCALE_BYTES
+from workbench.core.model import FLOAT32_STATE
+from workbench.core.packing import RECORD_DTYPES, SCALE_BYTES
 
-FP8_DS_MLA = (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16))
-"""One token of fp8_ds_mla: part, bytes, bits of one value."""
+RECORDS = {656: (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16))}
+"""Bytes of a packed latent -> its parts: name, bytes, bits of one value."""
+PAGE_RECORDS = {
+    584: ((("latent", 448, 8), ("rope", 128, 16)), (("latent scale", 7, 8), (PADDING, 1, 8)))
+}
+"""Bytes of a packed latent whose parts are apart -> what a page has of all tokens, then of all."""
 PAGED_VECTOR_BYTES = 16
 FLOAT32 = SCALE_BYTES * BYTE
 
@@ -151,30 +156,44 @@ def _latent(view: View, geometry: CacheGeometry) -> Parts:
     """Return the compressed K and V of a token with the rotary part of its key, or index keys."""
     if geometry.cache_dtype == INDEX_KEYS:
         return _index_keys(view)
-    # The comment on the format in flashmla_sparse.py, 0.23.
-    if geometry.cache_dtype == "fp8_ds_mla" and view.shape[-1] != geometry.head_size:
-        return sliced(view, FP8_DS_MLA)
-    return (plain("latent", view),)
+    if geometry.cache_dtype == FLOAT32_STATE:
+        half = view.shape[-1] // 2
+        return sliced(view, (("state", half, FLOAT32), ("score", half, FLOAT32)))
+    if geometry.cache_dtype not in RECORD_DTYPES or view.shape[-1] == geometry.head_size:
+        return (plain("latent", view),)
+    # The comments on the formats in flashmla_sparse.py (0.23) and on quantize_and_insert_k_cache
+    # of DeepSeek-V4.
+    if (pieces := RECORDS.get(view.shape[-1])) is not None:
+        return sliced(view, pieces)
+    regions = PAGE_RECORDS[view.shape[-1]]
+    rows = _regions(view, [sum(size for _name, size, _bits in region) for region in regions])
+    return tuple(chain(*map(sliced, rows, regions)))
+
+
+def _regions(view: View, sizes: Sequence[int]) -> tuple[View, ...]:
+    """Return what a kernel block keeps of all tokens one after the other: rows of these bytes."""
+    tokens = view.shape[-2]
+    starts = accumulate((tokens * size for size in sizes), initial=view.offset_elements)
+    return tuple(
+        replace(
+            view,
+            shape=(*view.shape[:-1], size),
+            strides=(*view.strides[:-2], size, 1),
+            offset_elements=start,
+        )
+        for start, size in zip(starts, sizes, strict=False)
+    )
 
 
 def _index_keys(view: View) -> Parts:
     """Return the fp8 keys of all tokens of a kernel block, then their float32 scales."""
     # indexer_k_quant_and_cache in csrc/cache_kernels.cu, 0.23 and 0.33.
-    tokens, token = view.shape[-2:]
+    token = view.shape[-1]
     scale = token // (INDEX_SCALE_ELEMENTS + SCALE_BYTES) * SCALE_BYTES
-    key = token - scale
-
-    def rows(size: int, first: int) -> View:
-        return replace(
-            view,
-            shape=(*view.shape[:-1], size),
-            strides=(*view.strides[:-2], size, 1),
-            offset_elements=view.offset_elements + first,
-        )
-
-    keys = Part("index key", rows(key, 0), BYTE)
-    scales = (Part("index scale", rows(scale, tokens * key), FLOAT32),) if scale else ()
-    return (keys, *scales)
+    if not scale:
+        return (Part("index key", view, BYTE),)
+    keys, scales = _regions(view, (token - scale, scale))
+    return Part("index key", keys, BYTE), Part("index scale", scales, FLOAT32)
 
 
 def _hidden(view: View, _geometry: CacheGeometry) -> Parts:

@@ -1,36 +1,35 @@
 """What a layer of a plan requests: its pages and its kernel block, or why vLLM stopped earlier."""
 
+from dataclasses import replace
+
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.groups.layer_specs import stored_as
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import AttentionPages, StatePages, stored_dtype
 from workbench.core.layouts.shapes import CacheGeometry
+from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
-
-
-def check_is_modelled(plan: Plan) -> None:
-    """Check that the views of the model's layers are known. Errors: LayoutError."""
-    attention = plan.model.attention
-    if attention is not None and attention.is_compressed:
-        raise LayoutError(
-            "compressed_views",
-            "The views of compressed attention are not modelled: a page holds packed vectors, keys "
-            "of an indexer or states, each with a format of its own. Groups, pages and blocks are.",
-            field="model",
-        )
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     """Return the geometry that an attention layer with this spec requests."""
-    check_is_modelled(plan)
     kept = stored_as(plan, spec)
     # In 0.23 the backend of a layer left in the model's dtype gets the dtype of the others.
     given = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype
     return AttentionPages(
-        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, given),
+        replace(cache_geometry(spec, kept), cache_dtype=given),
         stored_dtype(kept, plan.model_dtype),
         spec.content_bytes,
         spec.page_size_bytes if spec.padding_bytes else None,
+        spec.tokens_per_state,
+    )
+
+
+def cache_geometry(spec: CacheSpec, kept: str) -> CacheGeometry:
+    """Return the geometry of one manager block of a layer that is kept in this KV-cache dtype."""
+    record = spec.view_shape[2] if kept in RECORD_DTYPES else None
+    return CacheGeometry(
+        spec.block_size, spec.num_kv_heads, spec.head_size, kept, record_bytes=record
     )
 
 

@@ -29,6 +29,10 @@ class AttentionPages:
     page_size_padded: int | None = None
     compress_ratio: int = 1
 
+    def stored(self, tokens: int) -> CacheGeometry:
+        """Return the geometry of a block of so many tokens, counted in stored entries."""
+        return replace(self.geometry, block_size=tokens // self.compress_ratio)
+
     @property
     def page_bytes(self) -> int:
         """Return the bytes from one manager block to the next."""

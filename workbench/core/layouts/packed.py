@@ -10,7 +10,6 @@ from workbench.core.groups.of_plan import cache_layout, layout_refusal_text, pos
 from workbench.core.layouts.error import LayoutError, require_known, require_positive
 from workbench.core.layouts.layer_pages import (
     attention_pages,
-    check_is_modelled,
     earlier_failure,
     kernel_block,
     state_pages,
@@ -142,7 +141,6 @@ def place_views(plan: Plan, found: LayerPlace) -> CacheViews:
 
 def layout_of(plan: Plan, spec: CacheSpec, layer: str | None = None) -> CacheLayout:
     """Return what the view of a layer holds, as its backend's record has it."""
-    check_is_modelled(plan)
     name = layer_backend(plan, spec, layer)
     assert name is not None
     found = plan.rules.backends[name].cache

@@ -1,6 +1,5 @@
 """The view [block, head, token, content] of an attention layer in the one allocation of 0.33."""
 
-from dataclasses import replace
 from math import prod
 
 from workbench.core.layouts.error import LayoutError
@@ -13,7 +12,7 @@ from workbench.core.layouts.view import ITEM_BYTES, View
 def page_shape(layout: CacheLayout, pages: AttentionPages) -> tuple[int, int, int]:
     """Return (heads, tokens, content in bytes) of one manager block. Errors: LayoutError."""
     # compute_layer_kv_cache_shape_bytes in v1/kv_cache_interface.py.
-    _blocks, heads, tokens, elements = layout.shape(1, pages.geometry)
+    _blocks, heads, tokens, elements = layout.shape(1, pages.stored(pages.geometry.block_size))
     return heads, tokens, elements * ITEM_BYTES[pages.dtype]
 
 
@@ -41,8 +40,7 @@ def packed_view(
         )
     if ratio > 1 and where.block_stride != pages.page_size_bytes:
         raise _block_not_dense(where, pages, kernel_block_size, ratio)
-    kernel = replace(geometry, block_size=kernel_block_size)
-    shape = layout.shape(where.num_blocks * ratio, kernel)
+    shape = layout.shape(where.num_blocks * ratio, pages.stored(kernel_block_size))
     strides = packed_strides(
         where.name,
         (where.layers, *shape[:-1], shape[-1] * itemsize),

@@ -56,7 +56,9 @@ class LayoutName:
 class CacheGeometry:
     """One kernel block of one layer, per rank.
 
-    block_size in tokens, sizes of heads in elements; value_head_size: of values, where it differs.
+    block_size in tokens, or in vectors where several tokens share one; sizes of heads in elements;
+    value_head_size: of values, where it differs. record_bytes: of one packed latent vector, None
+    where elements are stored as they are.
     """
 
     block_size: int
@@ -64,6 +66,7 @@ class CacheGeometry:
     head_size: int
     cache_dtype: str = "auto"
     value_head_size: int | None = None
+    record_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,15 @@ from workbench.core.block_sizes import (
     describe,
     smallest_base,
 )
-from workbench.core.groups.cache_spec import HIDDEN_SPEC
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
-from workbench.core.groups.layer_backend import is_drafted, is_plain, read_blocks
+from workbench.core.groups.layer_backend import (
+    blocks_of_layers,
+    is_drafted,
+    is_plain,
+    layer_backend,
+    read_blocks,
+)
 from workbench.core.groups.of_plan import possible_layouts
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.packed_views import check_group_split
@@ -136,14 +142,18 @@ def packed_split(run: WorkingPlan) -> None:
     name = grouping.layout
     if name is None or not grouping.is_block_outermost:
         return
-    for group in grouping.groups:
-        spec = group.spec
+    # The runner asks one layer of each spec and class; the first one that cannot is named.
+    different: dict[tuple[CacheSpec, bool], str] = {}
+    for layer, (_group, spec) in grouping.layers.items():
+        different.setdefault((spec, is_drafted(run, layer)), layer)
+    for (spec, _drafted), layer in different.items():
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
-        sizes = read_blocks(run, group)
+        sizes = blocks_of_layers(run, [(layer, spec)])
         kernel = common_kernel_block(sizes, spec.block_size) or spec.block_size
+        reader = layer_backend(run, spec, layer) or run.backend
         try:
-            check_group_split(name, run.backend, spec.block_size, kernel)
+            check_group_split(name, reader, spec.block_size, kernel)
         except LayoutError as error:
             apart = [order for order in possible_layouts(run) if order.startswith("L")]
             run.problem(
@@ -187,7 +197,7 @@ def _no_common_block(
         "another backend.",
         operands={"block_size": block_size, "supported": describe(tuple(sizes))},
         # Raised by select_common_block_size
-        vllm_text=f"No common block size for {block_size}. ",
+        vllm_text=f"No common block size for {block_size}",
         candidates=(
             *({"block_size": base} for base in bases),
             {"block_size": multiple},

@@ -139,6 +139,7 @@ def _attention(fields: Fields) -> Attention:
         is_compressed=True,
         has_sinks=True,
         window_tokens=fields.integer("sliding_window", name="window_tokens"),
+        qk_rope_head_dim=fields.integer("qk_rope_head_dim"),
     )
 
 

@@ -19,18 +19,9 @@ def plan(
     every rank, in bytes.
     """
     from vllm.v1.core import kv_cache_utils
-    from vllm.v1.engine.core import EngineCore
 
-    executor = _Executor(config, specs, ranks_bytes or [PLENTY_BYTES])
-    engine = SimpleNamespace(
-        model_executor=executor,
-        available_gpu_memory_for_kv_cache=-1,
-        collective_rpc=lambda *_, **__: None,
-    )
-    joint = EngineCore._initialize_kv_caches(engine, config)  # noqa: SLF001  (its only entry)
+    joint, cache = caches(config, specs, ranks_bytes)
     units = kv_cache_utils.resolve_kv_cache_block_sizes(joint, config)
-    # The one of all ranks shows one spec for layers whose specs differ.
-    cache = executor.caches[0]
     answers = {
         "groups": [_group(group, drafted) for group in cache.kv_cache_groups],
         "scheduler_block_size": units[0],
@@ -42,6 +33,20 @@ def plan(
     if hasattr(cache, "kv_cache_layout"):
         answers["cache_layout"] = cache.kv_cache_layout
     return answers if ranks_bytes is None else {**answers, **_sizes(config, cache)}
+
+
+def caches(config: Any, specs: dict[str, Any], ranks_bytes: list[int] | None) -> tuple[Any, Any]:
+    """Return the KVCacheConfig of all ranks, which shows one spec per group, and of the first."""
+    from vllm.v1.engine.core import EngineCore
+
+    executor = _Executor(config, specs, ranks_bytes or [PLENTY_BYTES])
+    engine = SimpleNamespace(
+        model_executor=executor,
+        available_gpu_memory_for_kv_cache=-1,
+        collective_rpc=lambda *_, **__: None,
+    )
+    joint = EngineCore._initialize_kv_caches(engine, config)  # noqa: SLF001  (its only entry)
+    return joint, executor.caches[0]
 
 
 class _Executor:

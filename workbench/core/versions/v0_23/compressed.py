@@ -8,6 +8,7 @@ from functools import partial
 
 from workbench.core.backends import Capabilities, HeadSizes, Rank, always
 from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.mla import SM10X, SPARSE
 
 NAMED_FP8 = (*FP8_DTYPES, "fp8_per_token_head")
@@ -19,6 +20,7 @@ COMPRESSED = partial(
     head_sizes=HeadSizes(exact=(512,)),
     dtypes=("bfloat16",),
     supports_sinks=always,
+    cache=layouts.COMPRESSED,
 )
 
 COMPRESSED_MLA = (

@@ -92,6 +92,14 @@ LATENT = CacheLayout(
 )
 SPARSE_LATENT = CacheLayout(LATENT.axes)
 """As `LATENT` in memory; the sparse backends of MLA declare no order."""
+
+
+def _record(geometry: CacheGeometry) -> int:
+    return geometry.record_bytes or geometry.head_size
+
+
+COMPRESSED = CacheLayout(LATENT.axes, elements=_record)
+"""Vectors of compressed attention, packed or not."""
 PACKED_LATENT = CacheLayout(LATENT.axes, elements=_fp8_ds_mla)
 FLASH_ATTN_DIFFERENT_VALUES = CacheLayout(
     (NUM_BLOCKS, TOKENS, HEADS, "key_and_value"),

@@ -220,8 +220,13 @@ HELPERS = (
         supported_on={"rocm": (1, 64)},
         cache=LATENT,
     ),
-    HELPER("DEEPSEEK_V4_INDEXER", supported=(256,)),
-    HELPER("DEEPSEEK_V4_COMPRESSOR", supported=M1, cuda_graphs="ALWAYS"),
-    HELPER("SPARSE_SWA", supported=(MultipleOf(64),), preferred_at_least={"cuda": 256}),
+    HELPER("DEEPSEEK_V4_INDEXER", supported=(256,), cache=LATENT),
+    HELPER("DEEPSEEK_V4_COMPRESSOR", supported=M1, cuda_graphs="ALWAYS", cache=LATENT),
+    HELPER(
+        "SPARSE_SWA",
+        supported=(MultipleOf(64),),
+        preferred_at_least={"cuda": 256},
+        cache=layouts.COMPRESSED,
+    ),
 )
 """Caches that DeepSeek's sparse models keep alongside their attention."""

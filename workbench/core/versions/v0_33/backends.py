@@ -141,13 +141,16 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
     "ROCM_AITER_MLA_SPARSE": {"supported": (1, *M16), "orders": ("LBNHC", "LBHNC", "BLHNC")},
     "CACHE_ONLY_ATTN": {"cache": layouts.HIDDEN_STATES},
     "DEEPSEEK_V32_INDEXER": {"supported_on": {"rocm": (1, *M16)}, "cache": layouts.LATENT},
-    "DEEPSEEK_V4_INDEXER": {"orders": ("BLHNC", "BLNHC")},
-    "SPARSE_SWA": {"supported": M32},
+    "DEEPSEEK_V4_INDEXER": {"orders": ("BLHNC", "BLNHC"), "cache": layouts.LATENT},
+    "DEEPSEEK_V4_COMPRESSOR": {"cache": layouts.LATENT},
+    "SPARSE_SWA": {"supported": M32, "cache": layouts.COMPRESSED},
     "FLASHMLA_SPARSE_DSV4": {
+        "cache": layouts.COMPRESSED,
         "kv_cache_dtypes": ("auto", *NAMED_FP8, "fp8_ds_mla"),
         "stored_kv_cache_dtypes": dict.fromkeys(("auto", *NAMED_FP8), "fp8_ds_mla"),
     },
     "FLASHINFER_MLA_SPARSE_DSV4": {
+        "cache": layouts.COMPRESSED,
         "capabilities": Capabilities(majors=(10, 12)),
         "kv_cache_dtypes": ("auto", "bfloat16", *NAMED_FP8),
         "extra_kv_cache_dtypes": (("fp8_ds_mla",), conditions.on_sm12x),

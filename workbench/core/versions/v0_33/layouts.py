@@ -77,6 +77,9 @@ CPU_ATTN: Final = CacheLayout((NUM_BLOCKS, HEADS, TOKENS, "key_and_value"), elem
 ROCM_ATTN: Final = CacheLayout((NUM_BLOCKS, KV, TOKENS, "paged_heads"), elements=_all_heads)
 B12X: Final = CacheLayout((NUM_BLOCKS, KV, TOKENS, HEADS_OF_ONE_KIND), elements=_all_heads)
 LATENT: Final = CacheLayout((NUM_BLOCKS, HEADS, TOKENS, "head_size"), elements=_latent)
+COMPRESSED: Final = CacheLayout(
+    LATENT.axes, elements=lambda geometry: geometry.record_bytes or geometry.head_size
+)
 HIDDEN_STATES: Final = CacheLayout((NUM_BLOCKS, HEADS, TOKENS, "hidden_state"))
 
 LAYOUTS: Final = LayoutRules(
