@@ -40,7 +40,11 @@ def cache_shape(
     cache = V0_23.backends[backend].cache
     if cache is None:
         raise ValueError(f"{backend} does not keep an attention cache")
-    return CacheShape(backend, cache, shapes.CacheGeometry(block_size, num_kv_heads, head_size))
+    return CacheShape(
+        backend,
+        cache,
+        shapes.CacheGeometry(block_size=block_size, num_kv_heads=num_kv_heads, head_size=head_size),
+    )
 
 
 def _block_counts(_random: Random) -> Inputs:

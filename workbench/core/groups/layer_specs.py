@@ -234,7 +234,12 @@ def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:
     if cache is None or not plan.rules.layouts.one_view:
         return spec
     slots = cache.head_slots(
-        CacheGeometry(spec.block_size, spec.num_kv_heads, spec.head_size, spec.stored)
+        CacheGeometry(
+            block_size=spec.block_size,
+            num_kv_heads=spec.num_kv_heads,
+            head_size=spec.head_size,
+            cache_dtype=spec.stored,
+        )
     )
     return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
 

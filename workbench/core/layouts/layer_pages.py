@@ -29,7 +29,11 @@ def cache_geometry(spec: CacheSpec, kept: str) -> CacheGeometry:
     """Return the geometry of one manager block of a layer that is kept in this KV-cache dtype."""
     record = spec.view_shape[2] if kept in RECORD_DTYPES else None
     return CacheGeometry(
-        spec.block_size, spec.num_kv_heads, spec.head_size, kept, record_bytes=record
+        block_size=spec.block_size,
+        num_kv_heads=spec.num_kv_heads,
+        head_size=spec.head_size,
+        cache_dtype=kept,
+        record_bytes=record,
     )
 
 

@@ -54,19 +54,18 @@ class LayoutName:
 
 @dataclass(frozen=True, slots=True)
 class CacheGeometry:
-    """One kernel block of one layer, per rank.
-
-    block_size in tokens, or in vectors where several tokens share one; sizes of heads in elements;
-    value_head_size: of values, where it differs. record_bytes: of one packed latent vector, None
-    where elements are stored as they are.
-    """
+    """One kernel block of one layer, per rank."""
 
     block_size: int
+    """In tokens, or in vectors where several tokens share one."""
     num_kv_heads: int
     head_size: int
+    """In elements."""
     cache_dtype: str = "auto"
     value_head_size: int | None = None
+    """Of values, where it differs."""
     record_bytes: int | None = None
+    """Of one packed latent vector, None where elements are stored as they are."""
 
 
 @dataclass(frozen=True, slots=True)
