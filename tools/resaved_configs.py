@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-CATALOG = ROOT / "workbench" / "models" / "catalog"
+sys.path.insert(0, str(ROOT))
+from workbench.models.catalog import catalog_config, catalog_names  # noqa: E402  (needs the path)
+
+# transformers would take the folder kernels/ for a package of that name.
+sys.path.remove(str(ROOT))
 TARGET = ROOT / "tests" / "data" / "resaved"
 
 
@@ -23,12 +27,12 @@ def main() -> None:
     # Images are not read here, and its library may be a build for CUDA that does not load.
     sys.modules["torchvision"] = None  # type: ignore[assignment]
     models = {}
-    for path in sorted(CATALOG.glob("*.json")):
-        config = json.loads(path.read_text(encoding="utf-8"))
+    for name in catalog_names():
+        config = catalog_config(name)
         config.pop("_source")
         saved = saved_again(config)
         if saved is not None:
-            models[path.stem] = changes(config, saved)
+            models[name] = changes(config, saved)
     release = version("transformers")
     TARGET.mkdir(exist_ok=True)
     entry = {"origin": f"transformers {release}, save_pretrained", "models": models}

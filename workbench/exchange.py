@@ -13,7 +13,6 @@ from workbench.core.errors import ScenarioError
 from workbench.core.plan import Plan
 from workbench.interop.commands.code import llm_code
 from workbench.interop.commands.command_line import read_command
-from workbench.interop.commands.references import catalog_name
 from workbench.interop.commands.sweep_params import serve_params
 from workbench.interop.design import MAX_DESIGN_BYTES, Design, design_of, differences, read_design
 from workbench.interop.flex_settings import FlexDevice
@@ -21,6 +20,7 @@ from workbench.interop.logs.explain import explain_log as explain
 from workbench.interop.logs.report import LogReport
 from workbench.interop.logs.text import MAX_LOG_BYTES, START_IS_ENOUGH, decoded
 from workbench.models import load_model
+from workbench.models.catalog import catalog_name
 from workbench.models.names import same_model
 from workbench.resolution import resolve
 from workbench.scenario import Scenario

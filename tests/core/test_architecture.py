@@ -331,7 +331,6 @@ OPENERS = {
     "interop/commands/command_words.py": "flags of vLLM: data of the package",
     "models/catalog.py": "the catalog: data of the package",
     "models/config_defaults.py": "what configuration classes have: data of the package",
-    "models/names.py": "checkpoints with the sizes of another: data of the package",
     "models/served.py": "what was compared with installed releases: data of the package",
     "views/html.py": "the style sheet: data of the package",
     "notebooks/execute.py": "what the own worker left in a folder made for one run",

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.core.strategies import HYBRID, scenarios
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.hybrid_rewrite import NEVER
 from workbench.core.layouts.view import joined
-from workbench.models import catalog_names
 
 SAMPLES = 12
 
@@ -164,7 +164,7 @@ def test_the_pool_uses_the_memory_up(scenario):
     assert pool.num_blocks * one <= available < (pool.num_blocks + 1) * one
 
 
-@pytest.mark.parametrize("model", catalog_names())
+@pytest.mark.parametrize("model", distinct_models())
 def test_every_catalog_model_byte_by_byte_in_places(model):
     pool = byte_map(wb.resolve(wb.Scenario(model=model, max_model_len=2048)), num_blocks=3)
     for tensor in {0, len(pool.tensors) - 1}:

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from workbench.core.errors import Refused, ScenarioError
 from workbench.core.resolve import resolve
 from workbench.core.versions import RULE_SETS, V0_23, V0_33
 from workbench.core.what_if.differences import compare, outcomes
 from workbench.core.what_if.facts import FACTS, TRAITS, traits_of
-from workbench.models import catalog_names, load_model
+from workbench.models import load_model
 from workbench.scenario import Scenario
 
 
@@ -82,7 +83,7 @@ def test_a_setting_that_a_version_does_not_have_is_an_outcome():
     assert "Allowed: align, none" in comparison.new.refused
 
 
-@pytest.mark.parametrize("name", catalog_names())
+@pytest.mark.parametrize("name", distinct_models())
 def test_every_difference_of_the_catalog_has_its_rule_and_its_meaning(name):
     comparison = compared(name, kv_cache_memory_bytes=40 * 2**30)
     for entry in comparison.differences:

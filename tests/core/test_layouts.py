@@ -7,6 +7,7 @@ import json
 import pytest
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.core.conformance import PLATFORMS, config
 from tests.core.layout_cases import (
     DATA,
@@ -26,7 +27,6 @@ from workbench.core.layouts.shared_tensor import layout_name
 from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.backends import BACKENDS
 from workbench.core.versions.v0_33 import V0_33
-from workbench.models import catalog_names
 
 ATTENTION_BACKENDS = [name for name, backend in BACKENDS.items() if backend.is_selectable]
 KINDS = {"shapes": 751, "stride_orders": 52, "hybrid": 201}
@@ -200,7 +200,7 @@ def test_what_the_cache_stores():
     assert {dtype: stored_dtype(dtype, "float16") for dtype in DTYPES} == DTYPES
 
 
-@pytest.mark.parametrize("model", catalog_names())
+@pytest.mark.parametrize("model", distinct_models())
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_catalog_model_has_a_safe_layout(model, runner):
     views = plan_layout(

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from workbench.core.byte_map.of_plan import byte_map
 from workbench.core.errors import WorkbenchError
@@ -29,7 +30,7 @@ from workbench.core.layouts.placed import packed_order, packed_strides, place
 from workbench.core.layouts.shapes import NUM_BLOCKS, CacheGeometry
 from workbench.core.versions.v0_33 import V0_33
 from workbench.core.versions.v0_33.layouts import NAMES, USUAL
-from workbench.models import catalog_names, load_model
+from workbench.models import load_model
 from workbench.views.pages.layout_text import layout_text
 
 DATA = Path(__file__).parents[1] / "data" / "packed_views_0_33.jsonl.gz"
@@ -209,7 +210,7 @@ def test_every_backend_of_the_rule_set_has_a_view():
 def hybrids_and_backends():
     """(model, backend, KV dtype) of every hybrid and a dense model, with any fitting backend."""
     found = []
-    for model in catalog_names():
+    for model in distinct_models():
         attention, is_hybrid = load_model(model).attention, load_model(model).is_hybrid
         if attention is None or not (is_hybrid or model == "llama-3.1-8b"):
             continue

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from tests.models.configs import nemotron_h
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import from_vllm_command
 from workbench.interop.commands.command_line import read_command
 from workbench.interop.commands.command_words import known_flags
-from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
 FLAGS_FILE = Path(__file__).parents[1] / "data" / "vllm_flags_0_23.txt"
@@ -66,7 +66,7 @@ def with_its_method(plan):
     return plan.scenario.replace(speculative_method=explicit)
 
 
-@pytest.mark.parametrize("name", catalog_names())
+@pytest.mark.parametrize("name", distinct_models())
 @pytest.mark.parametrize("corner", CORNERS, ids=lambda corner: "-".join(corner) or "defaults")
 def test_a_command_leads_back_to_the_same_plan(name, corner):
     try:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.core.strategies import scenarios
 from workbench.core.errors import ConfigError, Refused, ScenarioError
 from workbench.exchange import load_design, loaded_design, save_design
 from workbench.interop.design import NUMBERS, design_of, read_design
-from workbench.models import catalog_names
 from workbench.scenario import Scenario
 
 
@@ -23,7 +23,7 @@ def design_text(scenario, **changes):
     return dataclasses.replace(design, **changes).to_json()
 
 
-@pytest.mark.parametrize("name", catalog_names())
+@pytest.mark.parametrize("name", distinct_models())
 def test_a_design_leads_back_to_the_same_plan(name, tmp_path):
     scenario = Scenario(model=name, max_model_len=2048)
     path = tmp_path / "design.json"

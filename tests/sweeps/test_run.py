@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.sweeps.test_points import differences
 from workbench.core.versions import RULE_SETS
-from workbench.models import catalog_names, load_model
+from workbench.models import load_model
 from workbench.scenario.fields import Settings
 from workbench.sweeps import run
 from workbench.sweeps.front import undominated
@@ -61,7 +62,7 @@ def random_space(chance, limit):
         if size * count <= limit:
             axes[field] = chance.sample(values, k=count)
             size *= count
-    name, rules = chance.choice(catalog_names()), chance.choice(list(RULE_SETS))
+    name, rules = chance.choice(distinct_models()), chance.choice(list(RULE_SETS))
     memory = chance.choice([None, GIB, 20 * GIB])
     start = Settings(rules=rules, kv_cache_memory_bytes=memory)
     return Space({name: load_model(name)}, start, axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from tests.catalog import distinct_models
 from tests.ui.panels import (
     buttons,
     figure,
@@ -18,7 +19,6 @@ from tests.ui.panels import (
 from tests.views.plans import EVIL, evil_config
 from workbench.core.errors import ScenarioError
 from workbench.exchange import commands_of
-from workbench.models import catalog_names
 from workbench.scenario import FIELDS, Scenario
 from workbench.scenario.field import ENGINE
 from workbench.views.pages.figure import page
@@ -177,7 +177,7 @@ def test_of_a_device_and_what_contradicts_it_the_newest_counts():
 
 def test_a_round_through_the_catalog_updates_one_figure_in_place(panel):
     view = panel._figure.view
-    for name in (*catalog_names()[::4], "mamba-2.8b", "llama-3.1-8b", "nemotron-3-nano-30b-a3b"):
+    for name in (*distinct_models()[::4], "mamba-2.8b", "llama-3.1-8b", "nemotron-3-nano-30b-a3b"):
         panel.controls["model"].value = name
         assert panel.scenario.model == name
         assert panel._figure.view is view

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from tests.catalog import distinct_models
 from tests.models.configs import mamba2, nemotron_h
 from workbench.core.errors import WorkbenchError
 from workbench.core.plan import Plan
 from workbench.core.platforms import PLATFORMS
-from workbench.models import catalog_names
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 
@@ -38,7 +38,7 @@ def plan_of(**values: Any) -> Plan:
 def all_plans() -> tuple[Plan, ...]:
     """Return every catalog model on every platform that supports it, and the corner cases."""
     found = []
-    for name in catalog_names():
+    for name in distinct_models():
         for platform in PLATFORMS:
             try:
                 found.append(plan_of(model=name, platform=platform))

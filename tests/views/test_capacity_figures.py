@@ -7,10 +7,10 @@ import random
 import pytest
 
 import workbench as wb
+from tests.catalog import distinct_models
 from workbench.core.capacity.occupancy import pool_use, requests_that_fit, waste
 from workbench.core.capacity.separate_pools import request_bytes, separate_pools
 from workbench.core.what_if.alternatives import fp8_gain, on_ranks
-from workbench.models import catalog_names
 from workbench.views.figures import (
     capacity,
     gain_of_fp8,
@@ -32,7 +32,7 @@ def plan_of(model=NANO, **values):
 def test_ten_thousand_random_pools_add_up_to_the_last_byte():
     pick = random.Random(7)
     plans = []
-    for name in catalog_names():
+    for name in distinct_models():
         for kv_cache_dtype in ("auto", "fp8"):
             for caching in (False, True):
                 scenario = wb.Scenario(
@@ -144,7 +144,7 @@ def test_every_layer_is_in_one_cell_of_the_groups():
     assert "1 empty slot" in groups(plan).layout.title.text
 
 
-@pytest.mark.parametrize("model", catalog_names())
+@pytest.mark.parametrize("model", distinct_models())
 def test_every_model_can_be_drawn_in_little_space(model):
     plan = plan_of(model, kv_cache_memory_bytes="8 GiB", max_model_len=2048)
     for figure in (

@@ -127,7 +127,7 @@ def test_kernel_blocks_are_ruled_one_by_one():
         ruled += expected > 0
         for number, x in enumerate(lines.x[0::3], 1):
             assert x * blocks == pytest.approx(number * plan.attention_page_size_bytes)
-    assert ruled > 10
+    assert ruled > 5
 
 
 def test_the_smallest_block():

@@ -3,7 +3,8 @@ import re
 import pytest
 
 import workbench as wb
-from workbench.models import catalog_config, catalog_names
+from tests.catalog import distinct_models
+from workbench.models import catalog_config
 from workbench.views.capacity.html import glossary, pool_html
 from workbench.views.figures import reserved_bytes
 from workbench.views.hits.figure import hits_html
@@ -15,7 +16,7 @@ def plan_of(**fields):
     return wb.resolve(wb.Scenario(max_model_len=2048, **fields))
 
 
-@pytest.mark.parametrize("model", catalog_names())
+@pytest.mark.parametrize("model", distinct_models())
 def test_every_model_has_groups_and_hits_to_show(model):
     plan = plan_of(model=model, kv_cache_memory_bytes=8 * GIB, enable_prefix_caching=True)
     assert f"{plan.cache.num_blocks:,} blocks" in pool_html(plan)

@@ -15,10 +15,10 @@ from workbench.core.errors import ConfigError
 from workbench.core.model import FULL, SLIDING, Head, Layer, Model
 from workbench.core.weights import UnreadWeights
 from workbench.models.attention import read_attention
-from workbench.models.catalog import labelled_config, load_model
 from workbench.models.fields import Fields
 from workbench.models.json_file import plain_copy
 from workbench.models.lengths import read_lengths
+from workbench.models.load import labelled_config, load_model
 from workbench.models.mtp import read_mtp
 from workbench.models.read import model_dtype, read_model
 from workbench.models.weights.read import read_weights

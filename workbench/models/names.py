@@ -1,12 +1,10 @@
 """Find the catalog model of a checkpoint by its name: quantized, fine-tuned, or released later."""
 
-import json
 import re
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
-from workbench.models.catalog import catalog_names, repository
+from workbench.models.catalog import catalog_hub_id, catalog_names
 
 HUB_CACHE = re.compile(r"models--([^/\\]+?)--([^/\\]+)")
 WORDS = re.compile(r"[-_\s]+")
@@ -49,15 +47,9 @@ def similar_model(reference: str) -> str | None:
 
 @cache
 def _checkpoints() -> dict[str, SameModel]:
-    """Return the catalog model of every checkpoint whose config.json was read, by its name."""
-    known = {}
-    for name in catalog_names():
-        hub_id = repository(name) or name
-        known[_core(hub_id)] = SameModel(name, hub_id)
-    text = (resources.files("workbench.models") / "same_models.json").read_text(encoding="utf-8")
-    for hub_id, same in json.loads(text).items():
-        known[_core(hub_id)] = SameModel(same["model"], same["source"])
-    return known
+    """Return every model of the catalog by the name of its checkpoint."""
+    hub_ids = {name: catalog_hub_id(name) or name for name in catalog_names()}
+    return {_core(hub_id): SameModel(name, hub_id) for name, hub_id in hub_ids.items()}
 
 
 def _core(reference: str) -> str:

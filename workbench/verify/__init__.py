@@ -6,8 +6,7 @@ workbench.verify.process.CannotVerifyError: ...
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,10 +14,8 @@ from workbench.core.errors import Refused
 from workbench.core.plan import Plan
 from workbench.core.versions import RULE_SETS
 from workbench.core.what_if.verification import Check, Report, compare, nearest_rules
-from workbench.models import catalog_config, catalog_names, load_scenario_model
-from workbench.models.catalog import repository
-from workbench.models.hub import download_config
-from workbench.models.json_file import read_config
+from workbench.models import load_scenario_model
+from workbench.models.load import labelled_config
 from workbench.resolution import resolve
 from workbench.scenario import Scenario
 from workbench.verify.process import CannotVerifyError, Host, Installation, Outcome, query, question
@@ -99,21 +96,9 @@ def _question(scenario: Scenario) -> dict[str, Any]:
     return question(
         scenario,
         load_scenario_model(scenario),
-        _config(scenario.model),
-        None if draft is None else _config(draft),
+        labelled_config(scenario.model)[0],
+        None if draft is None else labelled_config(draft)[0],
     )
-
-
-def _config(reference: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object of a config.json that is read already."""
-    if not isinstance(reference, str):
-        return reference
-    name = reference.casefold()
-    hub_ids = {(repository(known) or "").casefold(): known for known in catalog_names()}
-    if name in catalog_names() or name in hub_ids:
-        return catalog_config(hub_ids.get(name, name))
-    path = Path(reference).expanduser()
-    return read_config(path) if path.exists() else download_config(reference)
 
 
 __all__ = ["CannotVerifyError", "check", "installed_version", "verify"]

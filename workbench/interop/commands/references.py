@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workbench.access.app_mode import app_mode
-from workbench.models import catalog_names, repository
+from workbench.models.catalog import catalog_name
 
 
 def model_reference(reference: str) -> str:
@@ -20,12 +20,3 @@ def local_config(reference: str) -> str | None:
         return str(inside) if inside.is_file() else None
     except (OSError, RuntimeError, ValueError):  # a name too long, no home folder, a zero byte
         return None
-
-
-def catalog_name(reference: str) -> str | None:
-    """Return the catalog's name for a hub id or a catalog name, None for any other model."""
-    wanted = reference.rstrip("/").casefold()
-    for name in catalog_names():
-        if wanted in {name, (repository(name) or "").casefold()}:
-            return name
-    return None

@@ -17,7 +17,8 @@ from workbench.core.speculation import (
 from workbench.core.stages.speculation import method_for
 from workbench.core.versions import RULE_SETS
 from workbench.interop.commands.references import model_reference
-from workbench.models import catalog_names, repository
+from workbench.models import repository
+from workbench.models.catalog import catalog_name
 from workbench.scenario.fields import FIELDS, Settings
 
 SPECULATION = "speculative_config"
@@ -117,14 +118,14 @@ def printed_speculation(config: object, target: object = None) -> dict[str, Any]
     tokens, method, model = (
         pattern.search(text) for pattern in (PRINTED_TOKENS, PRINTED_METHOD, PRINTED_MODEL)
     )
+    printed = model and model[1]
     found: dict[str, Any] = {} if tokens is None else {"num_speculative_tokens": int(tokens[1])}
-    name = speculative_method(method and method[1], model and model[1])
+    name = speculative_method(method and method[1], printed)
     if name is not None and name != HIDDEN_STATES:
         found["speculative_method"] = name
-    reference = None if model is None else draft_model(name, model[1], target)
+    reference = draft_model(name, printed, target)
     # A log names what that machine had: only what is known here is read, nothing is downloaded.
-    known = model is not None and (reference in catalog_names() or reference != model[1])
-    if reference is not None and known:
+    if reference is not None and (catalog_name(reference) or reference != printed):
         found["draft_model"] = reference
     if isinstance(config, dict):
         found |= draft_settings(config)

@@ -5,8 +5,9 @@ import re
 from typing import Any
 
 from workbench.interop.commands.command_line import MATTERS
-from workbench.interop.commands.references import catalog_name, local_config
+from workbench.interop.commands.references import local_config
 from workbench.interop.commands.speculation import SPECULATION, printed_speculation
+from workbench.models.catalog import catalog_name
 from workbench.models.names import same_model, similar_model
 from workbench.scenario import FIELDS, MODEL, Field
 

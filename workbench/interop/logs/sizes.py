@@ -112,7 +112,7 @@ TOKENS = Compare(
 SIZES = (
     message(
         "preferred_block",
-        r"`Setting kv cache block size to` (?P<block_size>\d+) for (?P<backend>[\w, ]+?) backend",
+        r"`Setting kv cache block size to` (?P<block_size>\d+) for (?P<backend>[\w, /]+?) backend",
         "Phase 1: the size that the backend prefers, before mamba pages are considered.",
         compares=(
             Compare("block_size", of=_preferred, rules=("preferred_block_size",), unit="tokens"),

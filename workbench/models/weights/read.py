@@ -20,6 +20,7 @@ EXPERTS_PER_TOKEN = (
 )
 FLOAT_HEAD = frozenset({"minimax_text_01"})
 """model_types whose head is in float32."""
+TIE = "tie_word_embeddings"
 NORM_BIAS = frozenset({"starcoder2"})
 """model_types whose last norm has a bias."""
 
@@ -58,7 +59,9 @@ def _whole(config: Config, found: Collected) -> Weights:
     found.add("", REST[kind](config) if kind in REST else ())
     rows = config.size("vocab_size")
     vocabularies = [vocabulary(EMBEDDING, rows, config.hidden)]
-    if not config.flag("tie_word_embeddings", kind in TIED):
+    # transformers 5 writes its class's default into a part that had none; the whole file says.
+    tied = config.fields.top.get(TIE)
+    if not (config.flag(TIE, kind in TIED) if tied is None else tied):
         head = vocabulary("lm_head", rows, config.hidden)
         vocabularies.append(head._replace(dtype="float32" if kind in FLOAT_HEAD else None))
     tower = vision(config)

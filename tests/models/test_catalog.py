@@ -1,0 +1,88 @@
+"""The catalog: every line is read, resolves where it is served, and is found by its names."""
+
+from __future__ import annotations
+
+import json
+import string
+from importlib import resources
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.catalog import is_served
+from workbench.core.errors import ConfigError, Refused
+from workbench.models import catalog_config, catalog_names, load_model, repository
+from workbench.models.catalog import FILE, catalog_name, merged
+from workbench.resolution import resolve
+from workbench.scenario import Scenario
+
+LINES = json.loads((resources.files("workbench.models") / FILE).read_text(encoding="utf-8"))
+RELEASES = ("0.23", "0.33")
+
+
+def test_the_catalog_has_the_models_that_people_ask_for():
+    assert len(catalog_names()) >= 75
+    assert list(catalog_names()) == sorted(catalog_names())
+    assert {name.casefold() for name in catalog_names()} == set(catalog_names())
+
+
+@pytest.mark.parametrize("hub_id", LINES)
+def test_a_line_is_a_model_that_says_where_it_was_read(hub_id):
+    assert set(LINES[hub_id]) <= {"name", "origin", "note", "like", "config"}
+    source = catalog_config(hub_id)["_source"]
+    assert source["repo"] == hub_id
+    assert source["origin"]
+    model = load_model(hub_id)
+    assert model.name == LINES[hub_id].get("name", hub_id)
+    assert model.derived_max_model_len is not None or model.is_attention_free
+
+
+@pytest.mark.parametrize("rules", RELEASES)
+def test_every_line_resolves_in_the_releases_that_have_its_class(rules):
+    for hub_id in LINES:
+        scenario = Scenario(model=hub_id, rules=rules)
+        if is_served(hub_id, rules):
+            assert resolve(scenario).block_size > 0
+        else:
+            with pytest.raises(Refused, match=rf"vLLM {rules}.*vLLM 0\.") as caught:
+                resolve(scenario)
+            assert caught.value.code == "architecture_not_served"
+
+
+def test_a_name_and_a_hub_id_are_found_in_any_case():
+    for hub_id, line in LINES.items():
+        known = line.get("name", hub_id)
+        for reference in (hub_id, hub_id.upper(), f"{hub_id}/", known, known.title()):
+            assert catalog_name(reference) == known
+            assert repository(reference) == hub_id
+
+
+def test_a_quantized_checkpoint_has_the_cache_that_it_requests():
+    assert load_model("Qwen/Qwen3-235B-A22B").kv_cache_dtype == "auto"
+    assert load_model("nvidia/Qwen3-235B-A22B-NVFP4").kv_cache_dtype == "fp8_e4m3"
+
+
+def test_what_a_caller_changes_stays_with_the_caller():
+    catalog_config("qwen3-32b")["num_hidden_layers"] = 1
+    catalog_config("gemma-3-27b")["text_config"]["layer_types"].clear()
+    assert catalog_config("qwen3-32b")["num_hidden_layers"] == 64
+    assert catalog_config("gemma-3-27b")["text_config"]["layer_types"]
+
+
+def test_a_patch_is_one_of_rfc_7396():
+    base = {"a": 1, "b": {"c": [1], "d": 2}, "e": None}
+    patch = {"a": None, "b": {"d": 3, "f": {"g": 4}}, "h": [None]}
+    assert merged(base, patch) == {"b": {"c": [1], "d": 3, "f": {"g": 4}}, "e": None, "h": [None]}
+    assert merged(base, {}) == base
+
+
+def test_an_unknown_name_lists_the_nearest():
+    with pytest.raises(ConfigError, match="Nearest: qwen3-coder-480b-a35b"):
+        load_model("qwen3-coder-480b")
+
+
+@given(st.text(string.ascii_letters + string.digits + "-./", max_size=40))
+def test_no_text_is_taken_for_a_model_by_accident(text):
+    known = {one.casefold() for one in (*LINES, *catalog_names())}
+    assert (catalog_name(text) is not None) == (text.rstrip("/").casefold() in known)
