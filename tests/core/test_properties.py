@@ -426,7 +426,7 @@ NEEDS = {
         refusals.mamba_block_size,
     },
     memory.memory: {memory.auto_fit},
-    backend_choice.nvfp4_generation: {backend_choice.backend_choice},
+    layer_checks.nvfp4_generation: {backend_choice.backend_choice},
     flex.flex_construction: {backend_choice.backend_choice},
     flex.batch_invariance: {backend_choice.backend_choice},
     flex.flex_mask_block: {pages.kernel_block_size},

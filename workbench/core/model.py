@@ -123,8 +123,15 @@ class Attention:
     qk_nope_head_dim: int | None = None
     qk_rope_head_dim: int | None = None
     v_head_dim: int | None = None
+    value_head_size: int | None = None
+    """Elements of one cached value, None where it is as wide as a key."""
     indexer: Indexer | None = None
     """The token choice of sparse attention, else None."""
+
+    @property
+    def pair_elements(self) -> int:
+        """Return the elements of a key and its value, of one head and token."""
+        return self.head_size + (self.value_head_size or self.head_size)
 
     def of_layer(self, layer: Layer) -> Attention:
         """Return the geometry of one layer, which may have heads of its own."""
@@ -232,8 +239,9 @@ class Model:
     @property
     def largest_attention(self) -> Attention | None:
         """Return the most KV heads and the largest head of any layer: what vLLM has for all."""
-        if self.attention is None:
-            return None
+        # ModelArchitectureConfig does not know the heads of MiMo-V2's windows.
+        if self.attention is None or self.attention.value_head_size is not None:
+            return self.attention
         found = {self.attention.of_layer(layer) for layer in self.layers if layer.kind != SSM}
         return _with_heads(
             self.attention,

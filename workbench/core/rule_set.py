@@ -30,6 +30,11 @@ def never_imposed(_query: LayerQuery) -> None:
     return
 
 
+def none_named(_query: LayerQuery) -> tuple[str, ...]:
+    """Return no name."""
+    return ()
+
+
 def never_ignored(_query: LayerQuery, _name: str) -> bool:
     """Return False: every name counts."""
     return False
@@ -89,6 +94,10 @@ class RuleSet:
     the same layout, whatever is set explicitly."""
     backend_for_mixed_heads: Callable[[LayerQuery], str | None] = never_imposed
     """The backend of all layers where their heads differ in size and none is explicit."""
+    backends_of_narrow_values: Callable[[LayerQuery], tuple[str, ...]] = none_named
+    """The backends of layers with values narrower than keys, the one that the model sets first."""
+    models_without_cache_settings: frozenset[str] = frozenset()
+    """Architectures whose layers keep the model's dtype, whatever the KV-cache dtype is."""
     ignores_backend: Callable[[LayerQuery, str], bool] = never_ignored
     """Whether a layer takes no notice of this explicit backend."""
     all_backends: bool = False

@@ -17,9 +17,8 @@ from workbench.core.byte_map.groups import GroupBytes
 from workbench.core.byte_map.parts import attention_parts
 from workbench.core.byte_map.tensors import ByteMap, TensorBytes
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.groups.layer_specs import stored_as
+from workbench.core.groups.layer_specs import cache_geometry, stored_as
 from workbench.core.layouts.error import LayoutError, require_positive
-from workbench.core.layouts.layer_pages import cache_geometry
 from workbench.core.layouts.layer_views import V1
 from workbench.core.layouts.of_plan import plan_layout
 from workbench.core.layouts.packed import LayerPlace, layer_places, named_layout, place_views
@@ -106,7 +105,7 @@ def _layer_bytes(
     assert views.kernel_block_size is not None
     attention = plan.model.attention
     rope = None if attention is None or spec.is_indexer else attention.qk_rope_head_dim
-    geometry = cache_geometry(spec, stored_as(plan, spec))
+    geometry = cache_geometry(plan, spec, stored_as(plan, spec))
     return replace(
         found,
         parts=attention_parts(views.attention, geometry, rope),

@@ -30,6 +30,8 @@ def unquantized_layers(plan: Plan) -> frozenset[int]:
     model, attention = plan.model, plan.model.attention
     if attention is None or plan.kv_cache_dtype == AS_THE_MODEL:
         return frozenset()
+    if model.architecture in plan.rules.models_without_cache_settings:
+        return frozenset(layer.number for layer in model.layers)
     if attention.use_mla and not plan.rules.groups.skips_mla_layers:
         return frozenset()
     # --kv-cache-dtype-skip-layers names layers by number or by kind.

@@ -36,7 +36,7 @@ from workbench.core.model import (
     CompressedCache,
     Layer,
 )
-from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES
+from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES
 from workbench.core.plan import Plan
 
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
@@ -233,15 +233,21 @@ def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:
     cache = None if name is None else plan.rules.backends[name].cache
     if cache is None or not plan.rules.layouts.one_view:
         return spec
-    slots = cache.head_slots(
-        CacheGeometry(
-            block_size=spec.block_size,
-            num_kv_heads=spec.num_kv_heads,
-            head_size=spec.head_size,
-            cache_dtype=spec.stored,
-        )
-    )
+    slots = cache.head_slots(cache_geometry(plan, spec, spec.stored))
     return spec if slots == spec.num_heads else spec._replace(num_head_slots=slots)
+
+
+def cache_geometry(plan: Plan, spec: CacheSpec, kept: str) -> CacheGeometry:
+    """Return the geometry of one manager block of a layer that is kept in this KV-cache dtype."""
+    whole = plan.model.attention
+    return CacheGeometry(
+        block_size=spec.block_size,
+        num_kv_heads=spec.num_kv_heads,
+        head_size=spec.head_size,
+        cache_dtype=kept,
+        value_head_size=None if whole is None or spec.is_indexer else whole.value_head_size,
+        record_bytes=spec.view_shape[2] if kept in RECORD_DTYPES else None,
+    )
 
 
 def stored_as(plan: Plan, spec: CacheSpec) -> str:

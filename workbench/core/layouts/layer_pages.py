@@ -3,11 +3,9 @@
 from dataclasses import replace
 
 from workbench.core.groups.cache_spec import CacheSpec
-from workbench.core.groups.layer_specs import stored_as
+from workbench.core.groups.layer_specs import cache_geometry, stored_as
 from workbench.core.layouts.error import LayoutError
 from workbench.core.layouts.layer_views import AttentionPages, StatePages, stored_dtype
-from workbench.core.layouts.shapes import CacheGeometry
-from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
 
 
@@ -17,23 +15,11 @@ def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
     # In 0.23 the backend of a layer left in the model's dtype gets the dtype of the others.
     given = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype
     return AttentionPages(
-        replace(cache_geometry(spec, kept), cache_dtype=given),
+        replace(cache_geometry(plan, spec, kept), cache_dtype=given),
         stored_dtype(kept, plan.model_dtype),
         spec.content_bytes,
         spec.page_size_bytes if spec.padding_bytes else None,
         spec.tokens_per_state,
-    )
-
-
-def cache_geometry(spec: CacheSpec, kept: str) -> CacheGeometry:
-    """Return the geometry of one manager block of a layer that is kept in this KV-cache dtype."""
-    record = spec.view_shape[2] if kept in RECORD_DTYPES else None
-    return CacheGeometry(
-        block_size=spec.block_size,
-        num_kv_heads=spec.num_kv_heads,
-        head_size=spec.head_size,
-        cache_dtype=kept,
-        record_bytes=record,
     )
 
 

@@ -20,7 +20,8 @@ from workbench.core.working_plan import WorkingPlan
 TOKEN_BYTES = Rule(
     "attention_bytes_per_token",
     "Attention bytes of one token",
-    "kv_heads * 2 * head_size * bytes; MLA: head_size * bytes; packed types: see operands",
+    "kv_heads * (head_size + value_head_size) * bytes; MLA: head_size * bytes; packed types: see "
+    "operands",
     "bytes",
 )
 
@@ -164,7 +165,7 @@ def _plain_token_bytes(run: WorkingPlan) -> int:
     attention = run.model.largest_attention
     assert attention is not None
     kv_heads = attention.kv_heads_per_rank(run.settings.tensor_parallel)
-    return kv_heads * 2 * attention.head_size * FLOAT_BYTES[run.model_dtype]
+    return kv_heads * attention.pair_elements * FLOAT_BYTES[run.model_dtype]
 
 
 def _quantized_token_bytes(run: WorkingPlan) -> int:

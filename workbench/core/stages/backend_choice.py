@@ -19,7 +19,6 @@ STORED_DTYPE = Rule(
     "what the sparse backend keeps instead of the KV-cache dtype",
 )
 BLOCK_SIZE_REASON = ["block_size not supported"]
-NVFP4_MAJOR = 10
 
 
 def attention_backends(run: WorkingPlan) -> dict[str, Backend]:
@@ -44,6 +43,10 @@ def supported_sizes(run: WorkingPlan, query: LayerQuery, backend: Backend) -> tu
 
 def reasons_against(run: WorkingPlan, query: LayerQuery, backend: Backend) -> list[str]:
     """Return every reason why `backend` is not available here; empty when it is valid."""
+    if query.attention.value_head_size is not None:
+        # The model sets it, and vLLM tests nothing.
+        taken = backend.name in run.rules.backends_of_narrow_values(query)
+        return [] if taken else ["values narrower than keys not supported"]
     if run.platform.name not in backend.platforms:
         return [f"not available on {run.platform.title}"]
     # platforms that call validate_configuration; the others take what they know by name
@@ -73,6 +76,9 @@ def requested_backend(run: WorkingPlan, query: LayerQuery) -> str | None:
     None where neither is, and where a layer with this query takes no notice of it.
     """
     requested, attention = run.settings.backend, run.model.attention
+    if query.attention.value_head_size is not None:
+        set_ = run.rules.backends_of_narrow_values(query)
+        return requested if requested in set_ else next(iter(set_), requested)
     if requested is None and attention is not None and attention.has_mixed_head_sizes:
         requested = run.rules.backend_for_mixed_heads(LayerQuery.of(run))
     if requested is None or run.rules.ignores_backend(query, requested):
@@ -248,7 +254,7 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
     run.step(
         BACKEND,
         name,
-        "requested" if run.settings.backend else "set for all layers: heads of several sizes",
+        "requested" if run.settings.backend == name else "set by the model for its heads",
         platform=run.platform.name,
         compute_capability=_capability(run),
         reasons_against=reasons,
@@ -277,23 +283,6 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
         if run.rules.backends[name].is_compressed
         else f"{name} is not a DeepSeek V4 attention backend. ",
     )
-
-
-def nvfp4_generation(run: WorkingPlan) -> None:
-    """Refuse nvfp4 with FlashInfer outside SM10x: it is chosen there, but its builder fails."""
-    # validate_configuration accepts it on any device; FlashInferMetadataBuilder does not
-    if run.backend != "FLASHINFER" or run.kv_cache_dtype != "nvfp4" or run.capability is None:
-        return
-    if run.capability[0] != NVFP4_MAJOR:
-        run.problem(
-            "nvfp4_needs_sm100",
-            "kv_cache_dtype",
-            f"kv_cache_dtype = nvfp4 runs on compute capability {NVFP4_MAJOR}.x only; "
-            f"this is {_capability(run)}. The attention backend fails when it is built.",
-            operands={"kv_cache_dtype": "nvfp4", "compute_capability": _capability(run)},
-            candidates=({"kv_cache_dtype": "fp8"}, {"compute_capability": "10.0"}),
-            vllm_text="--kv-cache-dtype nvfp4 requires sm100f",
-        )
 
 
 def _capability(run: WorkingPlan) -> str | None:

@@ -196,7 +196,8 @@ def layers_built(run: WorkingPlan) -> None:
             "layers_cannot_be_built",
             "kv_cache_dtype",
             f"{record.name} is chosen, and its layers refuse kv_cache_dtype = {run.kv_cache_dtype} "
-            f"on compute capability {capability} when they are built. Leave it at auto.",
+            f"or their heads on compute capability {capability} when they are built: {text}. Leave "
+            "it at auto, and the backend to the engine.",
             operands={"backend": record.name, "compute_capability": capability},
             candidates=({"kv_cache_dtype": "auto"}, {"backend": None}),
             vllm_text=text,

@@ -11,6 +11,7 @@ ALIGN_BUDGET = Rule(
     "Block fits the token budget",
     "align mode needs block_size <= max_num_batched_tokens",
 )
+NVFP4_MAJOR = 10
 
 
 def group_replication(run: WorkingPlan) -> None:
@@ -51,6 +52,24 @@ def drafted_states(run: WorkingPlan) -> None:
             *({"rules": name} for name, rules in RULE_SETS.items() if rules.groups.pads_pages),
         ),
     )
+
+
+def nvfp4_generation(run: WorkingPlan) -> None:
+    """Refuse nvfp4 with FlashInfer outside SM10x: it is chosen there, but its builder fails."""
+    # validate_configuration accepts it on any device; FlashInferMetadataBuilder does not
+    if run.backend != "FLASHINFER" or run.kv_cache_dtype != "nvfp4" or run.capability is None:
+        return
+    if run.capability[0] != NVFP4_MAJOR:
+        capability = ".".join(map(str, run.capability))
+        run.problem(
+            "nvfp4_needs_sm100",
+            "kv_cache_dtype",
+            f"kv_cache_dtype = nvfp4 runs on compute capability {NVFP4_MAJOR}.x only; "
+            f"this is {capability}. The attention backend fails when it is built.",
+            operands={"kv_cache_dtype": "nvfp4", "compute_capability": capability},
+            candidates=({"kv_cache_dtype": "fp8"}, {"compute_capability": "10.0"}),
+            vllm_text="--kv-cache-dtype nvfp4 requires sm100f",
+        )
 
 
 def e5m2_with_scales(run: WorkingPlan) -> None:

@@ -8,9 +8,19 @@ from workbench.models.families import (
     compressed,
     linear,
     mamba,
+    narrow_values,
     searched,
     shared_layers,
     windows,
 )
 
-__all__ = ["chunked", "compressed", "linear", "mamba", "searched", "shared_layers", "windows"]
+__all__ = [
+    "chunked",
+    "compressed",
+    "linear",
+    "mamba",
+    "narrow_values",
+    "searched",
+    "shared_layers",
+    "windows",
+]

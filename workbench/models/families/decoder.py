@@ -61,9 +61,9 @@ REFUSALS: dict[str, str] = dict.fromkeys(
     ("cohere_asr", "fireredlid", "nemotron_parse", "nemotron_parse3_5", "whisper"),
     "its decoder also caches the encoder's keys and values (cross attention), which are not here.",
 )
-REFUSALS |= dict.fromkeys(
-    ("mimo_v2", "mimo_v2_omni"),
-    "its values are narrower than its keys, and the backends for that (DIFFKV) are not here.",
+REFUSALS["unlimited_ocr"] = (
+    "its layers drop generated tokens past a window (R-SWA), which are not here. Its pages are "
+    'those of full attention: set architectures to ["DeepseekOCRForCausalLM"] for its sizes.'
 )
 """Module of vLLM, or architecture -> why the default reader does not read what it builds."""
 

@@ -30,6 +30,7 @@ from workbench.core.versions.v0_23.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_23.citations import CITATIONS
 from workbench.core.versions.v0_23.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_23.mla import companions
+from workbench.core.versions.v0_23.narrow_values import flash_alone
 from workbench.core.versions.v0_23.stages import STAGES
 from workbench.core.weights import LATER, MROPE
 
@@ -139,6 +140,11 @@ V0_23 = RuleSet(
     layer_token_bytes=layer_token_bytes,
     companions=companions,
     ignores_backend=ignores_backend,
+    backends_of_narrow_values=flash_alone,
+    # `MiMoV2FlashDecoderLayer` passes no configuration of the cache on.
+    models_without_cache_settings=frozenset(
+        f"MiMoV2{name}ForCausalLM" for name in ("", "Flash", "Omni")
+    ),
     groups=GroupRules(aligns_index_keys=True, chunks_forget_quantization=True),
     layouts=LayoutRules(),
     offload=OffloadRules(),

@@ -6,6 +6,8 @@ selection of `vllm/platforms/{cuda,rocm,xpu,cpu}.py` (#37467 for `is_ssm` and pr
 A backend that is added here is in the later versions, too.
 """
 
+from dataclasses import replace
+
 from workbench.core import packing
 from workbench.core.backend_table import BackendTable
 from workbench.core.backends import (
@@ -24,6 +26,7 @@ from workbench.core.dtypes import PER_TOKEN_HEAD_DTYPES, TURBOQUANT_BITS
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.compressed import COMPRESSED_MLA, OWN_NAMES
 from workbench.core.versions.v0_23.mla import HELPERS, MLA, SPARSE_MLA
+from workbench.core.versions.v0_23.narrow_values import needs_newer_flash
 
 ALL_FLOATS = ("bfloat16", "float16", "float32")
 M1, M16 = (MultipleOf(1),), (MultipleOf(16),)
@@ -181,7 +184,18 @@ _SSM = tuple(
     )
 )
 
-BACKENDS = BackendTable((*_ATTENTION, *MLA, *SPARSE_MLA, *COMPRESSED_MLA, *HELPERS, *_SSM))
+_DIFFERENT_VALUES = replace(
+    _ATTENTION[0],
+    name="FLASH_ATTN_DIFFKV",
+    platforms=("cuda",),
+    cache=layouts.FLASH_ATTN_DIFFERENT_VALUES,
+    fails_when_built=needs_newer_flash,
+    ranks=(),
+)
+
+BACKENDS = BackendTable(
+    (*_ATTENTION, _DIFFERENT_VALUES, *MLA, *SPARSE_MLA, *COMPRESSED_MLA, *HELPERS, *_SSM)
+)
 
 
 def ignores_backend(query: LayerQuery, name: str) -> bool:

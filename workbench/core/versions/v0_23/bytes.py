@@ -13,6 +13,8 @@ from workbench.core.packing import (
     turboquant_slot_bytes,
 )
 
+PAIRS = "kv_heads * (head_size + value_head_size) * bytes"
+
 
 def token_bytes(
     attention: Attention,
@@ -36,8 +38,8 @@ def token_bytes(
     if kv_cache_dtype == "nvfp4":
         return kv_heads * nvfp4(size), "2 * kv_heads * (head/2 + head/16)"
     element = kv_element_bytes(kv_cache_dtype, model_dtype)
-    plain = kv_heads * 2 * size * element
-    return plain + scales, "kv_heads * 2 * head_size * bytes" + (" + scales" if scales else "")
+    plain = kv_heads * attention.pair_elements * element
+    return plain + scales, PAIRS + (" + scales" if scales else "")
 
 
 def layer_token_bytes(

@@ -105,6 +105,7 @@ FLASH_ATTN_DIFFERENT_VALUES = CacheLayout(
     (NUM_BLOCKS, TOKENS, HEADS, "key_and_value"),
     elements=lambda geometry: geometry.head_size + (geometry.value_head_size or geometry.head_size),
     orders={NHD: (0, 1, 2, 3), HND: (0, 2, 1, 3)},
+    orders_with_layers={NHD: (1, 0, 2, 3, 4), HND: (1, 3, 0, 2, 4)},
     block_multiple=16,
 )
 """FlashAttention for layers whose values have another head size than their keys."""

@@ -45,7 +45,7 @@ RESOLVE_CONFIGURATION = (
 """Steps 1 and 2 of the start: arguments, then the model-specific verification."""
 
 CHECK_RESULT = (
-    backend_choice.nvfp4_generation,
+    layer_checks.nvfp4_generation,
     flex.batch_invariance,
     layer_checks.align_budget,
     attention_bytes.attention_page,
@@ -76,6 +76,7 @@ STAGES = (
     backend_choice.backend_choice,
     layer_backends.layer_backends,
     draft_backend.draft_backend,
+    layer_backends.layers_built,
     flex.flex_construction,
     block_size.preferred_block_size,
     attention_bytes.attention_token_bytes,

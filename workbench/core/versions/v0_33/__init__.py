@@ -27,6 +27,7 @@ from workbench.core.versions.v0_33.bytes import layer_token_bytes, token_bytes
 from workbench.core.versions.v0_33.citations import CITATIONS
 from workbench.core.versions.v0_33.conditions import backend_for_mixed_heads
 from workbench.core.versions.v0_33.layouts import LAYOUTS, NAMES
+from workbench.core.versions.v0_33.narrow_values import flash_or_triton
 from workbench.core.versions.v0_33.stages import STAGES
 from workbench.core.weights import EARLIER
 
@@ -114,6 +115,8 @@ V0_33 = V0_23.successor(
     weight_copies={EARLIER: 0},
     cache_modes=("none", "align"),
     ignores_backend=ignores_backend,
+    backends_of_narrow_values=flash_or_triton,
+    models_without_cache_settings=frozenset(),
     backend_for_mixed_heads=backend_for_mixed_heads,
     batch_tiers=(
         BatchTier(160 * GIB, BatchSizes(16384, 1024), BatchSizes(16384, 1024)),

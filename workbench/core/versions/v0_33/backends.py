@@ -31,6 +31,7 @@ from workbench.core.versions.v0_23.conditions import (
     reads_all_tokens,
 )
 from workbench.core.versions.v0_33 import conditions, layouts
+from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
 from workbench.core.versions.v0_33.new_backends import NEW
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
@@ -51,21 +52,22 @@ def tried_on_xpu(query: LayerQuery) -> bool:
     return fits_on_xpu(query) and not query.batch_invariant
 
 
+FLASH_ATTENTION: Mapping[str, Any] = {
+    "with_float32_state": None,
+    "supports_mm_prefix": conditions.reads_prefixes,
+    "supported_on": {"xpu": M64},
+    "supported_when": conditions.KERNEL_BLOCKS,
+    "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
+    "large_head_sizes": (HeadSizes(multiple_of=8, at_most=512), conditions.reads_large_heads),
+    "own_reason": conditions.fp8_needs_version,
+    "on_request": conditions.honoured_on_xpu,
+}
 CHANGES: Mapping[str, Mapping[str, Any]] = {
     "FLASH_ATTN": {
-        "with_float32_state": None,
-        "supports_mm_prefix": conditions.reads_prefixes,
-        "supported_on": {"xpu": M64},
-        "supported_when": conditions.KERNEL_BLOCKS,
-        "extra_kv_cache_dtypes": (FP8_E4M3, newer_flash_attention),
-        "large_head_sizes": (
-            HeadSizes(multiple_of=8, at_most=512),
-            conditions.reads_large_heads,
-        ),
-        "own_reason": conditions.fp8_needs_version,
+        **FLASH_ATTENTION,
         "ranks": (Rank("cuda", 20), Rank("xpu", 30, conditions.causal_on_xpu)),
-        "on_request": conditions.honoured_on_xpu,
     },
+    "FLASH_ATTN_DIFFKV": {**FLASH_ATTENTION, "fails_when_built": flash_is_not_built},
     "FLASHINFER": {
         "supported_when": ((conditions.large_trtllm_pages, (16, 32, 64, 128, 256, 512, 1024)),),
         "capabilities": Capabilities(at_least=(8, 0), at_most=(12, 1)),

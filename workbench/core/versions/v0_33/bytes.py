@@ -32,7 +32,7 @@ def token_bytes(
     if attention.use_mla:
         return attention.head_size * element, "head_size * bytes"
     packer = PACKERS.get(kv_cache_dtype, backend)
-    return _bytes(attention.head_size, kv_heads, kv_cache_dtype, element, packer)
+    return _bytes(attention, kv_heads, kv_cache_dtype, element, packer)
 
 
 def layer_token_bytes(
@@ -45,14 +45,14 @@ def layer_token_bytes(
             data = attention.head_size // 2 if kv_cache_dtype == INT4_HEADS else attention.head_size
             return data + 2 * SCALE_BYTES, "head_size * bytes + scales"
         return v0_23.layer_token_bytes(attention, kv_heads, kv_cache_dtype, model_dtype)
-    return _bytes(attention.head_size, kv_heads, kv_cache_dtype, element, backend)
+    return _bytes(attention, kv_heads, kv_cache_dtype, element, backend)
 
 
 def _bytes(
-    size: int, kv_heads: int, kv_cache_dtype: str, element: int, backend: str | None
+    attention: Attention, kv_heads: int, kv_cache_dtype: str, element: int, backend: str | None
 ) -> tuple[int, str]:
     pack = None if backend is None else BACKENDS[backend].packs.get(kv_cache_dtype)
     if pack is None:
-        return kv_heads * 2 * size * element, "kv_heads * 2 * head_size * bytes"
-    packed = pack(size)
+        return kv_heads * attention.pair_elements * element, v0_23.PAIRS
+    packed = pack(attention.head_size)
     return kv_heads * packed, f"kv_heads * packed slot of {packed}"

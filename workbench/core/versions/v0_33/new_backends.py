@@ -23,6 +23,7 @@ from workbench.core.dtypes import ULTRAQUANT
 from workbench.core.versions.v0_23.conditions import newer_flash_attention, reads_all_tokens
 from workbench.core.versions.v0_23.mla import SPARSE as SPARSE_0_23
 from workbench.core.versions.v0_33 import conditions, layouts
+from workbench.core.versions.v0_33.narrow_values import triton_is_not_built
 
 M16, M32, M64 = (MultipleOf(16),), (MultipleOf(32),), (MultipleOf(64),)
 
@@ -89,6 +90,19 @@ NEW = (
             Rank("cuda", 75, conditions.wide_before_sm10x),
             Rank("cuda", 100, conditions.before_sm10x),
         ),
+    ),
+    USUAL(
+        "TRITON_ATTN_DIFFKV",
+        platforms=("cuda", "rocm", "xpu"),
+        supported=M16,
+        batch_invariant=True,
+        head_sizes=HeadSizes(at_least=32),
+        dtypes=("bfloat16", "float16", "float32"),
+        kv_cache_dtypes=("auto", "bfloat16", *FP8_E4M3),
+        supports_sinks=always,
+        supports_mm_prefix=always,
+        cuda_graphs="ALWAYS",
+        fails_when_built=triton_is_not_built,
     ),
     USUAL(
         "ULTRAQUANT",
