@@ -3,7 +3,7 @@
     tools/catalog_entry.py Qwen/Qwen3-14B config.json --name qwen3-14b --origin "where it was read"
 
 The line states what differs from the line that is nearest to it. Fields that say nothing of sizes
-are omitted (`OMITTED`); long lists of quantized modules are written with *, or empty, where that
+are omitted (`OMITTED`); long tables of quantized modules are written with *, or cut, where that
 changes no number. The model that is read from the line is that of the whole file, or nothing is
 written. Without --name the checkpoint
 is found by its hub id only. --merge FILE adds hf_quant_config.json, which vLLM reads where
@@ -25,7 +25,9 @@ from workbench.models.json_file import read_config
 
 PATH = Path(__file__).parents[1] / "workbench" / "models" / FILE
 LONG = 300
-"""Characters of a list in quantization_config that is shortened if the model is read the same."""
+"""Characters of a table in quantization_config that is shortened if the model is read the same."""
+TABLES = ("ignore", "exclude_modules", "modules_to_not_convert", "quantized_layers", "targets")
+"""Names of such tables, which say how each module is stored."""
 OMITTED = re.compile(
     r"auto_map|transformers_version|_name_or_path|use_cache|initializer_range|\w*dropout\w*|\w*pdrop"
     r"|\w*_token_(id|index)|\w*_token|output_(router_logits|attentions|hidden_states)|seq_aux"
@@ -64,7 +66,7 @@ def place(
     built = [one for one in entries if hub_id in lineage(one, entries)[1:]]
     wholes = {one: whole_config(entries, one) for one in built}
     removed = {one: entries.pop(one, None) for one in (hub_id, *built)}
-    kept = without_long_lists(short(config))
+    kept = without_long_tables(short(config))
     if described(kept) != described(config):
         sys.exit(f"{hub_id} is read otherwise than its file: look at the omitted fields.")
     entries[hub_id] = {**facts, **shortest(kept, entries)}
@@ -82,12 +84,11 @@ def short(config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_long_lists(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a config.json with short lists of (un)quantized modules, if it is read the same."""
+def without_long_tables(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a config.json with short tables of (un)quantized modules, if it is read the same."""
     read = described(config)
-    for path, names in long_lists(config.get("quantization_config"), ("quantization_config",)):
-        patterns = [re.sub(r"\d+", "*", str(name)) for name in names]
-        for shorter in (list(dict.fromkeys(patterns)), []):
+    for path, value in long_tables(config.get("quantization_config"), ("quantization_config",)):
+        for shorter in shorter_tables(value):
             changed = replaced(config, path, shorter)
             if described(changed) == read:
                 config = changed
@@ -95,12 +96,20 @@ def without_long_lists(config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def long_lists(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the long lists in the quantization of a config.json, with their paths."""
+def long_tables(value: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the long tables of modules in the quantization of a config.json, with their paths."""
     for key, inner in value.items() if isinstance(value, dict) else ():
-        if isinstance(inner, list) and len(json.dumps(inner)) > LONG:
+        if key in TABLES and len(json.dumps(inner)) > LONG:
             yield (*path, key), inner
-        yield from long_lists(inner, (*path, key))
+        yield from long_tables(inner, (*path, key))
+
+
+def shorter_tables(value: Any) -> tuple[Any, ...]:
+    """Return shorter forms of a table, the truest first: vLLM wants one that is not empty."""
+    if isinstance(value, dict):
+        return (dict(list(value.items())[:2]),)
+    patterns = [re.sub(r"\d+", "*", str(name)) for name in value]
+    return list(dict.fromkeys(patterns)), []
 
 
 def replaced(config: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:

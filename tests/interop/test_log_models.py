@@ -37,6 +37,8 @@ NOISE = f"{HEAD}Engine 000: Avg prompt throughput: 1.0 tokens/s, GPU KV cache us
         ("/root/hub/models--Qwen--Qwen3.5-4B/snapshots/1a2b", "qwen3.5-4b"),
         ("/modelscope/LLM-Research/Meta-Llama-3___1-8B-Instruct", "llama-3.1-8b"),
         ("C:\\models\\gpt-oss-20b", "gpt-oss-20b"),
+        ("RedHatAI/Kimi-K2-Instruct-quantized.w4a16", "kimi-k2"),
+        ("some/Kimi-K2-Thinking-FP8", "kimi-k2-thinking"),
     ],
 )
 def test_a_quantized_or_tuned_checkpoint_has_the_sizes_of_its_base(reference, name):
@@ -47,7 +49,8 @@ def test_a_quantized_or_tuned_checkpoint_has_the_sizes_of_its_base(reference, na
     ("reference", "similar"),
     [
         ("Qwen/Qwen3-8B-Base", "qwen3-8b"),
-        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2607", "qwen3-30b-a3b"),
+        ("moonshotai/Kimi-K2", "kimi-k2"),
         ("org/Qwen3-8B-VL", "qwen3-8b"),
         ("tiiuae/Falcon-H1-7B-Instruct", "falcon-h1-7b"),
         ("Qwen/Qwen3-Coder-30B-A3B-Instruct-FP8", None),

@@ -22,7 +22,7 @@ RELEASES = ("0.23", "0.33")
 
 
 def test_the_catalog_has_the_models_that_people_ask_for():
-    assert len(catalog_names()) >= 75
+    assert len(catalog_names()) >= 120
     assert list(catalog_names()) == sorted(catalog_names())
     assert {name.casefold() for name in catalog_names()} == set(catalog_names())
 

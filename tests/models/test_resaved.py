@@ -25,10 +25,18 @@ SCENARIOS = (
     {"kv_cache_memory_bytes": 40 * 2**30, "max_model_len": 4096},
 )
 OWN_CLASSES = {
-    *("kimi-k2", "kimi-k3", "llama-3.3-nemotron-super-49b", "mimo-7b", "minimax-text-01"),
+    *(
+        "kimi-k2",
+        "kimi-k2-thinking",
+        "kimi-k3",
+        "llama-3.3-nemotron-super-49b",
+        "mimo-7b",
+        "minimax-text-01",
+    ),
     "plamo-2-1b",
 }
-COMPARED = {field.name for field in fields(Model)} - {"origins", "notes", "unread_weights"}
+NOT_COMPARED = {"origins", "notes", "unread_weights", "model_type"}
+COMPARED = {field.name for field in fields(Model)} - NOT_COMPARED
 
 
 def outcome(config, values):
@@ -54,6 +62,8 @@ def test_a_model_that_is_saved_again_is_read_as_before(name):
         if getattr(old, field) != getattr(new, field)
     }
     assert differing == {}
+    # transformers 5 moves the fields of a flat file into a part with a type of its own.
+    assert new.model_type in {old.model_type, f"{old.model_type}_text"}
     if new.model_type != "deepseek_v4":  # its weights are read from the names of the older file
         assert old.weights.size(1, "bfloat16", {}) == new.weights.size(1, "bfloat16", {})
 

@@ -1,6 +1,7 @@
 """Find the catalog model of a checkpoint by its name: quantized, fine-tuned, or released later."""
 
 import re
+from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
@@ -33,7 +34,8 @@ def same_model(reference: str) -> SameModel | None:
     It is certain where the names differ in words about quantization and fine-tuning only. The
     repository or folder counts by its last part, and what the Hub's cache calls one.
     """
-    return _checkpoints().get(_core(reference))
+    found = _checkpoints()
+    return found.get(_core(reference, QUANTIZED)) or found.get(_core(reference))
 
 
 def similar_model(reference: str) -> str | None:
@@ -47,16 +49,28 @@ def similar_model(reference: str) -> str | None:
 
 @cache
 def _checkpoints() -> dict[str, SameModel]:
-    """Return every model of the catalog by the name of its checkpoint."""
-    hub_ids = {name: catalog_hub_id(name) or name for name in catalog_names()}
-    return {_core(hub_id): SameModel(name, hub_id) for name, hub_id in hub_ids.items()}
+    """Return every model of the catalog by the name of its checkpoint, and by the core of that.
+
+    Two models can share a core, with other sizes: then neither has it.
+    """
+    models = [SameModel(name, catalog_hub_id(name) or name) for name in catalog_names()]
+    cores = Counter(_core(one.why) for one in models)
+    alone = {_core(one.why): one for one in models if cores[_core(one.why)] == 1}
+    return alone | {_core(one.why, QUANTIZED): one for one in models}
 
 
-def _core(reference: str) -> str:
+def _core(reference: str, *omitted: re.Pattern[str]) -> str:
     """Return the last part of a name without the words that leave the sizes as they are."""
     cached = HUB_CACHE.search(reference)
     path = f"{cached[1]}/{cached[2]}" if cached else reference.replace("\\", "/")
     # ModelScope writes "___" for a dot.
     last = path.rstrip("/").rpartition("/")[2].casefold().replace("___", ".")
     words = WORDS.split(last)
-    return "-".join(w for w in words if not (QUANTIZED.fullmatch(w) or TUNED.fullmatch(w)))
+    patterns = omitted or (QUANTIZED, TUNED)
+    # A word can be several with dots between them: "quantized.w4a16".
+    said = [w for w in words if not all(_is_any(patterns, part) for part in w.split("."))]
+    return "-".join(said)
+
+
+def _is_any(patterns: tuple[re.Pattern[str], ...], word: str) -> bool:
+    return any(pattern.fullmatch(word) for pattern in patterns)
