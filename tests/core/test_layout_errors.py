@@ -113,6 +113,16 @@ def test_the_nearest_valid_block_size_is_named():
         layouts.FLASH_ATTN.shape(1, CacheGeometry(24, 1, 8))
 
 
+@pytest.mark.parametrize(
+    ("model", "backend"), [("kimi-linear-48b-a3b", "ROCM_ATTN"), ("llama-3.1-8b", "TRITON_MLA")]
+)
+def test_a_backend_of_another_kind_of_attention_has_no_view(model, backend):
+    plan = wb.resolve(wb.Scenario(model=model, platform="rocm", backend=backend))
+    with pytest.raises(LayoutError, match="vLLM stops before it builds a view") as found:
+        plan_layout(plan, num_blocks=2)
+    assert found.value.code == "backend_not_valid"
+
+
 def test_a_plan_that_stops_earlier_says_why():
     plan = wb.resolve(
         wb.Scenario(

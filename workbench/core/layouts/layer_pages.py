@@ -10,7 +10,11 @@ from workbench.core.plan import Plan
 
 
 def attention_pages(plan: Plan, spec: CacheSpec) -> AttentionPages:
-    """Return the geometry that an attention layer with this spec requests."""
+    """Return the geometry that an attention layer with this spec requests. Errors: LayoutError."""
+    attention, backend = plan.model.attention, plan.backend_record
+    if attention is not None and backend is not None and backend.is_mla != attention.use_mla:
+        other = f"{backend.name} does not compute the attention of {plan.model.name}."
+        raise earlier_failure(plan, "backend_not_valid", other)
     kept = stored_as(plan, spec)
     # In 0.23 the backend of a layer left in the model's dtype gets the dtype of the others.
     given = kept if plan.rules.layouts.one_view else plan.kv_cache_dtype
