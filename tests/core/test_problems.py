@@ -40,6 +40,12 @@ def shared_caches():
     return {**gemma, "text_config": {**gemma["text_config"], **changes}}
 
 
+def in_fp8_blocks(name, method="fp8"):
+    """A model of the catalog whose weights have one scale per block of 128 x 128."""
+    scheme = {"quant_method": method, "weight_block_size": [128, 128]}
+    return {**catalog_config(name), "quantization_config": scheme}
+
+
 DRAFT = llama(num_hidden_layers=1, architectures=["LlamaForCausalLMEagle3"])
 DRAFTED = {
     "model": llama(),
@@ -130,6 +136,13 @@ PROBLEMS = [
         "Selected backend AttentionBackendEnum.FLASHMLA is not valid",
         {"backend": None},
         id="backend-of-the-target-alone",
+    ),
+    pytest.param(
+        {"model": in_fp8_blocks("qwen3-30b-a3b"), "tensor_parallel": 8},
+        "weight_block_cut",
+        "The output_size of gate's and up's weight = 96 is not divisible by",
+        {"tensor_parallel": 2},
+        id="experts-cut-within-a-block",
     ),
     pytest.param(
         {"model": granitemoehybrid(), "num_speculative_tokens": 3},
@@ -925,3 +938,24 @@ def test_xpu_scales_the_padding_with_the_block():
     plan = resolve(Scenario(model=qwen3_5(), backend="TRITON_ATTN", platform="xpu"))
     assert (plan.block_size, plan.mamba_page_size_padded) == (576, 576 * 4096)
     assert plan.errors == ()
+
+
+BLOCKS = [
+    # answers of vLLM 0.23 and 0.33, which built these models; 0.33 refines the blocks of experts
+    ("0.23", "qwen3-30b-a3b", 4, ["The output_size of gate's and up's weight = 192 is not div"]),
+    ("0.33", "qwen3-30b-a3b", 4, []),
+    ("0.23", "gpt-oss-20b", 2, ["The output_size of gate's and up's weight = 1440 is not div"]),
+    ("0.33", "gpt-oss-20b", 2, []),
+    ("0.23", "qwen3-30b-a3b", 2, []),
+    ("0.33", "qwen3-8b", 8, []),
+    ("0.23", "deepseek-v3", 32, ["Weight input_size_per_partition = 576 is not div"]),
+    ("0.33", "deepseek-v3", 32, ["Weight input_size_per_partition = 576 is not div"]),
+]
+
+
+@pytest.mark.parametrize(("rules", "name", "ranks", "texts"), BLOCKS)
+def test_ranks_may_not_cut_a_block_of_weights(rules, name, ranks, texts):
+    scenario = Scenario(model=in_fp8_blocks(name), tensor_parallel=ranks, rules=rules)
+    found = [one for one in resolve(scenario).errors if one.code == "weight_block_cut"]
+    assert len(found) == len(texts)
+    assert all(one.vllm_text.startswith(text) for one, text in zip(found, texts, strict=True))

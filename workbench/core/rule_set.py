@@ -127,6 +127,9 @@ class RuleSet:
     """Whether the CPU backend is tested for the KV dtype, too."""
     names_stored_dtype: bool = False
     """The log names the packed format of a sparse backend and the backend."""
+    smallest_refined_block: int | None = None
+    """To what blocks of fp8 experts are cut at least where ranks do not have whole ones, None where
+    they are not."""
     weight_copies: Mapping[str, int] = field(default_factory=dict)
     """Kind of a part of the weights -> how many a model keeps, where that is not one."""
     traits: Mapping[str, str] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from workbench.core.stages import (
     refusals,
     speculation,
     state_pages,
+    weight_checks,
 )
 
 RESOLVE_CONFIGURATION = (
@@ -55,6 +56,7 @@ CHECK_RESULT = (
     pages.unify_pages,
     pages.kernel_block_size,
     flex.flex_mask_block,
+    weight_checks.weight_blocks,
     layer_checks.group_replication,
     layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,

@@ -128,6 +128,7 @@ V0_33 = V0_23.successor(
     # Without the Octave formats of one ROCm kernel and DeepSeek-V4's nvfp4.
     kv_cache_dtypes=(*V0_23.kv_cache_dtypes, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
+    smallest_refined_block=32,
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),
     # ShortConv.get_state_shape counts drafts, LFM2's classes do not
     draft_keeping=frozenset({"mamba2:*", "gdn:*", "kda:*", "short_conv:*"}),

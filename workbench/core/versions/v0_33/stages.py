@@ -22,6 +22,7 @@ from workbench.core.stages import (
     refusals,
     speculation,
     state_pages,
+    weight_checks,
 )
 
 STAGES = (
@@ -68,6 +69,7 @@ STAGES = (
     pages.kernel_block_size,
     pages.packed_split,
     flex.flex_mask_block,
+    weight_checks.weight_blocks,
     layer_checks.group_replication,
     layer_checks.drafted_states,
     layer_checks.e5m2_with_scales,
