@@ -12,7 +12,7 @@ BLOCK_METHODS = (FP8, "compressed-tensors")
 LARGEST_TRIED = 64
 INPUTS, OUTPUTS = "Weight input_size_per_partition", "Weight output_partition_size"
 Cut = tuple[Part, int, int, str]
-"""A part, the size that is no multiple of its block, the block, and vLLM's text."""
+"""A part, the size that its block does not divide, the block, and vLLM's text."""
 
 
 def weight_blocks(run: WorkingPlan) -> None:
