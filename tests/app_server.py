@@ -153,12 +153,25 @@ class Kernel:
         assert found, traits
         return found
 
-    async def open_tab(self, title):
-        """Open a tab of every panel; what is in it gets its plan then."""
-        for key in self.widgets(_model_name="TabModel"):
-            titles = self.states[key]["titles"]
-            if title in titles:
-                await self._update(key, selected_index=titles.index(title))
+    async def act(self, do, arg="", text=""):
+        """Send what a click into every front door of the page sends."""
+        data = {"method": "custom", "content": {"do": do, "arg": arg, "text": text}}
+        doors = [key for key, state in self.states.items() if "regions" in state]
+        assert doors
+        for key in doors:
+            await self.send("comm_msg", {"comm_id": key, "data": data})
+
+    async def open_lab(self, title):
+        """Open a lab below every front door, and wait until its widgets are there."""
+        await self.act("lab", title)
+        self.is_loaded = False
+        assert await self.listen(20, lambda: self._shows_lab(title))
+        await self.load()
+
+    def _shows_lab(self, title):
+        mark = f'aria-expanded="true" data-do="lab" data-arg="{title}"'
+        shown = [state["regions"] for state in self.states.values() if "regions" in state]
+        return all(mark in regions.get("labs", "") for regions in shown)
 
     async def set(self, description, value):
         """Set the value of the controls with this description."""
@@ -177,4 +190,8 @@ class Kernel:
 
     def text(self):
         """Everything that the panels show as HTML."""
-        return " ".join(str(state.get("value", "")) for state in self.states.values())
+        shown = (
+            [state.get("value", ""), *state.get("regions", {}).values()]
+            for state in self.states.values()
+        )
+        return " ".join(str(part) for parts in shown for part in parts)

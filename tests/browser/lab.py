@@ -172,11 +172,40 @@ class LabPage:
         self.hide_sidebar()
         self.scroll_to(".wb-panel")
 
-    def open_tab(self, title: str) -> None:
-        """Open a tab of the main panel and bring it to the top."""
-        tab = self.page.get_by_role("tab", name=title, exact=True)
-        tab.click()
-        _to_the_top(tab)
+    def open_lab(self, title: str) -> None:
+        """Open a lab below the front door, unless it is open, and bring it to the top."""
+        link = self.element(f'[data-do="lab"][data-arg="{title}"]')
+        link.wait_for()
+        if link.get_attribute("aria-expanded") == "false":
+            link.click()
+        expect(link).to_have_attribute("aria-expanded", "true")
+        _to_the_top(link)
+
+    def close_lab(self, title: str) -> None:
+        """Close the open lab."""
+        self.element(f'[data-do="lab"][data-arg="{title}"]').click()
+        expect(self.element('[data-do="lab"][aria-expanded="true"]')).to_have_count(0)
+
+    def set_field(self, field: str, value: object) -> None:
+        """Set a field of the scenario with its control under "+"."""
+        opened = self.element('[data-chip="all"] > button')
+        if opened.get_attribute("aria-expanded") == "false":
+            opened.click()
+        control = self.element(f'[data-key="all-{field}"]')
+        control.focus()
+        if control.evaluate("one => one.tagName") == "SELECT":
+            control.select_option(value=json.dumps(value))
+        else:
+            control.fill("" if value is None else str(value))
+            control.press("Tab")
+        self.press("Escape")
+        expect(opened).to_have_attribute("aria-expanded", "false")
+
+    def submit(self, text: str) -> None:
+        """Paste a text into the omnibox, and show it."""
+        box = self.element('[data-key="omnibox"]')
+        box.fill(text)
+        self.element('[data-key="submit"]').click()
 
     def hide_sidebar(self) -> None:
         """Give the notebook the whole width of the window."""

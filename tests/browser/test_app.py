@@ -29,7 +29,7 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     page.goto(app.address, wait_until="commit")
     expect(page.locator("h1").first).to_contain_text("?")
     # no cell is shown with its source, and none failed
-    expect(page.locator(".widget-dropdown").first).to_be_visible()
+    expect(page.locator(".wb-door .wb-tile").first).to_be_visible()
     text = page.locator("body").inner_text()
     assert "Traceback" not in text
     assert "write_results" not in text
@@ -37,8 +37,8 @@ def test_the_app_shows_the_answer_and_a_panel_that_answers(browser_context, app,
     figure = page.locator(".js-plotly-plot .main-svg").first
     expect(figure).to_be_attached()
     # the panel answers: on XPU the kernel block is 64 tokens, and the block grows
-    platform = page.locator(".widget-dropdown:has(> .widget-label:text-is('Platform')) select")
-    platform.first.select_option(label="xpu")
+    page.locator('[data-chip="all"] > button').click()
+    page.locator('[data-key="all-platform"]').select_option(label="xpu")
     expect(page.locator("body")).to_contain_text("1,088 tokens")
     page.screenshot(path=Path(os.environ.get("WORKBENCH_SCREENSHOTS") or tmp_path) / "app.png")
     page.close()

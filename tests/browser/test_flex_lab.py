@@ -43,7 +43,7 @@ def expect_wide_picture(lab: LabPage, title: str) -> None:
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
     shared_lab.open_panel(NOTEBOOK.name)
-    shared_lab.open_tab("Flex attention")
+    shared_lab.open_lab("Flex attention")
     return shared_lab
 
 

@@ -22,8 +22,8 @@ def expect_picture(lab: LabPage, title: str) -> None:
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
     shared_lab.open_panel(NOTEBOOK.name, 1400, 1200)
-    shared_lab.set_value("KV memory", "20 GiB")
-    expect(shared_lab.element(".wb-good")).to_be_visible()
+    shared_lab.set_field("kv_cache_memory_bytes", "20 GiB")
+    expect(shared_lab.element("[data-tile=start]")).to_contain_text("would start")
     return shared_lab
 
 
@@ -38,34 +38,34 @@ def panel(shared_lab: LabPage) -> LabPage:
     ],
 )
 def test_groups_and_capacity(panel, picture, title):
-    panel.open_tab("Groups and capacity")
+    panel.open_lab("Groups and capacity")
     panel.choose("Picture", picture)
     expect_picture(panel, title)
 
 
 def test_pages(panel):
-    panel.open_tab("Bytes of a page")
+    panel.open_lab("Bytes of a page")
     drawn = panel.element(".wb-tab .js-plotly-plot >> visible=true").first
     expect(drawn).to_be_visible()
 
 
 def test_prefix_hits_follow_the_workload(panel):
-    panel.open_tab("Prefix hits")
-    panel.choose("Prefix caching", "on")
+    panel.open_lab("Prefix hits")
+    panel.set_field("enable_prefix_caching", True)
     expect(panel.element(".wb-tab").filter(has_text="requests have a hit").first).to_be_visible()
     panel.set_value("Requests", 10)
     expect(panel.element(".wb-tab").filter(has_text="of 10").first).to_be_visible()
-    panel.choose("Prefix caching", "engine's choice")
+    panel.set_field("enable_prefix_caching", None)
 
 
 def test_offload_shows_the_failed_check(panel):
-    panel.open_tab("Offload and transfer")
+    panel.open_lab("Offload and transfer")
     stops = panel.element(".wb-tab").filter(has_text="offload_hash_block_size").first
     expect(stops).to_be_visible()
 
 
 def test_block_tables_are_launched_and_agree(panel):
-    panel.open_tab("Block tables")
+    panel.open_lab("Block tables")
     panel.set_value("Batch", "q70_2q1s900")
     panel.click("Start")
     agrees = panel.element(".wb-tab").filter(has_text="agrees with the plain-Python model").first
@@ -78,7 +78,7 @@ def test_block_tables_are_launched_and_agree(panel):
 
 
 def test_versions_are_compared(panel):
-    panel.open_tab("Versions")
+    panel.open_lab("Versions")
     parts = panel.element(".wb-tab").filter(has_text="where the results diverge").first
     expect(parts).to_be_visible()
     expect_picture(panel, "what differs")
@@ -91,6 +91,6 @@ def test_versions_are_compared(panel):
 def test_the_tabs_in_both_themes(panel, theme):
     panel.set_theme(theme)
     for name in ("Groups and capacity", "Bytes of a page", "Block tables", "Versions"):
-        panel.open_tab(name)
+        panel.open_lab(name)
         panel.screenshot(f"tab-{name.split()[0].lower()}-{theme.split()[-1].lower()}")
     assert panel.kernel_errors() == ()

@@ -36,7 +36,7 @@ def expect_text(lab: LabPage, words: str) -> None:
 @pytest.fixture(scope="module")
 def panel(shared_lab: LabPage) -> LabPage:
     shared_lab.open_panel(NOTEBOOK.name)
-    shared_lab.open_tab("Tuning")
+    shared_lab.open_lab("Tuning")
     return shared_lab
 
 

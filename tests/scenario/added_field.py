@@ -58,20 +58,19 @@ def errors(values):
 
 
 def picker():
-    from workbench.ui.controls import Controls
+    import workbench as wb
+    from workbench.scenario import FIELDS
 
-    controls = Controls()
-    section, one = next(
-        (title, one)
-        for title, pickers in controls.sections.items()
-        for one in pickers
-        if one.field == NAME
-    )
+    door = wb.explore()
+    door.show_field("all")
+    declared = FIELDS[NAME]
+    shown = door.view.regions["bar"]
+    door.set(NAME, "512")
     return {
-        "section": section,
-        "label": one.widget.description,
-        "tip": one.widget.tooltip,
-        "value": one.read("512"),
+        "section": declared.section,
+        "label": declared.label if f"<span>{declared.label}</span>" in shown else None,
+        "tip": declared.tip if declared.tip in shown else None,
+        "value": getattr(door.scenario, NAME),
     }
 
 

@@ -1,33 +1,45 @@
-"""Visible parts of a panel, without a browser."""
+"""Visible parts of the front door and of its labs, without a browser."""
 
 from __future__ import annotations
 
+import json
+import re
+from html import unescape
+
 import ipywidgets as widgets
-import plotly.graph_objects as go
 
-from workbench.ui import Explorer
+from workbench.ui import FrontDoor
 from workbench.ui.jobs import JobRunner
+from workbench.ui.labs import LABS
+
+ACTION = re.compile(r'<button[^>]*data-do="(\w+)" data-arg="([^"]*)"[^>]*>(.*?)</button>')
 
 
-def buttons(panel: Explorer) -> list[widgets.Button]:
-    """Return the buttons that apply a remedy of a problem, top to bottom."""
-    found = []
-
-    def walk(widget: widgets.Widget) -> None:
-        if isinstance(widget, widgets.Button):
-            found.append(widget)
-        for child in getattr(widget, "children", ()):
-            walk(child)
-
-    walk(panel._problems.widget)
-    return found
+def region(door: FrontDoor, name: str) -> str:
+    """Return the HTML of one region."""
+    return door.view.regions[name]
 
 
-def text(panel: Explorer) -> str:
-    """Return the HTML of every HTML widget of every tab, without the style sheet."""
-    parts = []
-    for title in panel._tabs.panels:
-        panel.open(title)
+def remedies(door: FrontDoor) -> dict[str, dict[str, object]]:
+    """Return label -> changes of the buttons that apply a remedy, top to bottom."""
+    shown = "".join(door.view.regions.values())
+    return {
+        unescape(label): json.loads(unescape(arg))
+        for do, arg, label in ACTION.findall(shown)
+        if do == "apply"
+    }
+
+
+def press(door: FrontDoor, do: str, arg: object = "", text: str = "") -> None:
+    """Send what the browser sends for a click."""
+    door.widget.children[0]._handle_custom_msg({"do": do, "arg": arg, "text": text}, [])
+
+
+def text(door: FrontDoor) -> str:
+    """Return the HTML of every region and of every lab, without the style sheet."""
+    parts = [html for name, html in door.view.regions.items() if name != "style"]
+    for title in LABS:
+        door.open(title)
 
     def walk(widget: widgets.Widget) -> None:
         if isinstance(widget, widgets.HTML):
@@ -35,44 +47,8 @@ def text(panel: Explorer) -> str:
         for child in getattr(widget, "children", ()):
             walk(child)
 
-    walk(panel.widget)
+    walk(door.labs.widget)
     return "\n".join(parts)
-
-
-def headline(panel: Explorer) -> str:
-    """Return the line with the block size."""
-    return panel._headline.value
-
-
-def input_error(panel: Explorer) -> str:
-    """Return the message about the last input, empty when it is valid."""
-    return panel._problems._input_error.value
-
-
-def figure(panel: Explorer) -> go.Figure | None:
-    """Return the page figure that is shown."""
-    return panel._figure.figure
-
-
-def is_stale(panel: Explorer) -> bool:
-    """Return whether figure, facts and tabs are all greyed out; mixed is a defect."""
-    parts = (panel._figure.widget, panel._facts, panel._tabs.widget)
-    stale = {"wb-stale" in part._dom_classes for part in parts}
-    assert len(stale) == 1
-    return stale.pop()
-
-
-def is_verdict_stale(panel: Explorer) -> bool:
-    """Return whether headline and problems are greyed out as well: of an older scenario."""
-    parts = (panel._headline, panel._problems.widget)
-    stale = {"wb-stale" in part._dom_classes for part in parts}
-    assert len(stale) == 1
-    return stale.pop()
-
-
-def options(panel: Explorer, field: str) -> tuple[object, ...]:
-    """Return the values that a dropdown offers."""
-    return tuple(value for _label, value in panel.controls[field].options)
 
 
 def shown_in_time(jobs: JobRunner, timeout_s: float = 300.0) -> bool:

@@ -124,7 +124,7 @@ def test_a_refusal_of_the_tables_is_reported_and_loses_nothing(tab):
 def test_another_plan_ends_what_was_running(tab):
     panel, tables = tab
     do(tables, "Start")
-    panel.controls["tensor_parallel"].value = 2
+    panel.apply(tensor_parallel=2)
     assert tables._step is None
     assert all(one.widget.layout.display == "none" for one in tables._figures)
     assert tables.buttons["Decode 1"].disabled

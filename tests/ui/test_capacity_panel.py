@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
-from workbench.ui.controls import Controls
 from workbench.ui.panels.capacity import PICTURES
 
 TITLE = "Groups and capacity"
@@ -25,7 +24,7 @@ def shown(tab):
 def test_every_picture_is_that_of_the_plan_and_follows_a_change(tab, name):
     panel, capacity = tab
     capacity.picture.value = name
-    panel.controls["tensor_parallel"].value = 2
+    panel.apply(tensor_parallel=2)
     fresh = PICTURES[name](panel.plan, 4096)
     assert shown(capacity).layout.title.text == fresh.layout.title.text
     for live, new in zip(shown(capacity).data, fresh.data, strict=True):
@@ -70,13 +69,5 @@ def test_pages_that_differ_leave_no_picture():
     capacity = panel.open(TITLE)
     assert capacity._figure.widget.layout.display == "none"
     assert "cannot be made equal" in capacity._tables.value
-    panel.controls["rules"].value = "0.23"
+    panel.apply(rules="0.23")
     assert capacity._figure.widget.layout.display is None
-
-
-def test_a_folded_section_says_how_much_of_it_is_set():
-    controls = Controls()
-    controls.refresh(wb.Scenario(device_memory_bytes=2**36, weights_bytes=2**35), None)
-    assert controls._folded.titles[1].endswith("(2 set)")
-    controls.refresh(wb.Scenario(), None)
-    assert not any("set)" in title for title in controls._folded.titles)

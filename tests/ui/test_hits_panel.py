@@ -79,10 +79,10 @@ def test_a_prompt_above_the_longest_request_is_reported(tab):
 def test_a_plan_that_makes_an_input_impossible_leaves_the_panel_alive(tab):
     panel, hits = tab
     type_in(hits, shared_tokens=20_000)
-    panel.controls["max_model_len"].value = "16384"
+    panel.set("max_model_len", "16384")
     assert "Expected at most max_model_len" in hits._error.value
     assert "wb-stale" in hits._workload._dom_classes
-    panel.controls["max_model_len"].value = "32768"
+    panel.set("max_model_len", "32768")
     assert hits._error.value == ""
     assert "wb-stale" not in hits._workload._dom_classes
     assert panel.session.errors == []
@@ -95,7 +95,7 @@ def shown(hits):
 
 def test_without_prefix_caching_there_is_a_button_instead_of_a_curve(tab):
     panel, hits = tab
-    panel.controls["enable_prefix_caching"].value = False
+    panel.apply(enable_prefix_caching=False)
     assert shown(hits) == {hits.switch_on}
     type_in(hits, shared_tokens=100)
     assert hits._workload.value == ""

@@ -233,7 +233,7 @@ def test_a_sweep_of_another_scenario_is_greyed_out(tab):
     panel, tuning_panel = tab
     swept(tuning_panel)
     assert "wb-stale" not in tuning_panel._counts._dom_classes
-    panel.controls["tensor_parallel"].value = 2
+    panel.apply(tensor_parallel=2)
     assert "wb-stale" in tuning_panel._counts._dom_classes
     swept(tuning_panel)
     assert "wb-stale" not in tuning_panel._counts._dom_classes

@@ -27,7 +27,7 @@ def test_it_shows_what_an_upgrade_changes():
 
 def test_it_follows_the_scenario_and_both_pickers():
     panel, tab = tab_of(model="kimi-linear-48b-a3b")
-    panel.controls["enable_prefix_caching"].value = True
+    panel.apply(enable_prefix_caching=True)
     assert "prefix caching" not in tab._table.value.split("<details>")[0]
     tab.new.value = "0.23"
     assert "No number of this scenario changes." in tab._table.value
@@ -38,7 +38,7 @@ def test_it_follows_the_scenario_and_both_pickers():
 
 def test_a_refusal_of_the_chosen_rules_still_compares():
     panel, tab = tab_of(model="bamba-9b")
-    panel.controls["rules"].value = "0.33"
+    panel.apply(rules="0.33")
     assert panel.scenario.rules == "0.33"
     assert "refused" in tab._table.value
     assert panel.session.errors == []

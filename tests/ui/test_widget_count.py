@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipywidgets as widgets
 import pytest
 from ipywidgets.widgets import widget as every
 
 import workbench as wb
-from workbench.ui.tabs import PANELS
+from tests.ui.panels import press
+from workbench.ui.labs import LABS
 
 ROUNDS = 2
 SCENARIOS = (
@@ -36,7 +36,7 @@ def change_everything(panel, tab):
             picker.value = value
 
 
-@pytest.mark.parametrize("title", PANELS)
+@pytest.mark.parametrize("title", LABS)
 def test_a_change_closes_the_widgets_that_it_replaces(title):
     panel = wb.explore(**SCENARIOS[0])
     tab = panel.open(title)
@@ -48,25 +48,11 @@ def test_a_change_closes_the_widgets_that_it_replaces(title):
     assert panel.session.errors == []
 
 
-def test_what_a_message_offers_is_closed_too():
-    panel = wb.explore()
-    log = panel.open("Log")
-    log.text.value = "vllm serve Qwen/Qwen3.5-4B --block-size 528"
-    log.explain.click()
+def test_the_front_door_makes_no_widget_for_what_it_shows(panel):
     before = alive()
-    for _round in range(ROUNDS):
-        log.explain.click()
-    assert len(alive()) == len(before)
-
-
-def test_a_closed_button_still_had_its_click(panel):
-    panel.session.replace(block_size=15)
-    [button, *_rest] = [
-        child
-        for box in panel._problems._list.children
-        for child in getattr(box, "children", ())
-        if isinstance(child, widgets.Button)
-    ]
-    button.click()
-    assert panel.scenario.block_size != 15
-    assert button.comm is None
+    for changes in SCENARIOS:
+        panel.session.replace(**changes)
+        panel.submit("vllm serve Qwen/Qwen3.5-4B --block-size 528")
+        press(panel, "open", "all")
+        press(panel, "pin")
+    assert alive() == before

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 KERNELS, PROCESSES, SWEEPS = "kernels", "processes", "sweeps"
-CHOICES, MEASUREMENTS = "choices", "measurements"
-"""Lanes: kernels are launched, another program is waited for, many scenarios are resolved; legal
-values of pickers are found, which takes milliseconds; other processes measure, which takes hours.
+MEASUREMENTS = "measurements"
+"""Lanes: kernels are launched, another program is waited for, many scenarios are resolved; other
+processes measure, which takes hours.
 """
 FIRST_DEVICE = -1
 """No other device was made current: torch then leaves its first one as it is."""

@@ -124,16 +124,10 @@ class Drawing {
   }
 }
 
-// JupyterLab's command mode would take the arrow keys away from a focused control.
-function keepKeys({ target }) {
-  target.dataset.lmSuppressShortcuts = "true";
-}
-
 function render({ model, el }) {
   el.setAttribute("role", "figure");
   el.classList.add("wb-drawing");
   const drawing = new Drawing({ model, el });
-  requestAnimationFrame(() => el.closest(".wb-panel")?.addEventListener("focusin", keepKeys));
   drawing.start();
   return () => drawing.end();
 }

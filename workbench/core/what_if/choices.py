@@ -36,13 +36,6 @@ class LegalValues:
         """Remember what these settings led to; None: they are refused."""
         self._errors[_key(settings)] = _errors_of(plan)
 
-    def are_known(self, settings: Settings, field: str, candidates: Iterable[Any]) -> bool:
-        """Return whether `of` has nothing to resolve."""
-        return all(
-            _key(settings, **{field: value}) in self._errors
-            for value in (getattr(settings, field), *candidates)
-        )
-
     def of(self, settings: Settings, field: str, candidates: Iterable[Any]) -> tuple[Any, ...]:
         """Return the legal candidates, in order. The present value is one, so it can be shown."""
         present = getattr(settings, field)

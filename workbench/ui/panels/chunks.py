@@ -11,7 +11,7 @@ from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.models import catalog_names
 from workbench.scenario import Field
 from workbench.scenario.numbers import Integer
-from workbench.ui.controls import Entry
+from workbench.ui.entry import Entry
 from workbench.ui.panels.offload import SAME, offer
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid

@@ -13,7 +13,7 @@ from workbench.core.plan import Plan
 from workbench.core.what_if.choices import tensor_parallel_sizes
 from workbench.scenario import Field
 from workbench.scenario.numbers import Bytes, Integer
-from workbench.ui.controls import Entry
+from workbench.ui.entry import Entry
 from workbench.ui.live_figure import LiveFigure
 from workbench.ui.panels.panel import Panel, Shown
 from workbench.ui.pieces import dropdown, grid, line

@@ -1,0 +1,113 @@
+"""The four answers of a plan: its block, the shortest prompt that hits, what fits, does it start.
+
+One record, so that a tile, a comparison of two scenarios and a suggested change show the same
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from workbench.core.capacity.memory_answer import NO, YES, memory_answer
+from workbench.core.capacity.occupancy import requests_that_fit, waste
+from workbench.core.prefix.hits import caching_of, reason_without_hits, shortest_prompt_with_hit
+
+if TYPE_CHECKING:
+    from workbench.core.plan import Plan
+
+USUAL_LENGTH = 32_768
+"""Tokens of a request while `max_model_len` is not set, at most the model's longest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What people ask of a scenario first. Sizes are of one engine, over all of its devices."""
+
+    block_tokens: int
+    padding_percent: float
+    """Of a state page, in percent of the state; 0 without one."""
+    hit_tokens: int | None
+    """Shortest prompt that finds something again when it is sent twice; None: no prompt can."""
+    no_hit_reason: str | None
+    length_tokens: int
+    """Of the requests that are counted."""
+    requests: tuple[int, int] | None
+    """Least and most requests of that length that fit at once, equal where nothing is estimated;
+    None without a memory size."""
+    request_bytes: int | None
+    """Bytes that one of them reserves on all devices; None without a cache."""
+    devices: int
+    starts: str
+    """yes, no, perhaps or unknown."""
+
+    @property
+    def requests_per_device(self) -> float | None:
+        """Return the least number of requests that fit, per device."""
+        return None if self.requests is None else self.requests[0] / self.devices
+
+
+class Measure(NamedTuple):
+    """One number of the answers that two scenarios are compared by. better: 1 for more, -1."""
+
+    read: Callable[[Answers], float | None]
+    better: int
+
+
+STARTING = {NO: 0, YES: 2}
+MEASURES: Mapping[str, Measure] = {
+    "starts": Measure(lambda one: STARTING.get(one.starts, 1), 1),
+    "requests": Measure(lambda one: one.requests_per_device, 1),
+    "request_bytes": Measure(lambda one: one.request_bytes, -1),
+    "hits": Measure(lambda one: float("inf") if one.hit_tokens is None else one.hit_tokens, -1),
+    "padding": Measure(lambda one: one.padding_percent, -1),
+    "devices": Measure(lambda one: one.devices, -1),
+}
+"""Name -> measure, the most important first."""
+
+
+def usual_length(plan: Plan) -> int:
+    """Return the length of the requests that are counted: the explicit one, or the usual one."""
+    explicit = plan.settings.max_model_len
+    return plan.max_model_len if explicit else min(USUAL_LENGTH, plan.max_model_len)
+
+
+def answers(plan: Plan, length_tokens: int | None = None) -> Answers:
+    """Return the four answers. Errors: ScenarioError for a length that no request may have."""
+    length = length_tokens or usual_length(plan)
+    memory = memory_answer(plan)
+    reason = "No cache: its pages cannot be made equal." if plan.cache is None else None
+    hit = None
+    if plan.cache is not None:
+        caching = caching_of(plan)
+        reason = reason_without_hits(caching)
+        hit = shortest_prompt_with_hit(caching) if reason is None else None
+    devices = plan.settings.tensor_parallel
+    return Answers(
+        block_tokens=plan.block_size,
+        padding_percent=plan.padding_percent or 0.0,
+        hit_tokens=hit,
+        no_hit_reason=reason,
+        length_tokens=length,
+        requests=_requests(plan, memory.cache_bytes, length),
+        request_bytes=_request_bytes(plan, length, devices),
+        devices=devices,
+        starts=NO if plan.errors else memory.starts,
+    )
+
+
+def _request_bytes(plan: Plan, length: int, devices: int) -> int | None:
+    return None if plan.cache is None else waste(plan, plan.cache, length).reserved_bytes * devices
+
+
+def _requests(plan: Plan, sizes: tuple[int, int] | None, length: int) -> tuple[int, int] | None:
+    """Return how many requests fit into the least and into the most memory of a rank."""
+    if plan.cache is None or sizes is None:
+        return None
+    if sizes[0] == sizes[1]:
+        fitting = [requests_that_fit(plan, plan.cache, length)] * 2
+    else:
+        pools = (plan.cache.sized((size,)) for size in sizes)
+        fitting = [requests_that_fit(plan, pool, length) for pool in pools]
+    return fitting[0] or 0, fitting[1] or 0

@@ -1,0 +1,23 @@
+"""The backends of a platform by tensor-parallel size, as a table."""
+
+from workbench.core.plan import Plan
+from workbench.core.what_if.choices import tensor_parallel_sizes
+from workbench.ui.panels.panel import HtmlPanel, Panel
+from workbench.ui.session import Session
+from workbench.views import html
+from workbench.views.pages.sizes_figure import grid_html, sized_columns
+
+SHOWN_SIZES = 6
+
+
+def backends_html(plan: Plan) -> str:
+    """Return the table of backends by tensor-parallel size; a sentence without attention."""
+    if plan.model.attention is None:
+        return html.document("<p>This model has no attention layer, so no backend to pick.</p>")
+    sizes = tensor_parallel_sizes(plan.model)[:SHOWN_SIZES]
+    return grid_html(plan.across(sized_columns(plan, sizes)), plan)
+
+
+def backends_panel(session: Session) -> Panel:
+    """Return the lab of backends by tensor-parallel size."""
+    return HtmlPanel(session, backends_html)

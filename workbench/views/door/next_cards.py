@@ -1,0 +1,94 @@
+"""The changes that are worth a click, as cards: what each gains and what it costs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from workbench.core.what_if.next_steps import Difference, NextStep
+from workbench.scenario.fields import FIELDS
+from workbench.views.html import Html, tag
+from workbench.views.units import bytes_text
+
+SHOWN = 4
+STARTS = {0: "does not start", 1: "start not known", 2: "starts"}
+BESIDES: Mapping[str, Mapping[Any, str]] = {
+    "kv_cache_dtype": {"fp8": "8-bit keys and values"},
+    "mamba_ssm_cache_dtype": {"bfloat16": "16-bit states"},
+    "num_speculative_tokens": {0: "no speculative decoding"},
+}
+"""Field -> value -> what it costs in addition to the numbers."""
+
+
+def next_cards(steps: Sequence[NextStep], *, everything: bool = False) -> Html:
+    """Return one card per change; the first ones, or all."""
+    shown = steps if everything else steps[:SHOWN]
+    if not shown:
+        return tag("p", "No single change gains anything here.", class_="wb-faint")
+    cards = [_card(number, step) for number, step in enumerate(shown)]
+    if len(shown) < len(steps):
+        more = f"all {len(steps)} changes"
+        cards.append(
+            tag("button", more, type="button", class_="wb-link", data_do="all", data_key="all")
+        )
+    return tag("div", *cards, class_="wb-cards")
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Return the changed fields with their new values, as the pickers call them."""
+    return ", ".join(f"{FIELDS[name].label} {_value(name, one)}" for name, one in changes.items())
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return FIELDS[name].none if value is None else FIELDS[name].kind.format(value)
+
+
+def _card(number: int, step: NextStep) -> Html:
+    gains = ", ".join(_texts(step.gains)) or "starts"
+    costs = ", ".join([*_texts(step.costs), *_besides(step.changes)]) or "nothing known"
+    return tag(
+        "button",
+        tag("b", changes_text(step.changes)),
+        tag("span", f" Gain: {gains}.", class_="wb-gain"),
+        tag("span", f" Cost: {costs}.", class_="wb-cost"),
+        type="button",
+        class_="wb-card",
+        data_do="next",
+        data_arg=number,
+        data_key=f"next-{number}",
+    )
+
+
+def _besides(changes: Mapping[str, Any]) -> Iterable[str]:
+    for name, value in changes.items():
+        if value in BESIDES.get(name, {}):
+            yield BESIDES[name][value]
+
+
+def _texts(found: Iterable[Difference]) -> list[str]:
+    return [_text(one) for one in found]
+
+
+def _text(one: Difference) -> str:
+    old, new = one.before or 0.0, one.after or 0.0
+    match one.measure:
+        case "starts":
+            return STARTS[int(new)]
+        case "requests":
+            return f"{new:,.3g} requests per GPU instead of {old:,.3g}"
+        case "request_bytes":
+            return f"{bytes_text(int(new))} per request ({new / old - 1:+.0%})"
+        case "hits":
+            return _hits(old, new)
+        case "padding":
+            return f"padding {new:.2f} % instead of {old:.2f} %"
+        case _:
+            return f"{new:,.0f} GPUs instead of {old:,.0f}"
+
+
+def _hits(old: float, new: float) -> str:
+    if new == float("inf"):
+        return "no prefix hits"
+    if old == float("inf"):
+        return f"prefix hits from {new:,.0f} tokens"
+    return f"hits from {new:,.0f} tokens instead of {old:,.0f}"
