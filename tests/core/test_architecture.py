@@ -344,8 +344,8 @@ OPENERS = {
 }
 """Every module that may open a file, and why; under workbench/, without the kernels."""
 
-NO_FILES = {"self._tabs.open", "self.open"}
-"""Tabs of the panel."""
+NO_FILES = {"self.labs.open", "self.open"}
+"""Labs of the front door."""
 
 
 def openings(path):
