@@ -25,18 +25,18 @@ OF_THE_MACHINE = (
 """Fields of the present scenario that a command line does not contain."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Understood:
-    """What a text was taken for. kind: model, config, command or log."""
+    """What a text was taken for."""
 
     kind: str
+    """model, config, command or log."""
     scenario: Scenario | None
     """None for a log that does not say which model it is about."""
     message: str
     notes: tuple[str, ...] = ()
     """About what the scenario has no field for."""
     log: LogReport | None = None
-    text: str = ""
 
 
 def understand(text: str, present: Scenario, model: str | None = None) -> Understood:
@@ -78,7 +78,8 @@ def _of_model(model: str | Mapping[str, Any], present: Scenario, kind: str) -> U
             raise
         message = f"{error.message} Nearest in the catalog: {near}."
         raise ConfigError(error.code, message, field="model") from None
-    return Understood(kind, present.replace(model=model), f"A {kind}: {name}.")
+    scenario = present.replace(model=model)
+    return Understood(kind=kind, scenario=scenario, message=f"A {kind}: {name}.")
 
 
 def _of_command(text: str, present: Scenario) -> Understood:
@@ -88,7 +89,7 @@ def _of_command(text: str, present: Scenario) -> Understood:
     message = (
         "A command line." if named else "A command line without a model; the present one is used."
     )
-    return Understood("command", found.scenario, message, found.notes)
+    return Understood(kind="command", scenario=found.scenario, message=message, notes=found.notes)
 
 
 def _of_log(text: str, model: str | None) -> Understood:
@@ -97,7 +98,9 @@ def _of_log(text: str, model: str | None) -> Understood:
     scenario = None if fields is None else Scenario.from_dict(fields)
     version = report.reading.version
     message = f"A start-up log of vLLM {version}." if version else "A start-up log of vLLM."
-    return Understood("log", scenario, message, report.missing, report, text)
+    return Understood(
+        kind="log", scenario=scenario, message=message, notes=report.missing, log=report
+    )
 
 
 def is_command(text: str) -> bool:
