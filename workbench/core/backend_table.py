@@ -73,12 +73,12 @@ class BackendTable(Registry[Backend]):
 
     def _candidates(self, query: LayerQuery) -> tuple[Backend, ...]:
         """Return the backends with a rank on the platform; remembered, since layers ask often."""
-        key = query.platform, query.attention.use_mla, query.attention.is_compressed
+        key = query.platform, query.attention.use_mla, query.attention.compression
         if key not in self._tried:
             self._tried[key] = tuple(
                 backend
                 for backend in self.values()
-                if key[2] == backend.is_compressed
+                if key[2] == backend.compression
                 and any(
                     rank.platform == key[0]
                     and key[1] == (backend.is_mla if rank.mla is None else rank.mla)

@@ -120,8 +120,8 @@ class Backend:
     is_mla: bool = False
     is_ssm: bool = False
     is_sparse: bool = False
-    is_compressed: bool = False
-    """Reads compressed attention, and nothing else."""
+    compression: str = ""
+    """The compressed attention that it reads, and nothing else; empty for other attention."""
     is_helper: bool = False
     """Keeps a cache alongside another backend's and is never chosen itself."""
     ranks: tuple[Rank, ...] = ()
@@ -271,7 +271,7 @@ class Backend:
             ),
             (self.is_sparse or not attention.is_sparse, "sparse not supported"),
             (attention.is_sparse or not self.is_sparse, "non-sparse not supported"),
-            (self.is_compressed == attention.is_compressed, "compressed attention, or only that"),
+            (self.compression == attention.compression, "compressed attention, or only that"),
             (runs_here, "compute capability not supported"),
             (self.batch_invariant or not query.batch_invariant, "batch invariance not supported"),
             (self.non_causal or not query.non_causal, "non-causal attention not supported"),

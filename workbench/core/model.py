@@ -19,6 +19,8 @@ DEFAULT_MAX_MODEL_LEN = 2048
 """Tokens of the longest request where no field gives them, and no length is requested."""
 
 
+V4, V41 = "deepseek_v4", "deepseek_v41"
+"""The kinds of compressed attention."""
 LATENT, FLOAT32_STATE, INDEX_KEY = "latent", "float32", "uint8"
 """How a `CompressedCache` stores a vector: as the KV-cache dtype says, in float32, in bytes."""
 
@@ -39,6 +41,8 @@ class CompressedCache:
     """Tokens that are kept, None for all."""
     block_size: int | None = None
     """Tokens of a block, None for the manager block of the model."""
+    is_ring: bool = False
+    """One block per request that is written again and again, at least `block_size` tokens."""
 
 
 class Layer(NamedTuple):
@@ -107,8 +111,11 @@ class Attention:
     """Elements of one cached head; for MLA kv_lora_rank + qk_rope_head_dim."""
     use_mla: bool = False
     is_sparse: bool = False
-    is_compressed: bool = False
-    """Every layer keeps several caches, in `Layer.cache`: windows, compressed tokens, states."""
+    compression: str = ""
+    """Which compressed attention it is, V4 or V41, empty for none; its layers keep several caches,
+    in `Layer.cache`: windows, compressed tokens, states."""
+    output_groups: int | None = None
+    """Groups of heads that the output of compressed attention is projected in."""
     has_sinks: bool = False
     has_mm_prefix: bool = False
     """Images are seen whole."""
@@ -132,6 +139,11 @@ class Attention:
     def pair_elements(self) -> int:
         """Return the elements of a key and its value, of one head and token."""
         return self.head_size + (self.value_head_size or self.head_size)
+
+    @property
+    def is_compressed(self) -> bool:
+        """Return whether its layers compress tokens, or read those that others compressed."""
+        return bool(self.compression)
 
     def of_layer(self, layer: Layer) -> Attention:
         """Return the geometry of one layer, which may have heads of its own."""

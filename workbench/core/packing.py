@@ -11,8 +11,11 @@ Packing = Callable[[int], int]
 """Head size in elements -> bytes of one token's keys, values and scales of one head."""
 SCALE_BYTES: Final = 4
 FP8_DS_MLA_BYTES_PER_TOKEN: Final = 656
-RECORD_DTYPES: Final = frozenset({"fp8_ds_mla"})
+NVFP4_DS: Final = "nvfp4_ds_mla"
+RECORD_DTYPES: Final = frozenset({"fp8_ds_mla", NVFP4_DS})
 """KV-cache dtypes that store a latent vector as one packed record."""
+FP8_V41_BYTES, NVFP4_V41_BYTES = 528, 288
+"""Of a vector of DeepSeek-V4.1: 512 in fp8 and 16 scales; 512 in 4 bits and 32 scales."""
 FP8_DS_COMPRESSED_BYTES: Final = 584
 """Of a vector of compressed attention: 448 in fp8, 64 in 16 bits, 8 of scales."""
 FP8_DS_ALIGNMENT_BYTES: Final = 576
@@ -56,3 +59,8 @@ TURBOQUANT: Final[Mapping[str, Packing]] = {
 PER_TOKEN_HEAD: Final[Mapping[str, Packing]] = dict.fromkeys(
     PER_TOKEN_HEAD_DTYPES, one_byte_with_scales
 )
+
+
+def record_bytes(kv_cache_dtype: str, *, slides: bool) -> int:
+    """Return the bytes of one of DeepSeek-V4.1's own records; windows never have 4 bits."""
+    return NVFP4_V41_BYTES if kv_cache_dtype == NVFP4_DS and not slides else FP8_V41_BYTES

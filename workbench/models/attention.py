@@ -14,7 +14,15 @@ KV_HEAD_FIELDS = (
 MLA_MODEL_TYPES = frozenset(
     {
         *("AXK1", "axk1", "bailing_hybrid", "deepseek_mtp", "deepseek_v2", "deepseek_v3"),
-        *("deepseek_v32", "deepseek_v4", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2", "kimi_linear"),
+        *(
+            "deepseek_v32",
+            "deepseek_v4",
+            "deepseek_v41",
+            "glm4_moe_lite",
+            "glm_moe_dsa",
+            "kimi_k2",
+            "kimi_linear",
+        ),
         *("longcat_flash", "pangu_ultra_moe", "sarvam_mla"),
     }
 )

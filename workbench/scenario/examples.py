@@ -45,7 +45,7 @@ def _backends(chosen: Chosen, rules: RuleSet) -> Sequence[str]:
         and chosen["platform"] in backend.platforms
         and backend.is_mla == attention.use_mla
         and backend.is_sparse == attention.is_sparse
-        and backend.is_compressed == attention.is_compressed
+        and backend.compression == attention.compression
     ]
 
 

@@ -30,7 +30,11 @@ from workbench.core.layouts.view import View
 from workbench.core.model import FLOAT32_STATE
 from workbench.core.packing import RECORD_DTYPES, SCALE_BYTES
 
-RECORDS = {656: (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16))}
+RECORDS = {
+    656: (("latent", 512, 8), ("latent scale", 16, 32), ("rope", 128, 16)),
+    528: (("latent", 512, 8), ("latent scale", 16, 8)),
+    288: (("latent", 256, 4), ("latent scale", 32, 8)),
+}
 """Bytes of a packed latent -> its parts: name, bytes, bits of one value."""
 PAGE_RECORDS = {
     584: ((("latent", 448, 8), ("rope", 128, 16)), (("latent scale", 7, 8), (PADDING, 1, 8)))

@@ -15,7 +15,13 @@ from workbench.core.block_sizes import common_kernel_block
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.capacity.memory_budget import memory_budget
 from workbench.core.capacity.memory_estimate import budget_of
-from workbench.core.groups.cache_spec import ATTENTION_SPECS, HIDDEN_SPEC, SLIDING_KINDS, CacheSpec
+from workbench.core.groups.cache_spec import (
+    ATTENTION_SPECS,
+    HIDDEN_SPEC,
+    RING_SPEC,
+    SLIDING_KINDS,
+    CacheSpec,
+)
 from workbench.core.groups.grouping import Group, Grouping
 from workbench.core.groups.layer_backend import read_blocks
 from workbench.core.groups.several_pages import layers_a_page
@@ -100,6 +106,8 @@ def blocks_of_group(plan: Plan, spec: CacheSpec, length: int) -> int:
         if states is None:
             return cdiv(length, spec.block_size) + drafts
         return states + drafts + checkpoint_blocks(plan)
+    if spec.kind == RING_SPEC:
+        return 1
     budget, window = tokens_in_flight(plan), spec.window_tokens
     # A window need not begin at the start of a block: with blocks of 4 tokens, [XXCD][EF] holds a
     # window of 4 in two (SlidingWindowSpec.max_memory_usage_bytes).

@@ -6,6 +6,7 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.capacity.blocks import checkpoint_blocks, tokens_in_flight
 from workbench.core.capacity.cache_plan import CachePlan
 from workbench.core.errors import check_integer
+from workbench.core.groups.cache_spec import RING_SPEC
 from workbench.core.groups.grouping import Group
 from workbench.core.plan import Plan
 
@@ -63,6 +64,8 @@ def check_prompt(plan: Plan, prompt_tokens: int) -> None:
 def request_blocks(plan: Plan, group: Group, prompt_tokens: int) -> int:
     """Return the block ids that a request of `prompt_tokens` tokens takes in one group."""
     size, window = group.spec.block_size, group.spec.window_tokens
+    if group.spec.kind == RING_SPEC:
+        return 1
     if not group.spec.is_mamba:
         if window is None:
             return cdiv(prompt_tokens, size)

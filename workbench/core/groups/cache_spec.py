@@ -16,6 +16,7 @@ MLA_SPEC = "MLAAttentionSpec"
 TURBOQUANT_SPEC = "TQFullAttentionSpec"
 HIDDEN_SPEC = "HiddenStateCacheSpec"
 SLIDING_MLA_SPEC = "SlidingWindowMLASpec"
+RING_SPEC = "CircularBufferSpec"
 ATTENTION_SPECS = {
     FULL: "FullAttentionSpec",
     SLIDING: "SlidingWindowSpec",
@@ -113,6 +114,10 @@ class CacheSpec(NamedTuple):
     """It is not the spec of the same layer that says how it is quantized."""
     alignment_bytes: int = 1
     """What the page is a multiple of, whatever its block is."""
+    stride_bytes: int = 1
+    """What the bytes from one block to the next are a multiple of."""
+    is_found_again: bool = True
+    """Prefix caching keeps its blocks."""
     num_head_slots: int | None = None
     """Parts into which a page is cut, if not one per KV head (0.33)."""
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from math import gcd, lcm
 from typing import TypeVar
 
+from workbench.core.arithmetic import round_up
 from workbench.core.groups.cache_spec import CacheSpec
 from workbench.core.layouts.placed import PagePlacement, place
 
@@ -165,8 +166,9 @@ class Grouping:
 
     @cached_property
     def block_divisor_tokens(self) -> int:
-        """Return the greatest common divisor of the groups' blocks."""
-        return gcd(*(group.spec.block_size for group in self.groups))
+        """Return the greatest common divisor of the blocks that prefix caching keeps."""
+        sizes = [group.spec.block_size for group in self.groups if group.spec.is_found_again]
+        return gcd(*(sizes or (group.spec.block_size for group in self.groups)))
 
     @cached_property
     def slots_by_page(self) -> Sequence[tuple[int, int]]:
@@ -218,7 +220,11 @@ class Grouping:
         if self.layout is None:
             return sum(page * slots for page, slots in self.slots_by_page)
         # The groups of one allocation overlap: each starts again at byte 0.
-        return max((group.layers_bytes for group in self.groups), default=0)
+        widest = max((group.layers_bytes for group in self.groups), default=0)
+        if not self.is_block_outermost:
+            return widest
+        specs = (spec for group in self.examples for spec in group.different_specs)
+        return round_up(widest, lcm(*{spec.stride_bytes for spec in specs}))
 
     @property
     def padding_layers(self) -> int:

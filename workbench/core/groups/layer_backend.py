@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from workbench.core.block_sizes import BlockSize
-from workbench.core.groups.cache_spec import HIDDEN_SPEC, SLIDING_MLA_SPEC, CacheSpec
+from workbench.core.groups.cache_spec import HIDDEN_SPEC, RING_SPEC, SLIDING_MLA_SPEC, CacheSpec
 from workbench.core.groups.grouping import Group
 from workbench.core.groups.layer_classes import AS_THE_MODEL, LayerVariant, layer_number
 from workbench.core.groups.layer_specs import backend_of
@@ -12,6 +12,8 @@ from workbench.core.plan import Plan
 
 CACHE_ONLY = "CACHE_ONLY_ATTN"
 """What keeps hidden states; it reads blocks of any size."""
+COMPANIONS = frozenset({SLIDING_MLA_SPEC, RING_SPEC})
+"""Specs of what layers of compressed attention keep alongside what they attend to."""
 
 
 def is_plain(plan: Plan, spec: CacheSpec) -> bool:
@@ -38,7 +40,7 @@ def layer_backend(plan: Plan, spec: CacheSpec, name: str | None = None) -> str |
         attention = plan.model.attention if drafter is None else drafter.attention
         assert attention is not None
         return plan.rules.companions(attention).get(INDEX_KEY)
-    if spec.kind == SLIDING_MLA_SPEC:
+    if spec.kind in COMPANIONS:
         # Windows of compressed attention, and the states from which it is compressed.
         assert plan.model.attention is not None
         kind = FLOAT32_STATE if spec.stored == FLOAT32_STATE else SLIDING
@@ -66,7 +68,7 @@ def blocks_of_layers(
         if spec.is_mamba or spec.kind == HIDDEN_SPEC:
             continue
         name, sizes = layer_backend(plan, spec, layer), plan.supported_kernel_block_sizes
-        if spec.is_indexer or spec.kind == SLIDING_MLA_SPEC:
+        if spec.is_indexer or spec.kind in COMPANIONS:
             # The blocks of an indexer depend on the platform alone.
             assert name is not None
             sizes = plan.rules.backends[name].supported_for(platform=plan.platform.name)

@@ -1,9 +1,7 @@
 """The KV-cache spec of every layer: what the layer requests that the engine keep for it."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
-from workbench.core.arithmetic import round_up
 from workbench.core.block_sizes import BlockSize, largest_block_within
 from workbench.core.dtypes import FLOAT_BYTES, TURBOQUANT_BITS
 from workbench.core.groups.built_layers import cache_layers, unquantized_layers
@@ -13,10 +11,10 @@ from workbench.core.groups.cache_spec import (
     INDEX_KEYS,
     MAMBA_SPEC,
     MLA_SPEC,
-    SLIDING_MLA_SPEC,
     TURBOQUANT_SPEC,
     CacheSpec,
 )
+from workbench.core.groups.compressed_specs import compressed_spec
 from workbench.core.groups.layer_classes import (
     AS_THE_MODEL,
     INDEXER,
@@ -26,17 +24,13 @@ from workbench.core.groups.layer_classes import (
 )
 from workbench.core.layouts.shapes import CacheGeometry
 from workbench.core.model import (
-    FLOAT32_STATE,
     FULL,
-    INDEX_KEY,
-    LATENT,
     SLIDING,
     SSM,
     Attention,
-    CompressedCache,
     Layer,
 )
-from workbench.core.packing import FP8_DS_ALIGNMENT_BYTES, RECORD_DTYPES
+from workbench.core.packing import RECORD_DTYPES
 from workbench.core.plan import Plan
 
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
@@ -121,7 +115,7 @@ def _spec(plan: Plan, layer: Layer, part: _Part | None) -> CacheSpec:
     assert part is not None
     whole, dtype = part.attention, part.dtype
     if layer.cache is not None:
-        return _compressed(plan, layer.cache)
+        return compressed_spec(plan, layer.cache)
     if layer.kind == INDEXER:
         return _index_keys(plan, whole)
     assert plan.attention_page_size_bytes is not None or layer.drafted
@@ -194,37 +188,6 @@ def _index_keys(plan: Plan, attention: Attention) -> CacheSpec:
         head_size=token,
         stored=INDEX_KEYS,
     )
-
-
-def _compressed(plan: Plan, cache: CompressedCache) -> CacheSpec:
-    """Return the spec of a cache of compressed attention, the same on every rank."""
-    # get_kv_cache_spec of DeepseekV4Attention, DeepseekV4IndexerCache, DeepseekV4SWACache and
-    # CompressorStateCache, 0.23 and 0.33.
-    assert plan.model.attention is not None
-    rules, packed = plan.rules.groups, plan.kv_cache_dtype == "fp8_ds_mla"
-    stored = plan.kv_cache_dtype if cache.stored == LATENT else cache.stored
-    vector = cache.elements
-    if cache.stored == LATENT:
-        own = replace(plan.model.attention, head_size=vector)
-        vector, _formula = plan.rules.layer_token_bytes(own, 1, stored, plan.model_dtype, None)
-    elif cache.stored == FLOAT32_STATE:
-        vector *= FLOAT_BYTES[FLOAT32_STATE]
-    block = cache.block_size or plan.block_size
-    content = block // cache.tokens_per_state * vector
-    as_packed = packed or (cache.stored == INDEX_KEY and rules.aligns_index_keys)
-    unit = FP8_DS_ALIGNMENT_BYTES if as_packed else rules.latent_alignment_bytes
-    spec = CacheSpec(
-        kind=MLA_SPEC if cache.window_tokens is None else SLIDING_MLA_SPEC,
-        block_size=block,
-        page_size_bytes=content,
-        window_tokens=cache.window_tokens,
-        num_kv_heads=1,
-        head_size=cache.elements,
-        stored=stored,
-        tokens_per_state=cache.tokens_per_state,
-        alignment_bytes=unit,
-    )
-    return spec.padded(round_up(content, unit))
 
 
 def _with_slots(plan: Plan, name: str | None, spec: CacheSpec) -> CacheSpec:

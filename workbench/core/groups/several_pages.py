@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from workbench.core.arithmetic import cdiv
 from workbench.core.groups.cache_spec import (
     MLA_KINDS,
+    RING_SPEC,
     SLIDING_KINDS,
     SLIDING_MLA_SPEC,
     CacheSpec,
@@ -154,7 +155,8 @@ def packed_groups(specs: Specs, rules: GroupRules) -> tuple[Group, ...] | None:
     def is_cut_to_fit(bucket: _Bucket) -> bool:
         # States and windows are cut until they fit the block that the others need.
         slides = bucket.first.kind in SLIDING_KINDS
-        return bucket.first.is_mamba or (repeats is None and slides)
+        is_state = bucket.first.is_mamba or bucket.first.kind == RING_SPEC
+        return is_state or (repeats is None and slides)
 
     def groups_of(bucket: _Bucket) -> int:
         return cdiv(bucket.repeats, repeats) if repeats and bucket.is_balanced else 1

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from workbench.core.backends import Backend, LayerQuery
 from workbench.core.block_sizes import BlockSize, smallest_base
+from workbench.core.model import V41
+from workbench.core.packing import NVFP4_DS
 from workbench.core.problems import WARNING
 from workbench.core.trace import Rule
 from workbench.core.working_plan import WorkingPlan
@@ -114,7 +116,7 @@ def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
         return
     run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)
     run.kv_cache_dtype = stored
-    if backend.is_compressed:
+    if backend.compression:
         run.log(f"Using DeepSeek's {stored} KV cache format.")
         return
     run.log(
@@ -228,7 +230,8 @@ def said(run: WorkingPlan, query: LayerQuery) -> str:
     """Return the beginning of what the platform raises where it has no backend for a layer."""
     if query.attention.is_compressed:
         # Its layers choose among their own classes, and check the KV-cache dtype themselves.
-        return "DeepseekV4 "
+        own = query.attention.compression == V41 and query.kv_cache_dtype == NVFP4_DS
+        return f"{NVFP4_DS} needs the V4.1 KV records" if own else "DeepseekV4 "
     if run.platform.name == "xpu":
         return "Invalid attention backend for"
     if run.platform.name != "cpu":
@@ -280,7 +283,7 @@ def _check(run: WorkingPlan, query: LayerQuery, name: str) -> None:
         vllm_text=not_valid_text(run, query, name)
         if not query.attention.is_compressed
         else said(run, query)
-        if run.rules.backends[name].is_compressed
+        if run.rules.backends[name].compression
         else f"{name} is not a DeepSeek V4 attention backend. ",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.errors import Refused
-from workbench.core.model import Model, Mtp
+from workbench.core.model import V41, Model, Mtp
 from workbench.core.speculation import MTP, NGRAM, SpeculationRules
 from workbench.core.working_plan import WorkingPlan
 
@@ -79,7 +79,11 @@ def _no_layers(run: WorkingPlan, model: Model, mtp: Mtp | None) -> Refused:
         why = f"{run.rules.title} does not draft with the MTP layers of {model.name}"
     declared_none = known and mtp is not None and mtp.predictions == 0
     # with 0 layers declared vLLM divides by it, and dies without a message of its own
-    text = "integer modulo by zero" if declared_none else None if known else UNSUPPORTED
+    attention = run.model.attention
+    without = UNSUPPORTED
+    if attention is not None and attention.compression == V41:
+        without = "DeepSeek V4.1 has no classic-MTP draft"
+    text = "integer modulo by zero" if declared_none else None if known else without
     return Refused(
         "no_mtp_layers",
         f"speculative_method = {MTP} needs layers for multi-token prediction in the checkpoint: "

@@ -10,6 +10,7 @@ from workbench.models.families import (
     mamba,
     narrow_values,
     searched,
+    shared_compressed,
     shared_layers,
     windows,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "mamba",
     "narrow_values",
     "searched",
+    "shared_compressed",
     "shared_layers",
     "windows",
 ]

@@ -12,6 +12,7 @@ from workbench.core.model import (
     FULL,
     INDEX_KEY,
     SLIDING,
+    V4,
     Attention,
     CompressedCache,
     Layer,
@@ -77,7 +78,7 @@ def _states(part: str, elements: int, ratio: int) -> CompressedCache:
     )
 
 
-def _window(fields: Fields) -> CompressedCache:
+def window(fields: Fields) -> CompressedCache:
     """Return the cache of the last tokens, which every layer has and a drafter's has alone."""
     return CompressedCache(
         part=".swa_cache",
@@ -88,7 +89,7 @@ def _window(fields: Fields) -> CompressedCache:
 
 
 def _drafted(fields: Fields) -> Layer:
-    return Layer(number=0, kind=SLIDING, cache=_window(fields))
+    return Layer(number=0, kind=SLIDING, cache=window(fields))
 
 
 def _dspark(fields: Fields) -> tuple[Layer, ...]:
@@ -101,7 +102,7 @@ def _dspark(fields: Fields) -> tuple[Layer, ...]:
 
 def _caches(fields: Fields, ratio: int) -> tuple[CompressedCache, ...]:
     """Return the caches of a layer, in the order in which they are built."""
-    last = _window(fields)
+    last = window(fields)
     if not ratio:
         return (last,)
     size = last.elements
@@ -129,14 +130,15 @@ def _layers(fields: Fields) -> tuple[Layer, ...]:
     )
 
 
-def _attention(fields: Fields) -> Attention:
+def read_compressed(fields: Fields) -> Attention:
+    """Return the geometry of compressed attention: of DeepSeek-V4, unless replaced."""
     return Attention(
         num_heads=fields.integer("num_attention_heads", name="num_heads"),
         num_kv_heads=1,
         head_size=fields.integer("head_dim", name="head_size"),
         use_mla=True,
         is_sparse=True,
-        is_compressed=True,
+        compression=V4,
         has_sinks=True,
         window_tokens=fields.integer("sliding_window", name="window_tokens"),
         qk_rope_head_dim=fields.integer("qk_rope_head_dim"),
@@ -147,7 +149,7 @@ register(
     "compressed",
     {"deepseek_v4": ("DeepseekV4ForCausalLM", "DeepseekV4ForConditionalGeneration")},
     _layers,
-    attention=_attention,
+    attention=read_compressed,
     dspark=_dspark,
     is_hybrid=False,
 )

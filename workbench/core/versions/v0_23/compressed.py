@@ -8,6 +8,7 @@ from functools import partial
 
 from workbench.core.backends import Capabilities, HeadSizes, Rank, always
 from workbench.core.dtypes import FP8_DTYPES
+from workbench.core.model import V4
 from workbench.core.versions.v0_23 import layouts
 from workbench.core.versions.v0_23.mla import SM10X, SPARSE
 
@@ -15,7 +16,7 @@ NAMED_FP8 = (*FP8_DTYPES, "fp8_per_token_head")
 """Its layers look at the beginning of the name only."""
 COMPRESSED = partial(
     SPARSE,
-    is_compressed=True,
+    compression=V4,
     supported=(256,),
     head_sizes=HeadSizes(exact=(512,)),
     dtypes=("bfloat16",),

@@ -18,7 +18,7 @@ from workbench.core.backends import (
     MultipleOf,
     Rank,
 )
-from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING, Attention
+from workbench.core.model import FLOAT32_STATE, INDEX_KEY, SLIDING, V4, V41, Attention
 from workbench.core.versions.v0_23 import conditions, layouts
 from workbench.core.versions.v0_23.layouts import LATENT
 
@@ -188,17 +188,20 @@ def companions(attention: Attention) -> Mapping[str, str]:
     """Return the backends of caches that a layer keeps alongside its attention, built before it."""
     # Source: DeepseekV2MLAAttention, which builds its indexer first (0.23 and 0.33), and
     # DeepseekV4Attention, where the window is built first in a layer without an indexer.
-    if attention.is_compressed:
-        return _COMPRESSED
+    if attention.compression:
+        return _COMPRESSED[attention.compression]
     return _INDEXER if attention.is_sparse and attention.use_mla else _NONE
 
 
 _NONE: Mapping[str, str] = {}
 _INDEXER = {INDEX_KEY: "DEEPSEEK_V32_INDEXER"}
 _COMPRESSED = {
-    SLIDING: "SPARSE_SWA",
-    INDEX_KEY: "DEEPSEEK_V4_INDEXER",
-    FLOAT32_STATE: "DEEPSEEK_V4_COMPRESSOR",
+    kind: {
+        SLIDING: "SPARSE_SWA",
+        INDEX_KEY: indexer,
+        FLOAT32_STATE: "DEEPSEEK_V4_COMPRESSOR",
+    }
+    for kind, indexer in ((V4, "DEEPSEEK_V4_INDEXER"), (V41, "DEEPSEEK_V41_INDEXER"))
 }
 
 

@@ -12,6 +12,7 @@ from workbench.core.batch_defaults import A100, GB10, GIB, SMALL, BatchSizes, Ba
 from workbench.core.dtypes import INT4_HEADS, ULTRAQUANT
 from workbench.core.groups.cache_spec import GroupRules
 from workbench.core.offload.rules import LAST, OffloadRules
+from workbench.core.packing import NVFP4_DS
 from workbench.core.prefix.sparse import PrefillRules
 from workbench.core.speculation import (
     DRAFT_MODEL,
@@ -125,8 +126,8 @@ V0_33 = V0_23.successor(
         ),
         SMALL,
     ),
-    # Without the Octave formats of one ROCm kernel and DeepSeek-V4's nvfp4.
-    kv_cache_dtypes=(*V0_23.kv_cache_dtypes, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
+    # Without the Octave formats of one ROCm kernel.
+    kv_cache_dtypes=(*V0_23.kv_cache_dtypes, NVFP4_DS, "nvfp4_4over6", INT4_HEADS, ULTRAQUANT),
     backends=BACKENDS,
     smallest_refined_block=32,
     draft_counting=frozenset({"mamba2:*", "gdn:*", "kda:*"}),

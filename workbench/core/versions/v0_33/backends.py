@@ -22,6 +22,7 @@ from workbench.core.backends import (
     never,
 )
 from workbench.core.dtypes import INT4_HEADS, NVFP4_DTYPES, PER_TOKEN_HEAD_DTYPES
+from workbench.core.model import V41
 from workbench.core.versions.v0_23.backends import BACKENDS as BACKENDS_0_23
 from workbench.core.versions.v0_23.compressed import NAMED_FP8, OWN_NAMES
 from workbench.core.versions.v0_23.conditions import (
@@ -31,6 +32,7 @@ from workbench.core.versions.v0_23.conditions import (
     reads_all_tokens,
 )
 from workbench.core.versions.v0_33 import conditions, layouts
+from workbench.core.versions.v0_33.compressed import COMPRESSED_V41, OWN_NAMES_V41
 from workbench.core.versions.v0_33.narrow_values import flash_is_not_built
 from workbench.core.versions.v0_33.new_backends import NEW
 
@@ -179,7 +181,7 @@ def _as_in_0_33(backend: Backend) -> Backend:
     return replace(common, non_causal=later, **CHANGES.get(backend.name, {}))
 
 
-BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, NEW)
+BACKENDS = BACKENDS_0_23.derive(_as_in_0_33, (*NEW, *COMPRESSED_V41))
 
 
 def ignores_backend(query: LayerQuery, name: str) -> bool:
@@ -192,7 +194,8 @@ def _counting_requests(query: LayerQuery) -> Collection[str] | None:
     """Return the backends whose request a layer takes notice of, None for all."""
     attention = query.attention
     if attention.is_compressed:
-        return {*OWN_NAMES, "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
+        own = OWN_NAMES_V41 if attention.compression == V41 else OWN_NAMES
+        return {*own, "FLASHINFER_MLA_SPARSE", "FLASHINFER_MLA_SPARSE_SM120"}
     if query.platform == "cpu":
         return ("CPU_MLA",) if attention.use_mla else ("CPU_ATTN",)
     if query.platform != "xpu" or conditions.dense_for_request_on_xpu(query):
