@@ -20,7 +20,7 @@ class BackendTable(Registry[Backend]):
     def __init__(self, own: tuple[Backend, ...], inherited: tuple[Backend, ...] = ()) -> None:
         super().__init__("backend", "backend")
         self._heirs: list[tuple[BackendTable, Change]] = []
-        self._tried: dict[tuple[str, bool, bool], tuple[Backend, ...]] = {}
+        self._tried: dict[tuple[str, bool, str], tuple[Backend, ...]] = {}
         self._found: dict[Hashable, Any] = {}
         self.own = frozenset(record.name for record in own)
         for record in (*inherited, *own):

@@ -65,8 +65,8 @@ def _layer_caches(fields: Fields, number: int, ratio: int) -> tuple[CompressedCa
 
 def _layers(fields: Fields) -> tuple[Layer, ...]:
     count = fields.layer_count()
-    ratios = fields.layer_list(RATIOS, {one: str(one) for one in (0, 1, 2)}) or ()
-    ratios = tuple(map(int, ratios[:count])) + (0,) * (count - len(ratios))
+    listed = fields.layer_list(RATIOS, {one: str(one) for one in (0, 1, 2)}) or ()
+    ratios = (*map(int, listed[:count]), *(0,) * (count - len(listed)))
     return tuple(
         Layer(number=number, kind=SLIDING if cache.window_tokens else FULL, cache=cache)
         for number, ratio in enumerate(ratios)
