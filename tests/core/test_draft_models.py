@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.test_drafter_groups import recorded
-from tests.models.configs import gpt_oss, llama, qwen3_next
+from tests.models.configs import gpt_oss, granitemoehybrid, llama, qwen3_next
 from workbench import from_vllm_command
 from workbench.core.errors import Refused
 from workbench.core.resolve import resolve
@@ -208,6 +208,43 @@ def test_the_class_of_a_head_follows_the_method():
     head = read_drafter({**HEAD, "model_type": "deepseek_v3", "num_nextn_predict_layers": 1}, "h")
     assert class_of_head(head, rules.methods["eagle"], rules) == "EagleDeepSeekMTPModel"
     assert class_of_head(head, rules.methods["eagle3"], rules) == "Eagle3DeepSeekMTPModel"
+
+
+def test_a_whole_model_may_have_other_words_for_its_layers():
+    own = granitemoehybrid(layer_types=["attention"] * 3)
+    plan = resolve_scenario(
+        Scenario(model=own, draft_model=own, num_speculative_tokens=2, rules="0.33")
+    )
+    assert plan.errors == ()
+    assert [len(group.layers) for group in plan.built_cache().groups] == [6]
+
+
+def test_ranks_are_checked_before_the_vocabulary_and_that_before_the_layers():
+    """SpeculativeConfig checks both; layers are built later, by V1 with as many ranks only."""
+    draft = {**HEAD, "architectures": ["LlamaForCausalLM"], "vocab_size": 64}
+    fields = {"num_speculative_tokens": 1, "tensor_parallel": 3, "rules": "0.33"}
+    target = llama(num_attention_heads=24, num_key_value_heads=24, vocab_size=192)
+    with pytest.raises(Refused) as refused:
+        resolve_scenario(Scenario(model=target, draft_model=draft, **fields))
+    assert refused.value.code == "draft_heads_not_divisible"
+    with pytest.raises(Refused) as refused:
+        resolve_scenario(
+            Scenario(model=target, draft_model=draft, **fields, draft_tensor_parallel=1)
+        )
+    assert refused.value.code == "draft_vocabulary_differs"
+    for platform, code in (("cpu", "draft_ranks_differ"), ("cuda", None)):
+        scenario = Scenario(
+            model=target,
+            draft_model={**draft, "vocab_size": 192},
+            draft_tensor_parallel=1,
+            platform=platform,
+            **fields,
+        )
+        try:
+            found = resolve_scenario(scenario).speculative_method and None
+        except Refused as refusal:
+            found = refusal.code
+        assert found == code
 
 
 def test_a_short_draft_model_shortens_requests_in_0_33_only():

@@ -78,6 +78,15 @@ def test_a_packed_hybrid_with_plain_layers_counts_what_both_divide():
         assert plan.attention_bytes_per_token == lcm(packed, plain)
 
 
+def test_a_list_without_any_attention_layer_counts_too():
+    """Layer 0 keeps states: vLLM looks at the list, not at what it names."""
+    settings = {"kv_cache_dtype": "turboquant_k8v4", "kv_cache_dtype_skip_layers": ("0",)}
+    plan = plan_of(qwen3_5(), rules="0.33", **settings)
+    assert unquantized_layers(plan) == set()
+    assert plan.attention_bytes_per_token == lcm(4 * 388, 4 * 2 * 256 * 2)
+    assert plan.skip_page_size_padded is not None
+
+
 def test_a_page_that_already_covers_the_state_stays():
     settings = {"kv_cache_dtype": "fp8", "rules": "0.33", "gdn_flashinfer_prefill": False}
     without = plan_of(qwen3_5(), **settings)

@@ -11,10 +11,12 @@ import workbench.core
 from tests.core.conformance import config
 from tests.models.configs import (
     deepseek_v3,
+    gemma3,
     granitemoehybrid,
     jamba,
     kimi_linear,
     llama,
+    mamba,
     nemotron_h,
     plamo2,
     qwen3_5,
@@ -89,6 +91,18 @@ PROBLEMS = [
         None,
         {"num_speculative_tokens": 1},
         id="hidden-states-without-a-draft",
+    ),
+    pytest.param(
+        {
+            "model": llama(),
+            "hidden_state_layers": 3,
+            "num_speculative_tokens": 2,
+            "rules": "0.33",
+        },
+        "hidden_states_need_one_draft",
+        "extract_hidden_states requires num_speculative_tokens to be 1",
+        {"num_speculative_tokens": 1},
+        id="hidden-states-with-two-drafts",
     ),
     pytest.param(
         {
@@ -175,6 +189,17 @@ PROBLEMS = [
         "CacheOnlyAttentionLayer doesn't currently support quantized kv cache but",
         {"kv_cache_dtype": "auto"},
         id="quantized-hidden-states",
+    ),
+    pytest.param(
+        {
+            "model": llama(num_attention_heads=40),
+            "backend": "HPC_ATTN",
+            "rules": "0.33",
+        },
+        "layers_cannot_be_built",
+        "HPC attention only supports head_per_group in {4, 8}, got 5",
+        {"backend": None},
+        id="hpc-heads",
     ),
     pytest.param(
         {
@@ -476,14 +501,14 @@ PROBLEMS = [
     pytest.param(
         {"model": nemotron_h(n_groups=8, mamba_num_heads=96), "tensor_parallel": 16},
         "n_groups_not_divisible",
-        None,
+        "If tensor parallel world size does not divide num_groups, then num_groups must",
         {"tensor_parallel": 8},
         id="n-groups-not-divisible",
     ),
     pytest.param(
         {"model": zamba2(), "tensor_parallel": 4},
         "n_groups_not_divisible",
-        None,
+        "If tensor parallel world size does not divide num_groups, then num_groups must",
         {"tensor_parallel": 2},
         id="n-groups-not-divisible-zamba2",
     ),
@@ -635,6 +660,13 @@ REFUSALS = [
         id="architecture-not-served",
     ),
     pytest.param(
+        {"model": gemma3(), "dtype": "float16"},
+        "float16_not_supported",
+        "The model type 'gemma3' does not support float16.",
+        {"dtype": "bfloat16"},
+        id="gemma3-float16",
+    ),
+    pytest.param(
         {"model": plamo2(), "dtype": "float16"},
         "float16_not_supported",
         "The model type 'plamo2' does not support float16.",
@@ -669,6 +701,13 @@ REFUSALS = [
         id="xpu-batch-invariance",
     ),
     pytest.param(
+        {"model": mamba(max_position_embeddings=None), "max_model_len": -1},
+        "max_model_len_not_limited",
+        "max_model_len must be a positive integer, got int: -1",
+        {"max_model_len": None},
+        id="max-model-len-without-limit",
+    ),
+    pytest.param(
         {"model": llama(), "max_model_len": 262145},
         "max_model_len_too_long",
         "User-specified max_model_len (262145) is greater than the derived max_model_len (",
@@ -683,11 +722,25 @@ REFUSALS = [
         id="turboquant-without-list",
     ),
     pytest.param(
+        {"model": zamba2(), "kv_cache_dtype": "ultraquant_4bit", "rules": "0.33"},
+        "turboquant_layers_not_identifiable",
+        "TurboQuant KV cache requires identifiable",
+        {"kv_cache_dtype": "auto"},
+        id="ultraquant-without-list",
+    ),
+    pytest.param(
         {"model": llama(), "tensor_parallel": 12},
         "heads_not_divisible",
         "Total number of attention heads (32) must be divisible by tensor parallel size (12).",
         {"tensor_parallel": 8},
         id="heads",
+    ),
+    pytest.param(
+        {"model": llama(num_attention_heads=24, vocab_size=128_000), "tensor_parallel": 3},
+        "vocabulary_not_divisible",
+        "128000 is not divisible by 3",
+        {"tensor_parallel": 2},
+        id="vocabulary",
     ),
     pytest.param(
         {"model": deepseek_v3(), "kv_cache_dtype": "nvfp4"},

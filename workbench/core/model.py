@@ -230,6 +230,8 @@ class Model:
     """The layers of the DSpark drafter that the checkpoint brings, none where it has none."""
     unread_weights: UnreadWeights = field(default=NO_WEIGHTS, repr=False, compare=False)
     """What reads `weights`."""
+    whole_model_type: str = ""
+    """model_type of the whole config.json, "" where that of the text model is the only one."""
     vocab_size: int | None = None
     """Of its input, None when config.json names none."""
     head: Head | None = None

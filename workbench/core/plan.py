@@ -115,8 +115,8 @@ class Plan(PlanAnswers, Published):
 
     @published()
     def num_kv_heads_per_rank(self) -> int | None:
-        """Return the heads of keys and values on one rank."""
-        attention = self.model.attention
+        """Return the heads of keys and values on one rank, the most of any layer."""
+        attention = self.model.largest_attention
         ranks = self.settings.tensor_parallel
         return None if attention is None else attention.kv_heads_per_rank(ranks)
 

@@ -76,8 +76,6 @@ class SpeculationRules:
     """A request is no longer than the draft model's."""
     reaches_positions: bool = False
     """The tables of a head's positions are as long as the target's requests."""
-    same_ranks: bool = False
-    """A draft model must have as many ranks as its target."""
     v1_only: frozenset[str] = frozenset()
     """Methods that the V2 model runner does not run."""
     v1_waits: frozenset[str] = frozenset()

@@ -94,11 +94,18 @@ def read_drafter(config: Mapping[str, Any], name: str) -> Model:
     # A file that names no class is that of a decoder, as for a target.
     unnamed = not architecture and fields.text.get("num_attention_heads") is not None
     if (versions_with(architecture) or unnamed) and method is None:
-        model = read_model(config, name)
+        model, kinds = read_model(config, name), _kinds_of_decoder(fields)
     else:
-        model = _read_head(fields, name, architecture)
+        model, kinds = _read_head(fields, name, architecture), KINDS
     reads = model.attention is not None and model.state is None
-    return replace(model, head=_head(fields, method)) if reads else model
+    return replace(model, head=_head(fields, method, kinds)) if reads else model
+
+
+def _kinds_of_decoder(fields: Fields) -> Mapping[str, str]:
+    """Return the kinds of a whole model's layers, which has more words for attention."""
+    listed = fields.raw("layer_types")
+    words = listed if isinstance(listed, list) else ()
+    return {word: FULL for word in words if isinstance(word, str)} | KINDS
 
 
 def _unwrapped(config: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
@@ -149,10 +156,11 @@ def _read_head(fields: Fields, name: str, architecture: str) -> Model:
     return replace(head, origins=dict(fields.origins), unread_weights=unread)
 
 
-def _head(fields: Fields, method: str | None) -> Head:
+def _head(fields: Fields, method: str | None, known: Mapping[str, str]) -> Head:
+    """Return what only a drafter's file says. known: kinds of layers, by the file's word."""
     flash = fields.raw("dflash_config")
     flash = flash if isinstance(flash, Mapping) else {}
-    kinds = fields.layer_list("layer_types", KINDS) or (FULL,) * fields.layer_count()
+    kinds = fields.layer_list("layer_types", known) or (FULL,) * fields.layer_count()
     if flash.get("use_swa") and SLIDING not in kinds:
         kinds = (SLIDING,) * len(kinds)
     window = flash.get("swa_window_size", fields.raw("sliding_window"))

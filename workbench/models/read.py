@@ -79,6 +79,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         mtp=read_mtp(fields, _layer_count(fields, layers)),
         dspark=family.dspark(fields),
         hidden_size=fields.integer("hidden_size") if fields.has("hidden_size") else None,
+        whole_model_type=_whole_model_type(fields),
         vocab_size=fields.size_if_valid("vocab_size"),
         largest_item_tokens=family.largest_item_tokens(fields),
         names_attention_layers=family.names_attention_layers and has_attention,
@@ -89,6 +90,11 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     return replace(model, origins=dict(fields.origins), unread_weights=unread)
 
 
+def _whole_model_type(fields: Fields) -> str:
+    named = fields.top.get("model_type")
+    return named if fields.prefix and isinstance(named, str) else ""
+
+
 def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
     """Return the number of all layers, with those that keep no cache."""
     # If it is absent, it is the length of the list, as in Nemotron-H's property in transformers 5.
@@ -97,7 +103,8 @@ def _layer_count(fields: Fields, layers: tuple[Layer, ...]) -> int:
 
 
 def _attention_heads(fields: Fields, family: Family) -> int:
-    if family.is_attention_free and not fields.has("num_attention_heads"):
+    # Mamba-2 calls its state's heads num_heads: only the plain name means attention there.
+    if family.is_attention_free and "num_attention_heads" not in fields.text:
         return 0
     return fields.integer("num_attention_heads")
 

@@ -130,4 +130,5 @@ def _head(reference: Any, method: str) -> dict[str, Any]:
         "max_position_embeddings": 32768,
         "torch_dtype": "bfloat16",
         "dflash_config": {"target_layer_ids": [1], "mask_token_id": 0},
+        "markov_rank": 256,
     }

@@ -71,6 +71,8 @@ def check(scenario: Scenario, theirs: Outcome, rules: str) -> Check:
     except Refused as refusal:
         ours = refusal
     rows = compare(ours, theirs.answers, theirs.refusal)
+    if "model" in theirs.unanswered:  # what vLLM says of the layers is not known
+        rows = tuple(row for row in rows if row.field != "refusal")
     return Check(fields, rows, tuple(theirs.functions), theirs.unanswered)
 
 

@@ -25,6 +25,12 @@ def cache_layers(plan: Plan) -> tuple[Layer, ...]:
     return (*own, *(with_indexers(drafter.layers, frozenset()) if indexed else drafter.layers))
 
 
+def skips_layers(plan: Plan) -> bool:
+    """Return whether vLLM has a list of layers to skip, also one that names no attention layer."""
+    ends = plan.kv_cache_dtype in PACKED_DTYPES and not plan.model.is_hybrid
+    return ends or bool(plan.settings.kv_cache_dtype_skip_layers)
+
+
 def unquantized_layers(plan: Plan) -> frozenset[int]:
     """Return the numbers of attention layers in the model's dtype alongside a quantized cache."""
     model, attention = plan.model, plan.model.attention

@@ -11,7 +11,7 @@ from workbench.core.arithmetic import cdiv
 from workbench.core.block_sizes import smallest_base
 from workbench.core.dtypes import FLOAT_BYTES, PACKED_DTYPES
 from workbench.core.errors import Refused
-from workbench.core.groups.built_layers import unquantized_layers
+from workbench.core.groups.built_layers import skips_layers, unquantized_layers
 from workbench.core.groups.cache_spec import MLA_SPEC
 from workbench.core.groups.layer_specs import layer_specs
 from workbench.core.trace import Rule
@@ -92,6 +92,8 @@ def _check_vectors(run: WorkingPlan) -> None:
             field="block_size",
             operands={"block_size": run.block_size, "tokens_per_vector": tokens},
             candidates=[{"block_size": None}, {"block_size": 256}],
+            # Raised while the groups are built
+            vllm_text="integer division or modulo by zero",
         )
 
 
@@ -116,7 +118,7 @@ def common_token_bytes(run: WorkingPlan) -> None:
     attention, before = run.model.attention, run.attention_bytes_per_token
     if attention is None or before is None or not packed or attention.use_mla:
         return
-    if not run.model.is_hybrid or not unquantized_layers(run):
+    if not run.model.is_hybrid or not skips_layers(run):
         return
     plain = _plain_token_bytes(run)
     # lcm, not max: a plain page is often not a multiple of a packed one, and pages of which neither
@@ -127,7 +129,7 @@ def common_token_bytes(run: WorkingPlan) -> None:
 
 def shared_page(run: WorkingPlan) -> None:
     """Run phase 3: raise the block until a quantized page covers a plain one. Not on CPU."""
-    if run.backend is None or run.platform.name == "cpu" or not unquantized_layers(run):
+    if run.backend is None or run.platform.name == "cpu" or not skips_layers(run):
         return
     primary, plain = _quantized_token_bytes(run), _plain_token_bytes(run)
     # Equal pages per token need nothing: block sizes that differ by an integer factor are unified

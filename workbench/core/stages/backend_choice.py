@@ -111,8 +111,8 @@ def backend_choice(run: WorkingPlan) -> None:
 
 def _stored_dtype(run: WorkingPlan, backend: Backend) -> None:
     """Set the packed fp8 format that some sparse backends store, with vLLM's log line."""
-    stored = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype)
-    if stored is None or not backend.stored_where(LayerQuery.of(run)):
+    stored, query = backend.stored_kv_cache_dtypes.get(run.kv_cache_dtype), LayerQuery.of(run)
+    if stored is None or not backend.stored_where(query) or reasons_against(run, query, backend):
         return
     run.step(STORED_DTYPE, stored, backend=backend.name, kv_cache_dtype=run.kv_cache_dtype)
     run.kv_cache_dtype = stored

@@ -7,6 +7,7 @@ from typing import Any
 from workbench.core.errors import Refused
 from workbench.core.model import Model
 from workbench.core.problems import WARNING
+from workbench.core.runner import model_runner
 from workbench.core.speculation import DRAFT_MODEL, MTP, NGRAM, class_of_head
 from workbench.core.stages.mtp_checks import check_mtp
 from workbench.core.working_plan import WorkingPlan
@@ -26,10 +27,10 @@ def check_drafter(run: WorkingPlan, method: str) -> None:
         _not_read(run, method, draft)
     elif draft is not None and (record.class_name is not None or not record.has_class):
         _check_head(run, method, draft)
-    elif draft is not None and method == DRAFT_MODEL:
-        _check_decoder(run, draft)
     if draft is not None and record.layers is not None:
-        _check_ranks(run, method, draft)
+        _check_ranks(run, draft)
+    if draft is not None and method == DRAFT_MODEL:
+        _check_decoder(run, draft)
 
 
 def _without_model(run: WorkingPlan, method: str) -> None:
@@ -86,18 +87,6 @@ def _other_methods(run: WorkingPlan, draft: Model) -> list[dict[str, Any]]:
 
 
 def _check_decoder(run: WorkingPlan, draft: Model) -> None:
-    known = draft.architecture in run.rules.model_registry.served
-    if not known or draft.attention is None or draft.state is not None:
-        why = "it has no attention" if draft.attention is None else "it keeps states"
-        raise Refused(
-            "draft_model_not_a_decoder",
-            f"{draft.name} cannot draft as a model of its own: "
-            f"{why if known else f'{draft.architecture} is not a model class that generates'}. A "
-            "head needs its method, for example eagle3.",
-            operands={"architecture": draft.architecture},
-            field="draft_model",
-            candidates=[*_other_methods(run, draft), WITHOUT],
-        )
     ours, theirs = run.model.vocab_size, draft.vocab_size
     if ours is not None and theirs is not None and ours != theirs:
         raise Refused(
@@ -110,18 +99,32 @@ def _check_decoder(run: WorkingPlan, draft: Model) -> None:
             # Raised by SpeculativeConfig.verify_equal_vocab_size_if_draft_model
             vllm_text="Target and draft model should have the same vocabulary size. ",
         )
+    known = draft.architecture in run.rules.model_registry.served
+    if not known or draft.attention is None or draft.state is not None:
+        why = "it has no attention" if draft.attention is None else "it keeps states"
+        raise Refused(
+            "draft_model_not_a_decoder",
+            f"{draft.name} cannot draft as a model of its own: "
+            f"{why if known else f'{draft.architecture} is not a model class that generates'}. A "
+            "head needs its method, for example eagle3.",
+            operands={"architecture": draft.architecture},
+            field="draft_model",
+            candidates=[*_other_methods(run, draft), WITHOUT],
+        )
+    # Raised by DraftModelProposer of the V1 runner, when it is built
+    given, ranks = run.settings.draft_tensor_parallel, run.settings.tensor_parallel
+    if given not in {None, ranks} and model_runner(run) == "v1":
+        raise _ranks(
+            given, ranks, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'"
+        )
 
 
-def _check_ranks(run: WorkingPlan, method: str, draft: Model) -> None:
+def _check_ranks(run: WorkingPlan, draft: Model) -> None:
     """Check the ranks of the drafter: those of the target, or one where that is allowed."""
     ranks, given = run.settings.tensor_parallel, run.settings.draft_tensor_parallel
     if given is not None and given not in {1, ranks}:
         raise _ranks(
             given, ranks, f"speculative_draft_tensor_parallel_size={given} cannot be other value"
-        )
-    if given not in {None, ranks} and method == DRAFT_MODEL and run.rules.speculation.same_ranks:
-        raise _ranks(
-            given, ranks, "Currently, 'draft_tensor_parallel_size' and 'tensor_parallel_size'"
         )
     heads = draft.total_num_attention_heads
     if heads % (given or ranks):

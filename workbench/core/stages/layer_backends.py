@@ -194,10 +194,9 @@ def layers_built(run: WorkingPlan) -> None:
     if text is not None:
         run.problem(
             "layers_cannot_be_built",
-            "kv_cache_dtype",
-            f"{record.name} is chosen, and its layers refuse kv_cache_dtype = {run.kv_cache_dtype} "
-            f"or their heads on compute capability {capability} when they are built: {text}. Leave "
-            "it at auto, and the backend to the engine.",
+            "backend",
+            f"{record.name} is chosen, and its layers stop when they are built: {text} (compute "
+            f"capability {capability}, kv_cache_dtype = {run.kv_cache_dtype}). Take another one.",
             operands={"backend": record.name, "compute_capability": capability},
             candidates=({"kv_cache_dtype": "auto"}, {"backend": None}),
             vllm_text=text,

@@ -28,6 +28,8 @@ def group_replication(run: WorkingPlan) -> None:
         "divide; only a single group is replicated. The sizes shown are what the shape formula "
         "yields, but the layer refuses to be built.",
         operands={"n_groups": groups, "tensor_parallel": tp},
+        # Raised by MambaMixer2.__init__
+        vllm_text="If tensor parallel world size does not divide num_groups, then num_groups must",
         candidates=tuple({"tensor_parallel": n} for n in range(tp - 1, 0, -1) if groups % n == 0),
     )
 

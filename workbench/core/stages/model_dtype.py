@@ -21,7 +21,8 @@ AMPERE = (8, 0)
 def model_dtype(run: WorkingPlan) -> None:
     """Resolve the dtype of weights and activations; some models refuse float16."""
     explicit, stored = run.settings.dtype, run.model.model_dtype
-    unstable = run.model.model_type in UNSTABLE_IN_FLOAT16
+    kind = run.model.whole_model_type or run.model.model_type
+    unstable = kind in UNSTABLE_IN_FLOAT16
     # _FLOAT16_NOT_SUPPORTED_MODELS of config/model.py, and the platform's supported_dtypes
     taken = [
         dtype
@@ -40,12 +41,11 @@ def model_dtype(run: WorkingPlan) -> None:
     if unstable and run.model_dtype == "float16":
         raise Refused(
             "float16_not_supported",
-            f"Models of the type {run.model.model_type} are unstable in float16; use dtype "
-            "bfloat16 or float32.",
+            f"Models of the type {kind} are unstable in float16; use dtype bfloat16 or float32.",
             field="dtype",
-            operands={"dtype": "float16", "model_type": run.model.model_type},
+            operands={"dtype": "float16", "model_type": kind},
             candidates=[{"dtype": "bfloat16"}, {"dtype": "float32"}],
-            vllm_text=f"The model type '{run.model.model_type}' does not support float16.",
+            vllm_text=f"The model type '{kind}' does not support float16.",
         )
 
 

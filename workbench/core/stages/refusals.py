@@ -4,8 +4,9 @@ Source: argument parsing, ModelConfig and VllmConfig checks of vLLM 0.23, in the
 """
 
 from workbench.core.architectures import versions_with
+from workbench.core.arithmetic import cdiv
 from workbench.core.backends import UNQUANTIZED
-from workbench.core.dtypes import NVFP4_DTYPES
+from workbench.core.dtypes import NVFP4_DTYPES, PACKED_DTYPES
 from workbench.core.errors import Refused
 from workbench.core.model import DEFAULT_MAX_MODEL_LEN
 from workbench.core.trace import Rule
@@ -26,6 +27,8 @@ STORED_IN_BFLOAT16 = frozenset({"DeepseekV32ForCausalLM"})
 """Architectures for which bfloat16 is only another name for auto, whatever the model's dtype."""
 TRANSFORMERS_HINT = " vLLM may run it through Transformers, as a model without states."
 SM10X = 10
+VOCABULARY_PADDING = 64
+"""Tokens: rows of the embedding are a multiple of it."""
 QUANTIZATION_DTYPES = {
     "awq": ("bfloat16", "float16"),
     "fp8": ("bfloat16", "float16"),
@@ -82,6 +85,18 @@ def max_model_len(run: WorkingPlan) -> None:
     explicit, model = run.settings.max_model_len, run.model
     stretched = run.rules.yarn_stretches
     derived = model.derived_max_model_len if stretched else model.yarn_as_written
+    if explicit == -1 and derived is None:
+        raise Refused(
+            "max_model_len_not_limited",
+            f"max_model_len = -1 shortens the length of {run.model.name} until it fits, and its "
+            f"config.json names none. Omit it, which gives {DEFAULT_MAX_MODEL_LEN} tokens, or set "
+            "a length.",
+            field="max_model_len",
+            operands={"max_model_len": explicit},
+            candidates=[{"max_model_len": None}],
+            # Raised by ModelConfig.__post_init__
+            vllm_text="max_model_len must be a positive integer, got int: -1",
+        )
     if explicit in (None, -1):
         run.max_model_len = model.default_max_model_len or derived or DEFAULT_MAX_MODEL_LEN
     else:
@@ -120,8 +135,8 @@ def kv_cache_dtype(run: WorkingPlan) -> None:
         checkpoint=run.model.kv_cache_dtype,
     )
     # the first and the last attention layers stay unquantized, so it must know which they are
-    turboquant = run.settings.kv_cache_dtype.startswith("turboquant_")
-    if turboquant and run.model.is_hybrid and not run.model.names_attention_layers:
+    is_packed = run.kv_cache_dtype in PACKED_DTYPES
+    if is_packed and run.model.is_hybrid and not run.model.names_attention_layers:
         raise Refused(
             "turboquant_layers_not_identifiable",
             f"kv_cache_dtype = {run.kv_cache_dtype} needs a per-layer list in config.json that "
@@ -152,6 +167,29 @@ def tensor_parallel(run: WorkingPlan) -> None:
             vllm_text=f"Total number of attention heads ({heads}) must be divisible by tensor "
             f"parallel size ({tp}).",
         )
+
+
+def vocabulary_split(run: WorkingPlan) -> None:
+    """Refuse a vocabulary whose padded size does not split evenly: the first layer that is built.
+
+    Source: `VocabParallelEmbedding.__init__`, 0.23 and 0.33.
+    """
+    tokens, tp = run.model.vocab_size, run.settings.tensor_parallel
+    if tokens is None:
+        return
+    padded = cdiv(tokens, VOCABULARY_PADDING) * VOCABULARY_PADDING
+    if padded % tp == 0:
+        return
+    valid = [n for n in range(tp - 1, 0, -1) if padded % n == 0]
+    raise Refused(
+        "vocabulary_not_divisible",
+        f"tensor_parallel = {tp} does not divide the vocabulary of {run.model.name}, {padded:,} "
+        f"tokens with padding. Nearest valid value: {valid[0]}.",
+        field="tensor_parallel",
+        operands={"vocab_size": tokens, "padded": padded, "tensor_parallel": tp},
+        candidates=[{"tensor_parallel": n} for n in valid],
+        vllm_text=f"{padded} is not divisible by {tp}",
+    )
 
 
 def nvfp4_with_mla(run: WorkingPlan) -> None:

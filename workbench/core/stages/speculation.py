@@ -58,8 +58,8 @@ def speculative_method(run: WorkingPlan) -> None:
     method = method_for(run.model, settings, rules)
     assert method is not None
     run.drafter = rules.drafter(run.model, method)
-    check_drafter(run, method)
     run.speculative_method = method
+    check_drafter(run, method)
     run.step(
         SPECULATIVE_METHOD,
         method,

@@ -1,5 +1,6 @@
 """vLLM's configuration of one question, through its own command line."""
 
+import copy
 import json
 import os
 import tempfile
@@ -32,17 +33,20 @@ def build(question: dict[str, Any], machine: Machine) -> Any:
     _set_environment(question["environment"])
     folder = model_folder(question["config"], machine)
     words = ["--model", folder, "--tokenizer", folder, *ALWAYS, *_words(question, machine)]
-    arguments = EngineArgs.from_cli_args(_parser().parse_args(words))
+    # Its defaults are one object for all questions, and EngineArgs writes into additional_config.
+    arguments = EngineArgs.from_cli_args(copy.deepcopy(_parser().parse_args(words)))
     return arguments.create_engine_config(UsageContext[question["usage_context"]])
 
 
 def _words(question: dict[str, Any], machine: Machine) -> list[str]:
     """Return the words of the command, with the folder of the draft model in place of its name."""
-    words = list(question["words"])
-    if question["draft_config"] is not None:
+    words, draft = list(question["words"]), question["draft_config"]
+    if SPECULATION in words:
         at = words.index(SPECULATION) + 1
-        folder = model_folder(question["draft_config"], machine)
-        words[at] = json.dumps({**json.loads(words[at]), "model": folder})
+        given = json.loads(words[at])
+        given.pop("model", None)  # a name to fill in, where there is no draft model
+        model = {} if draft is None else {"model": model_folder(draft, machine)}
+        words[at] = json.dumps({**given, **model})
     return words
 
 

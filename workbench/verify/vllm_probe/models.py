@@ -71,7 +71,8 @@ def specs_of(config: Any) -> dict[str, Any]:
 def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None]:
     """Return the target's first attention layer and its first SSM layer, by name; None without one.
 
-    Where some layers keep the model's dtype, the first one with the dtype of the cache counts.
+    Where layers differ, the first one with the head size of the whole model and the dtype of the
+    cache counts: windows of Gemma 4 have smaller heads, ends of packed caches another dtype.
     """
     from vllm.model_executor.layers.mamba.abstract import MambaBase
 
@@ -84,10 +85,11 @@ def first_layers(config: Any, drafted: set[str]) -> tuple[str | None, str | None
         for name in target
         if name not in states and type(layers[name]).__name__.endswith("Attention")
     ]
-    dtype = config.cache_config.cache_dtype
-    as_stored = [name for name in attention if layers[name].kv_cache_dtype == dtype]
+    dtype, size = config.cache_config.cache_dtype, config.model_config.get_head_size()
+    largest = [name for name in attention if getattr(layers[name], "head_size", size) == size]
+    as_stored = [name for name in largest if layers[name].kv_cache_dtype == dtype]
     return (
-        next(iter(as_stored or attention), None),
+        next(iter(as_stored or largest or attention), None),
         next((name for name in target if name in states), None),
     )
 

@@ -99,7 +99,6 @@ SPECULATION = SpeculationRules(
     ),
     decides={"medusa": "medusa", "mlp_speculator": "mlp_speculator"},
     v2_architectures=frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen3ForCausalLM"}),
-    same_ranks=True,
     # The V2 runner has the methods eagle, eagle3 and mtp.
     v1_only=frozenset(
         {DRAFT_MODEL, "dflash", "medusa", "mlp_speculator", NGRAM, "ngram_gpu", SUFFIX}

@@ -40,6 +40,7 @@ RESOLVE_CONFIGURATION = (
     cache_mode.cache_mode,
     refusals.mamba_block_size,
     refusals.native_architecture,
+    refusals.vocabulary_split,
     state_pages.states,
     batch_sizes.cpu_mla_token_budget,
 )

@@ -165,6 +165,18 @@ def triton_reads_no_fp8(query: LayerQuery) -> str | None:
     return "FP8 KV cache is not supported by the Triton attention backend on"
 
 
+def hpc_shares_heads(query: LayerQuery) -> str | None:
+    """Return what stops HPC attention: 4 or 8 query heads share a KV head, scores have no cap."""
+    # HPCAttentionImpl.__init__
+    attention, ranks = query.attention, query.attention.num_heads // query.heads_per_rank
+    if attention.logits_soft_cap is not None:
+        return "HPC attention does not support logits_soft_cap"
+    shared = query.heads_per_rank // attention.kv_heads_per_rank(ranks)
+    if shared in {4, 8}:
+        return None
+    return f"HPC attention only supports head_per_group in {{4, 8}}, got {shared}"
+
+
 def packed_for_compressed(query: LayerQuery) -> str | None:
     """Return why SM12x refuses a cache that is not fp8, where it keeps the packed format."""
     dtype = query.kv_cache_dtype

@@ -124,6 +124,7 @@ NEW = (
         capabilities=Capabilities(exact=((9, 0),)),
         cuda_graphs="UNIFORM_SINGLE_TOKEN_DECODE",
         orders=("LBNHC",),
+        fails_when_built=conditions.hpc_shares_heads,
     ),
     USUAL(
         "B12X",

@@ -47,6 +47,7 @@ STAGES = (
     refusals.nvfp4_with_mla,
     refusals.mamba_block_size,
     refusals.native_architecture,
+    refusals.vocabulary_split,
     state_pages.states,
     backend_choice.backend_choice,
     layer_backends.layer_backends,
